@@ -1,0 +1,1 @@
+//! client-go's cache layer: Reflector, DeltaFIFO, Indexer, shared informers.

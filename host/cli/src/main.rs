@@ -1,0 +1,3 @@
+//! The `pilothouse` binary.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Kubernetes REST client on hyper: kubeconfig, verbs, list pages, watch streams, discovery.

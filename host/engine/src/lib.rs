@@ -1,0 +1,1 @@
+//! The wasmtime side: engine, compile cache, bindings, limits and host imports.

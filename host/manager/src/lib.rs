@@ -1,0 +1,1 @@
+//! Plugins: discover, load, subscribe, dispatch, reload, permissions, admin endpoints.

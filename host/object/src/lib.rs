@@ -1,0 +1,27 @@
+//! Kubernetes objects as the host carries them: raw JSON bytes plus a small parsed metadata header.
+//!
+//! Every crate of the host stands on this one. It knows nothing of the network, of caches or of WebAssembly.
+//!
+//! * [`Object`]: one object, immutable, a cheap clone; decoded once, never parsed into a tree.
+//! * [`ObjectKey`]: `namespace/name`, the identity in stores and queues.
+//! * [`Gvk`], [`Gvr`]: kinds and resources.
+//! * [`LabelSelector`], [`FieldSelector`]: the selector grammars of the API, matched locally.
+//! * [`Pointer`]: JSON pointers with `[*]`, read straight from the bytes.
+
+mod decode;
+mod field_selector;
+mod key;
+mod kind;
+mod label_selector;
+mod list;
+mod object;
+mod pointer;
+
+pub use decode::DecodeError;
+pub use field_selector::{FieldSelector, FieldSelectorError};
+pub use key::{KeyError, ObjectKey};
+pub use kind::{Gvk, Gvr, KindError};
+pub use label_selector::{LabelSelector, LabelSelectorError};
+pub use list::{ListMeta, decode_list};
+pub use object::{Object, OwnerReference};
+pub use pointer::{Pointer, PointerError, json_string};

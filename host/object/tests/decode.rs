@@ -1,0 +1,137 @@
+//! What decoding keeps, cuts and fills in, by example and by property.
+
+use pilothouse_object::{DecodeError, Gvk, Object, decode_list};
+use proptest::prelude::*;
+
+fn pod() -> Gvk {
+    Gvk::new("", "v1", "Pod")
+}
+
+#[test]
+fn managed_fields_are_cut_wherever_they_stand_and_nothing_else_changes() {
+    for (source, kept) in [
+        (r#"{"managedFields":[{"a":1}],"name":"x"}"#, r#"{"name":"x"}"#),
+        (r#"{"name":"x","managedFields":[{"a":1}]}"#, r#"{"name":"x"}"#),
+        (r#"{"name":"x" , "managedFields" : [ ] , "uid":"u"}"#, r#"{"name":"x" ,  "uid":"u"}"#),
+        (r#"{"name":"x","labels":{"managedFields":"y"}}"#, r#"{"name":"x","labels":{"managedFields":"y"}}"#),
+    ] {
+        let text = format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{source},"spec":{{"a":1.50}}}}"#);
+        let object = Object::decode(text.as_bytes()).unwrap();
+        assert_eq!(object.json(), text.replace(source, kept));
+        serde_json::from_str::<serde_json::Value>(object.json()).unwrap();
+    }
+}
+
+#[test]
+fn metadata_is_read_past_the_cut_and_the_filled_in_kind() {
+    let text = r#" {"metadata":{"managedFields":[{"x":"y"}],"name":"n","namespace":"s","uid":"u-1",
+        "resourceVersion":"42","generation":7,"deletionTimestamp":"2026-01-01T00:00:00Z",
+        "labels":{"a":"1","b\"":"é\n"},"annotations":{"k":"v"},
+        "ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","uid":"o","controller":true}]}} "#;
+    let object = Object::decode_as(text.as_bytes(), &pod()).unwrap();
+    assert_eq!(object.key().as_str(), "s/n");
+    assert_eq!((object.uid(), object.resource_version(), object.generation()), ("u-1", "42", Some(7)));
+    assert_eq!(object.deletion_timestamp(), Some("2026-01-01T00:00:00Z"));
+    assert_eq!(object.gvk(), pod());
+    assert!(object.json().starts_with(r#"{"apiVersion":"v1","kind":"Pod","metadata":"#));
+    assert_eq!(object.label("a").as_deref(), Some("1"));
+    assert_eq!(object.labels().get("b\"").map(AsRef::as_ref), Some("é\n"));
+    assert_eq!(object.annotation("k").as_deref(), Some("v"));
+    let owners = object.owner_references();
+    assert_eq!((owners[0].kind.as_ref(), owners[0].controller), ("ReplicaSet", Some(true)));
+    assert_eq!(object.get("/apiVersion"), Some("\"v1\""));
+}
+
+#[test]
+fn names_with_json_escapes_are_unescaped() {
+    let text = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole",
+        "metadata":{"name":"a\u0026b","uid":"u\u0026","resourceVersion":"1"}}"#;
+    let object = Object::decode(text.as_bytes()).unwrap();
+    assert_eq!((object.name(), object.uid(), object.resource_version()), ("a&b", "u&", "1"));
+    assert_eq!(object.json(), text);
+}
+
+#[test]
+fn what_is_no_object_is_refused() {
+    for text in ["", "[]", "{}", "null", "{\"metadata\":{}}", "{\"metadata\":{\"name\":\"a/b\"}}", "\u{1}"] {
+        assert!(Object::decode_as(text.as_bytes(), &pod()).is_err(), "{text}");
+    }
+    assert!(Object::decode(b"\xff").is_err());
+    let error = Object::decode(br#"{"metadata":{"name":"a"}}"#).unwrap_err();
+    assert!(matches!(error, DecodeError::NoKind(_)));
+}
+
+#[test]
+fn a_list_is_split_into_objects_of_its_kind() {
+    let page = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":"c",
+        "remainingItemCount":3},"items":[{"metadata":{"name":"a","namespace":"x"}},{"metadata":{"name":"b"}}]}"#;
+    let mut items = Vec::new();
+    let meta = decode_list(page, &pod(), |object| items.push(object)).unwrap();
+    assert_eq!((meta.resource_version.as_str(), meta.continue_token.as_str()), ("9", "c"));
+    assert_eq!(meta.remaining_item_count, Some(3));
+    assert_eq!(items.iter().map(|o| o.key().to_string()).collect::<Vec<_>>(), ["x/a", "b"]);
+    assert!(items.iter().all(|o| o.gvk() == pod()));
+}
+
+#[test]
+fn a_null_list_is_empty_and_a_table_is_refused() {
+    let page = br#"{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":null}"#;
+    assert_eq!(decode_list(page, &pod(), |_| panic!("no item")).unwrap().resource_version, "1");
+    let table = br#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"rows":[]}"#;
+    let error = decode_list(table, &pod(), |_| ()).unwrap_err();
+    assert!(error.to_string().contains("Table"), "{error}");
+    assert!(decode_list(br#"{"kind":"PodList","items":["#, &pod(), |_| ()).is_err());
+    assert!(decode_list(br#"{"kind":"Status"}"#, &pod(), |_| ()).is_err());
+}
+
+fn json() -> impl Strategy<Value = serde_json::Value> {
+    use serde_json::Value;
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map(".{0,8}", inner, 0..6).prop_map(|m| m.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Object::decode_as(&bytes, &pod());
+        let _ = decode_list(&bytes, &pod(), |_| ());
+    }
+
+    #[test]
+    fn the_kept_json_is_the_source_less_managed_fields(
+        spec in json(), managed in json(), labels in prop::collection::btree_map(".{0,8}", ".{0,8}", 0..4),
+        name in "[^/\\PC]{1,12}", pretty in any::<bool>(), with_kind in any::<bool>(),
+    ) {
+        let mut value = serde_json::json!({
+            "metadata": {"name": name, "labels": labels, "managedFields": managed, "uid": "u"}, "spec": spec,
+        });
+        if with_kind {
+            value["apiVersion"] = "v1".into();
+            value["kind"] = "Pod".into();
+        }
+        let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+        let object = Object::decode_as(text.as_bytes(), &pod()).unwrap();
+        let mut want = value.clone();
+        if !want["metadata"]["managedFields"].is_null() {
+            want["metadata"].as_object_mut().unwrap().remove("managedFields");
+        }
+        want["apiVersion"] = "v1".into();
+        want["kind"] = "Pod".into();
+        let got: serde_json::Value = serde_json::from_str(object.json()).unwrap();
+        prop_assert_eq!(got, want);
+        prop_assert_eq!(object.name(), name);
+        let got: std::collections::BTreeMap<String, String> =
+            object.labels().into_iter().map(|(k, v)| (k.into_owned(), v.into_owned())).collect();
+        prop_assert_eq!(got, labels);
+    }
+}

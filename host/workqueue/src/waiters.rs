@@ -1,0 +1,93 @@
+//! Who sleeps on the queue, and whom to wake.
+//!
+//! Invariants: ticket numbers in the list rise from front to back (so a ticket is found by bisection); a waiter is
+//! notified exactly by leaving the list, so "my ticket is gone" means "look again". The list is guarded by the
+//! queue's mutex; wakers are collected in [`Wakes`] and called after the mutex is free, since waking runs foreign code.
+//! Called by `state` (which notifies) and by the futures in `get` and `drain` (which register).
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// Names one registration of one waiting future.
+pub(crate) type Ticket = u64;
+
+/// Holds the waiting futures, the longest waiting first.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    waiting: VecDeque<(Ticket, Waker)>,
+    next: Ticket,
+}
+
+impl Waiters {
+    /// Appends a waiter.
+    pub(crate) fn register(&mut self, waker: &Waker) -> Ticket {
+        let ticket = self.next;
+        self.next += 1;
+        self.waiting.push_back((ticket, waker.clone()));
+        ticket
+    }
+
+    /// Takes over the waker of a later poll; false if the ticket was notified meanwhile.
+    pub(crate) fn refresh(&mut self, ticket: Ticket, waker: &Waker) -> bool {
+        let Some(place) = self.place(ticket) else { return false };
+        self.waiting[place].1.clone_from(waker);
+        true
+    }
+
+    /// Takes a waiter out without waking it; false if it was notified meanwhile.
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> bool {
+        self.place(ticket).and_then(|place| self.waiting.remove(place)).is_some()
+    }
+
+    /// Notifies the longest waiting one, if any.
+    pub(crate) fn notify_one(&mut self, wakes: &mut Wakes) {
+        if let Some((_, waker)) = self.waiting.pop_front() {
+            wakes.push(waker);
+        }
+    }
+
+    /// Notifies one in particular, if it still waits.
+    pub(crate) fn notify(&mut self, ticket: Ticket, wakes: &mut Wakes) {
+        if let Some((_, waker)) = self.place(ticket).and_then(|place| self.waiting.remove(place)) {
+            wakes.push(waker);
+        }
+    }
+
+    /// Notifies all.
+    pub(crate) fn notify_all(&mut self, wakes: &mut Wakes) {
+        for (_, waker) in self.waiting.drain(..) {
+            wakes.push(waker);
+        }
+    }
+
+    fn place(&self, ticket: Ticket) -> Option<usize> {
+        self.waiting.binary_search_by_key(&ticket, |(other, _)| *other).ok()
+    }
+}
+
+/// Holds wakers to be called once the mutex is free. One costs no allocation.
+#[derive(Debug, Default)]
+pub(crate) struct Wakes {
+    first: Option<Waker>,
+    rest: Vec<Waker>,
+}
+
+impl Wakes {
+    /// True if there is nobody to wake.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Wakes them all.
+    pub(crate) fn wake(self) {
+        self.first.into_iter().chain(self.rest).for_each(Waker::wake);
+    }
+
+    fn push(&mut self, waker: Waker) {
+        if self.first.is_none() {
+            self.first = Some(waker);
+        } else {
+            self.rest.push(waker);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
+)
+
+// runControllers is the controllers' child: kube-controller-manager's own command.
+func runControllers(args []string) int { return runChild(app.NewControllerManagerCommand(), args) }
+
+// controllerArgs are the flags of the controllers' child.
+func (o *serveOptions) controllerArgs(kubeconfig string, p pki) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--controllers=" + strings.Join(o.controllers, ","),
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--service-account-private-key-file=" + p.path(accountKey),
+		"--root-ca-file=" + p.path(caCert),
+		"--kube-api-qps=500",
+		"--kube-api-burst=1000",
+		"--controller-start-interval=0s",
+		"--controller-shutdown-timeout=2s",
+	}
+}
+
+// makesServiceAccounts tells whether a controller runs that makes the `default` service account of each namespace.
+func (o *serveOptions) makesServiceAccounts() bool {
+	for _, name := range o.controllers {
+		if name == "*" || name == "serviceaccount" || name == "serviceaccount-controller" {
+			return true
+		}
+	}
+	return false
+}

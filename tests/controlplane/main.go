@@ -1,0 +1,47 @@
+// Command controlplane is a real Kubernetes control plane for tests, in one static binary: kube-apiserver, etcd and
+// kubectl, and kube-controller-manager for those who ask for it.
+//
+//	parent  `serve`                etcd, the admin port, the lifetime of all
+//	  ├── child `apiserver`        kube-apiserver; can be killed, paused and started again alone
+//	  └── child `controllers`      kube-controller-manager, only with --controllers
+//
+// Invariants: the parent ends when its standard input closes or a signal asks it to; no child outlives the parent,
+// however that ends; the API server keeps its port and its data over restarts.
+//
+// It is started by the Rust harness (tests/src/controlplane), or by hand: `sleep infinity | controlplane serve --dir D`.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+const usage = `usage:
+  controlplane serve --dir DIR [flags]   run a control plane; one JSON line on stdout tells that it is ready
+  controlplane kubectl ARGS...           the kubectl of the same version
+`
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	var err error
+	switch command, args := os.Args[1], os.Args[2:]; command {
+	case "serve":
+		err = serve(args)
+	case "kubectl":
+		runKubectl(args)
+	case apiServerCommand:
+		err = runChild(args, runAPIServer)
+	case controllersCommand:
+		err = runChild(args, runControllers)
+	default:
+		fmt.Fprintf(os.Stderr, "unknown command %q\n%s", command, usage)
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "controlplane %s: %v\n", os.Args[1], err)
+		os.Exit(1)
+	}
+}
