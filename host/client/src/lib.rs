@@ -1,1 +1,10 @@
-//! Kubernetes REST client on hyper: kubeconfig, verbs, list pages, watch streams, discovery.
+//! The Kubernetes client of the host: REST verbs, list pages and watch streams on our own hyper transport.
+
+mod error;
+mod params;
+
+pub use error::{Error, Result, Status, StatusCause, StatusDetails};
+pub use params::{
+    ApiResource, DeleteParams, ListParams, Patch, Preconditions, Propagation, ResourceVersionMatch, WatchEvent,
+    WatchParams, WriteParams,
+};

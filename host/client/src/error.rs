@@ -1,0 +1,162 @@
+//! [`Error`]: what can go wrong between the host and an API server, told apart as far as callers need it.
+//!
+//! A `Status` body becomes [`Error::Api`] with its code, reason, message, causes and `retryAfterSeconds`; everything
+//! below HTTP is [`Error::Transport`]. The predicates hold the dialects that servers use for one thing.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// Outcome of a call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong between the host and an API server.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The server answered with an error.
+    #[error("{}", .0.message)]
+    Api(Box<Status>),
+    /// No answer: connection refused, reset, timed out, TLS or HTTP fault.
+    #[error("{doing}: {message}")]
+    Transport {
+        /// What was being done, as `GET https://…/pods`.
+        doing: String,
+        /// What went wrong, with its causes.
+        message: String,
+        /// Whether nobody listens at the address.
+        connection_refused: bool,
+        /// Whether the connection or the call ran out of time.
+        timeout: bool,
+    },
+    /// The answer is not what the API promises (not JSON, HTML of a proxy, a `Table`).
+    #[error("{doing}: unexpected answer: {message}")]
+    Protocol {
+        /// What was being done.
+        doing: String,
+        /// What is wrong with the answer.
+        message: String,
+    },
+    /// Configuration: kubeconfig, certificates, identity.
+    #[error("{0}")]
+    Config(String),
+    /// The request cannot be sent as it is.
+    #[error("{0}")]
+    Request(String),
+}
+
+/// A `Status` object of the API, also made from an error answer that has another body.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// HTTP status code.
+    pub code: u16,
+    /// Machine-readable reason, as `NotFound`; may be empty.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Causes and `retryAfterSeconds`.
+    pub details: Option<StatusDetails>,
+}
+
+/// `details` of a [`Status`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatusDetails {
+    /// Name of the object concerned.
+    pub name: String,
+    /// Group of the object concerned.
+    pub group: String,
+    /// Kind or resource of the object concerned.
+    pub kind: String,
+    /// What is wrong with the object, field by field.
+    pub causes: Vec<StatusCause>,
+    /// Seconds to wait before another try.
+    pub retry_after_seconds: Option<u64>,
+}
+
+/// One cause in a [`Status`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatusCause {
+    /// Machine-readable reason, as `FieldValueInvalid`.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Field concerned, as `spec.replicas`.
+    pub field: String,
+}
+
+impl Error {
+    /// The server's `Status`, when it answered with one.
+    #[must_use]
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Api(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    fn is(&self, code: u16, reason: &str) -> bool {
+        self.status().is_some_and(|s| if s.reason.is_empty() { s.code == code } else { s.reason == reason })
+    }
+
+    /// The object or the resource does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.is(404, "NotFound")
+    }
+
+    /// The write was made from an old version.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.is(409, "Conflict")
+    }
+
+    /// An object of that name exists.
+    #[must_use]
+    pub fn is_already_exists(&self) -> bool {
+        self.is(409, "AlreadyExists")
+    }
+
+    /// The identity may not do this.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.is(403, "Forbidden")
+    }
+
+    /// The resource version or continue token is too old: `Expired` or `Gone`, code 410.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 410 || s.reason == "Expired" || s.reason == "Gone")
+    }
+
+    /// The server asks for fewer requests.
+    #[must_use]
+    pub fn is_too_many_requests(&self) -> bool {
+        self.is(429, "TooManyRequests")
+    }
+
+    /// The resource version lies in the server's future, in any of its three dialects.
+    #[must_use]
+    pub fn is_too_large_resource_version(&self) -> bool {
+        const TEXT: &str = "Too large resource version";
+        self.status().is_some_and(|s| {
+            let causes = s.details.as_ref().map(|d| d.causes.as_slice()).unwrap_or_default();
+            let timeout = s.reason == "Timeout" || s.code == 504;
+            causes.iter().any(|c| c.reason == "ResourceVersionTooLarge")
+                || (timeout && (s.message.contains(TEXT) || causes.iter().any(|c| c.message.contains(TEXT))))
+        })
+    }
+
+    /// Nobody listens at the server's address.
+    #[must_use]
+    pub fn is_connection_refused(&self) -> bool {
+        matches!(self, Self::Transport { connection_refused: true, .. })
+    }
+
+    /// How long the server asks to wait before another try.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        Some(Duration::from_secs(self.status()?.details.as_ref()?.retry_after_seconds?))
+    }
+}

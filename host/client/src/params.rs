@@ -1,0 +1,149 @@
+//! What calls take and give: resources, list and watch parameters, write options, patches, watch events.
+
+use pilothouse_object::{Gvk, Gvr, Object};
+
+/// A resource as discovery describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ApiResource {
+    /// Kind of its objects.
+    pub gvk: Gvk,
+    /// Plural name, as `pods`.
+    pub plural: String,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// Verbs that the server serves.
+    pub verbs: Vec<String>,
+    /// Subresources that the server serves, as `status`.
+    pub subresources: Vec<String>,
+}
+
+impl ApiResource {
+    /// Group, version and plural name.
+    #[must_use]
+    pub fn gvr(&self) -> Gvr {
+        self.gvk.with_resource(&self.plural)
+    }
+}
+
+/// How a list's `resource_version` is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceVersionMatch {
+    /// Data at least as new.
+    NotOlderThan,
+    /// Data at exactly that version.
+    Exact,
+}
+
+/// Parameters of one list request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListParams {
+    /// Label selector in the API's text form; empty selects all.
+    pub label_selector: String,
+    /// Field selector in the API's text form; empty selects all.
+    pub field_selector: String,
+    /// `None`: the newest state (quorum read); `"0"`: whatever the watch cache has.
+    pub resource_version: Option<String>,
+    /// Meaning of `resource_version`; `None` leaves it to the server.
+    pub resource_version_match: Option<ResourceVersionMatch>,
+    /// Items in a page; 0 asks for no limit.
+    pub limit: u32,
+    /// Token of the page before.
+    pub continue_token: Option<String>,
+}
+
+/// Parameters of one watch request. Bookmarks are always asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchParams {
+    /// Label selector in the API's text form; empty selects all.
+    pub label_selector: String,
+    /// Field selector in the API's text form; empty selects all.
+    pub field_selector: String,
+    /// Version to go on from.
+    pub resource_version: Option<String>,
+    /// After how many seconds the server ends the watch.
+    pub timeout_seconds: Option<u32>,
+    /// Streaming list: begin with the present objects, then a bookmark.
+    pub send_initial_events: bool,
+}
+
+/// One event of a watch. `ERROR` frames arrive as the stream's error.
+#[derive(Debug, Clone)]
+pub enum WatchEvent {
+    /// The object came into view.
+    Added(Object),
+    /// The object changed.
+    Modified(Object),
+    /// The object is gone or left the selector; its last state.
+    Deleted(Object),
+    /// Everything up to this version has been sent.
+    Bookmark {
+        /// The version.
+        resource_version: String,
+        /// Whether this ends the initial events of a streaming list.
+        initial_events_end: bool,
+    },
+}
+
+/// Options of create, update and patch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WriteParams {
+    /// Subresource, as `status`.
+    pub subresource: Option<String>,
+    /// Field manager; `None` takes the client's own.
+    pub field_manager: Option<String>,
+    /// Check and answer, but keep nothing.
+    pub dry_run: bool,
+    /// `Strict`, `Warn` or `Ignore`; `None` leaves it to the server.
+    pub field_validation: Option<String>,
+}
+
+/// A patch and its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patch<'a> {
+    /// RFC 6902.
+    Json(&'a [u8]),
+    /// RFC 7386.
+    Merge(&'a [u8]),
+    /// The API's own merge, for built-in kinds.
+    Strategic(&'a [u8]),
+    /// Server-side apply.
+    Apply {
+        /// The configuration, JSON (or YAML).
+        body: &'a [u8],
+        /// Take fields over from other managers.
+        force: bool,
+    },
+}
+
+/// What must hold for a delete to go through.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// The object's UID.
+    pub uid: Option<String>,
+    /// The object's resource version.
+    pub resource_version: Option<String>,
+}
+
+/// What becomes of an object's dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// They stay.
+    Orphan,
+    /// They go later.
+    Background,
+    /// They go first.
+    Foreground,
+}
+
+/// Options of delete.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeleteParams {
+    /// Preconditions; a mismatch is a conflict.
+    pub preconditions: Preconditions,
+    /// Dependents; `None` leaves it to the server.
+    pub propagation: Option<Propagation>,
+    /// Seconds of grace; `None` leaves it to the kind.
+    pub grace_period_seconds: Option<u32>,
+    /// Check and answer, but delete nothing.
+    pub dry_run: bool,
+}
