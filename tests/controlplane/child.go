@@ -134,17 +134,17 @@ func stateOf(stat []byte) byte {
 	return 0
 }
 
-// lastLines is the end of the child's log, for error messages.
-func (p *process) lastLines() string {
+// ended is the error of a process that ended by itself, with the end of its log.
+func (p *process) ended() error {
 	content, err := os.ReadFile(p.logPath)
 	if err != nil {
-		return err.Error()
+		return err
 	}
 	const most = 3000
 	if len(content) > most {
 		content = content[len(content)-most:]
 	}
-	return string(content)
+	return fmt.Errorf("%s ended (%v), the end of its log:\n%s", p.cmd.Args[1], p.cmd.ProcessState, content)
 }
 
 // runChild runs one of Kubernetes' own commands as a child's whole work and returns the exit code. A process can run

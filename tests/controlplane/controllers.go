@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
@@ -23,6 +25,18 @@ func (o *serveOptions) controllerArgs(kubeconfig string, p pki) []string {
 		"--controller-start-interval=0s",
 		"--controller-shutdown-timeout=2s",
 	}
+}
+
+// checkControllers refuses unknown names at once: the controllers' child would end only after the API server's start.
+func checkControllers(names []string) error {
+	known, aliases := app.KnownControllers(), app.ControllerAliases()
+	for _, name := range names {
+		plain := strings.TrimPrefix(name, "-")
+		if _, alias := aliases[plain]; name != "*" && !alias && !slices.Contains(known, plain) {
+			return fmt.Errorf("no controller is called %q; there are: %s", plain, strings.Join(known, " "))
+		}
+	}
+	return nil
 }
 
 // makesServiceAccounts tells whether a controller runs that makes the `default` service account of each namespace.

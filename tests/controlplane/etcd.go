@@ -67,9 +67,14 @@ func (d *database) endpoint() string { return "unix://" + d.socket }
 // revision is the one of the last write.
 func (d *database) revision() int64 { return d.etcd.Server.KV().Rev() }
 
-// compact forgets all that was before the current revision, which it returns.
+// compact makes every version before the last write gone and returns the revision. Since a watch may still start at the
+// very write that etcd is compacted to, something is written first that nobody watches.
 func (d *database) compact(ctx context.Context) (int64, error) {
-	revision := d.revision()
-	_, err := d.etcd.Server.Compact(ctx, &pb.CompactionRequest{Revision: revision, Physical: true})
+	put, err := d.etcd.Server.Put(ctx, &pb.PutRequest{Key: []byte("/controlplane/compacted")})
+	if err != nil {
+		return 0, err
+	}
+	revision := put.Header.Revision
+	_, err = d.etcd.Server.Compact(ctx, &pb.CompactionRequest{Revision: revision, Physical: true})
 	return revision, err
 }

@@ -33,9 +33,9 @@ func main() {
 	case "kubectl":
 		runKubectl(args)
 	case apiServerCommand:
-		err = runChild(args, runAPIServer)
+		os.Exit(runAPIServer(args))
 	case controllersCommand:
-		err = runChild(args, runControllers)
+		os.Exit(runControllers(args))
 	default:
 		fmt.Fprintf(os.Stderr, "unknown command %q\n%s", command, usage)
 		os.Exit(2)

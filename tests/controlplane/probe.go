@@ -83,7 +83,7 @@ func (p *probe) until(ctx context.Context, what string, done func() (bool, error
 func (p *probe) ready(ctx context.Context, server *process) error {
 	return p.until(ctx, "the API server to be ready", func() (bool, error) {
 		if !server.running() {
-			return true, fmt.Errorf("the API server ended (%v), its log says:\n%s", server.cmd.ProcessState, server.lastLines())
+			return true, server.ended()
 		}
 		code, body, err := p.do(ctx, http.MethodGet, "/readyz", "")
 		if err == nil && code != http.StatusOK {
@@ -94,8 +94,8 @@ func (p *probe) ready(ctx context.Context, server *process) error {
 }
 
 // ensureDefaults sees to what a test takes for granted: the namespace `default`, which the API server's own loop may
-// make as late as a minute after its start, and the service account of it if a controller makes those.
-func (p *probe) ensureDefaults(ctx context.Context, serviceAccount bool) error {
+// make as late as a minute after its start, and, where a controller makes those, its service account.
+func (p *probe) ensureDefaults(ctx context.Context, controllers *process, serviceAccount bool) error {
 	const namespace = `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}`
 	err := p.until(ctx, "the namespace default", func() (bool, error) {
 		code, body, err := p.do(ctx, http.MethodPost, "/api/v1/namespaces", namespace)
@@ -108,6 +108,9 @@ func (p *probe) ensureDefaults(ctx context.Context, serviceAccount bool) error {
 		return err
 	}
 	return p.until(ctx, "the service account default", func() (bool, error) {
+		if !controllers.running() {
+			return true, controllers.ended()
+		}
 		code, body, err := p.do(ctx, http.MethodGet, "/api/v1/namespaces/default/serviceaccounts/default", "")
 		if err == nil && code != http.StatusOK {
 			err = errors.New(body)

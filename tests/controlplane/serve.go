@@ -22,6 +22,7 @@ type serveOptions struct {
 	port              int
 	watchCache        bool
 	minRequestTimeout int
+	ephemeral         bool
 	controllers       []string
 	apiServerFlags    []string
 }
@@ -33,6 +34,7 @@ func parseServeOptions(args []string) (*serveOptions, error) {
 	flags.IntVar(&o.port, "port", 0, "port of the API server; 0 picks a free one")
 	flags.BoolVar(&o.watchCache, "watch-cache", true, "serve lists and watches from the API server's cache; without it a compaction shows at once")
 	flags.IntVar(&o.minRequestTimeout, "min-request-timeout", 0, "end each watch after this many seconds to twice as many; 0 leaves the API server's default")
+	flags.BoolVar(&o.ephemeral, "ephemeral", false, "remove the folder at the end")
 	controllers := flags.String("controllers", "", "comma-separated controllers of kube-controller-manager to run; none by default")
 	flags.Func("apiserver-flag", "a further flag for kube-apiserver, as in --apiserver-flag=--watch-cache-sizes=configmaps#0; may be repeated", func(value string) error {
 		o.apiServerFlags = append(o.apiServerFlags, value)
@@ -46,6 +48,9 @@ func parseServeOptions(args []string) (*serveOptions, error) {
 	}
 	if *controllers != "" {
 		o.controllers = strings.Split(*controllers, ",")
+	}
+	if err := checkControllers(o.controllers); err != nil {
+		return nil, err
 	}
 	var err error
 	o.dir, err = filepath.Abs(o.dir)
@@ -76,6 +81,10 @@ func serve(args []string) error {
 
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return err
+	}
+	if o.ephemeral {
+		// Runs last, when no process writes there any more.
+		defer os.RemoveAll(o.dir)
 	}
 	port, err := reservePort(o.port)
 	if err != nil {
@@ -118,7 +127,7 @@ func serve(args []string) error {
 		defer controllers.stop(syscall.SIGKILL)
 		plane.controllers = controllers
 	}
-	if err := probe.ensureDefaults(ctx, o.makesServiceAccounts()); err != nil {
+	if err := probe.ensureDefaults(ctx, plane.controllers, o.makesServiceAccounts()); err != nil {
 		return orStopped(ctx, err)
 	}
 

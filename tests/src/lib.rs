@@ -1,1 +1,31 @@
-//! End-to-end tests on a real kube-apiserver and etcd.
+//! End-to-end tests on a real kube-apiserver and etcd: the harness that the suites in `tests/tests` share.
+//!
+//! ```text
+//!   ControlPlane ── builds and runs tests/controlplane (Go): etcd, kube-apiserver, kubectl
+//!        ▲
+//!      Proxy     ── optional, between the two: delays, stalls, cuts, refuses
+//!        ▲
+//!      Host      ── builds and runs the `pilothouse` binary on a kubeconfig and a folder of plugins
+//!        ▲
+//!     guests     ── builds the WebAssembly guests of `guests/` and `examples/`
+//! ```
+//!
+//! Invariants: everything is blocking and driven by threads and processes of its own, so it can be used from `#[test]`
+//! and from any runtime of `#[tokio::test]`, and outlives that runtime; nothing that was started outlives the test
+//! process, however that ends; nothing waits by sleeping, only by polling with a deadline ([`poll`]).
+
+mod cargo;
+pub mod controlplane;
+pub mod guests;
+pub mod host;
+mod http;
+pub mod metrics;
+mod paths;
+pub mod poll;
+pub mod process;
+pub mod proxy;
+
+pub use controlplane::ControlPlane;
+pub use host::Host;
+pub use proxy::Proxy;
+pub use rustix::process::Signal;

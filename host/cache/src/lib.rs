@@ -1,1 +1,66 @@
-//! client-go's cache layer: Reflector, DeltaFIFO, Indexer, shared informers.
+//! client-go's cache layer: one watch, one copy of the objects, any number of listeners.
+//!
+//! ```text
+//! ListerWatcher ──► Reflector ──► DeltaFifo ──► SharedInformer ──► 1. Indexer   2. every Listener
+//!                                                                              (a mapper of the host, or a Ring)
+//! ```
+//!
+//! What the crate promises, whatever the server and the timing do:
+//! - per key a listener sees a legal sequence: add, updates, delete, and again; a new UID is always a delete and an add;
+//! - the store is changed before any listener hears of it, and a list is taken over as one snapshot;
+//! - at rest, what a listener has been told, the store and the server agree;
+//! - neither a slow nor a panicking listener holds up another listener or the watch;
+//! - a listener that was removed, and an informer nobody leases, cost nothing any more.
+//!
+//! Objects are immutable by type ([`pilothouse_object::Object`]): everybody shares one, nobody can change it.
+//!
+//! The manager crate uses [`SharedInformerFactory`], [`Ring`] and [`Lister`]; everything else is public for tests, for
+//! programs that use this crate alone, and for the admin pages.
+
+mod availability;
+mod backoff;
+mod change;
+mod client_lister_watcher;
+mod delta;
+mod delta_fifo;
+mod error;
+mod factory;
+mod index_fn;
+mod indexer;
+mod lease;
+mod lister;
+mod lister_watcher;
+mod listener;
+mod metrics;
+mod processor;
+mod reflector;
+mod registration;
+mod ring;
+mod shared_informer;
+mod store;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod version;
+
+pub use availability::{Availability, Permit};
+pub use backoff::Backoff;
+pub use change::Change;
+pub use client_lister_watcher::ClientListerWatcher;
+pub use delta::{Delta, DeltaType, Deltas};
+pub use delta_fifo::{DeltaFifo, Work, WorkKind};
+pub use error::CacheError;
+pub use factory::{FactoryOptions, InformerId, SharedInformerFactory, SourceFn};
+pub use index_fn::IndexFn;
+pub use indexer::{Indexer, NAMESPACE_INDEX};
+pub use lease::InformerLease;
+pub use lister::{Lister, NamespaceLister};
+pub use lister_watcher::{EventStream, FnListerWatcher, ItemSink, ListerWatcher};
+pub use listener::Listener;
+pub use metrics::InformerMetrics;
+pub use reflector::{Reflector, ReflectorOptions, ReflectorStatus, WatchErrorHandler};
+pub use registration::Registration;
+pub use ring::{Batch, Delivery, Event, Ring, RingMetrics, RingOptions};
+pub use shared_informer::{InformerOptions, InformerStatus, SharedInformer};
+pub use version::compare_resource_versions;

@@ -3,6 +3,7 @@
 //! A `Status` body becomes [`Error::Api`] with its code, reason, message, causes and `retryAfterSeconds`; everything
 //! below HTTP is [`Error::Transport`]. The predicates hold the dialects that servers use for one thing.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -14,7 +15,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The server answered with an error.
-    #[error("{}", .0.message)]
+    #[error("{0}")]
     Api(Box<Status>),
     /// No answer: connection refused, reset, timed out, TLS or HTTP fault.
     #[error("{doing}: {message}")]
@@ -56,6 +57,22 @@ pub struct Status {
     pub message: String,
     /// Causes and `retryAfterSeconds`.
     pub details: Option<StatusDetails>,
+    /// What was being done, as `GET https://…/pods`; not of the API. Empty when nobody has said.
+    #[serde(skip)]
+    pub doing: String,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.doing.is_empty() {
+            write!(f, "{}: ", self.doing)?;
+        }
+        match (self.message.as_str(), self.reason.as_str()) {
+            ("", "") => write!(f, "the server answered {}", self.code),
+            ("", reason) => write!(f, "the server answered {} {reason}", self.code),
+            (message, _) => f.write_str(message),
+        }
+    }
 }
 
 /// `details` of a [`Status`].

@@ -1,10 +1,39 @@
 //! The Kubernetes client of the host: REST verbs, list pages and watch streams on our own hyper transport.
+//!
+//! ```text
+//!   verbs  list  watch  discovery          what callers say
+//!       └────┴─────┴───────┘
+//!    url ──► call ◄── caller, auth         one request: address, identity, credentials; answer or error
+//!              │
+//!          transport                       connections: HTTP/2, pools, pings
+//!              ▲
+//!           config                         kubeconfig or service account, through kube-client
+//! ```
 
+mod answer;
+mod auth;
+mod call;
+mod caller;
+mod client;
+mod config;
+mod discovery;
 mod error;
+mod lines;
+mod list;
+mod options;
 mod params;
+mod transport;
+mod url;
+mod verbs;
+mod watch;
 
+pub use client::{Client, ServerVersion};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
+pub use list::{ObjectList, PAGE_SIZE};
+pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RequestObserver};
 pub use params::{
-    ApiResource, DeleteParams, ListParams, Patch, Preconditions, Propagation, ResourceVersionMatch, WatchEvent,
-    WatchParams, WriteParams,
+    ApiResource, DeleteParams, ListParams, Patch, Preconditions, Propagation, ResourceVersionMatch,
+    WatchEvent, WatchParams, WriteParams,
 };
+pub use verbs::Deleted;
+pub use watch::WatchStream;

@@ -47,11 +47,13 @@ impl Delays {
     }
 
     /// True if nothing is delayed.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 
     /// The earliest deadline.
+    #[inline]
     pub(crate) fn next(&self) -> Option<Nanos> {
         self.heap.first().map(|due| due.at)
     }
@@ -79,6 +81,7 @@ impl Delays {
     }
 
     /// Takes the earliest entry if it is due.
+    #[inline]
     pub(crate) fn pop_due(&mut self, now: Nanos, positions: &mut impl Positions) -> Option<Due> {
         if self.next()? > now {
             return None;

@@ -37,8 +37,8 @@ mod waiters;
 
 pub use item::Item;
 pub use limiter::{
-    BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, MaxOfRateLimiter, RateLimiter,
-    WithMaxWait, default_controller_rate_limiter,
+    BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, MaxOfRateLimiter,
+    RateLimiter, WithMaxWait, default_controller_rate_limiter,
 };
 pub use merge::Merge;
 pub use priority::Priority;

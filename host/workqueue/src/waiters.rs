@@ -40,6 +40,7 @@ impl Waiters {
     }
 
     /// Notifies the longest waiting one, if any.
+    #[inline]
     pub(crate) fn notify_one(&mut self, wakes: &mut Wakes) {
         if let Some((_, waker)) = self.waiting.pop_front() {
             wakes.push(waker);
@@ -74,6 +75,7 @@ pub(crate) struct Wakes {
 
 impl Wakes {
     /// True if there is nobody to wake.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
     }

@@ -1,0 +1,72 @@
+//! The attribute macros of `pilothouse-sdk`, which re-exports them: each makes a guest of one world out of an `impl` block.
+//!
+//! They leave the block as it is and add `pilothouse_sdk::__export!(WORLD, TYPE);` behind it; what that exports stands in the
+//! SDK, in plain Rust. So little is read here that no parser is needed: the trait's name and the type between `for` and
+//! the braces.
+
+use proc_macro::{Delimiter, TokenStream, TokenTree};
+
+/// Makes a guest of the world `reconciler` out of an `impl Reconciler for …` block.
+#[proc_macro_attribute]
+pub fn reconciler(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    expand(&arguments, item, "reconciler", "Reconciler")
+}
+
+/// Makes a guest of the world `event-handler` out of an `impl EventHandler for …` block.
+#[proc_macro_attribute]
+pub fn event_handler(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    expand(&arguments, item, "event_handler", "EventHandler")
+}
+
+/// Makes a guest of the world `controller` out of an `impl Controller for …` block.
+#[proc_macro_attribute]
+pub fn controller(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    expand(&arguments, item, "controller", "Controller")
+}
+
+fn expand(arguments: &TokenStream, item: TokenStream, world: &str, wanted: &str) -> TokenStream {
+    let added = if arguments.is_empty() {
+        implementor(item.clone(), wanted).map_or_else(
+            || {
+                error(&format!(
+                    "`#[{world}]` belongs on an `impl {wanted} for …` block of a type without generic parameters"
+                ))
+            },
+            |guest| parse(&format!("::pilothouse_sdk::__export!({world}, {guest});")),
+        )
+    } else {
+        error(&format!("`#[{world}]` takes no arguments"))
+    };
+    item.into_iter().chain(added).collect()
+}
+
+/// The text of the type in `impl … TRAIT for TYPE { … }`, if the block is one for the wanted trait.
+fn implementor(item: TokenStream, wanted: &str) -> Option<String> {
+    // Attributes and doc comments may stand before.
+    let mut tokens = item.into_iter().skip_while(|token| !is_word(token, "impl")).skip(1).peekable();
+    if tokens.peek().is_some_and(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '<')) {
+        return None;
+    }
+    let path: Vec<TokenTree> = tokens.by_ref().take_while(|token| !is_word(token, "for")).collect();
+    if !path.last().is_some_and(|token| is_word(token, wanted)) {
+        return None;
+    }
+    let guest: TokenStream = tokens.take_while(|token| !is_body(token)).collect();
+    if guest.is_empty() { None } else { Some(guest.to_string()) }
+}
+
+fn is_word(token: &TokenTree, word: &str) -> bool {
+    matches!(token, TokenTree::Ident(ident) if ident.to_string() == word)
+}
+
+fn is_body(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
+}
+
+fn error(message: &str) -> TokenStream {
+    parse(&format!("::core::compile_error!({message:?});"))
+}
+
+fn parse(text: &str) -> TokenStream {
+    text.parse().expect("the text is Rust")
+}

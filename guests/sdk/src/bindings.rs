@@ -1,0 +1,72 @@
+//! What wit-bindgen makes of `wit/`: the raw imports, shared by everything, and one module for each interface that a
+//! guest exports. Used by the modules of this crate that wrap them and by the code that the attribute macros write into a
+//! guest; guests themselves have no business here.
+//!
+//! Exports are generated interface by interface instead of world by world. Each module carries the component type of
+//! one export, which reaches a guest only when its export macro is called; the linker of components puts together
+//! what it finds. `descriptor` + `reconcile` thus make the world `reconciler`, `descriptor` + `handler` the world
+//! `event-handler`, and all three the world `controller`. Generating the worlds themselves would give `descriptor` three
+//! times, with macros of the same name.
+#![allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
+
+/// Generates one module. The only place that knows where the WIT files are.
+macro_rules! generate {
+    ($inline:tt, { $($options:tt)* }) => {
+        wit_bindgen::generate!({
+            inline: $inline,
+            path: "../../wit",
+            runtime_path: "::pilothouse_sdk::bindings::rt",
+            $($options)*
+        });
+    };
+}
+
+pub use wit_bindgen::rt;
+
+/// Everything that a guest may import.
+pub mod imports {
+    generate!("package pilothouse:sdk-imports; world sdk-imports { include pilothouse:controller/imports@0.1.0; }", {
+        generate_all,
+        generate_unused_types: true,
+        additional_type_attributes: {
+            "pilothouse:controller/types@0.1.0/object-key": [#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]],
+            "pilothouse:controller/objects@0.1.0/owner-reference": [#[derive(PartialEq, Eq)]],
+        },
+        pub_export_macro: true,
+    });
+    pub use pilothouse::controller::*;
+}
+
+/// Export of the interface `descriptor`.
+pub mod descriptor {
+    generate!("package pilothouse:sdk-descriptor; world sdk-descriptor { export pilothouse:controller/descriptor@0.1.0; }", {
+        pub_export_macro: true,
+        export_macro_name: "export_descriptor",
+    });
+    pub use exports::pilothouse::controller::descriptor::Guest;
+}
+
+/// Export of the interface `reconcile`.
+pub mod reconcile {
+    generate!("package pilothouse:sdk-reconcile; world sdk-reconcile { export pilothouse:controller/reconcile@0.1.0; }", {
+        pub_export_macro: true,
+        export_macro_name: "export_reconcile",
+        with: {
+            "pilothouse:controller/types@0.1.0": crate::bindings::imports::types,
+        },
+    });
+    pub use exports::pilothouse::controller::reconcile::{Failure, Guest, Outcome, Request};
+}
+
+/// Export of the interface `handler`.
+pub mod handler {
+    generate!("package pilothouse:sdk-handler; world sdk-handler { export pilothouse:controller/handler@0.1.0; }", {
+        pub_export_macro: true,
+        export_macro_name: "export_handler",
+        with: {
+            "pilothouse:controller/types@0.1.0": crate::bindings::imports::types,
+            "pilothouse:controller/objects@0.1.0": crate::bindings::imports::objects,
+        },
+    });
+    pub use exports::pilothouse::controller::handler::Guest;
+}

@@ -1,0 +1,160 @@
+//! Reads from the host's cache: no request is made. Only kinds that the plugin's descriptor watches can be read, and only
+//! what its permissions cover is seen.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::bindings::imports::{cache as raw, objects};
+use crate::{Key, Kind, Object};
+
+/// How many handles cross at once while a list is read: few visits to the host, and few handles alive.
+const BATCH: u32 = 100;
+
+/// One object, or none.
+pub fn get(kind: &Kind, key: &Key) -> Result<Option<Object>, CacheError> {
+    Ok(raw::get(&kind.raw(), key)?.map(Object::new))
+}
+
+/// The objects that a query selects.
+pub fn list(kind: &Kind, query: &Query) -> Result<Objects, CacheError> {
+    Ok(Objects::new(raw::list(&kind.raw(), &query.to_json())?))
+}
+
+/// The keys of the objects that a query selects.
+pub fn keys(kind: &Kind, query: &Query) -> Result<Vec<Key>, CacheError> {
+    Ok(raw::keys(&kind.raw(), &query.to_json())?)
+}
+
+/// The objects that have a value in an index of the plugin's descriptor.
+pub fn by_index(kind: &Kind, index: &str, value: &str) -> Result<Objects, CacheError> {
+    Ok(Objects::new(raw::by_index(&kind.raw(), index, value)?))
+}
+
+/// All values in an index of the plugin's descriptor, sorted.
+pub fn index_values(kind: &Kind, index: &str) -> Result<Vec<String>, CacheError> {
+    Ok(raw::index_values(&kind.raw(), index)?)
+}
+
+/// Which objects to read; all of them unless narrowed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Query {
+    /// Only this namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Only objects with these labels, as `app=web,tier!=test`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+}
+
+impl Query {
+    /// Everything of the kind that the plugin may see.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Only this namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only objects with these labels.
+    #[must_use]
+    pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
+        self.label_selector = Some(selector.into());
+        self
+    }
+
+    fn to_json(&self) -> String {
+        // A struct of strings always has a JSON text.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Objects of one moment; later changes do not show. `len()` counts them without reading any.
+#[derive(Debug)]
+pub struct Objects {
+    cursor: raw::Cursor,
+    batch: std::vec::IntoIter<objects::Object>,
+}
+
+impl Objects {
+    fn new(cursor: raw::Cursor) -> Self {
+        Self { cursor, batch: Vec::new().into_iter() }
+    }
+}
+
+impl Iterator for Objects {
+    type Item = Object;
+
+    fn next(&mut self) -> Option<Object> {
+        if self.batch.as_slice().is_empty() {
+            self.batch = self.cursor.next(BATCH).into_iter();
+        }
+        self.batch.next().map(Object::new)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let rest = self.batch.len() + self.cursor.remaining() as usize;
+        (rest, Some(rest))
+    }
+}
+
+impl ExactSizeIterator for Objects {}
+
+/// Why a cached read was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheError {
+    /// `forbidden`, `not-watched`, `unknown-index`, `invalid`; more may come.
+    pub reason: String,
+    /// For people: what is missing and how to get it.
+    pub message: String,
+}
+
+impl CacheError {
+    /// Whether the plugin lacks a grant.
+    pub fn is_forbidden(&self) -> bool {
+        self.reason == "forbidden"
+    }
+
+    /// Whether the plugin's descriptor has no watch of the kind.
+    pub fn is_not_watched(&self) -> bool {
+        self.reason == "not-watched"
+    }
+
+    /// Whether it stays as it is until the plugin is reloaded.
+    pub(crate) fn is_refused_by_host(&self) -> bool {
+        matches!(self.reason.as_str(), "forbidden" | "not-watched" | "unknown-index" | "invalid")
+    }
+}
+
+impl fmt::Display for CacheError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.reason)
+    }
+}
+
+impl std::error::Error for CacheError {}
+
+impl From<raw::CacheError> for CacheError {
+    fn from(raw: raw::CacheError) -> Self {
+        Self { reason: raw.reason, message: raw.message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_names_only_what_it_narrows() {
+        assert_eq!(Query::all().to_json(), "{}");
+        assert_eq!(
+            Query::all().namespace("a").label_selector("app=web").to_json(),
+            r#"{"namespace":"a","labelSelector":"app=web"}"#
+        );
+    }
+}

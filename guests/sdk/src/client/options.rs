@@ -1,0 +1,175 @@
+//! Options of live calls: JSON objects in which only what was set is written.
+
+use serde::Serialize;
+
+/// Options of `create`, `update` and the patches other than apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WriteOptions {
+    /// Subresource to write to: `status`, `scale`, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subresource: Option<String>,
+    /// Checks and answers as if, but nothing is stored.
+    #[serde(skip_serializing_if = "is_false")]
+    pub dry_run: bool,
+    /// Who is recorded as owner of the fields; the plugin's name when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field_manager: Option<String>,
+    /// What becomes of unknown fields: `Ignore`, `Warn` or `Strict`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field_validation: Option<String>,
+}
+
+/// Options of `apply`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplyOptions {
+    /// Takes over fields that another manager owns, instead of failing with a conflict. What a controller wants.
+    #[serde(skip_serializing_if = "is_false")]
+    pub force: bool,
+    /// Who is recorded as owner of the fields; the plugin's name when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field_manager: Option<String>,
+    /// Subresource to write to: `status`, `scale`, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subresource: Option<String>,
+    /// Checks and answers as if, but nothing is stored.
+    #[serde(skip_serializing_if = "is_false")]
+    pub dry_run: bool,
+    /// What becomes of unknown fields: `Ignore`, `Warn` or `Strict`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field_validation: Option<String>,
+}
+
+impl ApplyOptions {
+    /// Takes over fields that another manager owns.
+    pub fn force() -> Self {
+        Self { force: true, ..Self::default() }
+    }
+}
+
+/// Options of `delete`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeleteOptions {
+    /// Deletes only if the object is still this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preconditions: Option<Preconditions>,
+    /// What becomes of objects that it owns.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "propagationPolicy")]
+    pub propagation: Option<Propagation>,
+    /// How long it may take to end by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_period_seconds: Option<u32>,
+    /// Checks and answers as if, but nothing is deleted.
+    #[serde(skip_serializing_if = "is_false")]
+    pub dry_run: bool,
+}
+
+/// Which object is meant by a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preconditions {
+    /// `metadata.uid`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// `metadata.resourceVersion`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+}
+
+/// What becomes of the objects that a deleted one owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Propagation {
+    /// They stay.
+    Orphan,
+    /// They are deleted afterwards.
+    Background,
+    /// They are deleted first.
+    Foreground,
+}
+
+/// Options of `list`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListOptions {
+    /// Only this namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Only objects with these labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+    /// Only objects with these fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field_selector: Option<String>,
+    /// How many objects come in a page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// How new the answer must be; `0` for whatever the server has at hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+    /// Where the next page begins; set by [`List`](super::List).
+    #[serde(skip_serializing_if = "Option::is_none", rename = "continue")]
+    pub continue_token: Option<String>,
+}
+
+/// The JSON text of options.
+pub(super) fn text(options: &impl Serialize) -> String {
+    // Structs of strings, numbers and booleans always have one.
+    serde_json::to_string(options).unwrap_or_default()
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_set_is_written() {
+        assert_eq!(text(&WriteOptions::default()), "{}");
+        assert_eq!(text(&ApplyOptions::default()), "{}");
+        assert_eq!(text(&DeleteOptions::default()), "{}");
+        assert_eq!(text(&ListOptions::default()), "{}");
+    }
+
+    #[test]
+    fn names_are_those_of_the_contract() {
+        let write = WriteOptions {
+            subresource: Some("status".into()),
+            dry_run: true,
+            field_manager: Some("m".into()),
+            field_validation: Some("Strict".into()),
+        };
+        assert_eq!(
+            text(&write),
+            r#"{"subresource":"status","dryRun":true,"fieldManager":"m","fieldValidation":"Strict"}"#
+        );
+        assert_eq!(text(&ApplyOptions::force()), r#"{"force":true}"#);
+        let delete = DeleteOptions {
+            preconditions: Some(Preconditions { uid: Some("u".into()), resource_version: Some("7".into()) }),
+            propagation: Some(Propagation::Background),
+            grace_period_seconds: Some(0),
+            dry_run: false,
+        };
+        assert_eq!(
+            text(&delete),
+            r#"{"preconditions":{"uid":"u","resourceVersion":"7"},"propagationPolicy":"Background","gracePeriodSeconds":0}"#
+        );
+        let list = ListOptions {
+            namespace: Some("a".into()),
+            field_selector: Some("f".into()),
+            limit: Some(5),
+            continue_token: Some("t".into()),
+            resource_version: Some("0".into()),
+            ..Default::default()
+        };
+        assert_eq!(
+            text(&list),
+            r#"{"namespace":"a","fieldSelector":"f","limit":5,"resourceVersion":"0","continue":"t"}"#
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! [`Config`]: the configuration that the plugin's manifest gives. Handed to `describe` and `new` of every guest.
+
+use serde::de::DeserializeOwned;
+
+use crate::bindings::imports::config;
+
+/// The configuration of the plugin's manifest: JSON, `{}` when the manifest has none.
+#[derive(Debug, Clone)]
+pub struct Config(Vec<u8>);
+
+impl Config {
+    /// Asks the host for it. Rarely needed: `describe` and `new` get it as an argument.
+    pub fn fetch() -> Self {
+        Self(config::get())
+    }
+
+    /// A configuration from its JSON text, for tests.
+    pub fn from_json(json: impl Into<Vec<u8>>) -> Self {
+        Self(json.into())
+    }
+
+    /// Reads it into a type of one's own. The error says which field is wrong and why, for the operator who wrote it.
+    ///
+    /// Give the type `#[serde(rename_all = "camelCase", deny_unknown_fields, default)]`: a misspelt field is then an
+    /// error instead of being ignored.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let mut json = serde_json::Deserializer::from_slice(&self.0);
+        serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            let field = error.path().to_string();
+            let reason = error.into_inner();
+            if field == "." {
+                format!("the configuration cannot be read: {reason}")
+            } else {
+                format!("the configuration cannot be read: field `{field}`: {reason}")
+            }
+        })
+    }
+
+    /// The JSON text.
+    pub fn as_json(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize, Default)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+    struct Settings {
+        namespace: String,
+        nested: Nested,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize, Default)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+    struct Nested {
+        max_size: u32,
+    }
+
+    fn error(json: &str) -> String {
+        Config::from_json(json).parse::<Settings>().unwrap_err()
+    }
+
+    #[test]
+    fn absent_fields_have_their_default() {
+        let settings: Settings = Config::from_json(r#"{"nested": {"maxSize": 7}}"#).parse().unwrap();
+        assert_eq!(settings, Settings { namespace: String::new(), nested: Nested { max_size: 7 } });
+    }
+
+    #[test]
+    fn the_error_names_the_field() {
+        let message = error(r#"{"nested": {"maxSize": "many"}}"#);
+        assert!(message.contains("field `nested.maxSize`") && message.contains("expected u32"), "{message}");
+        let message = error(r#"{"namespce": "a"}"#);
+        assert!(message.contains("unknown field `namespce`, expected `namespace`"), "{message}");
+        assert!(error("[1").starts_with("the configuration cannot be read"));
+    }
+}

@@ -1,0 +1,174 @@
+//! [`Descriptor`]: what a plugin is and needs, as a builder of the JSON that `describe` answers (`docs/describe.md`).
+//! Each part has a file of its own.
+//!
+//! Invariant: what was not set is not written, so that the host's default holds, and a newer default too.
+
+mod index;
+mod map;
+mod permission;
+mod rate_limiter;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use index::Index;
+pub use map::Map;
+pub use permission::Permission;
+pub use rate_limiter::RateLimiter;
+pub use schedule::Schedule;
+pub use watch::{Delivery, Predicate, Watch};
+
+use crate::duration;
+
+/// What a plugin is and needs.
+///
+/// ```
+/// use pilothouse_sdk::prelude::*;
+///
+/// const NODE: Kind = Kind::core("v1", "Node");
+/// const POD: Kind = Kind::core("v1", "Pod");
+///
+/// let descriptor = Descriptor::new("pods-per-node")
+///     .watch(Watch::new(NODE))
+///     .watch(Watch::new(POD).map(Map::field("/spec/nodeName")))
+///     .index(Index::by_path(POD, "by-node", "/spec/nodeName"))
+///     .max_concurrent_reconciles(4)
+///     .permission(Permission::new("", ["nodes", "pods"]).verbs(["get", "list", "watch"]));
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Descriptor {
+    api_version: &'static str,
+    name: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    watches: Vec<Watch>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    indexes: Vec<Index>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    schedules: Vec<Schedule>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_concurrent_reconciles: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate_limiter: Option<RateLimiter>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "duration::serialize")]
+    resync: Option<Duration>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    permissions: Vec<Permission>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outgoing_hosts: Vec<String>,
+    #[serde(flatten)]
+    more: BTreeMap<String, serde_json::Value>,
+}
+
+impl Descriptor {
+    /// A plugin of this name, which names its author's idea of it: the manifest may run it under another.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            api_version: "pilothouse.dev/describe/v1alpha1",
+            name: name.into(),
+            watches: Vec::new(),
+            indexes: Vec::new(),
+            schedules: Vec::new(),
+            max_concurrent_reconciles: None,
+            rate_limiter: None,
+            resync: None,
+            permissions: Vec::new(),
+            outgoing_hosts: Vec::new(),
+            more: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a watch.
+    #[must_use]
+    pub fn watch(mut self, watch: Watch) -> Self {
+        self.watches.push(watch);
+        self
+    }
+
+    /// Adds an index over a watched kind, for [`cache::by_index`](crate::cache::by_index).
+    #[must_use]
+    pub fn index(mut self, index: Index) -> Self {
+        self.indexes.push(index);
+        self
+    }
+
+    /// Adds a key that is reconciled from time to time.
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedules.push(schedule);
+        self
+    }
+
+    /// How many keys may be reconciled at the same time, each in an instance of its own.
+    #[must_use]
+    pub fn max_concurrent_reconciles(mut self, limit: u32) -> Self {
+        self.max_concurrent_reconciles = Some(limit);
+        self
+    }
+
+    /// How failures are spaced out.
+    #[must_use]
+    pub fn rate_limiter(mut self, limiter: RateLimiter) -> Self {
+        self.rate_limiter = Some(limiter);
+        self
+    }
+
+    /// Every key of the watches is reconciled again in this interval, whether it changed or not.
+    #[must_use]
+    pub fn resync(mut self, interval: Duration) -> Self {
+        self.resync = Some(interval);
+        self
+    }
+
+    /// Adds a permission that the plugin needs. It is not granted by that: the manifest does, and the host says at load
+    /// what is missing.
+    #[must_use]
+    pub fn permission(mut self, permission: Permission) -> Self {
+        self.permissions.push(permission);
+        self
+    }
+
+    /// Adds a host (`name:port`) that the plugin wants to talk to over HTTP. The manifest grants it.
+    #[must_use]
+    pub fn outgoing_host(mut self, host: impl Into<String>) -> Self {
+        self.outgoing_hosts.push(host.into());
+        self
+    }
+
+    /// Sets a field that this version of the SDK has no builder for. A host that does not know it either refuses the plugin.
+    #[must_use]
+    pub fn field(mut self, name: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
+        self.more.insert(name.into(), value.into());
+        self
+    }
+
+    /// The JSON text.
+    pub fn to_json(&self) -> Result<Vec<u8>, String> {
+        serde_json::to_vec(self).map_err(|error| format!("the descriptor cannot be written as JSON: {error}"))
+    }
+}
+
+/// The three fields that name a kind, inlined where the schema has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct KindFields {
+    group: String,
+    version: String,
+    kind: String,
+}
+
+impl From<crate::Kind> for KindFields {
+    fn from(kind: crate::Kind) -> Self {
+        Self { group: kind.group().into(), version: kind.version().into(), kind: kind.kind().into() }
+    }
+}
+
+/// Collects names given in any form.
+fn strings(names: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
+    names.into_iter().map(Into::into).collect()
+}

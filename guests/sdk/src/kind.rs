@@ -1,0 +1,124 @@
+//! [`Kind`]: group, version and kind of an object. Used by watches, cached reads and live calls.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::bindings::imports::types::Gvk;
+
+/// Group, version and kind of an object.
+///
+/// ```
+/// use pilothouse_sdk::Kind;
+///
+/// const POD: Kind = Kind::core("v1", "Pod");
+/// const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment");
+/// assert_eq!(DEPLOYMENT.to_string(), "apps/v1/Deployment");
+/// assert_eq!("v1/Pod".parse(), Ok(POD));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind {
+    group: Cow<'static, str>,
+    version: Cow<'static, str>,
+    kind: Cow<'static, str>,
+}
+
+impl Kind {
+    /// A kind known when the guest is written; the core group is the empty string.
+    pub const fn new(group: &'static str, version: &'static str, kind: &'static str) -> Self {
+        Self { group: Cow::Borrowed(group), version: Cow::Borrowed(version), kind: Cow::Borrowed(kind) }
+    }
+
+    /// A kind of the core group, such as `Pod`.
+    pub const fn core(version: &'static str, kind: &'static str) -> Self {
+        Self::new("", version, kind)
+    }
+
+    /// API group, as `apps`; empty for the core group.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// API version, as `v1`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Kind, as `Deployment`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// What an object of this kind has as `apiVersion`: `apps/v1`, or `v1` in the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The form that imports take.
+    pub(crate) fn raw(&self) -> Gvk {
+        Gvk { group: self.group.to_string(), version: self.version.to_string(), kind: self.kind.to_string() }
+    }
+}
+
+/// `group/version/Kind`, in the core group `version/Kind`.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.group.is_empty() {
+            write!(f, "{}/", self.group)?;
+        }
+        write!(f, "{}/{}", self.version, self.kind)
+    }
+}
+
+/// The reverse of `Display`, for kinds that stand in a configuration.
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let (group, version, kind) = match parts[..] {
+            [version, kind] => ("", version, kind),
+            [group, version, kind] if !group.is_empty() => (group, version, kind),
+            _ => return Err(malformed(text)),
+        };
+        if version.is_empty() || kind.is_empty() {
+            return Err(malformed(text));
+        }
+        Ok(Gvk { group: group.into(), version: version.into(), kind: kind.into() }.into())
+    }
+}
+
+fn malformed(text: &str) -> String {
+    format!("`{text}` is not a kind: write `version/Kind` or `group/version/Kind`, as in `apps/v1/Deployment`")
+}
+
+impl From<Gvk> for Kind {
+    fn from(raw: Gvk) -> Self {
+        Self { group: raw.group.into(), version: raw.version.into(), kind: raw.kind.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_writes() {
+        for text in ["v1/Pod", "apps/v1/Deployment", "stable.example.com/v1beta1/CronTab"] {
+            assert_eq!(text.parse::<Kind>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_kind() {
+        for text in ["", "Pod", "v1/", "/v1/Pod", "apps//Deployment", "a/b/c/d"] {
+            assert!(text.parse::<Kind>().unwrap_err().contains(text));
+        }
+    }
+
+    #[test]
+    fn the_api_version_of_the_core_group_has_no_slash() {
+        assert_eq!(Kind::core("v1", "Pod").api_version(), "v1");
+        assert_eq!(Kind::new("apps", "v1", "Deployment").api_version(), "apps/v1");
+    }
+}

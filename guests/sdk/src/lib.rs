@@ -1,0 +1,98 @@
+//! Write Kubernetes controllers that run as WebAssembly guests of Pilothouse. This crate is all that a guest needs.
+//!
+//! ```
+//! use pilothouse_sdk::prelude::*;
+//!
+//! const NODE: Kind = Kind::core("v1", "Node");
+//!
+//! #[derive(Deserialize, Default)]
+//! #[serde(crate = "pilothouse_sdk::serde", rename_all = "camelCase", deny_unknown_fields, default)]
+//! struct Settings {
+//!     greeting: String,
+//! }
+//!
+//! struct Greeter {
+//!     settings: Settings,
+//! }
+//!
+//! #[pilothouse_sdk::reconciler]
+//! impl Reconciler for Greeter {
+//!     fn describe(config: &Config) -> Result<Descriptor, String> {
+//!         config.parse::<Settings>()?;
+//!         Ok(Descriptor::new("greeter").watch(Watch::new(NODE)))
+//!     }
+//!
+//!     fn new(config: &Config) -> Result<Self, String> {
+//!         Ok(Self { settings: config.parse()? })
+//!     }
+//!
+//!     fn reconcile(&mut self, request: &Request) -> Result<Outcome, Failure> {
+//!         if cache::get(&NODE, &request.key)?.is_some() {
+//!             info!("{}", self.settings.greeting, node = request.key);
+//!         }
+//!         Ok(Outcome::Done)
+//!     }
+//! }
+//! ```
+//!
+//! - A guest targets one of three worlds, chosen by the attribute on its `impl` block: [`macro@reconciler`],
+//!   [`macro@event_handler`] or [`macro@controller`].
+//! - Reads come from the host's [`cache`]; [`client`] talks to the API server itself.
+//! - Memory is a cache. Up to `maxConcurrentReconciles` instances of a guest run side by side, and an instance may vanish
+//!   between two calls: when it was idle, after a trap, at a reload. What must not be lost belongs into the cluster.
+//! - A panic ends the instance; its message goes to the host's log, and the call is tried again like any failure.
+
+#![warn(rustdoc::broken_intra_doc_links)]
+
+// The attribute macros name this crate from outside; its own tests and examples are guests too.
+extern crate self as pilothouse_sdk;
+
+#[doc(hidden)]
+pub mod bindings;
+pub mod cache;
+pub mod client;
+mod config;
+mod controller;
+mod descriptor;
+pub mod duration;
+#[doc(hidden)]
+pub mod export;
+mod failure;
+mod handler;
+mod key;
+mod kind;
+pub mod log;
+mod object;
+pub mod queue;
+mod reconciler;
+
+pub use bindings::imports::types::ObjectKey as Key;
+pub use config::Config;
+pub use controller::Controller;
+pub use descriptor::{
+    Delivery, Descriptor, Index, Map, Permission, Predicate, RateLimiter, Schedule, Watch,
+};
+pub use failure::Failure;
+pub use handler::{Deleted, EventHandler};
+pub use kind::Kind;
+pub use object::{Object, OwnerReference};
+pub use pilothouse_sdk_macros::{controller, event_handler, reconciler};
+pub use reconciler::{Outcome, Reconciler, Request};
+pub use {serde, serde_json};
+
+/// Everything that most guests name.
+pub mod prelude {
+    pub use std::time::Duration;
+
+    pub use serde::{Deserialize, Serialize};
+    pub use serde_json::json;
+
+    pub use crate::cache::{self, CacheError, Query};
+    pub use crate::client::{self, ApiError, ApplyOptions, DeleteOptions, ListOptions, WriteOptions};
+    pub use crate::queue;
+    pub use crate::{
+        Config, Controller, Deleted, Delivery, Descriptor, EventHandler, Failure, Index, Key, Kind, Map, Object, Outcome,
+        Permission, Predicate, RateLimiter, Reconciler, Request, Schedule, Watch,
+    };
+    pub use crate::{debug, error, info, trace, warn};
+}

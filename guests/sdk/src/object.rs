@@ -1,0 +1,143 @@
+//! [`Object`]: a Kubernetes object as the host holds it. Got from events, cached reads and live calls.
+//!
+//! Invariant: an `Object` is only a handle of the host; nothing of the object is in the guest's memory until a method
+//! asks for it.
+
+use ref_cast::RefCast;
+use serde::de::DeserializeOwned;
+
+use crate::bindings::imports::objects;
+use crate::{Key, Kind};
+
+pub use crate::bindings::imports::objects::OwnerReference;
+
+/// A Kubernetes object, immutable.
+///
+/// Reading a field through the handle is much cheaper than parsing the object: the host finds it and only its text
+/// crosses into the guest. Parse the whole ([`Object::parse`]) only when much of it is needed, and then into a struct with the
+/// fields that matter rather than into `serde_json::Value`.
+///
+/// A handle is good until the call of the guest that got it returns. One that is kept longer (in a field of the
+/// controller, say) makes the next call fail when it is used.
+#[derive(Debug, RefCast)]
+#[repr(transparent)]
+pub struct Object(objects::Object);
+
+impl Object {
+    /// Namespace and name.
+    pub fn key(&self) -> Key {
+        self.0.key()
+    }
+
+    /// Group, version and kind.
+    pub fn kind(&self) -> Kind {
+        self.0.kind().into()
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> String {
+        self.0.key().name
+    }
+
+    /// `metadata.namespace`; none when cluster-scoped.
+    pub fn namespace(&self) -> Option<String> {
+        self.0.key().namespace
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> String {
+        self.0.uid()
+    }
+
+    /// `metadata.resourceVersion`: an opaque string.
+    pub fn resource_version(&self) -> String {
+        self.0.resource_version()
+    }
+
+    /// `metadata.generation`; none where the kind keeps none.
+    pub fn generation(&self) -> Option<i64> {
+        self.0.generation()
+    }
+
+    /// All labels, sorted by name.
+    pub fn labels(&self) -> Vec<(String, String)> {
+        self.0.labels()
+    }
+
+    /// The value of one label.
+    pub fn label(&self, name: &str) -> Option<String> {
+        find(self.labels(), name)
+    }
+
+    /// All annotations, sorted by name.
+    pub fn annotations(&self) -> Vec<(String, String)> {
+        self.0.annotations()
+    }
+
+    /// The value of one annotation.
+    pub fn annotation(&self, name: &str) -> Option<String> {
+        find(self.annotations(), name)
+    }
+
+    /// All owner references.
+    pub fn owner_references(&self) -> Vec<OwnerReference> {
+        self.0.owner_references()
+    }
+
+    /// The owner that is marked as the managing controller.
+    pub fn controller(&self) -> Option<OwnerReference> {
+        self.owner_references().into_iter().find(|owner| owner.controller)
+    }
+
+    /// When deletion was asked for, as RFC 3339; none when it was not.
+    pub fn deletion_timestamp(&self) -> Option<String> {
+        self.0.deletion_timestamp()
+    }
+
+    /// The value at an RFC 6901 JSON pointer such as `/spec/nodeName`; none when nothing or `null` is there.
+    ///
+    /// In a pointer `~1` stands for `/` and `~0` for `~`.
+    pub fn get<T: DeserializeOwned>(&self, pointer: &str) -> Result<Option<T>, serde_json::Error> {
+        self.get_json(pointer).map_or(Ok(None), |json| serde_json::from_str(&json))
+    }
+
+    /// The JSON text at a pointer; none when nothing is there.
+    pub fn get_json(&self, pointer: &str) -> Option<String> {
+        self.0.get(pointer)
+    }
+
+    /// The JSON texts at several pointers, in their order: one visit to the host instead of several.
+    pub fn get_many(&self, pointers: &[&str]) -> Vec<Option<String>> {
+        let pointers: Vec<String> = pointers.iter().map(|pointer| (*pointer).to_owned()).collect();
+        self.0.get_many(&pointers)
+    }
+
+    /// The whole object.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.bytes())
+    }
+
+    /// The whole object as UTF-8 JSON, without `metadata.managedFields`.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.bytes()
+    }
+
+    /// Whether the body holds only the fields that the host's store keeps; such a body must not be written back.
+    pub fn is_partial(&self) -> bool {
+        self.0.is_partial()
+    }
+
+    pub(crate) fn new(raw: objects::Object) -> Self {
+        Self(raw)
+    }
+
+    /// Wraps what a handler was lent. For the code that the macros write.
+    #[doc(hidden)]
+    pub fn from_raw(raw: &objects::Object) -> &Self {
+        Self::ref_cast(raw)
+    }
+}
+
+fn find(pairs: Vec<(String, String)>, name: &str) -> Option<String> {
+    pairs.into_iter().find_map(|(key, value)| (key == name).then_some(value))
+}

@@ -1,0 +1,325 @@
+//! [`DeltaFifo`]: what the reflector has seen and the informer has not handled yet.
+//!
+//! The queue is a sequence of *rounds*. A round of deltas holds keys in the order in which they became pending, and per
+//! key all its deltas. A list (Replace) or a resync is a round of its own, and so a barrier: what came before is handled
+//! before, what comes later starts a new round, and nothing is merged across. Whether a delta is news, and what a list
+//! deletes, is decided against the store when it is handled, not here: by then the store is what the server had.
+//!
+//! Invariants:
+//! - a key is in a round's `order` exactly once iff it is in its `keys`; its deltas are never empty;
+//! - two rounds of deltas are never neighbours;
+//! - `deltas` counts all waiting deltas; producers wait while it is at the capacity;
+//! - what [`Work::seen`] promises has been handed out completely.
+//!
+//! One consumer. Producer: the reflector. The lock is never held while work is handled.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use pilothouse_object::{Object, ObjectKey};
+use tokio::sync::{Notify, watch};
+
+use crate::delta::{Delta, Deltas};
+use crate::error::CacheError;
+
+/// Holds deltas between the reflector and the informer.
+pub struct DeltaFifo {
+    state: Mutex<State>,
+    capacity: usize,
+    /// There is work, or the queue was closed.
+    work: Notify,
+    /// There is room, or the queue was closed.
+    room: Notify,
+    synced: watch::Sender<bool>,
+}
+
+/// What a consumer takes at once.
+#[derive(Debug)]
+pub struct Work {
+    /// What is to be done.
+    pub kind: WorkKind,
+    /// The version up to which the store is complete once this is done; `None` before the first list.
+    pub seen: Option<Arc<str>>,
+    /// Whether this is the first list.
+    pub initial: bool,
+}
+
+/// The kinds of [`Work`].
+#[derive(Debug)]
+pub enum WorkKind {
+    /// Deltas of one or more keys, each key once; one transaction.
+    Deltas(Vec<Deltas>),
+    /// The store becomes equal to this list.
+    Replace(Vec<Object>),
+    /// Listeners that asked for it are told of every object again, except of keys that have deltas waiting.
+    Resync,
+    /// Nothing but `seen`.
+    Bookmark,
+}
+
+#[derive(Default)]
+struct State {
+    rounds: VecDeque<Round>,
+    deltas: usize,
+    /// The version of the newest thing pushed.
+    version: Option<Arc<str>>,
+    /// Whether `version` was handed out.
+    version_taken: bool,
+    replaced_once: bool,
+    closed: bool,
+}
+
+enum Round {
+    Deltas(Keys),
+    Replace {
+        list: Vec<Object>,
+        /// The version before it.
+        before: Option<Arc<str>>,
+        initial: bool,
+    },
+    Resync {
+        before: Option<Arc<str>>,
+    },
+}
+
+#[derive(Default)]
+struct Keys {
+    order: VecDeque<ObjectKey>,
+    keys: HashMap<ObjectKey, Pending, RandomState>,
+}
+
+struct Pending {
+    deltas: Deltas,
+    /// The version before its first delta: with everything ahead of this key handled, the store is complete up to it.
+    before: Option<Arc<str>>,
+}
+
+impl DeltaFifo {
+    /// Waiting deltas above which a producer has to wait, unless told otherwise: enough for bursts, and at 5.5 KB an
+    /// object no more than 90 MB.
+    pub const DEFAULT_CAPACITY: usize = 16_384;
+
+    /// Keys handed out at once by the informer.
+    pub const BATCH: usize = 1000;
+
+    /// An empty queue that holds about `capacity` deltas.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            state: Mutex::new(State { version_taken: true, ..State::default() }),
+            capacity: capacity.max(1),
+            work: Notify::new(),
+            room: Notify::new(),
+            synced: watch::Sender::new(false),
+        }
+    }
+
+    // The producer's side.
+
+    /// Takes in a delta; waits while the consumer is far behind. `version`: everything up to it has been pushed with
+    /// this delta; `None` when the delta came out of order (the synthetic adds of a watch from "0").
+    ///
+    /// # Errors
+    /// When the queue is closed.
+    pub async fn push(&self, delta: Delta, version: Option<&str>) -> Result<(), CacheError> {
+        self.when(|state| state.deltas < self.capacity, |state| state.push(delta, version)).await
+    }
+
+    /// Takes in a whole list as of `version`; waits while another one has not been taken out.
+    ///
+    /// # Errors
+    /// When the queue is closed.
+    pub async fn replace(&self, list: Vec<Object>, version: &str) -> Result<(), CacheError> {
+        let no_other = |state: &State| !state.rounds.iter().any(|round| matches!(round, Round::Replace { .. }));
+        self.when(no_other, |state| {
+            let before = state.version.clone();
+            let initial = !std::mem::replace(&mut state.replaced_once, true);
+            state.rounds.push_back(Round::Replace { list, before, initial });
+            state.advance(Some(version));
+        })
+        .await
+    }
+
+    /// Notes that everything up to `version` has been pushed.
+    pub fn bookmark(&self, version: &str) {
+        self.state.lock().advance(Some(version));
+        self.work.notify_one();
+    }
+
+    /// Asks for every object to be announced again; one request that waits stands for several.
+    pub fn resync(&self) {
+        {
+            let mut state = self.state.lock();
+            if state.closed || matches!(state.rounds.back(), Some(Round::Resync { .. })) {
+                return;
+            }
+            let before = state.version.clone();
+            state.rounds.push_back(Round::Resync { before });
+        }
+        self.work.notify_one();
+    }
+
+    /// Ends the queue: nothing more is taken in, what is in it is still handed out.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+        self.work.notify_one();
+        self.room.notify_waiters();
+    }
+
+    async fn when(
+        &self,
+        room: impl Fn(&State) -> bool,
+        change: impl FnOnce(&mut State),
+    ) -> Result<(), CacheError> {
+        loop {
+            let notified = self.room.notified();
+            {
+                let mut state = self.state.lock();
+                if state.closed {
+                    return Err(CacheError::Closed);
+                }
+                if room(&state) {
+                    change(&mut state);
+                    break;
+                }
+            }
+            notified.await;
+        }
+        self.work.notify_one();
+        Ok(())
+    }
+
+    // The consumer's side.
+
+    /// Waits for work and takes up to `max` keys of it. `None`: closed and empty. Tell [`done`](Self::done) when it has
+    /// been handled. Cancel-safe.
+    pub async fn pop(&self, max: usize) -> Option<Work> {
+        loop {
+            let notified = self.work.notified();
+            {
+                let mut state = self.state.lock();
+                if let Some(work) = state.pop(max.max(1)) {
+                    drop(state);
+                    self.room.notify_waiters();
+                    return Some(work);
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            notified.await;
+        }
+    }
+
+    /// The work was handled: after the first list, the queue counts as synced.
+    pub fn done(&self, initial: bool) {
+        if initial {
+            self.synced.send_replace(true);
+        }
+    }
+
+    // Both.
+
+    /// Whether the first list has been handled.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Turns true when the first list has been handled.
+    #[must_use]
+    pub fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
+    }
+
+    /// Whether deltas of a key wait.
+    #[must_use]
+    pub fn is_pending(&self, key: &ObjectKey) -> bool {
+        self.state.lock().rounds.iter().any(|round| match round {
+            Round::Deltas(keys) => keys.keys.contains_key(key),
+            _ => false,
+        })
+    }
+
+    /// Waiting deltas.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.state.lock().deltas
+    }
+
+    /// Whether nothing waits, neither deltas nor a list nor a resync.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().rounds.is_empty()
+    }
+}
+
+impl State {
+    fn advance(&mut self, version: Option<&str>) {
+        if let Some(version) = version {
+            self.version = Some(version.into());
+            self.version_taken = false;
+        }
+    }
+
+    fn push(&mut self, delta: Delta, version: Option<&str>) {
+        let before = self.version.clone();
+        self.advance(version);
+        if !matches!(self.rounds.back(), Some(Round::Deltas(_))) {
+            self.rounds.push_back(Round::Deltas(Keys::default()));
+        }
+        let Some(Round::Deltas(round)) = self.rounds.back_mut() else { return };
+        match round.keys.get_mut(delta.key()) {
+            Some(pending) => self.deltas += usize::from(pending.deltas.push(delta)),
+            None => {
+                let key = delta.key().clone();
+                round.order.push_back(key.clone());
+                round.keys.insert(key, Pending { deltas: Deltas::new(delta), before });
+                self.deltas += 1;
+            }
+        }
+    }
+
+    fn pop(&mut self, max: usize) -> Option<Work> {
+        let (kind, initial) = match self.rounds.front_mut() {
+            Some(Round::Deltas(round)) => {
+                let count = round.order.len().min(max);
+                let keys = &mut round.keys;
+                let taken = round.order.drain(..count).filter_map(|key| keys.remove(&key));
+                let batch: Vec<Deltas> = taken.map(|pending| pending.deltas).collect();
+                if round.order.is_empty() {
+                    self.rounds.pop_front();
+                }
+                self.deltas -= batch.iter().map(Deltas::len).sum::<usize>();
+                (WorkKind::Deltas(batch), false)
+            }
+            Some(_) => match self.rounds.pop_front()? {
+                Round::Replace { list, initial, .. } => (WorkKind::Replace(list), initial),
+                _ => (WorkKind::Resync, false),
+            },
+            None if self.version_taken => return None,
+            None => (WorkKind::Bookmark, false),
+        };
+        // Complete up to what came before the first thing that still waits.
+        let seen = match self.rounds.front() {
+            Some(Round::Deltas(round)) => {
+                round.order.front().and_then(|key| round.keys.get(key)).and_then(|pending| pending.before.clone())
+            }
+            Some(Round::Replace { before, .. } | Round::Resync { before }) => before.clone(),
+            None => {
+                self.version_taken = true;
+                self.version.clone()
+            }
+        };
+        Some(Work { kind, seen, initial })
+    }
+}
+
+impl std::fmt::Debug for DeltaFifo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeltaFifo").field("len", &self.len()).field("synced", &self.has_synced()).finish()
+    }
+}

@@ -1,0 +1,212 @@
+//! [`IndexFn`]: how an index gets its values out of an object.
+//!
+//! A function is made from one source (a path, a label, the owners, a closure), may be kept to objects whose `where`
+//! field has a value, and may split what it finds. It must depend on nothing but the object. The store calls it when an
+//! object comes or changes and keeps the outcome, so taking an object out again calls nothing.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pilothouse_object::{Object, Pointer, json_string};
+
+/// Gets the values of one index out of an object; a cheap clone.
+#[derive(Clone)]
+pub struct IndexFn {
+    source: Source,
+    only: Option<Pointer>,
+    separator: Option<Arc<str>>,
+}
+
+type Closure = dyn Fn(&Object, &mut dyn FnMut(&str)) + Send + Sync;
+
+#[derive(Clone)]
+enum Source {
+    Path(Pointer),
+    Label(Arc<str>),
+    OwnerUid,
+    Closure(Arc<Closure>),
+}
+
+impl IndexFn {
+    /// Values at a pointer: strings as their content, numbers and booleans as their JSON text. Null, absent fields,
+    /// objects and arrays have no value; `[*]` gives one for each element.
+    #[must_use]
+    pub fn path(pointer: Pointer) -> Self {
+        Self::new(Source::Path(pointer))
+    }
+
+    /// The value of one label.
+    #[must_use]
+    pub fn label(name: &str) -> Self {
+        Self::new(Source::Label(name.into()))
+    }
+
+    /// The UID of every owner.
+    #[must_use]
+    pub fn owner_uid() -> Self {
+        Self::new(Source::OwnerUid)
+    }
+
+    /// Whatever a closure hands on. One that panics gives no values for that object.
+    #[must_use]
+    pub fn closure(values: impl Fn(&Object, &mut dyn FnMut(&str)) + Send + Sync + 'static) -> Self {
+        Self::new(Source::Closure(Arc::new(values)))
+    }
+
+    fn new(source: Source) -> Self {
+        Self { source, only: None, separator: None }
+    }
+
+    /// Keeps only objects where the pointer selects a value that is not null.
+    #[must_use]
+    pub fn where_present(mut self, pointer: Pointer) -> Self {
+        self.only = Some(pointer);
+        self
+    }
+
+    /// Cuts each value at a separator; parts are trimmed and empty ones left out.
+    #[must_use]
+    pub fn split(mut self, separator: &str) -> Self {
+        self.separator = Some(separator.into()).filter(|s: &Arc<str>| !s.is_empty());
+        self
+    }
+
+    /// The values of an object, each once, in the order found.
+    #[must_use]
+    pub fn values(&self, object: &Object) -> Vec<Arc<str>> {
+        let mut values: Vec<Arc<str>> = Vec::new();
+        let mut keep = |value: &str| {
+            // Few values an object: a scan beats a set.
+            if !values.iter().any(|have| **have == *value) {
+                values.push(value.into());
+            }
+        };
+        match self.separator.as_deref() {
+            None => self.each(object, &mut keep),
+            Some(separator) => self.each(object, &mut |value| {
+                value.split(separator).map(str::trim).filter(|part| !part.is_empty()).for_each(&mut keep);
+            }),
+        }
+        values
+    }
+
+    fn each(&self, object: &Object, found: &mut dyn FnMut(&str)) {
+        if let Some(only) = &self.only {
+            let mut present = false;
+            object.select(only, |raw| present |= raw != "null");
+            if !present {
+                return;
+            }
+        }
+        match &self.source {
+            Source::Path(pointer) => object.select(pointer, |raw| match raw.as_bytes().first() {
+                Some(b'"') => {
+                    if let Some(text) = json_string(raw) {
+                        found(&text);
+                    }
+                }
+                Some(b'{' | b'[' | b'n') | None => {}
+                Some(_) => found(raw),
+            }),
+            Source::Label(name) => {
+                if let Some(value) = object.label(name) {
+                    found(&value);
+                }
+            }
+            Source::OwnerUid => object.owner_references().iter().for_each(|owner| found(&owner.uid)),
+            Source::Closure(closure) => {
+                // The store is in the middle of a change when it asks: a panic must not leave it half done.
+                if catch_unwind(AssertUnwindSafe(|| closure(object, found))).is_err() {
+                    tracing::error!(object = %object.key(), "an index function panicked; the object gets no value");
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for IndexFn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Source::Path(pointer) => write!(f, "path {pointer}")?,
+            Source::Label(name) => write!(f, "label {name}")?,
+            Source::OwnerUid => f.write_str("owner UID")?,
+            Source::Closure(_) => f.write_str("closure")?,
+        }
+        if let Some(only) = &self.only {
+            write!(f, " where {only}")?;
+        }
+        match &self.separator {
+            Some(separator) => write!(f, " split {separator:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> Object {
+        Object::decode(
+            br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"b","labels":{"app":"x"},
+                "ownerReferences":[{"apiVersion":"v1","kind":"A","name":"a","uid":"u1"},
+                                   {"apiVersion":"v1","kind":"A","name":"b","uid":"u2"}]},
+                "spec":{"nodeName":"n\u0031","priority":7,"host":true,"none":null,"list":"a, b,,a",
+                        "containers":[{"image":"i"},{"image":"i"},{"image":"j"}]}}"#,
+        )
+        .unwrap()
+    }
+
+    fn pointer(text: &str) -> Pointer {
+        text.parse().unwrap()
+    }
+
+    fn values(index: &IndexFn) -> Vec<String> {
+        index.values(&pod()).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_path_gives_strings_unquoted_and_scalars_as_json_and_nothing_for_null_or_absent() {
+        assert_eq!(values(&IndexFn::path(pointer("/spec/nodeName"))), ["n1"]);
+        assert_eq!(values(&IndexFn::path(pointer("/spec/priority"))), ["7"]);
+        assert_eq!(values(&IndexFn::path(pointer("/spec/host"))), ["true"]);
+        for none in ["/spec/none", "/spec/absent", "/spec/containers", "/spec"] {
+            assert!(values(&IndexFn::path(pointer(none))).is_empty(), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_star_gives_each_distinct_value_once() {
+        assert_eq!(values(&IndexFn::path(pointer("/spec/containers/[*]/image"))), ["i", "j"]);
+    }
+
+    #[test]
+    fn labels_and_owners_are_sources() {
+        assert_eq!(values(&IndexFn::label("app")), ["x"]);
+        assert!(values(&IndexFn::label("no")).is_empty());
+        assert_eq!(values(&IndexFn::owner_uid()), ["u1", "u2"]);
+    }
+
+    #[test]
+    fn where_keeps_only_objects_whose_field_has_a_value() {
+        let index = IndexFn::label("app");
+        assert_eq!(values(&index.clone().where_present(pointer("/spec/nodeName"))), ["x"]);
+        assert!(values(&index.clone().where_present(pointer("/spec/none"))).is_empty());
+        assert!(values(&index.where_present(pointer("/spec/absent"))).is_empty());
+    }
+
+    #[test]
+    fn split_cuts_a_list_and_drops_empty_parts() {
+        assert_eq!(values(&IndexFn::path(pointer("/spec/list")).split(",")), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_closure_that_panics_gives_what_it_gave_so_far() {
+        let index = IndexFn::closure(|object, found| {
+            found(object.name());
+            panic!("no more");
+        });
+        assert_eq!(values(&index), ["a"]);
+    }
+}

@@ -1,0 +1,38 @@
+//! [`Listener`]: whoever is told of every change of an informer's store.
+//!
+//! Listeners are called from the informer's own task, one after the other, while no other delta is handled: they must
+//! not block, wait or call the API. There are two in the house: the manager's mapper, which turns a change into keys of
+//! a work queue, and the [`Ring`](crate::Ring), which keeps changes until a guest has time for them.
+
+use pilothouse_object::{Object, ObjectKey};
+use tokio::sync::watch;
+
+/// Is told of every change, in order; never of two at once.
+///
+/// What it may rely on: the store was changed before the call; per key the calls are a legal sequence; nothing comes
+/// after its removal has returned. A panic is contained and counted, and the informer goes on as if the call had
+/// returned.
+pub trait Listener: Send + Sync {
+    /// A key that was not there before. `is_in_initial_list`: it stands for what was there when the listener joined.
+    fn on_add(&self, object: &Object, is_in_initial_list: bool);
+
+    /// A key that was there, with the same UID. `is_sync`: nothing changed; the listener asked to be told again.
+    fn on_update(&self, old: &Object, new: &Object, is_sync: bool);
+
+    /// A key that is gone. With `final_state_unknown` nobody saw it go: the object may be out of date or absent.
+    fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, final_state_unknown: bool);
+
+    /// The last of the initial adds has been handed over (there may have been none). Called once.
+    fn on_initial_list_end(&self) {}
+
+    /// For listeners that only pass changes on: turns true when what was in the initial list has been dealt with.
+    /// `None` means as soon as the calls have returned.
+    fn synced(&self) -> Option<watch::Receiver<bool>> {
+        None
+    }
+
+    /// How many changes it holds that were not dealt with yet; shown by the admin pages.
+    fn depth(&self) -> usize {
+        0
+    }
+}

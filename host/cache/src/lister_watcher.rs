@@ -1,0 +1,61 @@
+//! [`ListerWatcher`]: where a reflector gets its objects from; and [`FnListerWatcher`], one made of two closures.
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use pilothouse_client::{ListParams, Result, WatchEvent, WatchParams};
+use pilothouse_object::{ListMeta, Object};
+
+/// The events of one watch. `ERROR` frames and broken connections are errors of the stream.
+pub type EventStream = BoxStream<'static, Result<WatchEvent>>;
+
+/// Takes the items of a list page one by one, as they are decoded.
+pub type ItemSink<'a> = &'a mut (dyn FnMut(Object) + Send);
+
+/// Lists and watches the objects of one kind in one scope. Selectors belong to the source: a reflector sets none.
+pub trait ListerWatcher: Send + Sync {
+    /// One page of a list; items go to `item` in order. After an error the items handed on so far are void.
+    fn list<'a>(&'a self, params: &'a ListParams, item: ItemSink<'a>) -> BoxFuture<'a, Result<ListMeta>>;
+
+    /// Opens a watch: returns when the server has accepted it.
+    fn watch<'a>(&'a self, params: &'a WatchParams) -> BoxFuture<'a, Result<EventStream>>;
+
+    /// Whether a watch may begin with the present objects (`sendInitialEvents`).
+    fn supports_watch_list(&self) -> bool {
+        false
+    }
+}
+
+/// A source made of two closures: the list gives all items of a page at once.
+pub struct FnListerWatcher<L, W> {
+    list: L,
+    watch: W,
+}
+
+impl<L, W> FnListerWatcher<L, W>
+where
+    L: Fn(&ListParams) -> Result<(Vec<Object>, ListMeta)> + Send + Sync,
+    W: Fn(&WatchParams) -> Result<EventStream> + Send + Sync,
+{
+    /// A source that answers with what the closures return.
+    pub fn new(list: L, watch: W) -> Self {
+        Self { list, watch }
+    }
+}
+
+impl<L, W> ListerWatcher for FnListerWatcher<L, W>
+where
+    L: Fn(&ListParams) -> Result<(Vec<Object>, ListMeta)> + Send + Sync,
+    W: Fn(&WatchParams) -> Result<EventStream> + Send + Sync,
+{
+    fn list<'a>(&'a self, params: &'a ListParams, item: ItemSink<'a>) -> BoxFuture<'a, Result<ListMeta>> {
+        Box::pin(async move {
+            let (items, meta) = (self.list)(params)?;
+            items.into_iter().for_each(item);
+            Ok(meta)
+        })
+    }
+
+    fn watch<'a>(&'a self, params: &'a WatchParams) -> BoxFuture<'a, Result<EventStream>> {
+        Box::pin(async move { (self.watch)(params) })
+    }
+}

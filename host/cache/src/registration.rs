@@ -1,0 +1,68 @@
+//! [`Registration`]: one listener's place in an informer.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::listener::Listener;
+
+/// Takes a listener out of its informer: what a registration needs of it.
+pub(crate) trait Remove: Send + Sync {
+    /// Returns when no call to the listener is running or will come, except to a listener that removes itself from
+    /// inside a call: then it is the last one.
+    fn remove_listener(&self, id: u64);
+}
+
+/// One listener's place in an informer. Dropping it takes the listener out.
+#[must_use = "dropping it removes the listener"]
+pub struct Registration {
+    id: u64,
+    informer: Arc<dyn Remove>,
+    listener: Arc<dyn Listener>,
+    /// Whether the initial list has been handed to the listener.
+    delivered: watch::Receiver<bool>,
+}
+
+impl Registration {
+    pub(crate) fn new(
+        id: u64,
+        informer: Arc<dyn Remove>,
+        listener: Arc<dyn Listener>,
+        delivered: watch::Receiver<bool>,
+    ) -> Self {
+        Self { id, informer, listener, delivered }
+    }
+
+    /// Whether the listener has been told of everything that was there when it joined, and is done with it.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        *self.delivered.borrow() && self.listener.synced().is_none_or(|synced| *synced.borrow())
+    }
+
+    /// Waits for [`has_synced`](Self::has_synced). `false`: the informer ended before.
+    pub async fn wait_synced(&self) -> bool {
+        if self.delivered.clone().wait_for(|delivered| *delivered).await.is_err() {
+            return false;
+        }
+        match self.listener.synced() {
+            Some(mut synced) => synced.wait_for(|synced| *synced).await.is_ok(),
+            None => true,
+        }
+    }
+
+    /// Takes the listener out; when this returns nothing is called any more. (A listener may remove itself from inside
+    /// a call; that call is then its last.)
+    pub fn remove(self) {}
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.informer.remove_listener(self.id);
+    }
+}
+
+impl std::fmt::Debug for Registration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registration").field("id", &self.id).field("synced", &self.has_synced()).finish()
+    }
+}

@@ -1,0 +1,408 @@
+//! [`SharedInformer`]: one watch and one store of a kind, for all who listen to it.
+//!
+//! Each piece of work from the queue is handled under one lock: the store is changed, then the listeners are called in
+//! turn. Joining replays the store under the same lock, and leaving takes it, so both fall between two batches and
+//! neither misses nor repeats an event.
+//!
+//! Leased from the `SharedInformerFactory`, which runs it; or made and run by hand.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_client::ApiResource;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::change::Change;
+use crate::delta::{Delta, Deltas};
+use crate::delta_fifo::{DeltaFifo, Work, WorkKind};
+use crate::error::CacheError;
+use crate::indexer::Indexer;
+use crate::lister::Lister;
+use crate::lister_watcher::ListerWatcher;
+use crate::listener::Listener;
+use crate::metrics::InformerMetrics;
+use crate::processor::{Audience, Processor};
+use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus, Shared, count, get};
+use crate::registration::{Registration, Remove};
+
+/// How an informer behaves.
+#[derive(Clone)]
+pub struct InformerOptions {
+    /// How its reflector behaves.
+    pub reflector: ReflectorOptions,
+    /// Waiting deltas above which the watch is read no further.
+    pub queue_capacity: usize,
+}
+
+impl Default for InformerOptions {
+    fn default() -> Self {
+        Self { reflector: ReflectorOptions::default(), queue_capacity: DeltaFifo::DEFAULT_CAPACITY }
+    }
+}
+
+/// One informer, as the admin page shows it.
+#[derive(Debug, Clone)]
+pub struct InformerStatus {
+    /// What it watches.
+    pub resource: ApiResource,
+    /// In which namespace; `None` for all.
+    pub namespace: Option<String>,
+    /// Objects in its store.
+    pub objects: usize,
+    /// Listeners.
+    pub listeners: usize,
+    /// Deltas that wait.
+    pub queued_deltas: usize,
+    /// Whether it has ended.
+    pub stopped: bool,
+    /// How its reflector fares.
+    pub reflector: ReflectorStatus,
+}
+
+/// One watch and one store of a kind for all who listen; a cheap clone.
+#[derive(Clone)]
+pub struct SharedInformer {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    resource: ApiResource,
+    namespace: Option<String>,
+    indexer: Arc<Indexer>,
+    fifo: Arc<DeltaFifo>,
+    /// Taken by the run.
+    reflector: Mutex<Option<Reflector>>,
+    shared: Arc<Shared>,
+    /// Held while work is handled: client-go's `blockDeltas`.
+    processor: Mutex<Processor>,
+    /// Listeners that left while the processor was locked by the very thread that removes them.
+    leaving: Mutex<Vec<u64>>,
+    /// Keeps `distribute` from taking the lock above for every call.
+    any_leaving: AtomicBool,
+    resyncs_changed: Notify,
+    resyncs: AtomicU64,
+    stopped: AtomicBool,
+    synced: watch::Receiver<bool>,
+    ended: watch::Sender<bool>,
+}
+
+thread_local! {
+    /// The informer whose listeners this thread is calling.
+    static CALLING: Cell<*const Inner> = const { Cell::new(std::ptr::null()) };
+}
+
+impl SharedInformer {
+    /// An informer that has not been run. `source` must be for `resource` in `namespace`.
+    #[must_use]
+    pub fn new(
+        source: Arc<dyn ListerWatcher>,
+        resource: ApiResource,
+        namespace: Option<&str>,
+        options: InformerOptions,
+    ) -> Self {
+        let indexer = Arc::new(Indexer::new(resource.namespaced));
+        let fifo = Arc::new(DeltaFifo::new(options.queue_capacity));
+        let reflector =
+            Reflector::new(resource.gvr(), source, fifo.clone(), indexer.clone(), options.reflector);
+        let inner = Inner {
+            resource,
+            namespace: namespace.map(str::to_owned),
+            indexer,
+            synced: fifo.synced(),
+            fifo,
+            shared: reflector.shared(),
+            reflector: Mutex::new(Some(reflector)),
+            processor: Mutex::default(),
+            leaving: Mutex::default(),
+            any_leaving: AtomicBool::new(false),
+            resyncs_changed: Notify::new(),
+            resyncs: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            ended: watch::Sender::new(false),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// What it watches.
+    #[must_use]
+    pub fn resource(&self) -> &ApiResource {
+        &self.inner.resource
+    }
+
+    /// In which namespace; `None` for all.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.inner.namespace.as_deref()
+    }
+
+    /// Its store.
+    #[must_use]
+    pub fn indexer(&self) -> &Arc<Indexer> {
+        &self.inner.indexer
+    }
+
+    /// A lister over its store.
+    #[must_use]
+    pub fn lister(&self) -> Lister {
+        Lister::new(self.inner.indexer.clone())
+    }
+
+    /// Adds a listener. It is told at once, before this returns, of all that the store holds, as initial adds; then of
+    /// every change. `resync`: how often it wants to be told of everything again (at least a second apart).
+    ///
+    /// # Errors
+    /// When the informer has stopped, or from inside a listener's call.
+    pub fn add_listener(
+        &self,
+        listener: Arc<dyn Listener>,
+        resync: Option<Duration>,
+    ) -> Result<Registration, CacheError> {
+        let inner = &self.inner;
+        let name = || inner.resource.gvr().to_string();
+        if inner.is_calling() {
+            return Err(CacheError::Reentrant(name()));
+        }
+        let mut processor = inner.processor.lock();
+        if inner.stopped.load(Ordering::Acquire) {
+            return Err(CacheError::Stopped(name()));
+        }
+        let (id, delivered) = processor.add(listener.clone(), resync);
+        let registration = Registration::new(id, inner.clone(), listener, delivered);
+        inner.call(&mut processor, |processor, removed| {
+            processor.replay(id, &inner.indexer.list(), removed);
+            if inner.fifo.has_synced() {
+                processor.end_initial_list(removed);
+            }
+        });
+        drop(processor);
+        inner.resyncs_changed.notify_one();
+        Ok(registration)
+    }
+
+    /// Runs the informer until it is cancelled; at most once.
+    pub async fn run(&self, cancel: CancellationToken) {
+        let Some(reflector) = self.inner.reflector.lock().take() else {
+            tracing::warn!(resource = %self.inner.resource.gvr(), "the informer has been run before");
+            return;
+        };
+        // Also when the run is dropped instead of cancelled.
+        let _ending = Ending(&self.inner);
+        let produce = async {
+            tokio::select! {
+                () = reflector.run(cancel) => {}
+                () = self.inner.resync_when_due() => {}
+            }
+            self.inner.fifo.close();
+        };
+        tokio::join!(produce, self.inner.handle_all());
+    }
+
+    /// Whether the first list is in the store and was told to the listeners.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        self.inner.fifo.has_synced()
+    }
+
+    /// Waits until the first list is in the store and was told to the listeners. `false`: it ended before.
+    pub async fn wait_synced(&self) -> bool {
+        let (mut synced, mut ended) = (self.inner.synced.clone(), self.inner.ended.subscribe());
+        tokio::select! {
+            biased;
+            _ = synced.wait_for(|synced| *synced) => true,
+            _ = ended.wait_for(|ended| *ended) => false,
+        }
+    }
+
+    /// Whether the run has ended or is about to.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.inner.stopped.load(Ordering::Acquire)
+    }
+
+    /// How it fares.
+    #[must_use]
+    pub fn status(&self) -> InformerStatus {
+        InformerStatus {
+            resource: self.inner.resource.clone(),
+            namespace: self.inner.namespace.clone(),
+            objects: self.inner.indexer.len(),
+            listeners: self.inner.processor.lock().len(),
+            queued_deltas: self.inner.fifo.len(),
+            stopped: self.is_stopped(),
+            reflector: self.inner.shared.status(self.has_synced()),
+        }
+    }
+
+    /// Its figures.
+    #[must_use]
+    pub fn metrics(&self) -> InformerMetrics {
+        let inner = &self.inner;
+        let shared = &inner.shared;
+        let processor = inner.processor.lock();
+        InformerMetrics {
+            reflector_lists_total: get(&shared.lists),
+            reflector_list_failures_total: get(&shared.list_failures),
+            reflector_list_pages_total: get(&shared.list_pages),
+            reflector_list_duration_total: shared.list_time(),
+            reflector_items_listed_total: get(&shared.listed_items),
+            reflector_watches_total: get(&shared.watches),
+            reflector_short_watches_total: get(&shared.short_watches),
+            reflector_watch_failures_total: get(&shared.watch_failures),
+            reflector_items_watched_total: get(&shared.watched_events),
+            reflector_bookmarks_total: get(&shared.bookmarks),
+            reflector_last_resource_version: shared.version.lock().clone(),
+            store_resource_version: inner.indexer.resource_version(),
+            objects: inner.indexer.len(),
+            queued_deltas: inner.fifo.len(),
+            listeners: processor.len(),
+            listener_depth: processor.depth(),
+            notifications_total: processor.notifications,
+            listener_panics_total: processor.panics,
+            resyncs_total: get(&inner.resyncs),
+        }
+    }
+}
+
+impl Inner {
+    async fn handle_all(&self) {
+        while let Some(work) = self.fifo.pop(DeltaFifo::BATCH).await {
+            let initial = work.initial;
+            self.handle(work).await;
+            self.fifo.done(initial);
+            // A full queue must not keep the reflector, or other tasks, from running.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn handle(&self, work: Work) {
+        let Work { kind, seen, initial } = work;
+        let seen = seen.as_deref();
+        match kind {
+            WorkKind::Bookmark => {
+                if let Some(version) = seen {
+                    self.indexer.bookmark(version);
+                }
+            }
+            WorkKind::Deltas(batch) => {
+                let mut processor = self.processor.lock();
+                let changes = self.indexer.apply(batch.into_iter().flat_map(Deltas::into_iter), seen);
+                self.tell(&mut processor, &changes, false, Audience::Resyncing);
+            }
+            WorkKind::Replace(list) => {
+                let mut processor = self.processor.lock();
+                let changes = self.indexer.replace(list, seen, processor.wants_unchanged());
+                self.tell(&mut processor, &changes, initial, Audience::Resyncing);
+                self.call(&mut processor, |processor, removed| processor.end_initial_list(removed));
+            }
+            WorkKind::Resync => self.resync().await,
+        }
+    }
+
+    /// Announces every object again to the listeners that are due, a batch at a time.
+    async fn resync(&self) {
+        if !self.processor.lock().begin_resync() {
+            return;
+        }
+        count(&self.resyncs);
+        for keys in self.indexer.keys().chunks(DeltaFifo::BATCH) {
+            {
+                let mut processor = self.processor.lock();
+                // What is about to change is not announced in its old state.
+                let calm = keys.iter().filter(|key| !self.fifo.is_pending(key));
+                let changes = self.indexer.apply(calm.map(|key| Delta::Sync(key.clone())), None);
+                self.tell(&mut processor, &changes, false, Audience::Due);
+            }
+            tokio::task::yield_now().await;
+        }
+        self.processor.lock().end_resync();
+    }
+
+    /// Asks for resyncs when listeners are due.
+    async fn resync_when_due(&self) {
+        // Before that there is nothing to announce.
+        let _ = self.fifo.synced().wait_for(|synced| *synced).await;
+        loop {
+            let next = self.processor.lock().next_resync();
+            let due = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.resyncs_changed.notified() => {}
+                () = due => {
+                    if self.processor.lock().mark_due(Instant::now()) {
+                        self.fifo.resync();
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell(&self, processor: &mut Processor, changes: &[Change], initial: bool, audience: Audience) {
+        self.call(processor, |processor, removed| {
+            for change in changes {
+                processor.distribute(change, initial, audience, removed);
+            }
+        });
+    }
+
+    /// Calls listeners. A listener that removes itself, or another one, meanwhile is not called any more.
+    fn call(&self, processor: &mut Processor, calls: impl FnOnce(&mut Processor, &dyn Fn(u64) -> bool)) {
+        let outer = CALLING.replace(std::ptr::from_ref(self));
+        let removed = |id| self.any_leaving.load(Ordering::Acquire) && self.leaving.lock().contains(&id);
+        calls(processor, &removed);
+        CALLING.set(outer);
+        if self.any_leaving.swap(false, Ordering::AcqRel) {
+            self.leaving.lock().drain(..).for_each(|id| processor.remove(id));
+        }
+    }
+
+    fn is_calling(&self) -> bool {
+        std::ptr::eq(CALLING.get(), self)
+    }
+}
+
+impl Remove for Inner {
+    fn remove_listener(&self, id: u64) {
+        if self.is_calling() {
+            // Our caller holds the processor: leave a note. It is the only thread that can.
+            self.leaving.lock().push(id);
+            self.any_leaving.store(true, Ordering::Release);
+            return;
+        }
+        self.processor.lock().remove(id);
+        self.resyncs_changed.notify_one();
+    }
+}
+
+/// Marks the informer as ended when its run is over, however that came.
+struct Ending<'a>(&'a Inner);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.fifo.close();
+        // Under the lock, so that no listener joins an informer that will never call it.
+        let processor = self.0.processor.lock();
+        self.0.stopped.store(true, Ordering::Release);
+        drop(processor);
+        self.0.ended.send_replace(true);
+    }
+}
+
+impl std::fmt::Debug for SharedInformer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedInformer")
+            .field("resource", &self.inner.resource.gvr())
+            .field("namespace", &self.inner.namespace)
+            .field("synced", &self.has_synced())
+            .finish_non_exhaustive()
+    }
+}
+

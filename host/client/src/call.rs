@@ -1,0 +1,319 @@
+//! One call: headers, sending, reading the answer under a size and a time limit, errors that say what was being done.
+//!
+//! Nothing here sends a request twice. The verbs build a [`Call`]; [`Client::fetch`] is for bodies that are read whole,
+//! [`Client::send`] for watches.
+
+use std::time::Duration;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap,
+    HeaderValue,
+};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout};
+
+use crate::answer;
+use crate::auth::Authorizer;
+use crate::caller::Caller;
+use crate::client::Client;
+use crate::config::{self, Loaded};
+use crate::discovery::Discovery;
+use crate::error::{Error, Result};
+use crate::options::{ClientOptions, Identity, ObservedRequest, RequestObserver};
+use crate::transport::{Transport, WatchSlot};
+use crate::url::Target;
+
+/// Largest single object, discovery document or raw answer that is read. etcd refuses objects above about 1.5 MiB;
+/// aggregated servers may store larger ones.
+pub(crate) const OBJECT_LIMIT: usize = 16 << 20;
+/// Largest list page that is read: a list without a limit comes as one page.
+pub(crate) const LIST_LIMIT: usize = 1 << 30;
+/// Largest error body that is read; what stands behind it is not needed.
+const ERROR_LIMIT: usize = 1 << 20;
+
+const ACCEPT_JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// New servers leave the field managers out, which is the larger part of many objects; old ones ignore the parameter.
+const ACCEPT_OBJECTS: HeaderValue =
+    HeaderValue::from_static("application/json;drop=metadata.managedFields, application/json");
+
+/// What the clients of all identities share.
+pub(crate) struct Shared {
+    /// Scheme, host and port, and the path prefix of the server's address; without a `/` at the end.
+    pub(crate) base: String,
+    /// Host and port.
+    host: String,
+    pub(crate) default_namespace: String,
+    request_timeout: Duration,
+    authorizer: Authorizer,
+    transport: Transport,
+    observer: Option<Arc<dyn RequestObserver>>,
+    /// The host's own identity.
+    pub(crate) own: Arc<Caller>,
+    pub(crate) discovery: Discovery,
+    pub(crate) runtime: Handle,
+}
+
+impl Shared {
+    pub(crate) async fn new(options: ClientOptions) -> Result<(Self, Caller)> {
+        let identity = |impersonate| Identity {
+            user_agent: options.user_agent.clone(),
+            field_manager: options.field_manager.clone(),
+            impersonate,
+        };
+        let Loaded { base, host, default_namespace, tls, server_name, authorizer, impersonate } =
+            config::load(&options).await?;
+        let runtime = Handle::current();
+        let own = Caller::own(identity(impersonate.clone()))?;
+        let shared = Self {
+            host,
+            default_namespace,
+            request_timeout: options.request_timeout,
+            authorizer,
+            transport: Transport::new(runtime.clone(), tls, server_name, options.connect_timeout),
+            observer: options.observer.clone(),
+            own: Arc::new(Caller::own(identity(impersonate))?),
+            discovery: Discovery::default(),
+            runtime,
+            base,
+        };
+        Ok((shared, own))
+    }
+}
+
+/// A request, before an identity and credentials are put to it.
+pub(crate) struct Call {
+    method: Method,
+    target: Target,
+    accept: HeaderValue,
+    content_type: Option<&'static str>,
+    body: Bytes,
+    patience: Patience,
+}
+
+/// How long a call may take.
+#[derive(Clone, Copy)]
+enum Patience {
+    /// The request timeout, from sending to the last byte.
+    Whole,
+    /// The request timeout to the answer's head, and again from each piece of the body to the next.
+    Progress,
+}
+
+/// An answer that has been read whole.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Call {
+    pub(crate) fn new(method: Method, target: Target) -> Self {
+        Self {
+            method,
+            target,
+            accept: ACCEPT_JSON,
+            content_type: None,
+            body: Bytes::new(),
+            patience: Patience::Whole,
+        }
+    }
+
+    /// A read of objects.
+    pub(crate) fn read(target: Target) -> Self {
+        Self { accept: ACCEPT_OBJECTS, ..Self::new(Method::GET, target) }
+    }
+
+    pub(crate) fn body(mut self, content_type: &'static str, body: &[u8]) -> Self {
+        self.content_type = Some(content_type);
+        self.body = Bytes::copy_from_slice(body);
+        self
+    }
+
+    /// Lets the call take longer than the request timeout as long as bytes keep coming.
+    pub(crate) fn while_bytes_come(mut self) -> Self {
+        self.patience = Patience::Progress;
+        self
+    }
+}
+
+impl Client {
+    /// What a call does, for messages: method and address without the query.
+    pub(crate) fn doing(&self, call: &Call) -> String {
+        format!("{} {}{}", call.method, self.shared.base, call.target.path())
+    }
+
+    async fn request(&self, call: &Call, watch: bool) -> Result<Request<Full<Bytes>>> {
+        let caller = self.caller.as_ref().map_err(Error::clone)?;
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri([&self.shared.base, call.target.as_str()].concat())
+            .body(Full::new(call.body.clone()))
+            .map_err(|e| Error::Request(format!("{}: {e}", self.doing(call))))?;
+        let headers = request.headers_mut();
+        headers.clone_from(&caller.headers);
+        headers.insert(ACCEPT, call.accept.clone());
+        if watch {
+            // New servers gzip a watch as one member per event, which costs more than it saves.
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        if let Some(content_type) = call.content_type {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        }
+        if let Some(authorization) = self.shared.authorizer.header().await? {
+            headers.insert(AUTHORIZATION, authorization);
+        }
+        Ok(request)
+    }
+
+    async fn head(&self, call: &Call, watch: bool) -> Result<(Response<Incoming>, Option<WatchSlot>)> {
+        let request = self.request(call, watch).await?;
+        let mut observed =
+            Observed { client: self, method: &call.method, watch, began: Instant::now(), code: None };
+        let sent = if watch {
+            self.shared.transport.watch(request).await.map(|(response, slot)| (response, Some(slot)))
+        } else {
+            self.shared.transport.request(request).await.map(|response| (response, None))
+        };
+        let (response, slot) = sent.map_err(|e| answer::transport(self.doing(call), &e))?;
+        observed.code = Some(response.status().as_u16());
+        if response.status() == StatusCode::UNAUTHORIZED {
+            self.shared.authorizer.rejected();
+        }
+        Ok((response, slot))
+    }
+
+    /// Sends a call whose answer is read as it comes; an answer that is an error is read and returned as such.
+    pub(crate) async fn send(&self, call: &Call) -> Result<(Response<Incoming>, WatchSlot)> {
+        let limit = self.shared.request_timeout;
+        let (response, slot) =
+            timeout(limit, self.head(call, true)).await.map_err(|_| self.late(call, limit))??;
+        if let (StatusCode::OK, Some(slot)) = (response.status(), slot) {
+            self.check_encoding(call, response.headers())?;
+            return Ok((response, slot));
+        }
+        let read = self.read(call, response, ERROR_LIMIT);
+        let answer = timeout(limit, read).await.map_err(|_| self.late(call, limit))??;
+        Err(answer::error(self.doing(call), &answer))
+    }
+
+    /// Sends a call and reads its answer whole, whatever the status.
+    pub(crate) async fn fetch(&self, call: &Call, limit: usize) -> Result<Answer> {
+        let time = self.shared.request_timeout;
+        let exchange = async {
+            let head = self.head(call, false);
+            let (response, _) = match call.patience {
+                Patience::Whole => head.await?,
+                Patience::Progress => timeout(time, head).await.map_err(|_| self.late(call, time))??,
+            };
+            let limit = if response.status().is_success() { limit } else { limit.min(ERROR_LIMIT) };
+            self.read(call, response, limit).await
+        };
+        match call.patience {
+            Patience::Whole => timeout(time, exchange).await.map_err(|_| self.late(call, time))?,
+            Patience::Progress => exchange.await,
+        }
+    }
+
+    /// Sends a call and gives the body of a good answer.
+    pub(crate) async fn fetch_ok(&self, call: &Call, limit: usize) -> Result<Bytes> {
+        let answer = self.fetch(call, limit).await?;
+        if answer.status.is_success() {
+            return Ok(answer.body);
+        }
+        Err(answer::error(self.doing(call), &answer))
+    }
+
+    async fn read(&self, call: &Call, response: Response<Incoming>, limit: usize) -> Result<Answer> {
+        let (parts, mut body) = response.into_parts();
+        self.check_encoding(call, &parts.headers)?;
+        let too_large = || protocol(self.doing(call), &format!("the answer is larger than {limit} bytes"));
+        let announced =
+            parts.headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > limit) {
+            return Err(too_large());
+        }
+        // An answer of one piece, as most objects are, is not copied.
+        let mut first = Bytes::new();
+        let mut rest = Vec::new();
+        loop {
+            let frame = match call.patience {
+                Patience::Whole => body.frame().await,
+                Patience::Progress => timeout(self.shared.request_timeout, body.frame())
+                    .await
+                    .map_err(|_| self.late(call, self.shared.request_timeout))?,
+            };
+            let Some(frame) = frame else { break };
+            let frame = frame.map_err(|e| answer::transport(self.doing(call), &e))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if first.len().max(rest.len()) + data.len() > limit {
+                return Err(too_large());
+            }
+            if first.is_empty() && rest.is_empty() {
+                first = data;
+                continue;
+            }
+            if rest.is_empty() {
+                let more = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(limit);
+                rest.reserve(first.len() + data.len() + more);
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&data);
+        }
+        let body = if rest.is_empty() { first } else { rest.into() };
+        Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+
+    fn check_encoding(&self, call: &Call, headers: &HeaderMap) -> Result<()> {
+        match headers.get(CONTENT_ENCODING) {
+            Some(encoding) if encoding != "identity" => {
+                let message = format!("the body is encoded as {encoding:?}, which was not asked for");
+                Err(protocol(self.doing(call), &message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn late(&self, call: &Call, limit: Duration) -> Error {
+        Error::Transport {
+            doing: self.doing(call),
+            message: format!("no answer within {limit:?}"),
+            connection_refused: false,
+            timeout: true,
+        }
+    }
+}
+
+/// The answer is not what the API promises.
+pub(crate) fn protocol(doing: String, message: &str) -> Error {
+    Error::Protocol { doing, message: message.to_owned() }
+}
+
+/// Tells the observer when it goes out of scope, so that a call which the caller gives up is counted too.
+struct Observed<'a> {
+    client: &'a Client,
+    method: &'a Method,
+    watch: bool,
+    began: Instant,
+    code: Option<u16>,
+}
+
+impl Drop for Observed<'_> {
+    fn drop(&mut self) {
+        if let (Some(observer), Ok(caller)) = (&self.client.shared.observer, &self.client.caller) {
+            observer.request(&ObservedRequest {
+                method: self.method.as_str(),
+                host: &self.client.shared.host,
+                code: self.code,
+                duration: self.began.elapsed(),
+                user_agent: &caller.user_agent,
+                watch: self.watch,
+            });
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! [`Client`]: the handle that the host and its plugins call the API server through.
+//!
+//! A clone is two reference counts. Clients made with [`Client::with_identity`] share connections, credentials and the
+//! discovery cache, and differ in the headers that say who is asking. The verbs are in `verbs`, `list`, `watch` and
+//! `discovery`; `call` sends.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use serde::Deserialize;
+
+use crate::call::{Call, OBJECT_LIMIT, Shared, protocol};
+use crate::caller::Caller;
+use crate::error::{Error, Result};
+use crate::options::{ClientOptions, Identity};
+use crate::url::Target;
+
+/// A client of one API server under one identity; a cheap clone.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+    /// Headers of the identity, or why there are none: a call under a broken identity must fail rather than go out
+    /// under another one.
+    pub(crate) caller: Result<Arc<Caller>>,
+}
+
+/// What `/version` says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServerVersion {
+    /// Major version, as `1`.
+    pub major: String,
+    /// Minor version, as `36`; some vendors append `+`.
+    pub minor: String,
+    /// Full version, as `v1.36.3`.
+    pub git_version: String,
+    /// Operating system and architecture, as `linux/amd64`.
+    pub platform: String,
+}
+
+impl Client {
+    /// Reads the configuration and prepares the transport. The server need not be up; an exec plugin for credentials
+    /// runs.
+    ///
+    /// Connections live on the tokio runtime that this is called in, whichever runtime later calls come from.
+    ///
+    /// # Errors
+    /// [`Error::Config`] naming the file, what is wrong with it and the remedy.
+    pub async fn new(options: ClientOptions) -> Result<Self> {
+        let (shared, caller) = Shared::new(options).await?;
+        Ok(Self { shared: Arc::new(shared), caller: Ok(Arc::new(caller)) })
+    }
+
+    /// The same client under another identity. An identity that HTTP cannot carry makes every call fail.
+    #[must_use]
+    pub fn with_identity(&self, identity: Identity) -> Self {
+        let caller = Caller::new(&self.shared.own, &identity).map(Arc::new);
+        Self { shared: Arc::clone(&self.shared), caller }
+    }
+
+    /// The same client under the host's own identity; what is shared by all identities is fetched with it.
+    pub(crate) fn as_host(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), caller: Ok(Arc::clone(&self.shared.own)) }
+    }
+
+    /// Address of the server, as `https://10.0.0.1:6443`.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.shared.base
+    }
+
+    /// Namespace of the kubeconfig's context, or of the pod; `default` when neither says.
+    #[must_use]
+    pub fn default_namespace(&self) -> &str {
+        &self.shared.default_namespace
+    }
+
+    /// Sends a request to an endpoint that has no verb here, as `/readyz`, and gives the answer whatever its status.
+    ///
+    /// `path_and_query` begins with `/` and is sent as it is; a body is sent as JSON.
+    ///
+    /// # Errors
+    /// When the path is not one, no answer came, or it is larger than 16 MiB.
+    pub async fn request_raw(
+        &self,
+        method: Method,
+        path_and_query: &str,
+        body: Option<&[u8]>,
+    ) -> Result<(StatusCode, Bytes)> {
+        let mut call = Call::new(method, Target::raw(path_and_query)?);
+        if let Some(body) = body {
+            call = call.body("application/json", body);
+        }
+        let answer = self.fetch(&call, OBJECT_LIMIT).await?;
+        Ok((answer.status, answer.body))
+    }
+
+    /// The server's version.
+    ///
+    /// # Errors
+    /// When no answer came, or it is not that of an API server.
+    pub async fn server_version(&self) -> Result<ServerVersion> {
+        let call = Call::new(Method::GET, Target::raw("/version")?);
+        let body = self.fetch_ok(&call, OBJECT_LIMIT).await?;
+        let version: ServerVersion =
+            serde_json::from_slice(&body).map_err(|e| protocol(self.doing(&call), &e.to_string()))?;
+        if version.git_version.is_empty() {
+            return Err(Error::Protocol {
+                doing: self.doing(&call),
+                message: "no gitVersion; is this a Kubernetes API server?".to_owned(),
+            });
+        }
+        Ok(version)
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Client");
+        out.field("server", &self.shared.base);
+        if let Ok(caller) = &self.caller {
+            out.field("user_agent", &caller.user_agent);
+        }
+        out.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,267 @@
+//! [`Transport`]: the connections to one API server.
+//!
+//! ```text
+//!                     ┌ requests ── pool ── one HTTP/2 connection (or several HTTP/1.1)
+//!  head of a call ────┤
+//!                     └ watches ─── pool, pool, … each with at most 80 streams
+//! ```
+//!
+//! Invariants:
+//! * A watch and a request never share a connection, so that no flood of events delays an answer.
+//! * Sockets, timers and tasks of connections belong to the runtime given to [`Transport::new`], whichever runtime a
+//!   call comes from: guests run in one of their own, and must not take a connection with them when it goes.
+//! * Nothing is sent twice.
+//! * A dead peer is noticed by pings on HTTP/2 and by TCP keep-alive on HTTP/1.1.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::rt::{Executor, Sleep, Timer};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
+use hyper_util::client::legacy::{Client, Error};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tower::{BoxError, Service};
+
+/// As client-go: a connection without a byte for 30 s is asked, and dropped after 15 s without an answer.
+const PING_AFTER: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// API servers serve 100 streams on a connection; the 101st would wait for one of the others to end.
+const WATCHES_PER_POOL: usize = 80;
+/// What one stream may have under way, and all of a connection together: a watch that nobody reads must not hold up
+/// the others on its connection.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 128 << 20;
+
+type HttpClient = Client<Connector, Full<Bytes>>;
+
+/// The connections to one API server.
+pub(crate) struct Transport {
+    requests: Pool,
+    watches: Mutex<Vec<Arc<Pool>>>,
+    connector: Connector,
+}
+
+/// A watch's place on a connection, free again when dropped.
+pub(crate) struct WatchSlot(Arc<Pool>);
+
+struct Pool {
+    http: HttpClient,
+    /// Whether the last exchange went well, so that a connection is likely there.
+    warm: AtomicBool,
+    /// Held while the first connection is made. Without it each of many first requests would make one of its own,
+    /// since only the TLS handshake tells whether they can share.
+    first: tokio::sync::Mutex<()>,
+    watches: AtomicUsize,
+}
+
+impl Transport {
+    pub(crate) fn new(
+        runtime: Handle,
+        tls: rustls::ClientConfig,
+        server_name: Option<ServerName<'static>>,
+        connect_timeout: Duration,
+    ) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(PING_AFTER));
+        tcp.set_keepalive_interval(Some(PING_TIMEOUT / 3));
+        tcp.set_keepalive_retries(Some(3));
+        // Shared out among the addresses of the host, so that a dead first one leaves time for the next.
+        tcp.set_connect_timeout(Some(connect_timeout));
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+        let builder = match server_name {
+            Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
+            None => builder,
+        };
+        let inner = builder.enable_all_versions().wrap_connector(tcp);
+        let connector = Connector { inner, runtime, timeout: connect_timeout };
+        Self { requests: Pool::new(&connector), watches: Mutex::default(), connector }
+    }
+
+    /// Sends a request and gives the head of its answer.
+    pub(crate) async fn request(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+        self.requests.send(request).await
+    }
+
+    /// Opens a watch on a connection that serves watches only.
+    pub(crate) async fn watch(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, WatchSlot), Error> {
+        let slot = self.slot();
+        let response = slot.0.send(request).await?;
+        Ok((response, slot))
+    }
+
+    fn slot(&self) -> WatchSlot {
+        let mut pools = self.watches.lock();
+        let free = pools.iter().find(|pool| pool.watches.load(Ordering::Relaxed) < WATCHES_PER_POOL);
+        let pool = match free {
+            Some(pool) => Arc::clone(pool),
+            None => {
+                let pool = Arc::new(Pool::new(&self.connector));
+                pools.push(Arc::clone(&pool));
+                pool
+            }
+        };
+        // Counted under the lock: only releases race with it.
+        pool.watches.fetch_add(1, Ordering::Relaxed);
+        WatchSlot(pool)
+    }
+}
+
+impl WatchSlot {
+    /// The connection broke.
+    pub(crate) fn broken(&self) {
+        self.0.warm.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for WatchSlot {
+    fn drop(&mut self) {
+        self.0.watches.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pool {
+    fn new(connector: &Connector) -> Self {
+        let runtime = &connector.runtime;
+        let timer = || RuntimeTimer(runtime.clone());
+        let http = Client::builder(RuntimeExecutor(runtime.clone()))
+            .timer(timer())
+            .pool_timer(timer())
+            .retry_canceled_requests(false)
+            .http2_keep_alive_interval(PING_AFTER)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
+            .http2_keep_alive_while_idle(true)
+            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW)
+            .build(connector.clone());
+        Self {
+            http,
+            warm: AtomicBool::new(false),
+            first: tokio::sync::Mutex::new(()),
+            watches: AtomicUsize::new(0),
+        }
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+        let result = self.send_one(request).await;
+        self.warm.store(result.is_ok(), Ordering::Relaxed);
+        result
+    }
+
+    async fn send_one(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+        if self.warm.load(Ordering::Relaxed) {
+            return self.http.request(request).await;
+        }
+        let first = self.first.lock().await;
+        let mut connected = capture_connection(&mut request);
+        let mut answer = self.http.request(request);
+        tokio::select! {
+            biased;
+            answer = &mut answer => return answer,
+            () = async { drop(connected.wait_for_connection_metadata().await) } => {}
+        }
+        self.warm.store(true, Ordering::Relaxed);
+        drop(first);
+        answer.await
+    }
+}
+
+/// Connects on the transport's runtime, under a time limit that includes TLS.
+#[derive(Clone)]
+struct Connector {
+    inner: HttpsConnector<HttpConnector>,
+    runtime: Handle,
+    timeout: Duration,
+}
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let mut inner = self.inner.clone();
+        let limit = self.timeout;
+        let mut connecting = AbortOnDrop(self.runtime.spawn(async move {
+            match tokio::time::timeout(limit, inner.call(uri)).await {
+                Ok(connected) => connected,
+                Err(_) => {
+                    let message = format!("not connected within {limit:?}");
+                    Err(io::Error::new(io::ErrorKind::TimedOut, message).into())
+                }
+            }
+        }));
+        Box::pin(async move {
+            (&mut connecting.0)
+                .await
+                .map_err(|_| io::Error::other("the runtime of the connections is gone"))?
+        })
+    }
+}
+
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[derive(Clone)]
+struct RuntimeExecutor(Handle);
+
+impl<F> Executor<F> for RuntimeExecutor
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.spawn(future);
+    }
+}
+
+/// Timers of the transport's runtime; those of the caller's would die with it.
+#[derive(Clone)]
+struct RuntimeTimer(Handle);
+
+impl Timer for RuntimeTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        let _in_runtime = self.0.enter();
+        TokioTimer::new().sleep(duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        let _in_runtime = self.0.enter();
+        TokioTimer::new().sleep_until(deadline)
+    }
+
+    fn now(&self) -> Instant {
+        let _in_runtime = self.0.enter();
+        TokioTimer::new().now()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, new_deadline: Instant) {
+        TokioTimer::new().reset(sleep, new_deadline);
+    }
+}

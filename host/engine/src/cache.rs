@@ -1,0 +1,115 @@
+//! [`CompileCache`]: compiled components on disk, by digest of the source and of everything that shapes the machine code.
+//!
+//! Layout: `DIR/KEY.cwasm`, and `DIR/KEY.sum` with the SHA-256 of the former; KEY is the SHA-256 of the component and of
+//! wasmtime's own compatibility hash (version, target, settings). DIR belongs to this user alone (0700): mapping a file as
+//! code trusts whoever can write it. Files are written to a temporary name, made read-only and renamed, sum last, so a
+//! crash leaves no entry that passes the check. Several hosts may share a folder.
+
+use std::collections::HashSet;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use wasmtime::component::Component;
+
+use crate::cwasm;
+use crate::error::{EngineError, LoadError};
+
+pub(crate) struct CompileCache {
+    dir: PathBuf,
+    engine: wasmtime::Engine,
+    compatibility: u64,
+    /// Entries whose sum was checked in this process.
+    checked: Mutex<HashSet<PathBuf>>,
+}
+
+impl CompileCache {
+    pub(crate) fn new(dir: &Path, engine: wasmtime::Engine) -> Result<Self, EngineError> {
+        let at = |what: &str, e: &dyn std::fmt::Display| {
+            EngineError::Cache(format!("{what} {}: {e}; choose another one with --cache-dir", dir.display()))
+        };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| at("cannot create", &e))?;
+        let meta = fs::metadata(dir).map_err(|e| at("cannot read", &e))?;
+        let me = rustix::process::geteuid().as_raw();
+        if meta.uid() != me {
+            return Err(at("cannot trust", &format!("it belongs to user {}, the host runs as {me}", meta.uid())));
+        }
+        if meta.permissions().mode() & 0o077 != 0 {
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(|e| at("cannot protect", &e))?;
+        }
+        // SipHash with fixed keys: the same in every process of one build.
+        let mut hasher = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        Ok(Self { dir: dir.to_owned(), engine, compatibility: hasher.finish(), checked: Mutex::default() })
+    }
+
+    /// Where the compiled form of a component with this digest belongs.
+    pub(crate) fn path(&self, digest: &[u8; 32]) -> PathBuf {
+        let key = Sha256::new().chain_update(digest).chain_update(self.compatibility.to_be_bytes()).finalize();
+        self.dir.join(format!("{}.cwasm", hex(&key)))
+    }
+
+    /// A name in the cache's folder for the compiler to write to.
+    pub(crate) fn scratch(&self, digest: &[u8; 32]) -> PathBuf {
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.dir.join(format!(".{}.{}.{n}", &hex(digest)[..16], std::process::id()))
+    }
+
+    /// Whether a sound entry is there. A damaged one is removed.
+    pub(crate) fn contains(&self, file: &Path) -> bool {
+        if self.checked.lock().contains(file) && file.exists() {
+            return true;
+        }
+        let sound = match (fs::read(file), fs::read_to_string(file.with_extension("sum"))) {
+            (Ok(code), Ok(sum)) => sum == hex(&Sha256::digest(code)),
+            (Err(_), _) => return false,
+            (Ok(_), Err(_)) => false,
+        };
+        if sound {
+            self.checked.lock().insert(file.to_owned());
+        } else {
+            tracing::warn!(file = %file.display(), "damaged entry in the compile cache removed");
+            self.remove(file);
+        }
+        sound
+    }
+
+    /// Drops an entry that turned out to be unusable.
+    pub(crate) fn remove(&self, file: &Path) {
+        self.checked.lock().remove(file);
+        let _ = fs::remove_file(file.with_extension("sum"));
+        let _ = fs::remove_file(file);
+    }
+
+    /// Takes the compiler's output in.
+    pub(crate) fn adopt(&self, scratch: &Path, file: &Path) -> Result<(), LoadError> {
+        let at = |e: std::io::Error| LoadError::Cache(format!("{}: {e}", file.display()));
+        let code = fs::read(scratch).map_err(at)?;
+        fs::set_permissions(scratch, fs::Permissions::from_mode(0o400)).map_err(at)?;
+        let sum = scratch.with_extension("sum");
+        let mut out = fs::File::create(&sum).map_err(at)?;
+        out.write_all(hex(&Sha256::digest(code)).as_bytes()).map_err(at)?;
+        fs::rename(scratch, file).map_err(at)?;
+        fs::rename(&sum, file.with_extension("sum")).map_err(at)?;
+        self.checked.lock().insert(file.to_owned());
+        Ok(())
+    }
+
+    /// Maps an entry that [`contains`](Self::contains) found sound.
+    pub(crate) fn open(&self, file: &Path) -> wasmtime::Result<Component> {
+        cwasm::map(&self.engine, file)
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, b| {
+        let _ = write!(out, "{b:02x}");
+        out
+    })
+}

@@ -1,0 +1,165 @@
+//! Compilation of components, in a process of its own with bounds: Cranelift may need seconds and hundreds of megabytes
+//! for one large guest, and a hostile one may try to make it more.
+//!
+//! The host starts its own binary again as the worker; that process calls [`compile_worker`], which bounds itself before
+//! it reads the component. One compilation runs at a time.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use crate::engine::{self, Pool};
+use crate::error::LoadError;
+
+/// Where components are compiled.
+#[derive(Debug, Clone)]
+pub enum Compiler {
+    /// In this process: for tests and benchmarks with guests of their own.
+    InProcess,
+    /// In a process of its own: `program args… INPUT OUTPUT`, which calls [`compile_worker`].
+    Worker {
+        /// Binary to start.
+        program: PathBuf,
+        /// Arguments before the two paths.
+        args: Vec<String>,
+    },
+}
+
+/// Address space of the worker: about six times what a guest with all of k8s-openapi was seen to need.
+const WORKER_MEMORY: u64 = 4 << 30;
+/// CPU seconds of the worker: such a guest takes 4 in a release build and some minutes in an unoptimised one.
+const WORKER_CPU_SECONDS: u64 = 300;
+/// Wall-clock bound of the worker.
+const WORKER_TIMEOUT: Duration = Duration::from_secs(300);
+/// Largest component that is compiled at all.
+const MAX_COMPONENT: usize = 64 << 20;
+
+/// What the worker process does: compiles the component in `input` to `output`, bounding itself first.
+///
+/// # Errors
+/// When the component cannot be read, compiled or written.
+pub fn compile_worker(input: &Path, output: &Path) -> Result<(), LoadError> {
+    let fail = |e: &dyn std::fmt::Display| LoadError::Compile(e.to_string());
+    for (resource, limit) in
+        [(Resource::As, WORKER_MEMORY), (Resource::Cpu, WORKER_CPU_SECONDS), (Resource::Core, 0)]
+    {
+        setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) }).map_err(|e| fail(&e))?;
+    }
+    let bytes = std::fs::read(input).map_err(|e| fail(&e))?;
+    let engine = engine::wasmtime_engine(&Pool::None).map_err(|e| fail(&e))?;
+    let code = precompile(&engine, &bytes)?;
+    std::fs::write(output, code).map_err(|e| fail(&e))
+}
+
+fn precompile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
+    engine.precompile_component(bytes).map_err(|e| {
+        let text = format!("{e:#}");
+        // What the parser says of a file that ends early or whose sections do not add up.
+        if text.contains("unexpected end") || text.contains("section") {
+            LoadError::Damaged(text)
+        } else {
+            LoadError::Compile(text)
+        }
+    })
+}
+
+/// Refuses what cannot be a component before any compiler is started.
+pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
+    let Some(header) = bytes.get(..8) else {
+        return Err(match bytes {
+            [] => LoadError::Damaged("the file is empty".to_owned()),
+            _ if b"\0asm".starts_with(&bytes[..bytes.len().min(4)]) => {
+                LoadError::Damaged(format!("only {} bytes", bytes.len()))
+            }
+            _ => not_wasm(bytes),
+        });
+    };
+    if &header[..4] != b"\0asm" {
+        return Err(not_wasm(bytes));
+    }
+    // Bytes 6..8 are the layer: 0 for core modules, 1 for components.
+    if header[6..8] == [0, 0] {
+        return Err(LoadError::CoreModule);
+    }
+    if bytes.len() > MAX_COMPONENT {
+        return Err(LoadError::Compile(format!("{} bytes, and at most {MAX_COMPONENT} are compiled", bytes.len())));
+    }
+    Ok(())
+}
+
+fn not_wasm(bytes: &[u8]) -> LoadError {
+    LoadError::NotWasm(format!("{:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(8)])))
+}
+
+impl Compiler {
+    /// Compiles `bytes` into the file `output`, whose folder is private to this process's user.
+    pub(crate) async fn compile(
+        &self,
+        engine: &wasmtime::Engine,
+        bytes: &[u8],
+        output: &Path,
+    ) -> Result<(), LoadError> {
+        let fail = |e: std::io::Error| LoadError::Compile(e.to_string());
+        match self {
+            Self::InProcess => {
+                let (engine, bytes, output) = (engine.clone(), bytes.to_vec(), output.to_owned());
+                tokio::task::spawn_blocking(move || {
+                    let code = precompile(&engine, &bytes)?;
+                    std::fs::write(output, code).map_err(|e| LoadError::Compile(e.to_string()))
+                })
+                .await
+                .map_err(|e| LoadError::Compile(e.to_string()))?
+            }
+            Self::Worker { program, args } => {
+                let input = output.with_extension("wasm");
+                std::fs::write(&input, bytes).map_err(fail)?;
+                let outcome = run_worker(program, args, &input, output).await;
+                let _ = std::fs::remove_file(&input);
+                outcome
+            }
+        }
+    }
+}
+
+async fn run_worker(program: &Path, args: &[String], input: &Path, output: &Path) -> Result<(), LoadError> {
+    let child = tokio::process::Command::new(program)
+        .args(args)
+        .args([input, output])
+        .env_clear()
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| LoadError::Compile(format!("cannot start the compiler {}: {e}", program.display())))?;
+    let out = tokio::time::timeout(WORKER_TIMEOUT, child.wait_with_output())
+        .await
+        .map_err(|_| LoadError::Compile(format!("stopped after {WORKER_TIMEOUT:?}")))?
+        .map_err(|e| LoadError::Compile(e.to_string()))?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&out.stderr);
+    let text = text.trim();
+    Err(match text.split_once(WORKER_DAMAGED) {
+        Some((_, reason)) => LoadError::Damaged(reason.trim().to_owned()),
+        None if text.is_empty() => LoadError::Compile(format!("the compiler ended with {}", out.status)),
+        None => LoadError::Compile(text.to_owned()),
+    })
+}
+
+/// Marks a damaged component in the worker's error output.
+const WORKER_DAMAGED: &str = "damaged-component: ";
+
+impl LoadError {
+    /// How the worker process writes this error on its standard error, for the host to read back.
+    #[must_use]
+    pub fn to_worker_output(&self) -> String {
+        match self {
+            Self::Damaged(reason) => format!("{WORKER_DAMAGED}{reason}"),
+            Self::Compile(reason) => reason.clone(),
+            other => other.to_string(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! [`Engine`]: the one wasmtime engine and linker of a host, its compile cache and its epoch ticker.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use wasmtime::component::{HasSelf, Linker};
+use wasmtime::{Config, Enabled, PoolingAllocationConfig};
+
+use crate::bindings::pilothouse::controller as wit;
+use crate::cache::{CompileCache, hex};
+use crate::code::Code;
+use crate::compile::{Compiler, check_header};
+use crate::error::{EngineError, LoadError};
+use crate::limits::MAX_MEMORY;
+use crate::state::State;
+use crate::wasi;
+
+/// One epoch: the finest step in which guests yield and are charged. 10 ms costs nothing measurable.
+const TICK: Duration = Duration::from_millis(10);
+
+/// How an engine is made.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Folder of the compile cache; made when absent, private to this user.
+    pub cache_dir: PathBuf,
+    /// Where components are compiled.
+    pub compiler: Compiler,
+    /// Most instances alive at once.
+    pub instances: u32,
+}
+
+impl EngineOptions {
+    /// Most instances alive at once unless set otherwise: their address space (4 GiB each) fits into what the system
+    /// gives a process with room to spare.
+    pub const DEFAULT_INSTANCES: u32 = 4000;
+}
+
+/// The one engine of a host; a cheap clone.
+#[derive(Clone)]
+pub struct Engine(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) wasmtime: wasmtime::Engine,
+    pub(crate) linker: Linker<State>,
+    pub(crate) cache: CompileCache,
+    compiler: Compiler,
+    compiling: Semaphore,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
+}
+
+/// How instances get their memory.
+pub(crate) enum Pool {
+    /// From a pool of this many slots, kept warm.
+    Slots(u32),
+    /// From the system each time: slower, but needs no address space in advance.
+    None,
+}
+
+/// Bytes of a slot's memory that stay resident when an instance goes: what small guests touch.
+const KEEP_RESIDENT: usize = 2 << 20;
+
+pub(crate) fn wasmtime_engine(pool: &Pool) -> wasmtime::Result<wasmtime::Engine> {
+    let mut config = Config::new();
+    // Component-model async makes each call four times slower, and the contract does not use it.
+    config.concurrency_support(false).epoch_interruption(true);
+    config.shared_memory(false).wasm_memory64(false).wasm_multi_memory(false);
+    config.wasm_tail_call(false).wasm_relaxed_simd(false).wasm_wide_arithmetic(false);
+    config.async_stack_size(1 << 20).max_wasm_stack(512 << 10);
+    if let Pool::Slots(n) = *pool {
+        let mut slots = PoolingAllocationConfig::new();
+        // A component built by rustc has a main module, a shim and a fixup: three core instances, two tables.
+        slots.total_component_instances(n).total_core_instances(4 * n).total_memories(n).total_tables(2 * n);
+        // Each live store keeps its last fiber stack.
+        slots.total_stacks(n);
+        slots.max_memory_size(MAX_MEMORY).table_elements(20_000);
+        slots.max_memories_per_component(1).max_core_instances_per_component(8).max_tables_per_component(4);
+        slots.linear_memory_keep_resident(KEEP_RESIDENT).table_keep_resident(64 << 10);
+        slots.pagemap_scan(Enabled::Auto).max_unused_warm_slots(32);
+        config.allocation_strategy(slots);
+    }
+    wasmtime::Engine::new(&config)
+}
+
+impl Engine {
+    /// Starts the engine and its ticker.
+    ///
+    /// # Errors
+    /// When the cache folder cannot be used or wasmtime refuses this machine.
+    pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
+        let fail = |e: wasmtime::Error| EngineError::Wasmtime(format!("{e:#}"));
+        let wasmtime = match wasmtime_engine(&Pool::Slots(options.instances)) {
+            Ok(engine) => engine,
+            Err(error) => {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "no address space for an instance pool (ulimit -v, or a small container): instances will start slower"
+                );
+                wasmtime_engine(&Pool::None).map_err(fail)?
+            }
+        };
+        let cache = CompileCache::new(&options.cache_dir, wasmtime.clone())?;
+        let linker = linker(&wasmtime).map_err(fail)?;
+        start_ticker(&wasmtime)?;
+        let compiler = options.compiler;
+        Ok(Self(Arc::new(Inner { wasmtime, linker, cache, compiler, compiling: Semaphore::new(1) })))
+    }
+
+    /// Makes a component ready to run: compiled or found in the cache, mapped, checked against the worlds, linked.
+    ///
+    /// # Errors
+    /// When the bytes are not a plugin that this host can run.
+    pub async fn prepare(&self, bytes: &[u8]) -> Result<Code, LoadError> {
+        check_header(bytes)?;
+        let digest: [u8; 32] = Sha256::digest(bytes).into();
+        let file = self.0.cache.path(&digest);
+        let code = Code::new(self.clone(), file.clone(), format!("sha256:{}", hex(&digest)));
+        if self.0.cache.contains(&file) {
+            match Code::load(&code) {
+                Ok(()) => return Ok(code),
+                Err(LoadError::Cache(error)) => {
+                    tracing::warn!(%error, "unusable entry in the compile cache removed");
+                    self.0.cache.remove(&file);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let _one_at_a_time = self.0.compiling.acquire().await.map_err(|e| LoadError::Compile(e.to_string()))?;
+        if !self.0.cache.contains(&file) {
+            let scratch = self.0.cache.scratch(&digest);
+            self.0.compiler.compile(&self.0.wasmtime, bytes, &scratch).await?;
+            self.0.cache.adopt(&scratch, &file)?;
+        }
+        Code::load(&code)?;
+        Ok(code)
+    }
+}
+
+fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasi::add_to_linker(&mut linker)?;
+    wit::types::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
+    wit::objects::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
+    wit::cache::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
+    wit::client::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
+    wit::queue::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
+    wit::config::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
+    wit::log::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
+    Ok(linker)
+}
+
+/// A thread that advances the epoch until the engine is gone. It sleeps a tick after each step, so a stall of the machine
+/// is one late tick, never a burst that would kill healthy guests.
+fn start_ticker(engine: &wasmtime::Engine) -> Result<(), EngineError> {
+    let weak = engine.weak();
+    std::thread::Builder::new()
+        .name("epoch-ticker".to_owned())
+        .spawn(move || {
+            while let Some(engine) = weak.upgrade() {
+                engine.increment_epoch();
+                drop(engine);
+                std::thread::sleep(TICK);
+            }
+        })
+        .map_err(|e| EngineError::Wasmtime(format!("cannot start the epoch ticker: {e}")))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worker_compiles_for_the_pool() {
+        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+        let hash = |pool: Pool| {
+            let mut hasher = DefaultHasher::new();
+            wasmtime_engine(&pool).unwrap().precompile_compatibility_hash().hash(&mut hasher);
+            hasher.finish()
+        };
+        assert_eq!(hash(Pool::None), hash(Pool::Slots(10)));
+    }
+}

@@ -1,0 +1,161 @@
+//! [`GuestHost`]: what a guest's imports reach. The manager implements it, one value for each generation of a plugin, and
+//! decides there what the plugin may see and do; this crate only carries calls across the boundary.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_object::{Gvk, Object, ObjectKey};
+
+/// The call during which an import was used, for logs.
+#[derive(Debug, Clone, Default)]
+pub struct CallContext {
+    /// Key of the running reconcile or event.
+    pub key: Option<ObjectKey>,
+    /// Number of the call, unique in this process; 0 outside of calls.
+    pub call_id: u64,
+}
+
+/// How important a log line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// For following single steps.
+    Trace,
+    /// For developers.
+    Debug,
+    /// What happened.
+    Info,
+    /// Something is odd.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// A cached read that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// `forbidden`, `not-watched`, `unknown-index`, `invalid`.
+    pub reason: &'static str,
+    /// What is missing and how to get it.
+    pub message: String,
+}
+
+/// A live call that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    /// HTTP status code; 0 when there was no answer.
+    pub code: u16,
+    /// The API's reason, or the host's own: `forbidden`, `invalid`, `unavailable`.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Seconds that the server asks to wait.
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// A live call.
+#[derive(Debug)]
+pub struct ClientCall {
+    /// Kind of the object.
+    pub kind: Gvk,
+    /// What to do.
+    pub verb: ClientVerb,
+    /// Options as JSON; empty stands for `{}`.
+    pub options: String,
+    /// The call during which this one is made.
+    pub context: CallContext,
+}
+
+/// What a live call does.
+#[derive(Debug)]
+pub enum ClientVerb {
+    /// Reads one object.
+    Get(ObjectKey),
+    /// Lists one page.
+    List,
+    /// Creates the object of this body.
+    Create(Vec<u8>),
+    /// Replaces the object of this body.
+    Update(Vec<u8>),
+    /// Patches an object.
+    Patch {
+        /// The object.
+        key: ObjectKey,
+        /// `json`, `merge`, `strategic` or `apply`.
+        patch_type: String,
+        /// The patch.
+        body: Vec<u8>,
+    },
+    /// Deletes an object.
+    Delete(ObjectKey),
+}
+
+/// Answer of a live call.
+#[derive(Debug)]
+pub enum ClientAnswer {
+    /// Of get, create, update and patch.
+    Object(Object),
+    /// Of list.
+    Page {
+        /// The objects.
+        items: Vec<Object>,
+        /// Token for the next page.
+        continue_token: Option<String>,
+        /// The version shown.
+        resource_version: String,
+    },
+    /// Of delete.
+    Deleted,
+}
+
+/// A live call under way.
+pub type ClientFuture = Pin<Box<dyn Future<Output = Result<ClientAnswer, ApiError>> + Send>>;
+
+/// What a guest's imports reach. Calls other than [`client`](Self::client) must not block.
+pub trait GuestHost: Send + Sync + 'static {
+    /// The configuration as JSON.
+    fn config(&self) -> Arc<[u8]>;
+
+    /// Whether lines of this level are kept.
+    fn log_enabled(&self, level: LogLevel) -> bool;
+    /// Writes a line.
+    fn log(&self, context: &CallContext, level: LogLevel, message: &str, fields: &[(String, String)]);
+
+    /// One object from the cache.
+    ///
+    /// # Errors
+    /// When the plugin may not read it.
+    fn cache_get(&self, kind: &Gvk, key: &ObjectKey) -> Result<Option<Object>, Refusal>;
+    /// Objects from the cache; `query` is JSON.
+    ///
+    /// # Errors
+    /// When the plugin may not read them or the query is malformed.
+    fn cache_list(&self, kind: &Gvk, query: &str) -> Result<Vec<Object>, Refusal>;
+    /// Objects with a value in an index.
+    ///
+    /// # Errors
+    /// When the plugin may not read them or has no such index.
+    fn cache_by_index(&self, kind: &Gvk, index: &str, value: &str) -> Result<Vec<Object>, Refusal>;
+    /// Values of an index.
+    ///
+    /// # Errors
+    /// When the plugin may not read them or has no such index.
+    fn cache_index_values(&self, kind: &Gvk, index: &str) -> Result<Vec<String>, Refusal>;
+
+    /// Makes a live call, after checking the plugin's permissions.
+    fn client(&self, call: ClientCall) -> ClientFuture;
+
+    /// Adds a key to the plugin's queue.
+    fn queue_add(&self, key: ObjectKey);
+    /// Adds a key after a delay.
+    fn queue_add_after(&self, key: ObjectKey, delay: Duration);
+    /// Adds a key after the rate limiter's delay.
+    fn queue_add_rate_limited(&self, key: ObjectKey);
+    /// Forgets a key's failures.
+    fn queue_forget(&self, key: &ObjectKey);
+    /// Failures of a key.
+    fn queue_num_requeues(&self, key: &ObjectKey) -> u32;
+    /// Keys that wait.
+    fn queue_len(&self) -> usize;
+}

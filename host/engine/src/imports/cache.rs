@@ -1,0 +1,84 @@
+//! The `cache` interface: reads from the host's stores, as far as the plugin's grants reach.
+
+use pilothouse_object::Object;
+use wasmtime::component::Resource;
+
+use super::{Cursor, gvk, key};
+use crate::bindings::pilothouse::controller::cache::{CacheError, Gvk, Host, HostCursor, ObjectKey};
+use crate::host::Refusal;
+use crate::instance::wit_key;
+use crate::state::State;
+
+impl From<Refusal> for CacheError {
+    fn from(refusal: Refusal) -> Self {
+        Self { reason: refusal.reason.to_owned(), message: refusal.message }
+    }
+}
+
+fn invalid(error: &dyn std::fmt::Display) -> CacheError {
+    Refusal { reason: "invalid", message: error.to_string() }.into()
+}
+
+impl State {
+    fn cursor(&mut self, objects: Result<Vec<Object>, Refusal>) -> wasmtime::Result<Result<Resource<Cursor>, CacheError>> {
+        Ok(match objects {
+            Ok(objects) => Ok(self.handles.push(Cursor(objects.into_iter()))?),
+            Err(refusal) => Err(refusal.into()),
+        })
+    }
+}
+
+impl Host for State {
+    fn get(&mut self, kind: Gvk, k: ObjectKey) -> wasmtime::Result<Result<Option<Resource<Object>>, CacheError>> {
+        let k = match key(&k) {
+            Ok(k) => k,
+            Err(error) => return Ok(Err(invalid(&error))),
+        };
+        Ok(match self.host.cache_get(&gvk(kind), &k) {
+            Ok(object) => Ok(object.map(|object| self.handles.push(object)).transpose()?),
+            Err(refusal) => Err(refusal.into()),
+        })
+    }
+
+    fn list(&mut self, kind: Gvk, query: String) -> wasmtime::Result<Result<Resource<Cursor>, CacheError>> {
+        let objects = self.host.cache_list(&gvk(kind), &query);
+        self.cursor(objects)
+    }
+
+    fn keys(&mut self, kind: Gvk, query: String) -> wasmtime::Result<Result<Vec<ObjectKey>, CacheError>> {
+        let objects = self.host.cache_list(&gvk(kind), &query);
+        Ok(objects.map(|objects| objects.iter().map(|o| wit_key(o.key())).collect()).map_err(Into::into))
+    }
+
+    fn by_index(
+        &mut self,
+        kind: Gvk,
+        index: String,
+        value: String,
+    ) -> wasmtime::Result<Result<Resource<Cursor>, CacheError>> {
+        let objects = self.host.cache_by_index(&gvk(kind), &index, &value);
+        self.cursor(objects)
+    }
+
+    fn index_values(&mut self, kind: Gvk, index: String) -> wasmtime::Result<Result<Vec<String>, CacheError>> {
+        Ok(self.host.cache_index_values(&gvk(kind), &index).map_err(Into::into))
+    }
+}
+
+impl HostCursor for State {
+    fn next(&mut self, this: Resource<Cursor>, max: u32) -> wasmtime::Result<Vec<Resource<Object>>> {
+        let cursor = self.handles.get_mut(&this)?;
+        let portion: Vec<Object> = cursor.0.by_ref().take(max as usize).collect();
+        portion.into_iter().map(|object| Ok(self.handles.push(object)?)).collect()
+    }
+
+    fn remaining(&mut self, this: Resource<Cursor>) -> wasmtime::Result<u32> {
+        Ok(u32::try_from(self.handles.get(&this)?.0.len()).unwrap_or(u32::MAX))
+    }
+
+    fn drop(&mut self, this: Resource<Cursor>) -> wasmtime::Result<()> {
+        // A cursor from an earlier call is gone already.
+        let _ = self.handles.delete(this);
+        Ok(())
+    }
+}

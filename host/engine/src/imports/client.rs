@@ -1,0 +1,112 @@
+//! The `client` interface: live calls. The guest waits on its fiber, no thread does, and waiting costs it no CPU budget.
+
+use pilothouse_object::{Object, ObjectKey as Key};
+use wasmtime::component::Resource;
+
+use super::{gvk, key};
+use crate::bindings::pilothouse::controller::client::{ApiError, Gvk, Host, ObjectKey, Page};
+use crate::host::{ClientAnswer, ClientCall, ClientVerb};
+use crate::state::State;
+
+impl From<crate::host::ApiError> for ApiError {
+    fn from(e: crate::host::ApiError) -> Self {
+        Self { code: e.code, reason: e.reason, message: e.message, retry_after_seconds: e.retry_after_seconds }
+    }
+}
+
+fn local(reason: &str, message: String) -> ApiError {
+    ApiError { code: 0, reason: reason.to_owned(), message, retry_after_seconds: None }
+}
+
+fn checked(k: &ObjectKey) -> Result<Key, ApiError> {
+    key(k).map_err(|e| local("invalid", e.to_string()))
+}
+
+impl State {
+    async fn call(&mut self, kind: Gvk, verb: ClientVerb, options: String) -> Result<ClientAnswer, ApiError> {
+        let call = ClientCall { kind: gvk(kind), verb, options, context: self.call.clone() };
+        let answer = self.host.client(call);
+        self.budget.wait();
+        let answer = answer.await;
+        self.budget.resume();
+        answer.map_err(ApiError::from)
+    }
+
+    async fn call_for_object(
+        &mut self,
+        kind: Gvk,
+        verb: ClientVerb,
+        options: String,
+    ) -> wasmtime::Result<Result<Resource<Object>, ApiError>> {
+        Ok(match self.call(kind, verb, options).await {
+            Ok(ClientAnswer::Object(object)) => Ok(self.handles.push(object)?),
+            Ok(other) => Err(local("invalid", format!("the server answered no object: {other:?}"))),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+impl Host for State {
+    async fn get(
+        &mut self,
+        kind: Gvk,
+        k: ObjectKey,
+        options: String,
+    ) -> wasmtime::Result<Result<Resource<Object>, ApiError>> {
+        match checked(&k) {
+            Ok(k) => self.call_for_object(kind, ClientVerb::Get(k), options).await,
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    async fn list(&mut self, kind: Gvk, options: String) -> wasmtime::Result<Result<Page, ApiError>> {
+        Ok(match self.call(kind, ClientVerb::List, options).await {
+            Ok(ClientAnswer::Page { items, continue_token, resource_version }) => {
+                let items: wasmtime::Result<Vec<_>> =
+                    items.into_iter().map(|object| Ok(self.handles.push(object)?)).collect();
+                Ok(Page { items: items?, continue_token, resource_version })
+            }
+            Ok(other) => Err(local("invalid", format!("the server answered no list: {other:?}"))),
+            Err(error) => Err(error),
+        })
+    }
+
+    async fn create(
+        &mut self,
+        kind: Gvk,
+        body: Vec<u8>,
+        options: String,
+    ) -> wasmtime::Result<Result<Resource<Object>, ApiError>> {
+        self.call_for_object(kind, ClientVerb::Create(body), options).await
+    }
+
+    async fn update(
+        &mut self,
+        kind: Gvk,
+        body: Vec<u8>,
+        options: String,
+    ) -> wasmtime::Result<Result<Resource<Object>, ApiError>> {
+        self.call_for_object(kind, ClientVerb::Update(body), options).await
+    }
+
+    async fn patch(
+        &mut self,
+        kind: Gvk,
+        k: ObjectKey,
+        patch_type: String,
+        body: Vec<u8>,
+        options: String,
+    ) -> wasmtime::Result<Result<Resource<Object>, ApiError>> {
+        match checked(&k) {
+            Ok(key) => self.call_for_object(kind, ClientVerb::Patch { key, patch_type, body }, options).await,
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    async fn delete(&mut self, kind: Gvk, k: ObjectKey, options: String) -> wasmtime::Result<Result<(), ApiError>> {
+        Ok(match checked(&k) {
+            Ok(k) => self.call(kind, ClientVerb::Delete(k), options).await.map(drop),
+            Err(error) => Err(error),
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! What guests import, carried to the [`GuestHost`](crate::GuestHost): one file an interface.
+
+mod cache;
+mod client;
+mod log;
+mod objects;
+mod queue;
+
+use pilothouse_object::{Gvk, KeyError, Object, ObjectKey};
+
+use crate::bindings::pilothouse::controller::types as wit;
+use crate::state::State;
+
+/// Objects of one moment, handed out in portions.
+#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
+pub struct Cursor(std::vec::IntoIter<Object>);
+
+impl wit::Host for State {}
+
+impl crate::bindings::pilothouse::controller::config::Host for State {
+    fn get(&mut self) -> wasmtime::Result<Vec<u8>> {
+        Ok(self.host.config().to_vec())
+    }
+}
+
+fn gvk(kind: wit::Gvk) -> Gvk {
+    Gvk { group: kind.group, version: kind.version, kind: kind.kind }
+}
+
+fn key(key: &wit::ObjectKey) -> Result<ObjectKey, KeyError> {
+    ObjectKey::new(key.namespace.as_deref(), &key.name)
+}

@@ -1,0 +1,37 @@
+//! The `queue` interface: the plugin's own work queue. A key that is no key traps: it is a bug of the guest.
+
+use std::time::Duration;
+
+use super::key;
+use crate::bindings::pilothouse::controller::queue::{Host, ObjectKey};
+use crate::state::State;
+
+impl Host for State {
+    fn add(&mut self, k: ObjectKey) -> wasmtime::Result<()> {
+        self.host.queue_add(key(&k)?);
+        Ok(())
+    }
+
+    fn add_after(&mut self, k: ObjectKey, milliseconds: u64) -> wasmtime::Result<()> {
+        self.host.queue_add_after(key(&k)?, Duration::from_millis(milliseconds));
+        Ok(())
+    }
+
+    fn add_rate_limited(&mut self, k: ObjectKey) -> wasmtime::Result<()> {
+        self.host.queue_add_rate_limited(key(&k)?);
+        Ok(())
+    }
+
+    fn forget(&mut self, k: ObjectKey) -> wasmtime::Result<()> {
+        self.host.queue_forget(&key(&k)?);
+        Ok(())
+    }
+
+    fn num_requeues(&mut self, k: ObjectKey) -> wasmtime::Result<u32> {
+        Ok(self.host.queue_num_requeues(&key(&k)?))
+    }
+
+    fn len(&mut self) -> wasmtime::Result<u32> {
+        Ok(u32::try_from(self.host.queue_len()).unwrap_or(u32::MAX))
+    }
+}

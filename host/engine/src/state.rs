@@ -1,0 +1,43 @@
+//! [`State`]: what a guest's store carries besides the guest.
+
+use std::sync::Arc;
+
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use crate::budget::Budget;
+use crate::host::{CallContext, GuestHost};
+use crate::limits::Limiter;
+
+/// What a guest's store carries.
+pub(crate) struct State {
+    pub(crate) host: Arc<dyn GuestHost>,
+    pub(crate) limiter: Limiter,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) call: CallContext,
+    /// Objects and cursors handed out in the running call; emptied after it.
+    pub(crate) handles: ResourceTable,
+    wasi: WasiCtx,
+    /// Streams of the guest's standard library, which it keeps between calls.
+    wasi_table: ResourceTable,
+}
+
+impl State {
+    pub(crate) fn new(host: Arc<dyn GuestHost>, max_memory: usize, wasi: WasiCtx) -> Self {
+        Self {
+            host,
+            limiter: Limiter { max_memory, refused: None },
+            budget: Budget::new(),
+            call: CallContext::default(),
+            handles: ResourceTable::new(),
+            wasi,
+            wasi_table: ResourceTable::new(),
+        }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.wasi_table }
+    }
+}

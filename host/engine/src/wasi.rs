@@ -1,0 +1,135 @@
+//! WASI with the least capability: clocks, random, standard output to the plugin's log. No environment, arguments, files or
+//! sockets; `wasi:filesystem` and `wasi:sockets` are not even linked, so that a guest that needs them is refused at load.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::AsyncWrite;
+use wasmtime::component::Linker;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream, WasiCli, WasiCliView as _};
+use wasmtime_wasi::p2::bindings::{cli, random};
+use wasmtime_wasi::random::WasiRandom;
+use wasmtime_wasi::{WasiCtx, WasiView as _};
+
+use crate::host::{CallContext, GuestHost, LogLevel};
+use crate::state::State;
+
+/// Most bytes of randomness in one call.
+const MAX_RANDOM: u64 = 64 << 10;
+
+/// Longest line of standard output that is logged whole.
+const MAX_LINE: usize = 8 << 10;
+
+pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(linker)?;
+    cli::environment::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::exit::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_input::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_output::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_stdin::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_stdout::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_stderr::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    random::insecure::add_to_linker::<State, WasiRandom>(linker, |s| s.ctx().ctx.random())?;
+    random::insecure_seed::add_to_linker::<State, WasiRandom>(linker, |s| s.ctx().ctx.random())?;
+    Ok(())
+}
+
+pub(crate) fn context(host: &Arc<dyn GuestHost>) -> WasiCtx {
+    let stream = |level| LogStream { host: Arc::clone(host), level };
+    WasiCtx::builder()
+        .stdout(stream(LogLevel::Info))
+        .stderr(stream(LogLevel::Error))
+        .max_random_size(MAX_RANDOM)
+        .build()
+}
+
+/// Standard output or error of a guest: each line becomes a line of the plugin's log.
+struct LogStream {
+    host: Arc<dyn GuestHost>,
+    level: LogLevel,
+}
+
+impl IsTerminal for LogStream {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for LogStream {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(LineWriter { host: Arc::clone(&self.host), level: self.level, line: Vec::new() })
+    }
+
+    // The default hands writes to a task of its own; a panic message would then come after the trap that it explains.
+    fn p2_stream(&self) -> Box<dyn wasmtime_wasi::p2::OutputStream> {
+        Box::new(LineWriter { host: Arc::clone(&self.host), level: self.level, line: Vec::new() })
+    }
+}
+
+struct LineWriter {
+    host: Arc<dyn GuestHost>,
+    level: LogLevel,
+    line: Vec<u8>,
+}
+
+impl LineWriter {
+    fn push(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if byte == b'\n' {
+                self.flush_line();
+            } else if self.line.len() < MAX_LINE {
+                self.line.push(byte);
+            }
+        }
+    }
+
+    fn flush_line(&mut self) {
+        if !self.line.is_empty() {
+            let text = String::from_utf8_lossy(&self.line);
+            self.host.log(&CallContext::default(), self.level, &text, &[]);
+            self.line.clear();
+        }
+    }
+}
+
+impl Drop for LineWriter {
+    fn drop(&mut self) {
+        self.flush_line();
+    }
+}
+
+impl wasmtime_wasi::p2::OutputStream for LineWriter {
+    fn write(&mut self, bytes: bytes::Bytes) -> wasmtime_wasi::p2::StreamResult<()> {
+        self.push(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> wasmtime_wasi::p2::StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> wasmtime_wasi::p2::StreamResult<usize> {
+        Ok(MAX_LINE)
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl wasmtime_wasi::p2::Pollable for LineWriter {
+    async fn ready(&mut self) {}
+}
+
+impl AsyncWrite for LineWriter {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.push(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

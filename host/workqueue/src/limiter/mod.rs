@@ -1,0 +1,66 @@
+//! Rate limiters: how long a key waits before it is tried again.
+//!
+//! Invariants: a limiter decides only how long, it holds no timers; `when` counts one failure (or one reservation),
+//! `forget` undoes all of a key's; nothing overflows, the longest delay is [`FOREVER`]. Called by the queue in
+//! `add_rate_limited`, `forget`, `num_requeues` and `release_backoff`, outside the queue's lock.
+
+mod bucket;
+mod failures;
+mod item_exponential;
+mod item_fast_slow;
+mod max_of;
+mod max_wait;
+
+use std::hash::Hash;
+use std::time::Duration;
+
+pub use bucket::BucketRateLimiter;
+pub use item_exponential::ItemExponentialFailureRateLimiter;
+pub use item_fast_slow::ItemFastSlowRateLimiter;
+pub use max_of::MaxOfRateLimiter;
+pub use max_wait::WithMaxWait;
+
+/// The longest delay client-go's arithmetic knows: 2^63 - 1 ns, 292 years.
+pub(crate) const FOREVER: Duration = Duration::from_nanos(i64::MAX as u64);
+
+/// Decides how long a key waits before its next try. Shared by the threads that use a queue.
+pub trait RateLimiter<K>: Send + Sync {
+    /// Counts one more try of the key and returns how long it has to wait for it.
+    fn when(&self, key: &K) -> Duration;
+    /// Forgets the key: the next `when` answers as the first did. Releases what was remembered of it.
+    fn forget(&self, key: &K);
+    /// How many tries of the key have been counted since it was forgotten; 0 for a limiter that does not tell keys
+    /// apart.
+    fn num_requeues(&self, key: &K) -> u32;
+    /// Forgets everything: all keys, and reservations made.
+    fn clear(&self);
+}
+
+impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
+    fn when(&self, key: &K) -> Duration {
+        (**self).when(key)
+    }
+
+    fn forget(&self, key: &K) {
+        (**self).forget(key);
+    }
+
+    fn num_requeues(&self, key: &K) -> u32 {
+        (**self).num_requeues(key)
+    }
+
+    fn clear(&self) {
+        (**self).clear();
+    }
+}
+
+/// What controllers use unless they say otherwise: per key 5 ms doubled with each failure up to 1000 s, and for all
+/// keys together 10 a second after a burst of 100; the longer of the two.
+#[must_use]
+pub fn default_controller_rate_limiter<K: Clone + Eq + Hash + Send + 'static>() -> MaxOfRateLimiter<K> {
+    MaxOfRateLimiter::new([
+        Box::new(ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000)))
+            as Box<dyn RateLimiter<K>>,
+        Box::new(BucketRateLimiter::new(10.0, 100)),
+    ])
+}

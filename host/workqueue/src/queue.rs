@@ -1,0 +1,226 @@
+//! [`Queue`]: the public handle.
+//!
+//! Invariant: all handles of one queue show the same queue; none of the calls but `get` and a drain waits. Called by
+//! the manager: event listeners and outcomes of reconciles add, workers get and give back.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::drain::Drain;
+use crate::limiter::{RateLimiter, default_controller_rate_limiter};
+use crate::shared::Shared;
+use crate::state::{Add, Take};
+use crate::{Item, Merge, Priority, QueueStats, get};
+
+/// A work queue of keys `K`, with an `M` that travels along with a key; a handle that is cheap to clone.
+///
+/// Time is tokio's, so a test may pause it. A delayed key counts as ready from its deadline on, without any task that
+/// would move it: whoever calls next finds it, and a worker that waits in [`get`](Self::get) wakes for it.
+///
+/// ```
+/// use pilothouse_workqueue::{Priority, Queue};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let queue: Queue<&str> = Queue::new();
+/// queue.add("default/web");
+/// queue.add_with("default/web", (), Priority::Low); // waits already: one run
+/// queue.shut_down();
+/// while let Some(item) = queue.get().await {
+///     assert_eq!(item.key, "default/web");
+///     queue.forget(&item.key);
+///     queue.done(&item.key);
+/// }
+/// # }
+/// ```
+pub struct Queue<K, M = ()> {
+    shared: Arc<Shared<K, M>>,
+}
+
+impl<K, M> Clone for Queue<K, M> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static, M: Merge> Default for Queue<K, M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Clone + Eq + Hash, M: Merge> fmt::Debug for Queue<K, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("shutting_down", &self.shutting_down())
+            .field("stats", &self.stats())
+            .finish()
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static, M: Merge> Queue<K, M> {
+    /// An empty queue with [`default_controller_rate_limiter`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_rate_limiter(default_controller_rate_limiter())
+    }
+
+    /// An empty queue with this limiter for [`add_rate_limited`](Self::add_rate_limited).
+    #[must_use]
+    pub fn with_rate_limiter(limiter: impl RateLimiter<K> + 'static) -> Self {
+        Self { shared: Arc::new(Shared::new(Box::new(limiter))) }
+    }
+}
+
+impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
+    /// Adds a key with a neutral payload at normal priority.
+    pub fn add(&self, key: K) {
+        self.add_with(key, M::default(), Priority::Normal);
+    }
+
+    /// Adds a key: it will be handed out once, however often it is added before that.
+    ///
+    /// A key that waits already keeps its place and merges the payload; a higher priority moves it to the end of that
+    /// class, a lower one changes nothing. A key in processing is handed out again after [`done`](Self::done). Dropped
+    /// if the queue is shutting down. A delay of the same key stays as it is and fires later all the same.
+    pub fn add_with(&self, key: K, payload: M, priority: Priority) {
+        let add = Add { hash: self.hash(&key), key, payload, priority };
+        self.shared.locked(|state| state.add(add, &self.shared.clock));
+    }
+
+    /// Adds a key once `delay` has passed; at once if it is zero.
+    ///
+    /// A key has one delay: the earlier deadline wins and is never postponed, payloads merge, the higher priority
+    /// counts. Delays beyond 30 years are taken for 30 years. Dropped if the queue is shutting down.
+    pub fn add_after(&self, key: K, payload: M, priority: Priority, delay: Duration) {
+        self.delay(key, payload, priority, delay, false);
+    }
+
+    /// Counts a failure of the key and adds it after the delay its limiter asks for, which is returned.
+    ///
+    /// The key is then *in backoff*, see [`release_backoff`](Self::release_backoff), unless it has an earlier deadline
+    /// by [`add_after`](Self::add_after).
+    pub fn add_rate_limited(&self, key: K, payload: M, priority: Priority) -> Duration {
+        let delay = self.shared.limiter.when(&key);
+        self.delay(key, payload, priority, delay, true);
+        delay
+    }
+
+    /// Forgets the failures of a key. To be called on success, on a terminal error and when the object is gone, or the
+    /// limiter remembers the key for ever. A delay that was set already stays.
+    pub fn forget(&self, key: &K) {
+        self.shared.limiter.forget(key);
+    }
+
+    /// How often the key was added rate-limited since it was last forgotten.
+    #[must_use]
+    pub fn num_requeues(&self, key: &K) -> u32 {
+        self.shared.limiter.num_requeues(key)
+    }
+
+    /// Waits for a key and takes it; `None` if the queue is shutting down and has nothing left to hand out.
+    ///
+    /// During a drain, keys that are delayed and keys that must run again after their present run are waited for.
+    /// The key must be given back with [`done`](Self::done). May be dropped at any time: no key and no wake-up is lost.
+    pub async fn get(&self) -> Option<Item<K, M>> {
+        get::get(&self.shared).await
+    }
+
+    /// Takes a key if one is ready.
+    #[must_use]
+    pub fn try_get(&self) -> Option<Item<K, M>> {
+        let clock = &self.shared.clock;
+        let now = clock.now();
+        match self.shared.locked(|state| state.take(now, clock)) {
+            Take::Item(item) => Some(item),
+            Take::Empty | Take::Closed => None,
+        }
+    }
+
+    /// Gives a key back after its work. If it was added meanwhile it joins the end of its class. Does nothing for a
+    /// key that is not in processing.
+    pub fn done(&self, key: &K) {
+        let hash = self.hash(key);
+        self.shared.locked(|state| state.done(hash, key));
+    }
+
+    /// Number of keys that are ready; excludes those in processing and those delayed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.locked(|state| state.len(&self.shared.clock))
+    }
+
+    /// True if no key is ready.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of keys that wait for a deadline.
+    #[must_use]
+    pub fn len_delayed(&self) -> usize {
+        self.shared.locked(|state| state.len_delayed(&self.shared.clock))
+    }
+
+    /// Drops the delay of a key, with what it carries; false if it has none. Its failure count stays.
+    pub fn cancel_delayed(&self, key: &K) -> bool {
+        let (hash, now) = (self.hash(key), self.shared.clock.now());
+        self.shared.locked(|state| state.cancel_delayed(hash, key, now))
+    }
+
+    /// Makes the delayed keys that `filter` accepts ready now, in the order of their deadlines; returns how many.
+    ///
+    /// `filter` runs under the queue's lock and must not call the queue.
+    pub fn expedite_all(&self, mut filter: impl FnMut(&K) -> bool) -> usize {
+        let now = self.shared.clock.now();
+        self.shared.locked(|state| state.expedite(now, |key, _| filter(key)))
+    }
+
+    /// Makes all keys in backoff ready now and clears the limiter; keys that wait by [`add_after`](Self::add_after)
+    /// keep their time. Returns how many became ready. For the reload of a plugin, whose new version deserves a new
+    /// chance.
+    pub fn release_backoff(&self) -> usize {
+        self.shared.limiter.clear();
+        let now = self.shared.clock.now();
+        self.shared.locked(|state| state.expedite(now, |_, backoff| backoff))
+    }
+
+    /// Takes no adds from now on and drops what is delayed; what is queued is still handed out. Ends drains.
+    pub fn shut_down(&self) {
+        let now = self.shared.clock.now();
+        self.shared.locked(|state| state.shut_down(false, now));
+    }
+
+    /// Takes no adds from now on (at once, not when first polled) and waits until nothing is queued, delayed or
+    /// processing, or until [`shut_down`](Self::shut_down).
+    ///
+    /// Workers must go on to get and give back keys, or this waits for ever; so it does for a long delay, unless the
+    /// caller cancels or expedites that. May be called several times; all callers return. Dropping the future stops
+    /// the waiting and leaves the queue draining.
+    pub fn shut_down_with_drain(&self) -> impl Future<Output = ()> + use<K, M> {
+        Drain::start(Arc::clone(&self.shared))
+    }
+
+    /// True after [`shut_down`](Self::shut_down) or [`shut_down_with_drain`](Self::shut_down_with_drain).
+    #[must_use]
+    pub fn shutting_down(&self) -> bool {
+        self.shared.locked(|state| state.shutting_down())
+    }
+
+    /// The figures of this moment; costs as much as there are keys in processing.
+    #[must_use]
+    pub fn stats(&self) -> QueueStats {
+        self.shared.locked(|state| state.stats(&self.shared.clock))
+    }
+
+    fn delay(&self, key: K, payload: M, priority: Priority, delay: Duration, backoff: bool) {
+        let add = Add { hash: self.hash(&key), key, payload, priority };
+        self.shared.locked(|state| state.add_after(add, delay, backoff, &self.shared.clock));
+    }
+
+    #[inline]
+    fn hash(&self, key: &K) -> u64 {
+        self.shared.hasher.hash_one(key)
+    }
+}

@@ -1,0 +1,98 @@
+//! The control plane's binary: built by `tests/controlplane/build.sh`, which alone knows the flags, and kept in Cargo's
+//! target folder under a name that tells the state of its sources.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use sha2::{Digest, Sha256};
+
+use crate::paths;
+
+const REMEDY: &str = "These tests link a real kube-apiserver from Go modules: install Go 1.26 or newer \
+     (https://go.dev/dl) and have `go` on the PATH. The first build takes about ten minutes and 4 GB of Go's caches, \
+     and needs a Go module proxy (GOPROXY).";
+
+/// The path of the binary, which is built unless one of the same sources exists.
+pub(super) fn built() -> anyhow::Result<PathBuf> {
+    let sources = paths::repository().join("tests/controlplane");
+    let folder = paths::target().join("controlplane");
+    let name = format!("controlplane-{}", fingerprint(&sources)?);
+    let binary = folder.join(&name);
+    if binary.exists() {
+        return Ok(binary);
+    }
+    paths::locked(&folder, || {
+        if binary.exists() {
+            return Ok(());
+        }
+        check_go(&sources)?;
+        build(&sources, &folder, &binary)?;
+        forget_others(&folder, &name)
+    })?;
+    Ok(binary)
+}
+
+/// A hash over all that the binary is made from, the flags in `build.sh` included.
+fn fingerprint(sources: &Path) -> anyhow::Result<String> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(sources).with_context(|| format!("reading {}", sources.display()))? {
+        let path = entry?.path();
+        let counts = |name: &str| {
+            name.ends_with(".go") && !name.ends_with("_test.go")
+                || ["go.mod", "go.sum", "build.sh"].contains(&name)
+        };
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(counts) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in files {
+        let content = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
+        // Each file by its own digest, so that no byte can move from one to the next unseen.
+        hash.update(Sha256::digest(file.file_name().unwrap_or_default().as_encoded_bytes()));
+        hash.update(Sha256::digest(&content));
+    }
+    Ok(hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Go says itself when it is older than go.mod asks for (unless it can fetch a newer one, which is as good).
+fn check_go(sources: &Path) -> anyhow::Result<()> {
+    let answer = match Command::new("go").args(["env", "GOVERSION"]).current_dir(sources).output() {
+        Ok(answer) => answer,
+        Err(error) => bail!("`go` cannot be run ({error}). {REMEDY}"),
+    };
+    if !answer.status.success() {
+        bail!("this Go cannot be used: {} {REMEDY}", String::from_utf8_lossy(&answer.stderr).trim());
+    }
+    Ok(())
+}
+
+fn build(sources: &Path, folder: &Path, binary: &Path) -> anyhow::Result<()> {
+    let unfinished = folder.join("controlplane.unfinished");
+    eprintln!("building the control plane for tests; the first time takes about ten minutes");
+    let output = Command::new("/bin/sh")
+        .arg(sources.join("build.sh"))
+        .arg(&unfinished)
+        .output()
+        .context("starting tests/controlplane/build.sh")?;
+    if !output.status.success() {
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        bail!("tests/controlplane/build.sh failed ({}):\n{log}\n{REMEDY}", output.status);
+    }
+    fs::rename(&unfinished, binary).with_context(|| format!("naming {}", binary.display()))
+}
+
+/// Removes the binaries of older sources, 120 MB each; one that still runs elsewhere runs on.
+fn forget_others(folder: &Path, name: &str) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let old = |file: &str| file.starts_with("controlplane-") && file != name;
+        if entry.file_name().to_str().is_some_and(old) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}

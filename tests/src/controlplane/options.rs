@@ -1,0 +1,44 @@
+//! [`Options`] of a control plane, and the flags they become.
+
+/// How a control plane is started; the default is what most tests want.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whether the API server serves lists and watches from its cache. Without it, a watch from a version that
+    /// [`compact`](super::ControlPlane::compact) has removed is refused at once.
+    pub watch_cache: bool,
+    /// Makes the API server end each watch after this many seconds to twice as many, instead of half an hour to an hour.
+    pub min_request_timeout: Option<u32>,
+    /// The controllers of kube-controller-manager to run, by name. With `serviceaccount` among them, pods need a
+    /// service account as in a real cluster; without, that check is off.
+    pub controllers: Vec<String>,
+    /// The API server's port, where not any will do.
+    pub port: Option<u16>,
+    /// Further flags of kube-apiserver, as in `--watch-cache-sizes=configmaps#0`.
+    pub apiserver_flags: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            watch_cache: true,
+            min_request_timeout: None,
+            controllers: Vec::new(),
+            port: None,
+            apiserver_flags: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// The flags of `controlplane serve`.
+    pub(super) fn args(&self) -> Vec<String> {
+        let mut args = vec![format!("--watch-cache={}", self.watch_cache)];
+        args.extend(self.min_request_timeout.map(|seconds| format!("--min-request-timeout={seconds}")));
+        args.extend(self.port.map(|port| format!("--port={port}")));
+        if !self.controllers.is_empty() {
+            args.push(format!("--controllers={}", self.controllers.join(",")));
+        }
+        args.extend(self.apiserver_flags.iter().map(|flag| format!("--apiserver-flag={flag}")));
+        args
+    }
+}

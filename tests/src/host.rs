@@ -1,0 +1,239 @@
+//! [`Host`]: the real `pilothouse` binary as a child process, on a kubeconfig and a folder of plugins.
+//!
+//! Invariants: the binary is built once per test process, with the profile of the tests; a plugin's file appears whole or
+//! not at all, never before its manifest; a failed wait shows the end of the host's log. All methods block.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::{fs, io};
+
+use anyhow::{Context, anyhow, bail};
+use tempfile::TempDir;
+
+use crate::cargo::{self, Build};
+use crate::http::{self, Response};
+use crate::metrics::Metrics;
+use crate::poll::{self, Outcome};
+use crate::process::{Output, Process, Stream};
+use crate::{Signal, paths};
+
+/// How long the host may take to print its admin address.
+const START: Duration = Duration::from_secs(60);
+/// How long an answer of the admin port may take.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How many lines of the log a failed wait shows.
+const LINES_SHOWN: usize = 50;
+
+/// How a host is started.
+#[derive(Debug, Clone, Default)]
+pub struct HostOptions {
+    /// The kubeconfig it connects with.
+    pub kubeconfig: PathBuf,
+    /// Further arguments of `pilothouse run`.
+    pub args: Vec<String>,
+    /// Variables added to its environment.
+    pub env: Vec<(String, String)>,
+    /// The folder with its `plugins` and `cache`, for a host that goes on where another has left; a new temporary one
+    /// if absent.
+    pub dir: Option<PathBuf>,
+    /// Another program than `pilothouse` of this workspace, for tests of the harness itself and of what is shipped.
+    pub program: Option<PathBuf>,
+}
+
+impl HostOptions {
+    /// The options for a host with this kubeconfig, and nothing special.
+    pub fn new(kubeconfig: impl Into<PathBuf>) -> HostOptions {
+        HostOptions { kubeconfig: kubeconfig.into(), ..HostOptions::default() }
+    }
+}
+
+/// A running host, which is killed when dropped.
+#[derive(Debug)]
+pub struct Host {
+    process: Process,
+    admin: String,
+    dir: PathBuf,
+    /// Removes `dir` if it is a temporary one, after the process has gone.
+    _temporary: Option<TempDir>,
+}
+
+impl Host {
+    /// Builds the host if need be, starts it and waits until it has told its admin address.
+    pub fn start(options: HostOptions) -> anyhow::Result<Host> {
+        let program = match &options.program {
+            Some(program) => program.clone(),
+            None => built()?,
+        };
+        let (dir, temporary) = match options.dir {
+            Some(dir) => (dir, None),
+            None => {
+                let made = tempfile::Builder::new().prefix("host-").tempdir().context("making a folder")?;
+                (made.path().to_owned(), Some(made))
+            }
+        };
+        for part in ["plugins", "cache", "incoming"] {
+            fs::create_dir_all(dir.join(part)).with_context(|| format!("making {}/{part}", dir.display()))?;
+        }
+        let mut command = Command::new(program);
+        command
+            .arg("run")
+            .arg("--plugins")
+            .arg(dir.join("plugins"))
+            .arg("--kubeconfig")
+            .arg(&options.kubeconfig)
+            .arg("--cache-dir")
+            .arg(dir.join("cache"))
+            .args(["--listen", "127.0.0.1:0", "--log-format", "json"])
+            .args(&options.args)
+            .env_remove("KUBECONFIG")
+            .envs(options.env);
+        let process = Process::spawn_watched(&mut command)?;
+        let announced = |line: &str| line.strip_prefix("admin: ").map(|address| address.trim().to_owned());
+        let admin = wait("the host to tell its admin address", START, &process, || {
+            process.output().find_map(Stream::Out, announced)
+        })?;
+        Ok(Host { process, admin, dir, _temporary: temporary })
+    }
+
+    /// The URL of the admin port.
+    pub fn admin(&self) -> &str {
+        &self.admin
+    }
+
+    /// The folder with `plugins` and `cache`.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The folder that the host watches for plugins.
+    pub fn plugins_dir(&self) -> PathBuf {
+        self.dir.join("plugins")
+    }
+
+    /// Its process: pid, CPU time, memory.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> &Output {
+        self.process.output()
+    }
+
+    /// Asks the admin port; any status is an answer.
+    pub fn get(&self, path: &str) -> anyhow::Result<Response> {
+        http::request("GET", &self.admin, path, ANSWER)
+    }
+
+    /// The JSON of `/plugins`.
+    pub fn plugins(&self) -> anyhow::Result<serde_json::Value> {
+        let body = self.get("/plugins")?.ok().context("/plugins")?;
+        serde_json::from_str(&body).with_context(|| format!("/plugins answered {body:?}"))
+    }
+
+    /// The series of `/metrics`.
+    pub fn metrics(&self) -> anyhow::Result<Metrics> {
+        Metrics::parse(&self.get("/metrics")?.ok().context("/metrics")?)
+    }
+
+    /// The CPU time, user and system, that the host has used.
+    pub fn cpu_time(&self) -> anyhow::Result<Duration> {
+        self.process.cpu_time()
+    }
+
+    /// Polls until the condition holds and returns what it answers with; fails, with the description and the end of the
+    /// log, when it does not within `deadline` or when the host ends.
+    pub fn wait_for<O: Outcome>(
+        &self,
+        description: &str,
+        deadline: Duration,
+        condition: impl FnMut() -> O,
+    ) -> anyhow::Result<O::Value> {
+        wait(description, deadline, &self.process, condition)
+    }
+
+    /// Sends the host a signal.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        self.process.signal(signal)
+    }
+
+    /// Waits for the end of the host, and for the last of its log.
+    pub fn wait_exit(&self, deadline: Duration) -> anyhow::Result<ExitStatus> {
+        self.process.wait_exit(deadline).map_err(|error| with_log(error, &self.process))
+    }
+
+    /// Puts `NAME.wasm` into the plugins folder, or replaces it, and before that `NAME.yaml` if there is a manifest.
+    /// Without one, a manifest that is there stays.
+    pub fn install(&self, name: &str, wasm: &Path, manifest: Option<&str>) -> anyhow::Result<()> {
+        let installing = || format!("installing the plugin {name}");
+        if let Some(manifest) = manifest {
+            self.install_manifest(name, manifest)?;
+        }
+        let incoming = self.incoming(name, "wasm");
+        fs::copy(wasm, &incoming).with_context(installing)?;
+        fs::rename(&incoming, self.plugin_file(name, "wasm")).with_context(installing)
+    }
+
+    /// Puts `NAME.yaml` into the plugins folder, or replaces it.
+    pub fn install_manifest(&self, name: &str, manifest: &str) -> anyhow::Result<()> {
+        let installing = || format!("installing the manifest of {name}");
+        let incoming = self.incoming(name, "yaml");
+        fs::write(&incoming, manifest).with_context(installing)?;
+        fs::rename(&incoming, self.plugin_file(name, "yaml")).with_context(installing)
+    }
+
+    /// Takes a plugin away, and its manifest if there is one.
+    pub fn remove(&self, name: &str) -> anyhow::Result<()> {
+        fs::remove_file(self.plugin_file(name, "wasm")).with_context(|| format!("removing the plugin {name}"))?;
+        match fs::remove_file(self.plugin_file(name, "yaml")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn plugin_file(&self, name: &str, extension: &str) -> PathBuf {
+        self.dir.join("plugins").join(format!("{name}.{extension}"))
+    }
+
+    /// Where a file is written before it is renamed: outside of the folder that the host watches, on the same disk.
+    fn incoming(&self, name: &str, extension: &str) -> PathBuf {
+        self.dir.join("incoming").join(format!("{name}.{extension}"))
+    }
+}
+
+fn wait<O: Outcome>(
+    description: &str,
+    deadline: Duration,
+    process: &Process,
+    condition: impl FnMut() -> O,
+) -> anyhow::Result<O::Value> {
+    let ended = || process.exit_status().map(|status| format!("the host ended ({status})"));
+    poll::until_or(description, deadline, condition, ended).map_err(|error| with_log(error, process))
+}
+
+fn with_log(error: anyhow::Error, process: &Process) -> anyhow::Error {
+    anyhow!("{error:#}\nthe last lines of the host's output:\n{}", process.output().tail(LINES_SHOWN))
+}
+
+/// The path of the `pilothouse` binary of this workspace.
+fn built() -> anyhow::Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    built.clone().map_err(|error| anyhow!("building the host: {error}"))
+}
+
+fn build() -> anyhow::Result<PathBuf> {
+    let manifest = paths::repository().join("Cargo.toml");
+    let manifest = manifest.to_str().context("the repository's path is not UTF-8")?;
+    let profile = paths::profile();
+    // Cargo's own lock lets one test process build at a time.
+    let args = ["--manifest-path", manifest, "--package", "pilothouse", "--profile", &profile];
+    let artifacts = cargo::build(Build::Native, &args, &paths::target())?;
+    let named = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "pilothouse");
+    match artifacts.executables.into_iter().find(named) {
+        Some(path) => Ok(path),
+        None => bail!("`cargo build --package pilothouse` made no binary of that name"),
+    }
+}
