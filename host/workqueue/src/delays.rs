@@ -186,3 +186,60 @@ impl Delays {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Where the entry of each slot stands.
+    struct Places(Vec<u32>);
+
+    impl Positions for Places {
+        fn moved(&mut self, slot: u32, position: u32) {
+            self.0[slot as usize] = position;
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn entries_come_out_in_order_whatever_was_moved_or_removed(
+            times in prop::collection::vec(1..1_000_u64, 1..100),
+            forward in prop::collection::vec((any::<prop::sample::Index>(), 0..1_000_u64), 0..30),
+            removed in prop::collection::vec(any::<prop::sample::Index>(), 0..50),
+        ) {
+            let mut places = Places(vec![NIL; times.len()]);
+            let mut delays = Delays::default();
+            let mut expected: Vec<Option<Nanos>> = times.iter().copied().map(Some).collect();
+            for (slot, at) in times.iter().enumerate() {
+                let earliest = delays.next().is_none_or(|next| *at < next);
+                prop_assert_eq!(delays.insert(*at, slot as u32, &mut places), earliest);
+            }
+            for (slot, at) in forward {
+                let slot = slot.index(times.len());
+                if expected[slot] > Some(at) {
+                    delays.bring_forward(places.0[slot], at, &mut places);
+                    expected[slot] = Some(at);
+                }
+            }
+            for slot in removed {
+                let slot = slot.index(times.len());
+                if let Some(at) = expected[slot].take() {
+                    let due = delays.remove(places.0[slot], &mut places);
+                    prop_assert_eq!((due.at, due.slot, places.0[slot]), (at, slot as u32, NIL));
+                }
+            }
+            for (position, due) in delays.heap.iter().enumerate() {
+                prop_assert_eq!(places.0[due.slot as usize] as usize, position);
+            }
+            let mut left: Vec<Nanos> = expected.into_iter().flatten().collect();
+            left.sort_unstable();
+            let out: Vec<Nanos> =
+                std::iter::from_fn(|| delays.pop_due(Nanos::MAX, &mut places)).map(|due| due.at).collect();
+            prop_assert_eq!(out, left);
+        }
+    }
+}

@@ -441,7 +441,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             self.normal_run = 0;
             return self.slots.pop_front(normal);
         }
-        if normal.is_empty() || self.normal_run > NORMAL_RUN {
+        if normal.is_empty() || self.normal_run >= NORMAL_RUN {
             self.normal_run = 0;
             return self.slots.pop_front(low);
         }

@@ -218,6 +218,22 @@ fn handles_and_futures_may_go_to_other_threads() {
 }
 
 #[test]
+fn keys_can_be_raised_out_of_the_middle_of_a_class_after_compaction() {
+    let queue: Queue<u32> = Queue::new();
+    (0..4_000).for_each(|key| queue.add(key));
+    let held: Vec<u32> = (0..4_000).map(|_| queue.try_get().expect("queued").key).collect();
+    (0..4_000).step_by(400).for_each(|key| queue.add_with(key, (), Priority::Low));
+    // Given back from the last to the first, so that the list of keys in processing is cut at its end.
+    held.iter().rev().for_each(|key| queue.done(key));
+    queue.add(2_000);
+    queue.add(400);
+    let rest: Vec<u32> = std::iter::from_fn(|| queue.try_get()).map(|item| item.key).collect();
+    assert_eq!(rest, [2_000, 400, 3_600, 3_200, 2_800, 2_400, 1_600, 1_200, 800, 0]);
+    rest.iter().for_each(|key| queue.done(key));
+    assert_eq!((queue.len(), queue.stats().processing), (0, 0));
+}
+
+#[test]
 fn all_keys_survive_the_growth_and_compaction_of_the_table() {
     let queue: Queue<u32> = Queue::new();
     (0..5_000).for_each(|key| queue.add(key));
