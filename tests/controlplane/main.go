@@ -8,7 +8,8 @@
 // Invariants: the parent ends when its standard input closes or a signal asks it to; no child outlives the parent,
 // however that ends; the API server keeps its port and its data over restarts.
 //
-// It is started by the Rust harness (tests/src/controlplane), or by hand: `sleep infinity | controlplane serve --dir D`.
+// For Linux (PDEATHSIG, /proc). It is started by the Rust harness (tests/src/controlplane), or by hand:
+// `sleep infinity | controlplane serve --dir D`.
 package main
 
 import (

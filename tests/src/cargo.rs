@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_guest_build_sees_no_flags_of_the_native_one() {
-        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_PROFILE_RELEASE_LTO"] {
+        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_PROFILE_RELEASE_LTO"]
+        {
             assert!(leaks(Build::Guest, name), "{name}");
             assert!(!leaks(Build::Native, name), "{name}");
         }

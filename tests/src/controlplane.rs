@@ -97,9 +97,8 @@ impl ControlPlane {
     /// the process.
     pub fn shared() -> anyhow::Result<&'static ControlPlane> {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
-        let started = SHARED.get_or_init(|| {
-            ControlPlane::start(Options::default()).map_err(|error| format!("{error:#}"))
-        });
+        let started = SHARED
+            .get_or_init(|| ControlPlane::start(Options::default()).map_err(|error| format!("{error:#}")));
         started.as_ref().map_err(|error| anyhow!("the shared control plane: {error}"))
     }
 

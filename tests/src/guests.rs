@@ -86,3 +86,6 @@ fn check_target() -> anyhow::Result<()> {
     }
     bail!("the Rust target {TARGET} is not installed: run `rustup target add {TARGET}`")
 }
+
+#[cfg(test)]
+mod tests;

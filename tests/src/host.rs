@@ -186,7 +186,8 @@ impl Host {
 
     /// Takes a plugin away, and its manifest if there is one.
     pub fn remove(&self, name: &str) -> anyhow::Result<()> {
-        fs::remove_file(self.plugin_file(name, "wasm")).with_context(|| format!("removing the plugin {name}"))?;
+        fs::remove_file(self.plugin_file(name, "wasm"))
+            .with_context(|| format!("removing the plugin {name}"))?;
         match fs::remove_file(self.plugin_file(name, "yaml")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
@@ -237,3 +238,6 @@ fn build() -> anyhow::Result<PathBuf> {
         None => bail!("`cargo build --package pilothouse` made no binary of that name"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,7 +33,8 @@ impl Metrics {
         name: &'a str,
         labels: &'a [(&'a str, &'a str)],
     ) -> impl Iterator<Item = (&'a Labels, f64)> {
-        let carries = move |has: &Labels| labels.iter().all(|(key, value)| has.get(*key).is_some_and(|it| it == value));
+        let carries =
+            move |has: &Labels| labels.iter().all(|(key, value)| has.get(*key).is_some_and(|it| it == value));
         self.series
             .iter()
             .filter(move |(its_name, its_labels, _)| its_name == name && carries(its_labels))

@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn a_hopeless_wait_ends_at_once() {
-        let error = until_or("it", Duration::from_secs(600), || false, || Some("it is gone".into())).unwrap_err();
+        let error =
+            until_or("it", Duration::from_secs(600), || false, || Some("it is gone".into())).unwrap_err();
         assert_eq!(error.to_string(), "it: it is gone");
     }
 }

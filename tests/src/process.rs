@@ -159,7 +159,8 @@ impl Process {
     /// The memory of the running process that is resident, in bytes.
     pub fn resident_bytes(&self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        let kilobytes =
+            status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
         let kilobytes = kilobytes.with_context(|| format!("{} has ended", self.name))?;
         Ok(kilobytes.parse::<u64>()? * 1024)
     }
@@ -293,7 +294,8 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_end_is_killed() {
-        let error = run(&mut shell("echo hello; exec sleep 600"), "", Duration::from_millis(200)).unwrap_err();
+        let error =
+            run(&mut shell("echo hello; exec sleep 600"), "", Duration::from_millis(200)).unwrap_err();
         assert!(format!("{error:#}").contains("hello"), "{error:#}");
     }
 

@@ -158,7 +158,9 @@ impl Drop for Proxy {
 fn bind(port: u16) -> anyhow::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
-    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).with_context(|| format!("binding port {port}"))?;
+    socket
+        .bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        .with_context(|| format!("binding port {port}"))?;
     Ok(socket)
 }
 

@@ -39,7 +39,8 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         let (number, tail) = rest.split_at(digits);
         let unit = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit);
-        let length = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, length)| *length).ok_or_else(malformed)?;
+        let length =
+            UNITS.iter().find(|(name, _)| *name == unit).map(|(_, length)| *length).ok_or_else(malformed)?;
         if length >= largest {
             return Err(malformed());
         }
@@ -58,7 +59,10 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
 
 /// Serde's side of [`format()`].
 #[allow(clippy::ref_option, reason = "the signature is serde's")]
-pub(crate) fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match duration {
         Some(duration) => serializer.serialize_str(&format(*duration)),
         None => serializer.serialize_none(),
@@ -71,9 +75,14 @@ mod tests {
 
     #[test]
     fn writes_the_units_from_the_largest() {
-        for (milliseconds, text) in
-            [(0, "0s"), (5, "5ms"), (10_000, "10s"), (90_250, "1m30s250ms"), (7_200_000, "2h"), (1_000_000, "16m40s")]
-        {
+        for (milliseconds, text) in [
+            (0, "0s"),
+            (5, "5ms"),
+            (10_000, "10s"),
+            (90_250, "1m30s250ms"),
+            (7_200_000, "2h"),
+            (1_000_000, "16m40s"),
+        ] {
             assert_eq!(format(Duration::from_millis(milliseconds)), text);
             assert_eq!(parse(text), Ok(Duration::from_millis(milliseconds)));
         }

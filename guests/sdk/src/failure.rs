@@ -114,9 +114,14 @@ mod tests {
 
     #[test]
     fn only_what_the_host_refuses_is_terminal() {
-        for (code, reason) in
-            [(409, "Conflict"), (403, "Forbidden"), (404, "NotFound"), (422, "Invalid"), (0, "unavailable"), (0, "new")]
-        {
+        for (code, reason) in [
+            (409, "Conflict"),
+            (403, "Forbidden"),
+            (404, "NotFound"),
+            (422, "Invalid"),
+            (0, "unavailable"),
+            (0, "new"),
+        ] {
             assert!(!api(code, reason).is_terminal(), "{reason}");
         }
         assert!(api(0, "forbidden").is_terminal());

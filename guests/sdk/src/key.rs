@@ -39,7 +39,9 @@ impl FromStr for Key {
             None => Self::cluster(text),
         };
         if key.name.is_empty() || key.name.contains('/') || key.namespace.as_deref() == Some("") {
-            return Err(format!("`{text}` is not a key: write `namespace/name`, or `name` when cluster-scoped"));
+            return Err(format!(
+                "`{text}` is not a key: write `namespace/name`, or `name` when cluster-scoped"
+            ));
         }
         Ok(key)
     }

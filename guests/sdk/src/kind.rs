@@ -51,7 +51,11 @@ impl Kind {
 
     /// What an object of this kind has as `apiVersion`: `apps/v1`, or `v1` in the core group.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// The form that imports take.
@@ -89,7 +93,9 @@ impl FromStr for Kind {
 }
 
 fn malformed(text: &str) -> String {
-    format!("`{text}` is not a kind: write `version/Kind` or `group/version/Kind`, as in `apps/v1/Deployment`")
+    format!(
+        "`{text}` is not a kind: write `version/Kind` or `group/version/Kind`, as in `apps/v1/Deployment`"
+    )
 }
 
 impl From<Gvk> for Kind {

@@ -69,9 +69,7 @@ mod reconciler;
 pub use bindings::imports::types::ObjectKey as Key;
 pub use config::Config;
 pub use controller::Controller;
-pub use descriptor::{
-    Delivery, Descriptor, Index, Map, Permission, Predicate, RateLimiter, Schedule, Watch,
-};
+pub use descriptor::{Delivery, Descriptor, Index, Map, Permission, Predicate, RateLimiter, Schedule, Watch};
 pub use failure::Failure;
 pub use handler::{Deleted, EventHandler};
 pub use kind::Kind;
@@ -88,11 +86,13 @@ pub mod prelude {
     pub use serde_json::json;
 
     pub use crate::cache::{self, CacheError, Query};
-    pub use crate::client::{self, ApiError, ApplyOptions, DeleteOptions, ListOptions, WriteOptions};
+    pub use crate::client::{
+        self, ApiError, ApplyOptions, DeleteOptions, ListOptions, Preconditions, WriteOptions,
+    };
     pub use crate::queue;
     pub use crate::{
-        Config, Controller, Deleted, Delivery, Descriptor, EventHandler, Failure, Index, Key, Kind, Map, Object, Outcome,
-        Permission, Predicate, RateLimiter, Reconciler, Request, Schedule, Watch,
+        Config, Controller, Deleted, Delivery, Descriptor, EventHandler, Failure, Index, Key, Kind, Map,
+        Object, Outcome, Permission, Predicate, RateLimiter, Reconciler, Request, Schedule, Watch,
     };
     pub use crate::{debug, error, info, trace, warn};
 }

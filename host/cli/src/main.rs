@@ -1,3 +1,47 @@
-//! The `pilothouse` binary.
+//! The `pilothouse` binary: parses the command line and hands over to one file for each command.
 
-fn main() {}
+mod run;
+mod status;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Pages of freed lists go back to the system; glibc keeps the peak of the first list.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Runs Kubernetes controllers as sandboxed WebAssembly plugins, all in one process.
+#[derive(Parser)]
+#[command(name = "pilothouse", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Connect to a cluster and run the plugins of a directory.
+    Run(run::Run),
+    /// Show how the plugins of a running host fare.
+    Status(status::Status),
+    /// Compile one component, in a process of its own (started by the host).
+    #[command(name = worker::COMMAND, hide = true)]
+    Compile(worker::Compile),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(run) => run.main(),
+        Command::Status(status) => status.main(),
+        Command::Compile(compile) => return compile.main(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("error: {error:#}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}

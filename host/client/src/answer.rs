@@ -81,7 +81,8 @@ pub(crate) fn transport(doing: String, error: &(dyn StdError + 'static)) -> Erro
         }
         if let Some(rustls::Error::InvalidCertificate(why)) = cause.downcast_ref::<rustls::Error>() {
             hint = match why {
-                rustls::CertificateError::UnknownIssuer => {
+                // A wrong authority of the right name shows in the signature.
+                rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
                     "; is certificate-authority of the kubeconfig's cluster the one that signed the server's certificate?"
                 }
                 rustls::CertificateError::Expired | rustls::CertificateError::ExpiredContext { .. } => {

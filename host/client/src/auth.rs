@@ -51,9 +51,9 @@ impl Authorizer {
         bearer(token).map(Self::Fixed).ok_or_else(|| bad_token(source))
     }
 
-    /// A bearer token in a file.
-    pub(crate) fn token_file(path: PathBuf) -> Result<Self> {
-        let header = read(&path)?;
+    /// A bearer token in a file; `source` says who names it.
+    pub(crate) fn token_file(path: PathBuf, source: &str) -> Result<Self> {
+        let header = read(&path).map_err(|e| Error::Config(format!("{source}: {e}")))?;
         Ok(Self::File(TokenFile { path, current: Mutex::new((header, Some(Instant::now()))) }))
     }
 

@@ -3,9 +3,8 @@
 //! Nothing here sends a request twice. The verbs build a [`Call`]; [`Client::fetch`] is for bodies that are read whole,
 //! [`Client::send`] for watches.
 
-use std::time::Duration;
-
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
@@ -22,7 +21,7 @@ use crate::answer;
 use crate::auth::Authorizer;
 use crate::caller::Caller;
 use crate::client::Client;
-use crate::config::{self, Loaded};
+use crate::config;
 use crate::discovery::Discovery;
 use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Identity, ObservedRequest, RequestObserver};
@@ -60,29 +59,31 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) async fn new(options: ClientOptions) -> Result<(Self, Caller)> {
-        let identity = |impersonate| Identity {
-            user_agent: options.user_agent.clone(),
-            field_manager: options.field_manager.clone(),
-            impersonate,
-        };
-        let Loaded { base, host, default_namespace, tls, server_name, authorizer, impersonate } =
-            config::load(&options).await?;
+    pub(crate) async fn new(options: ClientOptions) -> Result<Self> {
+        let loaded = config::load(&options).await?;
         let runtime = Handle::current();
-        let own = Caller::own(identity(impersonate.clone()))?;
-        let shared = Self {
-            host,
-            default_namespace,
+        let own = Caller::own(Identity {
+            user_agent: options.user_agent,
+            field_manager: options.field_manager,
+            impersonate: loaded.impersonate,
+        })?;
+        Ok(Self {
+            base: loaded.base,
+            host: loaded.host,
+            default_namespace: loaded.default_namespace,
             request_timeout: options.request_timeout,
-            authorizer,
-            transport: Transport::new(runtime.clone(), tls, server_name, options.connect_timeout),
-            observer: options.observer.clone(),
-            own: Arc::new(Caller::own(identity(impersonate))?),
+            authorizer: loaded.authorizer,
+            transport: Transport::new(
+                runtime.clone(),
+                loaded.tls,
+                loaded.server_name,
+                options.connect_timeout,
+            ),
+            observer: options.observer,
+            own: Arc::new(own),
             discovery: Discovery::default(),
             runtime,
-            base,
-        };
-        Ok((shared, own))
+        })
     }
 }
 

@@ -49,8 +49,8 @@ impl Client {
     /// # Errors
     /// [`Error::Config`] naming the file, what is wrong with it and the remedy.
     pub async fn new(options: ClientOptions) -> Result<Self> {
-        let (shared, caller) = Shared::new(options).await?;
-        Ok(Self { shared: Arc::new(shared), caller: Ok(Arc::new(caller)) })
+        let shared = Arc::new(Shared::new(options).await?);
+        Ok(Self { caller: Ok(Arc::clone(&shared.own)), shared })
     }
 
     /// The same client under another identity. An identity that HTTP cannot carry makes every call fail.

@@ -5,9 +5,11 @@
 //! wrong in it and the remedy. kube-client's types end in this file and in `auth`. Contents of the file never reach a
 //! message: a token may stand where something else was expected.
 
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Uri;
 use kube_client::Config;
@@ -18,10 +20,14 @@ use kube_client::config::{
 };
 use rustls::pki_types::ServerName;
 use secrecy::ExposeSecret as _;
+use tokio::time::timeout;
 
 use crate::auth::{Authorizer, explain};
 use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Impersonation};
+
+/// A plugin may wait for somebody to log in, but not for ever.
+const PLUGIN_TIME: Duration = Duration::from_secs(120);
 
 /// A configuration that has been read and checked.
 pub(crate) struct Loaded {
@@ -49,7 +55,7 @@ pub(crate) async fn load(options: &ClientOptions) -> Result<Loaded> {
         }
         ("server address".to_owned(), Config::new(parse_server(server, "server address")?))
     } else {
-        match find(options)? {
+        match find(options.kubeconfig.as_deref(), &Environment::of_process())? {
             Some((source, kubeconfig)) => {
                 let config = choose(&source, kubeconfig, options.context.as_deref()).await?;
                 (source, config)
@@ -57,27 +63,49 @@ pub(crate) async fn load(options: &ClientOptions) -> Result<Loaded> {
             None => ("service account".to_owned(), in_cluster()?),
         }
     };
-    // Reads certificates and runs exec plugins.
-    tokio::task::spawn_blocking(move || prepare(&source, config)).await.unwrap_or_else(|_| {
-        let message = "exec plugin for credentials printed a token that a header cannot carry";
-        Err(Error::Config(message.to_owned()))
-    })
+    let name = source.clone();
+    let prepared = tokio::task::spawn_blocking(move || prepare(&source, config));
+    match timeout(PLUGIN_TIME, prepared).await {
+        Ok(Ok(loaded)) => loaded,
+        // kube-client panics on such a token.
+        Ok(Err(_)) => Err(Error::Config(format!(
+            "{name}: exec plugin for credentials printed a token that a header cannot carry"
+        ))),
+        Err(_) => Err(Error::Config(format!(
+            "{name}: exec plugin for credentials gave nothing within {PLUGIN_TIME:?}; run its command by hand"
+        ))),
+    }
+}
+
+/// Where kubectl would look.
+struct Environment {
+    kubeconfig: OsString,
+    home: Option<PathBuf>,
+    pod: bool,
+}
+
+impl Environment {
+    fn of_process() -> Self {
+        Self {
+            kubeconfig: std::env::var_os("KUBECONFIG").unwrap_or_default(),
+            home: std::env::home_dir(),
+            pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
+        }
+    }
 }
 
 /// The kubeconfig and what to call it in messages; `None` when there is none and a service account may be used.
-fn find(options: &ClientOptions) -> Result<Option<(String, Kubeconfig)>> {
-    if let Some(path) = &options.kubeconfig {
+fn find(named: Option<&Path>, environment: &Environment) -> Result<Option<(String, Kubeconfig)>> {
+    if let Some(path) = named {
         return read(path).map(Some);
     }
     let mut tried = Vec::new();
     let mut merged: Option<(String, Kubeconfig)> = None;
-    let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    let listed: Vec<PathBuf> = std::env::split_paths(&listed).filter(|p| !p.as_os_str().is_empty()).collect();
-    let paths = if listed.is_empty() {
-        std::env::home_dir().map(|home| home.join(".kube").join("config")).into_iter().collect()
-    } else {
-        listed
-    };
+    let mut paths: Vec<PathBuf> = std::env::split_paths(&environment.kubeconfig).collect();
+    paths.retain(|path| !path.as_os_str().is_empty());
+    if paths.is_empty() {
+        paths.extend(environment.home.as_ref().map(|home| home.join(".kube").join("config")));
+    }
     for path in &paths {
         // As kubectl: files of a list may be missing.
         if !path.exists() {
@@ -94,7 +122,7 @@ fn find(options: &ClientOptions) -> Result<Option<(String, Kubeconfig)>> {
             }
         });
     }
-    if merged.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+    if merged.is_none() && !environment.pod {
         let message = format!(
             "no kubeconfig: {} does not exist, and this is not a pod; name one with --kubeconfig or KUBECONFIG",
             if tried.is_empty() { "~/.kube/config".to_owned() } else { tried.join(", ") }
@@ -263,18 +291,23 @@ fn prepare(source: &str, mut config: Config) -> Result<Loaded> {
         // The plugin has given a token; asking it for a certificate would run it once more.
         config.auth_info.exec = None;
     }
-    let tls = if https {
-        config.rustls_client_config().map_err(|e| error(explain_tls(&e)))?
-    } else {
-        // Never used; the platform's certificates, which a container may lack, are not needed.
-        let roots = Arc::new(rustls::RootCertStore::empty());
-        rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
-    };
     if config.accept_invalid_certs {
         tracing::warn!(
             "{source}: insecure-skip-tls-verify is set: whoever answers is taken for the API server"
         );
+        // Nor are the platform's certificates looked for, which a container may lack.
+        config.root_cert.get_or_insert_default();
     }
+    if config.proxy_url.is_some() {
+        tracing::info!("HTTPS_PROXY is set and not used: proxies are not supported yet");
+    }
+    let tls = if https {
+        config.rustls_client_config().map_err(|e| error(explain_tls(&e)))?
+    } else {
+        // Never used.
+        let roots = Arc::new(rustls::RootCertStore::empty());
+        rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
+    };
     let server_name = config.tls_server_name.clone().filter(|name| !name.is_empty());
     let server_name = server_name
         .map(|name| {
@@ -304,7 +337,7 @@ fn authorizer(config: &Config, source: &str) -> Result<Authorizer> {
             return Authorizer::token(token.expose_secret(), &format!("{source}: token of the user"));
         }
         if let Some(file) = info.token_file.as_ref().filter(|file| !file.is_empty()) {
-            return Authorizer::token_file(PathBuf::from(file));
+            return Authorizer::token_file(PathBuf::from(file), source);
         }
     }
     if info.auth_provider.is_none() && !password && info.exec.is_none() {
@@ -333,3 +366,6 @@ fn impersonation(info: &AuthInfo) -> Option<Impersonation> {
     let any = !user.is_empty() || !groups.is_empty() || uid.is_some() || !extra.is_empty();
     any.then_some(Impersonation { user, groups, uid, extra })
 }
+
+#[cfg(test)]
+mod tests;

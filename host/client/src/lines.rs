@@ -45,7 +45,9 @@ impl Lines {
         }
         let Some(end) = found else {
             self.partial.extend_from_slice(&self.chunk);
+            // An idle watch holds no chunk.
             self.chunk = Bytes::new();
+            self.line = Bytes::new();
             return Ok(None);
         };
         self.line = self.chunk.split_to(end + 1);

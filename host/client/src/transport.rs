@@ -41,10 +41,14 @@ const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// API servers serve 100 streams on a connection; the 101st would wait for one of the others to end.
 const WATCHES_PER_POOL: usize = 80;
-/// What one stream may have under way, and all of a connection together: a watch that nobody reads must not hold up
-/// the others on its connection.
-const STREAM_WINDOW: u32 = 1 << 20;
+/// API servers close connections without a stream after 90 s; a request must not run into that.
+const IDLE: Duration = Duration::from_secs(60);
+/// What a watch may have under way, and all of a connection together: one that nobody reads must not hold up the others
+/// on its connection.
+const WATCH_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 128 << 20;
+/// Answers are read at once; large lists over a slow line need the room.
+const REQUEST_WINDOW: u32 = 8 << 20;
 
 type HttpClient = Client<Connector, Full<Bytes>>;
 
@@ -90,7 +94,7 @@ impl Transport {
         };
         let inner = builder.enable_all_versions().wrap_connector(tcp);
         let connector = Connector { inner, runtime, timeout: connect_timeout };
-        Self { requests: Pool::new(&connector), watches: Mutex::default(), connector }
+        Self { requests: Pool::new(&connector, REQUEST_WINDOW), watches: Mutex::default(), connector }
     }
 
     /// Sends a request and gives the head of its answer.
@@ -114,7 +118,7 @@ impl Transport {
         let pool = match free {
             Some(pool) => Arc::clone(pool),
             None => {
-                let pool = Arc::new(Pool::new(&self.connector));
+                let pool = Arc::new(Pool::new(&self.connector, WATCH_WINDOW));
                 pools.push(Arc::clone(&pool));
                 pool
             }
@@ -139,17 +143,18 @@ impl Drop for WatchSlot {
 }
 
 impl Pool {
-    fn new(connector: &Connector) -> Self {
+    fn new(connector: &Connector, window: u32) -> Self {
         let runtime = &connector.runtime;
         let timer = || RuntimeTimer(runtime.clone());
         let http = Client::builder(RuntimeExecutor(runtime.clone()))
             .timer(timer())
             .pool_timer(timer())
+            .pool_idle_timeout(IDLE)
             .retry_canceled_requests(false)
             .http2_keep_alive_interval(PING_AFTER)
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_keep_alive_while_idle(true)
-            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_stream_window_size(window)
             .http2_initial_connection_window_size(CONNECTION_WINDOW)
             .build(connector.clone());
         Self {

@@ -183,3 +183,6 @@ fn encode(text: &mut String, value: &str) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,6 +132,7 @@ impl WatchStream {
 
     /// What stands behind the last line break when the body has ended.
     fn last(&mut self) -> Option<Result<WatchEvent>> {
+        self.over = true;
         let rest = self.lines.rest().trim_ascii();
         if rest.is_empty() {
             return None;

@@ -1,1 +1,9 @@
-//! Tests of the client against a scripted server.
+//! Tests of the client against a server that answers as each test says, over plain HTTP/1.1 and over TLS.
+
+mod config;
+mod discovery;
+mod list;
+mod support;
+mod transport;
+mod verbs;
+mod watch;

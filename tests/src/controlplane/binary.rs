@@ -58,9 +58,9 @@ fn fingerprint(sources: &Path) -> anyhow::Result<String> {
     Ok(hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Go says itself when it is older than go.mod asks for (unless it can fetch a newer one, which is as good).
+/// A command that reads go.mod fails when that asks for a newer Go (unless it can fetch one, which is as good).
 fn check_go(sources: &Path) -> anyhow::Result<()> {
-    let answer = match Command::new("go").args(["env", "GOVERSION"]).current_dir(sources).output() {
+    let answer = match Command::new("go").args(["list", "-m"]).current_dir(sources).output() {
         Ok(answer) => answer,
         Err(error) => bail!("`go` cannot be run ({error}). {REMEDY}"),
     };

@@ -60,7 +60,12 @@ impl ApiError {
     pub fn is_unavailable(&self) -> bool {
         matches!(
             self.reason.as_str(),
-            "unavailable" | "ServiceUnavailable" | "TooManyRequests" | "Timeout" | "ServerTimeout" | "InternalError"
+            "unavailable"
+                | "ServiceUnavailable"
+                | "TooManyRequests"
+                | "Timeout"
+                | "ServerTimeout"
+                | "InternalError"
         )
     }
 

@@ -31,7 +31,10 @@ pub struct Page {
 
 impl List {
     pub(super) fn new(kind: &Kind, options: &ListOptions) -> Self {
-        Self { pages: Pages { kind: kind.clone(), next: Some(options.clone()) }, page: Vec::new().into_iter() }
+        Self {
+            pages: Pages { kind: kind.clone(), next: Some(options.clone()) },
+            page: Vec::new().into_iter(),
+        }
     }
 
     /// The same page by page.

@@ -115,5 +115,6 @@ fn patch(
 }
 
 fn json(body: &impl Serialize) -> Result<Vec<u8>, ApiError> {
-    serde_json::to_vec(body).map_err(|error| ApiError::invalid(format!("the body cannot be written as JSON: {error}")))
+    serde_json::to_vec(body)
+        .map_err(|error| ApiError::invalid(format!("the body cannot be written as JSON: {error}")))
 }

@@ -97,7 +97,10 @@ fn everything_has_its_place_in_the_schema() {
 #[test]
 fn every_map_has_its_type() {
     assert_eq!(map_of(Map::handler()), json!({"type": "handler"}));
-    assert_eq!(map_of(Map::owner(&REPLICA_SET)), json!({"type": "owner", "group": "apps", "kind": "ReplicaSet"}));
+    assert_eq!(
+        map_of(Map::owner(&REPLICA_SET)),
+        json!({"type": "owner", "group": "apps", "kind": "ReplicaSet"})
+    );
     assert_eq!(
         map_of(Map::controller(&REPLICA_SET)),
         json!({"type": "owner", "group": "apps", "kind": "ReplicaSet", "controllerOnly": true})

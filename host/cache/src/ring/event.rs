@@ -14,7 +14,8 @@ pub enum Event {
     },
     /// The key was there, with the same UID.
     Updated {
-        /// The state the consumer was told last; `None` when it was not kept.
+        /// The state the consumer was told last, or an older one if that was read at delivery; `None` when it was not
+        /// kept.
         old: Option<Object>,
         /// The newest state. The same version as `old` for a resync.
         new: Object,

@@ -52,6 +52,10 @@ struct Entry {
 }
 
 impl Entry {
+    fn last(&self) -> &Item {
+        self.rest.back().unwrap_or(&self.first)
+    }
+
     fn pop_last(&mut self) -> Option<Item> {
         self.rest.pop_back()
     }
@@ -138,8 +142,9 @@ impl Pending {
             }
             return;
         };
-        // A parked entry must settle, whatever the delivery.
-        if keep && entry.place.is_some() {
+        // What lost its body will be read as it is at delivery: a later event of its own would tell that again. And a
+        // parked entry must settle. Both merge, whatever the delivery.
+        if keep && !entry.last().lacks_body() {
             entry.rest.push_back(item);
             self.events += 1;
             return;

@@ -1,1 +1,369 @@
-//! tests
+//! The merge table, the bounds and the acknowledgement of the ring.
+
+use std::sync::Arc;
+
+use pilothouse_object::Object;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Delivery, Event, Ring, RingOptions};
+use crate::testing::{View, config_map, config_maps, object};
+use crate::{Delta, Indexer, Listener};
+
+/// A ring and the store it stands behind, as an informer would drive them.
+struct Pair {
+    indexer: Arc<Indexer>,
+    ring: Arc<Ring>,
+}
+
+impl Pair {
+    fn new(options: RingOptions) -> Self {
+        let indexer = Arc::new(Indexer::new(true));
+        let ring = Ring::new(indexer.clone(), options);
+        Self { indexer, ring }
+    }
+
+    fn latest() -> Self {
+        Self::new(RingOptions::default())
+    }
+
+    fn add(&self, object: &Object) {
+        self.indexer.apply([Delta::Added(object.clone())], None);
+        self.ring.on_add(object, false);
+    }
+
+    fn add_initial(&self, object: &Object) {
+        self.indexer.apply([Delta::Added(object.clone())], None);
+        self.ring.on_add(object, true);
+    }
+
+    fn update(&self, new: &Object) {
+        let old = self.indexer.get(new.key()).expect("a legal test");
+        self.indexer.apply([Delta::Updated(new.clone())], None);
+        self.ring.on_update(&old, new, false);
+    }
+
+    fn delete(&self, object: &Object) {
+        self.indexer.apply([Delta::Deleted(object.clone())], None);
+        self.ring.on_delete(object.key(), Some(object), false);
+    }
+
+    /// Takes everything that waits.
+    fn told(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        while let Some(batch) = self.ring.try_next_batch(1000) {
+            told.extend(batch.iter().map(describe));
+        }
+        self.ring.pending.lock().check();
+        told
+    }
+}
+
+fn describe(event: &Event) -> String {
+    let version = |object: &Object| object.resource_version().to_owned();
+    match event {
+        Event::Added { object, initial } => {
+            format!("add{} {} {}", if *initial { "!" } else { "" }, object.key(), version(object))
+        }
+        Event::Updated { old, new } => {
+            format!("upd {} {}>{}", new.key(), old.as_ref().map_or("-".into(), version), version(new))
+        }
+        Event::Deleted { key, object, final_state_unknown } => {
+            let object = object.as_ref().map_or("-".into(), version);
+            format!("del{} {key} {object}", if *final_state_unknown { "?" } else { "" })
+        }
+    }
+}
+
+fn x(version: &str) -> Object {
+    config_map("a/x", version)
+}
+
+fn reborn(version: &str) -> Object {
+    object(&config_maps().gvk, "a/x", "another", version, json!({}))
+}
+
+#[test]
+fn added_and_updated_become_added_with_the_new_object() {
+    let pair = Pair::latest();
+    pair.add_initial(&x("1"));
+    pair.update(&x("2"));
+    assert_eq!(pair.told(), ["add! a/x 2"]);
+}
+
+#[test]
+fn added_and_deleted_become_nothing() {
+    let pair = Pair::latest();
+    pair.add(&x("1"));
+    pair.delete(&x("2"));
+    assert!(pair.told().is_empty() && pair.ring.is_empty());
+}
+
+#[test]
+fn updated_and_updated_become_one_from_the_first_old_to_the_last_new() {
+    let pair = Pair::latest();
+    pair.add(&x("1"));
+    pair.told();
+    for version in ["2", "3", "4"] {
+        pair.update(&x(version));
+    }
+    assert_eq!(pair.told(), ["upd a/x 1>4"]);
+    assert_eq!(pair.ring.metrics().coalesced, 2);
+}
+
+#[test]
+fn updated_and_deleted_become_deleted() {
+    let pair = Pair::latest();
+    pair.add(&x("1"));
+    pair.told();
+    pair.update(&x("2"));
+    pair.delete(&x("3"));
+    assert_eq!(pair.told(), ["del a/x 3"]);
+}
+
+#[test]
+fn deleted_and_added_stay_two_events_and_what_follows_joins_the_second() {
+    let pair = Pair::latest();
+    pair.add(&x("1"));
+    pair.told();
+    pair.delete(&x("2"));
+    pair.add(&reborn("3"));
+    pair.update(&reborn("4"));
+    assert_eq!(pair.ring.len(), 1);
+    assert_eq!(pair.told(), ["del a/x 2", "add a/x 4"]);
+
+    pair.delete(&reborn("5"));
+    pair.add(&x("6"));
+    pair.delete(&x("7"));
+    assert_eq!(pair.told(), ["del a/x 5"], "the first deletion is not lost with the short life after it");
+}
+
+#[test]
+fn two_events_of_a_key_may_be_handed_out_apart() {
+    let pair = Pair::latest();
+    pair.add(&x("1"));
+    pair.told();
+    pair.delete(&x("2"));
+    pair.add(&reborn("3"));
+    let first = pair.ring.try_next_batch(1).unwrap();
+    assert_eq!(describe(&first[0]), "del a/x 2");
+    pair.delete(&reborn("4"));
+    assert!(pair.told().is_empty());
+}
+
+#[test]
+fn keys_come_in_the_order_of_their_first_pending_event() {
+    let pair = Pair::latest();
+    for key in ["a/1", "a/2", "a/3"] {
+        pair.add(&config_map(key, "1"));
+    }
+    pair.update(&config_map("a/1", "2"));
+    pair.delete(&config_map("a/2", "3"));
+    pair.add(&config_map("a/2", "4"));
+    assert_eq!(pair.told(), ["add a/1 2", "add a/3 1", "add a/2 4"]);
+}
+
+#[test]
+fn above_the_bound_bodies_are_read_again_at_delivery_and_no_key_is_lost() {
+    let pair = Pair::new(RingOptions { max_keys: 4, ..RingOptions::default() });
+    for key in ["a/1", "a/2", "a/3"] {
+        pair.add(&config_map(key, "1"));
+    }
+    pair.told();
+    pair.update(&config_map("a/1", "2"));
+    pair.delete(&config_map("a/2", "3"));
+    for key in ["a/4", "a/5", "a/6"] {
+        pair.add(&config_map(key, "1"));
+    }
+    // Past the bound: what comes now has no body from the start.
+    pair.update(&config_map("a/1", "4"));
+    pair.update(&config_map("a/4", "5"));
+    pair.delete(&config_map("a/3", "6"));
+    assert_eq!(pair.ring.metrics().body_drops, 1);
+    assert_eq!(pair.told(), ["upd a/1 ->4", "del? a/2 -", "add a/4 5", "add a/5 1", "add a/6 1", "del? a/3 -"]);
+    // Down again: bodies are kept.
+    pair.update(&config_map("a/1", "7"));
+    assert_eq!(pair.told(), ["upd a/1 4>7"]);
+}
+
+#[test]
+fn an_event_that_lost_its_body_takes_in_the_next_one_instead_of_telling_it_twice() {
+    let every = RingOptions { delivery: Delivery::Every, max_keys: 2, ..RingOptions::default() };
+    let pair = Pair::new(every);
+    for key in ["a/1", "a/2", "a/3"] {
+        pair.add(&config_map(key, "1"));
+    }
+    assert_eq!(pair.ring.try_next_batch(2).unwrap().len(), 2);
+    pair.update(&config_map("a/3", "2"));
+    pair.update(&config_map("a/3", "3"));
+    assert_eq!(pair.told(), ["add a/3 2", "upd a/3 2>3"]);
+}
+
+#[test]
+fn an_event_whose_object_the_store_has_dropped_waits_for_the_deletion_on_its_way() {
+    let pair = Pair::new(RingOptions { max_keys: 1, ..RingOptions::default() });
+    pair.add(&config_map("a/1", "1"));
+    pair.told();
+    pair.update(&config_map("a/1", "2"));
+    pair.add(&config_map("a/2", "1"));
+    // The informer changes the store first and tells us second; we come in between.
+    for key in ["a/1", "a/2"] {
+        pair.indexer.apply([Delta::Deleted(config_map(key, "9"))], None);
+    }
+    assert!(pair.told().is_empty());
+    assert_eq!(pair.ring.len(), 2);
+    for key in ["a/1", "a/2"] {
+        pair.ring.on_delete(&key.parse().unwrap(), Some(&config_map(key, "9")), false);
+    }
+    assert_eq!(pair.told(), ["del? a/1 -"], "the update became a deletion, the add was settled by it");
+    assert!(pair.ring.is_empty());
+}
+
+#[test]
+fn every_keeps_each_event_up_to_the_bound_then_falls_back_and_counts() {
+    let pair =
+        Pair::new(RingOptions { delivery: Delivery::Every, max_events: 4, ..RingOptions::default() });
+    pair.add(&x("1"));
+    pair.update(&x("2"));
+    pair.delete(&x("3"));
+    pair.add(&reborn("4"));
+    assert_eq!(pair.ring.metrics().fallbacks, 0);
+    pair.update(&reborn("5"));
+    pair.update(&reborn("6"));
+    pair.add(&config_map("a/new", "7"));
+    assert_eq!(pair.ring.metrics().fallbacks, 2);
+    assert_eq!(pair.told(), ["add a/x 1", "upd a/x 1>2", "del a/x 3", "add a/x 6", "add a/new 7"]);
+    pair.update(&reborn("8"));
+    pair.update(&reborn("9"));
+    assert_eq!(pair.told(), ["upd a/x 6>8", "upd a/x 8>9"], "below the bound each is kept again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_that_is_dropped_has_taken_nothing() {
+    let pair = Pair::latest();
+    {
+        let mut waiting = Box::pin(pair.ring.next_batch(10));
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        pair.add(&x("1"));
+    }
+    let batch = pair.ring.next_batch(10).await.unwrap();
+    assert_eq!(describe(&batch[0]), "add a/x 1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_wakes_for_an_event_and_for_the_end() {
+    let pair = Pair::latest();
+    let ring = pair.ring.clone();
+    let consumer = tokio::spawn(async move {
+        let first = ring.next_batch(10).await.is_some();
+        (first, ring.next_batch(10).await.is_none())
+    });
+    tokio::task::yield_now().await;
+    pair.add(&x("1"));
+    tokio::task::yield_now().await;
+    pair.ring.close();
+    assert_eq!(consumer.await.unwrap(), (true, true));
+}
+
+#[test]
+fn a_closed_ring_takes_nothing_in_and_gives_nothing_out() {
+    let pair = Pair::latest();
+    pair.add(&x("1"));
+    pair.ring.close();
+    pair.update(&x("2"));
+    assert!(pair.told().is_empty() && pair.ring.is_empty());
+}
+
+#[test]
+fn synced_only_when_each_initial_event_was_acknowledged() {
+    let pair = Pair::latest();
+    pair.add_initial(&config_map("a/1", "1"));
+    pair.add_initial(&config_map("a/2", "1"));
+    let first = pair.ring.try_next_batch(1).unwrap();
+    pair.ring.on_initial_list_end();
+    let mut second = pair.ring.try_next_batch(1).unwrap();
+    drop(first);
+    assert!(!pair.ring.has_synced());
+    drop(second.take());
+    assert!(!pair.ring.has_synced(), "taking the events is not dealing with them");
+    drop(second);
+    assert!(pair.ring.has_synced());
+    pair.add(&config_map("a/3", "1"));
+    assert!(pair.ring.has_synced());
+}
+
+#[test]
+fn an_empty_initial_list_is_synced_at_its_end_and_one_that_was_deleted_before_delivery_too() {
+    let pair = Pair::latest();
+    assert!(!pair.ring.has_synced());
+    pair.ring.on_initial_list_end();
+    assert!(pair.ring.has_synced());
+
+    let pair = Pair::latest();
+    pair.add_initial(&x("1"));
+    pair.ring.on_initial_list_end();
+    pair.delete(&x("2"));
+    assert!(pair.ring.has_synced());
+}
+
+#[test]
+fn it_shrinks_after_a_burst() {
+    let pair = Pair::latest();
+    for i in 0..50_000 {
+        pair.add(&config_map(&format!("a/{i}"), "1"));
+    }
+    assert!(pair.ring.metrics().capacity >= 50_000);
+    pair.told();
+    assert!(pair.ring.metrics().capacity <= 4096, "{:?}", pair.ring.metrics());
+    assert_eq!(pair.ring.metrics().peak_depth, 50_000);
+}
+
+proptest! {
+    #[test]
+    fn any_legal_sequence_stays_legal_and_ends_in_the_same_view(
+        steps in prop::collection::vec((0_u8..4, 0_u8..4, 0_usize..4), 1..120),
+        max_keys in 0_usize..4,
+        max_events in 0_usize..6,
+        every: bool,
+    ) {
+        let delivery = if every { Delivery::Every } else { Delivery::Latest };
+        let pair = Pair::new(RingOptions { delivery, max_keys, max_events });
+        let mut view = View::default();
+        let mut initial = true;
+        for (version, (key, action, take)) in steps.into_iter().enumerate() {
+            let key = format!("a/{key}");
+            let held = pair.indexer.get_by_key(&key);
+            let uid = held.as_ref().map_or_else(|| format!("born-{version}"), |held| held.uid().to_owned());
+            let new = object(&config_maps().gvk, &key, &uid, &version.to_string(), json!({}));
+            match (held, action) {
+                (None, _) if initial => pair.add_initial(&new),
+                (None, _) => pair.add(&new),
+                (Some(_), 0) => pair.delete(&new),
+                // The store is ahead of the ring while the consumer takes.
+                (Some(_), 1) => {
+                    pair.indexer.apply([Delta::Deleted(new.clone())], None);
+                    if let Some(batch) = pair.ring.try_next_batch(take + 1) {
+                        batch.iter().for_each(|event| view.event(event));
+                    }
+                    pair.ring.on_delete(new.key(), Some(&new), false);
+                }
+                (Some(_), _) => pair.update(&new),
+            }
+            if version == 20 {
+                pair.ring.on_initial_list_end();
+                initial = false;
+            }
+            if take > 0 && let Some(batch) = pair.ring.try_next_batch(take) {
+                prop_assert!(batch.len() <= take);
+                batch.iter().for_each(|event| view.event(event));
+            }
+            pair.ring.pending.lock().check();
+        }
+        pair.ring.on_initial_list_end();
+        while let Some(batch) = pair.ring.try_next_batch(3) {
+            batch.iter().for_each(|event| view.event(event));
+        }
+        prop_assert_eq!(view, View::of(&pair.indexer.list()));
+        prop_assert!(pair.ring.is_empty() && pair.ring.has_synced());
+    }
+}

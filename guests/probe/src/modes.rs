@@ -1,0 +1,74 @@
+//! What each mode does in a reconcile.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use pilothouse_sdk::prelude::*;
+
+use crate::settings::{Mode, Settings};
+use crate::snoop;
+
+/// How much is allocated at a time.
+const BITE: usize = 1 << 20;
+
+pub(crate) fn run(settings: &Settings, request: &Request) -> Result<Outcome, Failure> {
+    match settings.mode {
+        Mode::Trap => panic!("the probe was told to panic at {}", request.key),
+        Mode::Spin => spin(),
+        Mode::Hog => hog(),
+        Mode::Block => block(settings),
+        Mode::Fail => fail(settings, request.attempt),
+        Mode::Terminal => Err(Failure::terminal("the probe was told to fail for good")),
+        Mode::RequeueAfter => {
+            Ok(Outcome::RequeueAfter(settings.delay()?.ok_or("the mode `requeue-after` needs a `delay`")?))
+        }
+        Mode::Snoop => {
+            let (kind, key) = settings.target()?;
+            snoop::run(&kind, &key);
+            Ok(Outcome::Done)
+        }
+        Mode::Slow => {
+            stay_busy(Duration::from_millis(settings.milliseconds));
+            Ok(Outcome::Done)
+        }
+        Mode::Log | Mode::DescribeError | Mode::DescribeUnknown | Mode::DescribeTrap => Ok(Outcome::Done),
+    }
+}
+
+fn spin() -> ! {
+    let mut turns: u64 = 0;
+    loop {
+        // Otherwise the compiler might take the loop out.
+        turns = black_box(turns.wrapping_add(1));
+    }
+}
+
+fn hog() -> ! {
+    let mut eaten = Vec::new();
+    loop {
+        // Written to, so that the memory is really used.
+        eaten.push(black_box(vec![1_u8; BITE]));
+    }
+}
+
+fn block(settings: &Settings) -> Result<Outcome, Failure> {
+    let (kind, key) = settings.target()?;
+    client::get_opt(&kind, &key)?;
+    Ok(Outcome::Done)
+}
+
+fn fail(settings: &Settings, attempt: u32) -> Result<Outcome, Failure> {
+    if settings.count.is_some_and(|count| attempt >= count) {
+        return Ok(Outcome::Done);
+    }
+    let failure = Failure::transient(format!("the probe was told to fail, attempt {attempt}"));
+    Err(match settings.delay()? {
+        Some(delay) => failure.retry_after(delay),
+        None => failure,
+    })
+}
+
+fn stay_busy(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {}
+}

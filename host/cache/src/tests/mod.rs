@@ -1,0 +1,68 @@
+//! Tests that cross files: one a rule, named after the rule; the clock is paused and no sleep waits for anything.
+
+mod availability;
+mod delta_fifo;
+mod factory;
+mod indexer;
+mod random_servers;
+mod reflector_list;
+mod reflector_watch;
+mod resync;
+mod shared_informer;
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::testing::{FakeServer, config_maps};
+use crate::{InformerOptions, ReflectorOptions, SharedInformer};
+
+/// An informer that runs.
+struct Running {
+    informer: SharedInformer,
+    cancel: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Runs an informer on a server.
+    fn on(server: &FakeServer) -> Self {
+        Self::with(server, ReflectorOptions::default())
+    }
+
+    fn with(server: &FakeServer, reflector: ReflectorOptions) -> Self {
+        let options = InformerOptions { reflector, ..InformerOptions::default() };
+        Self::of(SharedInformer::new(server.source(), config_maps(), None, options))
+    }
+
+    fn of(informer: SharedInformer) -> Self {
+        let cancel = CancellationToken::new();
+        let (run, token) = (informer.clone(), cancel.clone());
+        let task = tokio::spawn(async move { run.run(token).await });
+        Self { informer, cancel, task }
+    }
+
+    /// Waits until the store has what the server has.
+    async fn caught_up(&self, server: &FakeServer) {
+        soon(self.informer.indexer().wait_until_seen(&server.version())).await;
+    }
+
+    /// Cancels it; checks that it ends without waiting for anything.
+    async fn stop(self) {
+        let before = Instant::now();
+        self.cancel.cancel();
+        self.task.await.expect("the run does not panic");
+        assert_eq!(before.elapsed(), Duration::ZERO, "cancelling took time");
+    }
+}
+
+fn server() -> FakeServer {
+    FakeServer::new(config_maps())
+}
+
+/// Bounds a wait by far more (paused) time than anything may take.
+async fn soon<T>(wait: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(3600), wait).await.expect("it never came")
+}

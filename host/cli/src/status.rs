@@ -1,0 +1,118 @@
+//! `pilothouse status`: asks a running host for its plugins and prints them.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use pilothouse_manager::{PluginList, PluginStatus};
+
+use crate::run::DEFAULT_LISTEN;
+
+#[derive(Args)]
+pub(crate) struct Status {
+    /// Admin address of the host
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
+    admin: String,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Output {
+    /// For people
+    Table,
+    /// What /plugins answers
+    Json,
+}
+
+/// Longest wait for the host's answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Status {
+    pub(crate) fn main(&self) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let body = runtime.block_on(self.fetch())?;
+        let text = match self.output {
+            Output::Json => String::from_utf8_lossy(&body).into_owned() + "\n",
+            Output::Table => {
+                let list: PluginList = serde_json::from_slice(&body).context("the answer is not a host's")?;
+                table(&list.plugins)
+            }
+        };
+        std::io::stdout().write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    async fn fetch(&self) -> Result<Bytes> {
+        let address = self.admin.trim_start_matches("http://").trim_end_matches('/');
+        let client: Client<HttpConnector, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+        let uri = format!("http://{address}/plugins").parse().with_context(|| format!("address {address:?}"))?;
+        let ask = async {
+            let answer = client.get(uri).await?;
+            let status = answer.status();
+            anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
+        };
+        let hint = || format!("no host answers at {address}: is `pilothouse run` up, and is this its --listen address?");
+        let (status, body) = tokio::time::timeout(TIMEOUT, ask).await.with_context(hint)?.with_context(hint)?;
+        if !status.is_success() {
+            bail!("{address} answered {status}: is it a pilothouse host?");
+        }
+        Ok(body)
+    }
+}
+
+fn table(plugins: &[PluginStatus]) -> String {
+    let header = ["NAME", "GENERATION", "STATE", "CALLS", "QUEUE", "DIGEST", "LAST ERROR"].map(str::to_owned);
+    let mut rows = vec![header];
+    rows.extend(plugins.iter().map(|p| {
+        [
+            p.name.clone(),
+            p.generation.to_string(),
+            p.state.as_str().to_owned(),
+            p.calls.to_string(),
+            p.queue_depth.to_string(),
+            p.digest.strip_prefix("sha256:").map_or("", |d| &d[..d.len().min(12)]).to_owned(),
+            p.last_error.clone().unwrap_or_default(),
+        ]
+    }));
+    let widths: Vec<usize> =
+        (0..7).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, "{cell:<width$}  ");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_lines_up_and_shortens_digests() {
+        let list: PluginList = serde_json::from_str(
+            r#"{"plugins":[{"name":"a-long-name","generation":3,"digest":"sha256:0123456789abcdef","state":"running",
+                "lastError":null,"calls":12,"queueDepth":0},
+                {"name":"b","generation":0,"digest":"","state":"failed","lastError":"b.wasm: not wasm","calls":0,
+                "queueDepth":0}]}"#,
+        )
+        .unwrap();
+        let text = table(&list.plugins);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines[1].starts_with("a-long-name  3           running  12     0      0123456789ab"), "{text}");
+        assert!(lines[2].ends_with("b.wasm: not wasm"), "{text}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Kinds and resources: documents fetched once, and again when that could help.
+
+use std::time::Duration;
+
+use pilothouse_client::{Identity, Impersonation};
+use pilothouse_object::{Gvk, Gvr};
+use tokio::task::JoinSet;
+
+use crate::support::{Counter, Reply, Server, client, failure, status};
+
+const CORE: &str = r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[
+    {"name":"namespaces","singularName":"namespace","namespaced":false,"kind":"Namespace","verbs":["get","list"]},
+    {"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]},
+    {"name":"pods/eviction","namespaced":true,"group":"policy","version":"v1","kind":"Eviction","verbs":["create"]},
+    {"name":"pods/status","namespaced":true,"kind":"Pod","verbs":["get","patch","update"]}]}"#;
+
+fn with_kind(kind: &str, plural: &str) -> String {
+    format!(r#"{{"resources":[{{"name":"{plural}","namespaced":true,"kind":"{kind}","verbs":["get"]}}]}}"#)
+}
+
+/// Moves the clock, with no traffic under way.
+async fn later(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn kinds_and_plurals_are_found_with_their_subresources() {
+    let server = Server::always(200, CORE).await;
+    let client = client(&server).await;
+    let pods = client.discover(&Gvk::new("", "v1", "Pod")).await.unwrap();
+    assert_eq!((pods.plural.as_str(), pods.namespaced), ("pods", true));
+    assert_eq!(pods.subresources, ["eviction", "status"]);
+    assert_eq!(pods.verbs, ["get", "list", "watch"]);
+    assert_eq!(client.discover_resource(&Gvr::new("", "v1", "pods")).await.unwrap(), pods);
+    assert!(!client.discover_group_resource("", "namespaces").await.unwrap().namespaced);
+    assert_eq!(server.only().path(), "/api/v1");
+}
+
+#[tokio::test]
+async fn the_preferred_version_of_a_group_is_taken_first() {
+    let server = Server::start(|seen| match seen.path() {
+        "/apis/apps" => Reply::json(
+            r#"{"versions":[{"version":"v1beta1"},{"version":"v1"}],"preferredVersion":{"version":"v1"}}"#,
+        ),
+        "/apis/apps/v1" => Reply::json(with_kind("Deployment", "deployments")),
+        _ => Reply::json(with_kind("Old", "olds")),
+    })
+    .await;
+    let client = client(&server).await;
+    let found = client.discover_group_resource("apps", "deployments").await.unwrap();
+    assert_eq!(found.gvk, Gvk::new("apps", "v1", "Deployment"));
+    assert_eq!(client.discover_group_resource("apps", "olds").await.unwrap().gvk.version, "v1beta1");
+}
+
+#[tokio::test]
+async fn many_who_ask_at_once_cause_one_request() {
+    let (release, reply) = Reply::json(CORE).held();
+    let reply = parking_lot::Mutex::new(Some(reply));
+    let server = Server::start(move |_| reply.lock().take().unwrap()).await;
+    let client = client(&server).await;
+    let mut calls = JoinSet::new();
+    for _ in 0..20 {
+        let client = client.clone();
+        calls.spawn(async move { client.discover(&Gvk::new("", "v1", "Pod")).await.unwrap() });
+    }
+    server.until_seen(1).await;
+    release.send(()).unwrap();
+    assert_eq!(calls.join_all().await.len(), 20);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn identities_share_what_the_host_has_asked_for() {
+    let server = Server::always(200, CORE).await;
+    let host = client(&server).await;
+    let who = Impersonation { user: "nobody".to_owned(), ..Impersonation::default() };
+    let plugin = host.with_identity(Identity { impersonate: Some(who), ..Identity::default() });
+    plugin.discover(&Gvk::new("", "v1", "Pod")).await.unwrap();
+    host.discover(&Gvk::new("", "v1", "Namespace")).await.unwrap();
+    assert_eq!(server.only().header("impersonate-user"), None);
+}
+
+#[tokio::test]
+async fn a_miss_is_looked_up_again_but_not_at_once() {
+    let calls = Counter::default();
+    let server = Server::start(move |_| match calls.next() {
+        0 => Reply::new(404, "404 page not found"),
+        1 => Reply::json(with_kind("Other", "others")),
+        _ => Reply::json(with_kind("Widget", "widgets")),
+    })
+    .await;
+    let client = client(&server).await;
+    let widget = Gvk::new("example.com", "v1", "Widget");
+    for _ in 0..3 {
+        let error = client.discover(&widget).await.unwrap_err();
+        assert!(error.is_not_found());
+        let text = error.to_string();
+        assert!(
+            text.contains("\"Widget\" in example.com/v1") && text.contains("CustomResourceDefinition"),
+            "{text}"
+        );
+    }
+    assert_eq!(server.seen().len(), 1);
+    later(9).await;
+    client.discover(&widget).await.unwrap_err();
+    assert_eq!(server.seen().len(), 1);
+    later(1).await;
+    client.discover(&widget).await.unwrap_err();
+    client.discover(&widget).await.unwrap_err();
+    assert_eq!(server.seen().len(), 2);
+    later(10).await;
+    assert_eq!(client.discover(&widget).await.unwrap().plural, "widgets");
+    later(1000).await;
+    client.discover(&widget).await.unwrap();
+    assert_eq!(server.seen().len(), 3, "what is known is not asked for again");
+}
+
+#[tokio::test]
+async fn a_broken_group_concerns_nobody_else_and_is_asked_again_at_once() {
+    let calls = Counter::default();
+    let server = Server::start(move |seen| match seen.path() {
+        "/api/v1" => Reply::json(CORE),
+        _ if calls.next() == 0 => Reply::new(503, failure(503, "ServiceUnavailable", "no endpoints")),
+        _ => Reply::json(with_kind("NodeMetrics", "nodes")),
+    })
+    .await;
+    let client = client(&server).await;
+    let metrics = Gvr::new("metrics.k8s.io", "v1beta1", "nodes");
+    assert_eq!(status(client.discover_resource(&metrics).await).code, 503);
+    client.discover(&Gvk::new("", "v1", "Pod")).await.unwrap();
+    client.discover_resource(&metrics).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_document_that_is_none_is_told_so() {
+    let server = Server::always(200, "<html>welcome</html>").await;
+    let error = client(&server).await.discover(&Gvk::new("", "v1", "Pod")).await.unwrap_err();
+    assert!(error.to_string().contains("/api/v1: unexpected answer"), "{error}");
+}

@@ -1,0 +1,591 @@
+//! [`Description`]: what a guest answers to `describe`, read and checked.
+//!
+//! Strict, as the manifest is: an unknown field is refused by name, since an older host that skipped it would do less
+//! than the guest counts on. Selectors, pointers, keys and durations are parsed here, once, so that what comes out can be
+//! used without further errors. The guest is not trusted: nothing here depends on the SDK having written the JSON.
+//! `docs/describe.md` is the schema for authors.
+//!
+//! Called by the life cycle, once per generation.
+
+use std::time::Duration;
+
+use pilothouse_engine::World;
+use pilothouse_object::{FieldSelector, Gvk, LabelSelector, ObjectKey, Pointer};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::duration::parse_duration;
+use crate::grants::Rule;
+use crate::manifest::MAX_CONCURRENT_RECONCILES;
+
+/// What a plugin is and needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// What the guest calls itself; the manifest decides under which name it runs.
+    pub name: String,
+    /// What it wants to know about.
+    pub watches: Vec<WatchSpec>,
+    /// How it wants to look things up; each over a watched kind.
+    pub indexes: Vec<IndexSpec>,
+    /// Keys to reconcile from time to time.
+    pub schedules: Vec<Schedule>,
+    /// How many keys may be reconciled at the same time; 1 unless it says so.
+    pub max_concurrent_reconciles: u32,
+    /// How tries of failing keys are spaced out.
+    pub rate_limiter: RateLimiter,
+    /// Every key again in this interval; none: never.
+    pub resync: Option<Duration>,
+    /// What it asks to be allowed; the manifest grants.
+    pub permissions: Vec<Rule>,
+}
+
+/// Objects that a plugin wants to know about, and what becomes of their changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WatchSpec {
+    /// Which kind.
+    pub kind: Gvk,
+    /// Only these namespaces, sorted; none: all that are granted.
+    pub namespaces: Option<Vec<String>>,
+    /// Only objects with these labels.
+    pub label_selector: LabelSelector,
+    /// Only objects with these fields.
+    pub field_selector: FieldSelector,
+    /// Only updates that pass all of these.
+    pub predicates: Vec<Predicate>,
+    /// Which keys a change concerns.
+    pub map: KeyMap,
+    /// Whether changes may be merged.
+    pub delivery: Delivery,
+}
+
+/// Which updates matter; adds and deletes always do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Predicate {
+    /// `metadata.generation` changed.
+    GenerationChanged,
+    /// `metadata.resourceVersion` changed.
+    ResourceVersionChanged,
+    /// A label changed.
+    LabelsChanged,
+    /// An annotation changed.
+    AnnotationsChanged,
+    /// The value at a pointer changed.
+    FieldChanged(Pointer),
+}
+
+/// From a changed object to keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyMap {
+    /// The object's own key.
+    Itself,
+    /// Its owners of this group and kind.
+    Owner {
+        /// API group of the owner.
+        group: String,
+        /// Kind of the owner.
+        kind: String,
+        /// Only the owner that is the managing controller.
+        controller_only: bool,
+    },
+    /// The value of a label.
+    Label {
+        /// Name of the label.
+        name: String,
+        /// The value is a name in the object's namespace, rather than a key.
+        same_namespace: bool,
+    },
+    /// The strings at a pointer.
+    Field {
+        /// Where.
+        path: Pointer,
+        /// The value is a name in the object's namespace, rather than a key.
+        same_namespace: bool,
+    },
+    /// The guest's handlers decide.
+    Handler,
+}
+
+/// What becomes of changes that come faster than they are handled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Delivery {
+    /// They are merged.
+    #[default]
+    Latest,
+    /// Each is delivered, up to a bound.
+    Every,
+}
+
+/// An index over a watched kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexSpec {
+    /// Which kind.
+    pub kind: Gvk,
+    /// Its name, unique for the kind and private to the plugin.
+    pub name: String,
+    /// Where values come from.
+    pub source: IndexSource,
+    /// Only objects with a value there.
+    pub only_where: Option<Pointer>,
+    /// Each value is a list, cut at this separator.
+    pub split: Option<String>,
+}
+
+/// Where an index gets its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IndexSource {
+    /// Values at a pointer.
+    Path(Pointer),
+    /// The value of a label.
+    Label(String),
+    /// UIDs of the owners.
+    Owner,
+}
+
+/// A key that is reconciled from time to time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// How often.
+    pub every: Duration,
+    /// Which key.
+    pub key: ObjectKey,
+}
+
+/// How tries are spaced out: the longer of the key's own delay and the bucket's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimiter {
+    /// Delay after a key's first failure; doubles with each further one.
+    pub base_delay: Duration,
+    /// The delay does not grow beyond this.
+    pub max_delay: Duration,
+    /// For all keys together; none: no such bound.
+    pub bucket: Option<Bucket>,
+}
+
+/// A token bucket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bucket {
+    /// Tries a second.
+    pub qps: f64,
+    /// How many may come at once.
+    pub burst: u32,
+}
+
+/// As client-go's default for controllers.
+impl Default for RateLimiter {
+    fn default() -> Self {
+        Self {
+            base_delay: Duration::from_millis(5),
+            max_delay: Duration::from_secs(1000),
+            bucket: Some(Bucket { qps: 10.0, burst: 100 }),
+        }
+    }
+}
+
+/// Why a description is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {reason}; {remedy}")]
+pub struct DescribeError {
+    at: String,
+    reason: String,
+    remedy: String,
+}
+
+const API_VERSION: &str = "pilothouse.dev/describe/v1alpha1";
+const FIELDS: &str = "docs/describe.md describes the fields; the guest's SDK and the host must be of versions that fit";
+/// Below this a schedule is a busy loop.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    api_version: String,
+}
+
+/// Lists hold raw elements: each is read on its own, so that an error can say which.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Document<'a> {
+    #[serde(rename = "apiVersion")]
+    _api_version: String,
+    name: String,
+    #[serde(borrow, default)]
+    watches: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    indexes: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    schedules: Vec<&'a RawValue>,
+    max_concurrent_reconciles: Option<u32>,
+    #[serde(borrow)]
+    rate_limiter: Option<&'a RawValue>,
+    resync: Option<String>,
+    #[serde(borrow, default)]
+    permissions: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    outgoing_hosts: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    projections: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct WatchText {
+    #[serde(default)]
+    group: String,
+    version: String,
+    kind: String,
+    namespaces: Option<Vec<String>>,
+    label_selector: Option<String>,
+    field_selector: Option<String>,
+    #[serde(default)]
+    predicates: Vec<PredicateText>,
+    map: Option<MapText>,
+    delivery: Option<Delivery>,
+}
+
+// Variants without fields are structs all the same: serde skips unknown fields of a unit variant.
+#[derive(Deserialize)]
+#[serde(tag = "type", deny_unknown_fields, rename_all = "camelCase")]
+enum PredicateText {
+    GenerationChanged {},
+    ResourceVersionChanged {},
+    LabelsChanged {},
+    AnnotationsChanged {},
+    FieldChanged { path: String },
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", deny_unknown_fields, rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum MapText {
+    #[serde(rename = "self")]
+    Itself {},
+    Owner {
+        #[serde(default)]
+        group: String,
+        kind: String,
+        #[serde(default)]
+        controller_only: bool,
+    },
+    Label {
+        name: String,
+        #[serde(default)]
+        same_namespace: bool,
+    },
+    Field {
+        path: String,
+        #[serde(default)]
+        same_namespace: bool,
+    },
+    Handler {},
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct IndexText {
+    #[serde(default)]
+    group: String,
+    version: String,
+    kind: String,
+    name: String,
+    path: Option<String>,
+    label: Option<String>,
+    #[serde(default)]
+    owner: bool,
+    #[serde(rename = "where")]
+    only_where: Option<String>,
+    split: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScheduleText {
+    every: String,
+    key: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RateLimiterText {
+    base_delay: Option<String>,
+    max_delay: Option<String>,
+    qps: Option<f64>,
+    burst: Option<u32>,
+}
+
+/// Names an element for errors: `watches[1] (apps/v1/Deployment)`.
+#[derive(Deserialize)]
+struct KindOnly {
+    #[serde(default)]
+    group: String,
+    version: String,
+    kind: String,
+}
+
+impl Description {
+    /// Reads what a component of this world answered.
+    ///
+    /// # Errors
+    /// When anything in it is unknown, malformed, unfit for the world, or not supported yet.
+    pub fn parse(bytes: &[u8], world: World) -> Result<Self, DescribeError> {
+        let head: Head = serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
+        if head.api_version != API_VERSION {
+            let reason = format!("{:?} is not what this host reads", head.api_version);
+            return Err(error("apiVersion", reason, format!("build the guest with an SDK that writes {API_VERSION}")));
+        }
+        let document: Document<'_> =
+            serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
+        not_supported("outgoingHosts", &document.outgoing_hosts)?;
+        not_supported("projections", &document.projections)?;
+        let watches = elements("watches", &document.watches, |at, text| watch(at, text, world))?;
+        let indexes = elements("indexes", &document.indexes, index)?;
+        check_indexes(&indexes, &watches)?;
+        let schedules = elements("schedules", &document.schedules, schedule)?;
+        if !schedules.is_empty() && !world.reconciles() {
+            let remedy = "leave them out, or build the guest for the world reconciler or controller";
+            return Err(error("schedules", "the guest exports no reconcile, so nothing would be called", remedy));
+        }
+        let max_concurrent_reconciles = document.max_concurrent_reconciles.unwrap_or(1);
+        if !(1..=MAX_CONCURRENT_RECONCILES).contains(&max_concurrent_reconciles) {
+            let remedy = format!("use a number from 1 to {MAX_CONCURRENT_RECONCILES}");
+            let reason = format!("{max_concurrent_reconciles} is out of bounds");
+            return Err(error("maxConcurrentReconciles", reason, remedy));
+        }
+        Ok(Self {
+            name: document.name,
+            watches,
+            indexes,
+            schedules,
+            max_concurrent_reconciles,
+            rate_limiter: rate_limiter(document.rate_limiter)?,
+            resync: document.resync.map(|text| resync(&text)).transpose()?.flatten(),
+            permissions: elements("permissions", &document.permissions, |at, rule: Rule| {
+                rule.check().map_err(|e| error(format!("{at}.{}", e.field), e.reason, e.remedy))?;
+                Ok(rule)
+            })?,
+        })
+    }
+}
+
+fn watch(at: &str, text: WatchText, world: World) -> Result<WatchSpec, DescribeError> {
+    let kind = kind(at, &text.group, &text.version, &text.kind)?;
+    let mut namespaces = text.namespaces.unwrap_or_default();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    if namespaces.iter().any(String::is_empty) {
+        return Err(error(format!("{at}.namespaces"), "an entry is empty", "leave it out; no entry at all means all namespaces"));
+    }
+    let all = namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*");
+    let predicates = text.predicates.into_iter().enumerate().map(|(i, p)| predicate(&format!("{at}.predicates[{i}]"), p));
+    let selector = |field: &str, e: &dyn std::fmt::Display, example| {
+        error(format!("{at}.{field}"), e.to_string(), format!("write one like {example}"))
+    };
+    Ok(WatchSpec {
+        kind,
+        namespaces: (!all).then_some(namespaces),
+        label_selector: text
+            .label_selector
+            .unwrap_or_default()
+            .parse()
+            .map_err(|e| selector("labelSelector", &e, "app=web,tier!=test"))?,
+        field_selector: text
+            .field_selector
+            .unwrap_or_default()
+            .parse()
+            .map_err(|e| selector("fieldSelector", &e, "spec.nodeName=n1"))?,
+        predicates: predicates.collect::<Result<_, _>>()?,
+        map: map(&format!("{at}.map"), text.map, world)?,
+        delivery: text.delivery.unwrap_or_default(),
+    })
+}
+
+fn predicate(at: &str, text: PredicateText) -> Result<Predicate, DescribeError> {
+    Ok(match text {
+        PredicateText::GenerationChanged {} => Predicate::GenerationChanged,
+        PredicateText::ResourceVersionChanged {} => Predicate::ResourceVersionChanged,
+        PredicateText::LabelsChanged {} => Predicate::LabelsChanged,
+        PredicateText::AnnotationsChanged {} => Predicate::AnnotationsChanged,
+        PredicateText::FieldChanged { path } => Predicate::FieldChanged(pointer(at, &path)?),
+    })
+}
+
+fn map(at: &str, text: Option<MapText>, world: World) -> Result<KeyMap, DescribeError> {
+    let Some(text) = text else {
+        return Ok(if world.reconciles() { KeyMap::Itself } else { KeyMap::Handler });
+    };
+    let map = match text {
+        MapText::Itself {} => KeyMap::Itself,
+        MapText::Owner { group, kind, controller_only } => {
+            required(at, "kind", &kind)?;
+            KeyMap::Owner { group, kind, controller_only }
+        }
+        MapText::Label { name, same_namespace } => {
+            required(at, "name", &name)?;
+            KeyMap::Label { name, same_namespace }
+        }
+        MapText::Field { path, same_namespace } => KeyMap::Field { path: pointer(at, &path)?, same_namespace },
+        MapText::Handler {} => KeyMap::Handler,
+    };
+    match (&map, world.handles(), world.reconciles()) {
+        (KeyMap::Handler, false, _) => Err(error(
+            at,
+            "the guest exports no handler, so nothing would be called",
+            "use self, owner, label or field, or build the guest for the world controller",
+        )),
+        (KeyMap::Handler, true, _) | (_, _, true) => Ok(map),
+        (_, _, false) => Err(error(
+            at,
+            "the guest exports no reconcile, so no key would be worked on",
+            "leave the map out, or build the guest for the world reconciler or controller",
+        )),
+    }
+}
+
+fn index(at: &str, text: IndexText) -> Result<IndexSpec, DescribeError> {
+    let kind = kind(at, &text.group, &text.version, &text.kind)?;
+    required(at, "name", &text.name)?;
+    let source = match (text.path, text.label, text.owner) {
+        (Some(path), None, false) => IndexSource::Path(pointer(at, &path)?),
+        (None, Some(label), false) => {
+            required(at, "label", &label)?;
+            IndexSource::Label(label)
+        }
+        (None, None, true) => IndexSource::Owner,
+        (None, None, false) => {
+            return Err(error(at, "it has no values", "set one of path, label and owner"));
+        }
+        _ => return Err(error(at, "it has more than one of path, label and owner", "make one index for each")),
+    };
+    if text.split.as_deref() == Some("") {
+        return Err(error(format!("{at}.split"), "it is empty", "name the separator, as \",\", or leave it out"));
+    }
+    let only_where = text.only_where.map(|path| pointer(&format!("{at}.where"), &path)).transpose()?;
+    Ok(IndexSpec { kind, name: text.name, source, only_where, split: text.split })
+}
+
+/// The cache holds watched kinds only, and an index is asked for by kind and name.
+fn check_indexes(indexes: &[IndexSpec], watches: &[WatchSpec]) -> Result<(), DescribeError> {
+    for (position, index) in indexes.iter().enumerate() {
+        let at = format!("indexes[{position}] ({})", index.kind);
+        if indexes[..position].iter().any(|other| other.kind == index.kind && other.name == index.name) {
+            let reason = format!("there is another index {:?} of this kind", index.name);
+            return Err(error(at, reason, "give each index of a kind its own name"));
+        }
+        if !watches.iter().any(|watch| watch.kind == index.kind) {
+            return Err(error(at, "the kind is not watched, so nothing would be in the index", "watch it as well"));
+        }
+    }
+    Ok(())
+}
+
+fn schedule(at: &str, text: ScheduleText) -> Result<Schedule, DescribeError> {
+    let every = interval(&format!("{at}.every"), &text.every)?;
+    let key = text
+        .key
+        .parse()
+        .map_err(|e| error(format!("{at}.key"), e, "the key is what reconcile is called with"))?;
+    Ok(Schedule { every, key })
+}
+
+fn rate_limiter(text: Option<&RawValue>) -> Result<RateLimiter, DescribeError> {
+    let mut limiter = RateLimiter::default();
+    let Some(text) = text else { return Ok(limiter) };
+    let at = "rateLimiter";
+    let text: RateLimiterText = element(at, text)?;
+    if let Some(delay) = text.base_delay {
+        limiter.base_delay = duration(&format!("{at}.baseDelay"), &delay)?;
+    }
+    if let Some(delay) = text.max_delay {
+        limiter.max_delay = duration(&format!("{at}.maxDelay"), &delay)?;
+    }
+    if limiter.base_delay.is_zero() {
+        return Err(error(format!("{at}.baseDelay"), "without a delay a failing key is tried in a loop", "use 1ms or more"));
+    }
+    if limiter.max_delay < limiter.base_delay {
+        let remedy = "raise it, or lower baseDelay (5ms when absent)";
+        return Err(error(format!("{at}.maxDelay"), "it is shorter than baseDelay", remedy));
+    }
+    let default = limiter.bucket.map_or((0.0, 0), |bucket| (bucket.qps, bucket.burst));
+    let (qps, burst) = (text.qps.unwrap_or(default.0), text.burst.unwrap_or(default.1));
+    if !qps.is_finite() || qps < 0.0 {
+        return Err(error(format!("{at}.qps"), format!("{qps} is not a rate"), "use a number above 0, or 0 for no bucket"));
+    }
+    if burst == 0 {
+        return Err(error(format!("{at}.burst"), "0 would let nothing through", "use 1 or more, or qps 0 for no bucket"));
+    }
+    limiter.bucket = (qps > 0.0).then_some(Bucket { qps, burst });
+    Ok(limiter)
+}
+
+fn resync(text: &str) -> Result<Option<Duration>, DescribeError> {
+    if duration("resync", text)?.is_zero() { Ok(None) } else { interval("resync", text).map(Some) }
+}
+
+fn interval(at: &str, text: &str) -> Result<Duration, DescribeError> {
+    let interval = duration(at, text)?;
+    if interval < SHORTEST_INTERVAL {
+        return Err(error(at, format!("{text:?} is too short"), "use 100ms or more"));
+    }
+    Ok(interval)
+}
+
+fn duration(at: &str, text: &str) -> Result<Duration, DescribeError> {
+    parse_duration(text).map_err(|e| error(at, e, "the SDK writes it from a Duration"))
+}
+
+fn kind(at: &str, group: &str, version: &str, kind: &str) -> Result<Gvk, DescribeError> {
+    for (field, text) in [("group", group), ("version", version), ("kind", kind)] {
+        if text.contains('/') || (text.is_empty() && field != "group") {
+            let reason = format!("{text:?} is not a {field}");
+            return Err(error(format!("{at}.{field}"), reason, "name group, version and kind apart, as apps, v1, Deployment"));
+        }
+    }
+    Ok(Gvk::new(group, version, kind))
+}
+
+fn pointer(at: &str, text: &str) -> Result<Pointer, DescribeError> {
+    text.parse().map_err(|e| error(at, e, "write one like /spec/nodeName or /spec/containers/[*]/image"))
+}
+
+fn required(at: &str, field: &str, text: &str) -> Result<(), DescribeError> {
+    if text.is_empty() { Err(error(format!("{at}.{field}"), "it is empty", "give it a value")) } else { Ok(()) }
+}
+
+fn not_supported(field: &str, list: &[&RawValue]) -> Result<(), DescribeError> {
+    if list.is_empty() {
+        return Ok(());
+    }
+    Err(error(field, "not supported yet by this version of the host", "leave it out, or run the guest on a newer host"))
+}
+
+/// Reads the elements of a list, each under its name for errors.
+fn elements<T: for<'a> Deserialize<'a>, U>(
+    list: &str,
+    raw: &[&RawValue],
+    mut check: impl FnMut(&str, T) -> Result<U, DescribeError>,
+) -> Result<Vec<U>, DescribeError> {
+    raw.iter()
+        .enumerate()
+        .map(|(position, raw)| {
+            let at = match serde_json::from_str::<KindOnly>(raw.get()) {
+                Ok(KindOnly { group, version, kind }) => {
+                    format!("{list}[{position}] ({})", Gvk::new(&group, &version, &kind))
+                }
+                Err(_) => format!("{list}[{position}]"),
+            };
+            check(&at, element(&at, raw)?)
+        })
+        .collect()
+}
+
+fn element<T: for<'a> Deserialize<'a>>(at: &str, raw: &RawValue) -> Result<T, DescribeError> {
+    serde_json::from_str(raw.get()).map_err(|e| {
+        // The position counts from the element's own beginning, which would mislead.
+        let text = e.to_string();
+        let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+        error(at, reason, FIELDS)
+    })
+}
+
+fn error(at: impl Into<String>, reason: impl ToString, remedy: impl Into<String>) -> DescribeError {
+    DescribeError { at: at.into(), reason: reason.to_string(), remedy: remedy.into() }
+}

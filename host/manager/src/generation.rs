@@ -1,0 +1,171 @@
+//! [`Generation`]: one loaded version of a plugin, and what feeds it: listeners, pumps and schedules.
+//!
+//! Invariants: a generation is started at most once, after it became the plugin's current one; its listeners are registered
+//! before those of the generation before are taken out, so no change falls between the two. Whoever runs a call holds the
+//! generation, and with it the informers and indexes that the call may read; they are let go with the last such call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_cache::{Registration, Ring, RingOptions};
+use pilothouse_engine::{Code, Limits};
+use pilothouse_object::Gvk;
+use pilothouse_workqueue::Priority;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::describe::{Delivery, Description, KeyMap, WatchSpec};
+use crate::manifest::OnReload;
+use crate::mapper::Mapper;
+use crate::mapping::Filter;
+use crate::plugin::Plugin;
+use crate::pump::{Leftover, Pump};
+use crate::reasons::Reasons;
+use crate::services::{KindView, Services};
+
+/// One loaded version of a plugin.
+pub(crate) struct Generation {
+    pub(crate) number: u64,
+    pub(crate) code: Code,
+    pub(crate) services: Arc<Services>,
+    pub(crate) limits: Limits,
+    pub(crate) max_concurrent: u32,
+    /// Whether the component exports `reconcile`.
+    pub(crate) reconciles: bool,
+    pub(crate) description: Description,
+    pub(crate) on_reload: OnReload,
+    pub(crate) feeds: Mutex<Feeds>,
+}
+
+/// What feeds a generation while it is the current one.
+#[derive(Default)]
+pub(crate) struct Feeds {
+    registrations: Vec<Registration>,
+    pumps: Vec<(Gvk, JoinHandle<Leftover>)>,
+    cancel: CancellationToken,
+}
+
+impl Generation {
+    /// Begins to feed this generation, which is the current one by now, and ends feeding the one before.
+    pub(crate) fn start(self: &Arc<Self>, plugin: &Arc<Plugin>, before: Option<&Arc<Self>>, io: &Handle) {
+        let mut old = before.map(|g| std::mem::take(&mut *g.feeds.lock())).unwrap_or_default();
+        let mut feeds = Feeds::default();
+        let mut rings = Vec::new();
+        for watch in &self.description.watches {
+            let Some(view) = self.services.kinds.get().and_then(|kinds| kinds.get(&watch.kind)) else { continue };
+            let filter = Filter::new(watch, view.watchable());
+            let resync = self.description.resync;
+            let registration = match watch.map {
+                KeyMap::Handler => {
+                    let delivery = match watch.delivery {
+                        Delivery::Latest => pilothouse_cache::Delivery::Latest,
+                        Delivery::Every => pilothouse_cache::Delivery::Every,
+                    };
+                    let options = RingOptions { delivery, ..RingOptions::default() };
+                    let ring = Ring::new(view.lease.indexer().clone(), options);
+                    rings.push((watch, filter, Arc::clone(&ring)));
+                    view.lease.add_listener(ring, resync)
+                }
+                _ => view.lease.add_listener(Arc::new(self.mapper(plugin, watch, filter, before)), resync),
+            };
+            match registration {
+                Ok(registration) => feeds.registrations.push(registration),
+                // Only a host that shuts down stops informers that have leases.
+                Err(error) => tracing::warn!(plugin = &*plugin.name, %error, "no listener"),
+            }
+        }
+        // From here on nothing more reaches the rings of the generation before.
+        old.registrations.clear();
+        old.cancel.cancel();
+        for (watch, filter, ring) in rings {
+            let same = old.pumps.iter().position(|(kind, _)| *kind == watch.kind);
+            let pump = Pump {
+                plugin: Arc::clone(plugin),
+                generation: Arc::clone(self),
+                kind: watch.kind.clone(),
+                filter,
+                predicates: watch.predicates.clone(),
+                ring,
+                before: same.map(|at| old.pumps.swap_remove(at).1),
+                cancel: feeds.cancel.clone(),
+            };
+            feeds.pumps.push((watch.kind.clone(), plugin.spawn(pump.run())));
+        }
+        for schedule in &self.description.schedules {
+            let (queue, key, every) = (plugin.queue.clone(), schedule.key.clone(), schedule.every);
+            let cancel = feeds.cancel.clone();
+            plugin.tasks.spawn_on(
+                async move {
+                    let mut ticks = tokio::time::interval(every);
+                    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+                    while cancel.run_until_cancelled(ticks.tick()).await.is_some() {
+                        queue.add_with(key.clone(), Reasons::SCHEDULED, Priority::Normal);
+                    }
+                },
+                io,
+            );
+        }
+        *self.feeds.lock() = feeds;
+        if self.reconciles {
+            plugin.start_workers();
+        }
+    }
+
+    fn mapper(&self, plugin: &Plugin, watch: &WatchSpec, filter: Filter, before: Option<&Arc<Self>>) -> Mapper {
+        let known = before.is_some_and(|g| g.description.watches.contains(watch));
+        let initial = match (before, self.on_reload) {
+            (None, _) => Some(Reasons::ADDED),
+            (Some(_), OnReload::Keep) if known => None,
+            (Some(_), _) => Some(Reasons::RELOADED),
+        };
+        Mapper {
+            queue: plugin.queue.clone(),
+            filter,
+            predicates: watch.predicates.clone(),
+            map: watch.map.clone(),
+            namespaced_owner: self.namespaced_owner(&watch.map),
+            initial,
+        }
+    }
+
+    /// Whether the owners of an owner mapping live in namespaces: known when the plugin watches them too, as it does unless
+    /// it never looks at them; otherwise most kinds do.
+    fn namespaced_owner(&self, map: &KeyMap) -> bool {
+        let KeyMap::Owner { group, kind, .. } = map else { return true };
+        let kinds = self.services.kinds.get();
+        let mut views = kinds.into_iter().flatten();
+        let view = views.find(|(gvk, _)| gvk.group == *group && gvk.kind == *kind);
+        view.is_none_or(|(_, view)| view.lease.resource().namespaced)
+    }
+
+    /// Ends feeding: the plugin was removed.
+    pub(crate) fn stop(&self) {
+        let feeds = std::mem::take(&mut *self.feeds.lock());
+        feeds.cancel.cancel();
+    }
+
+    /// Waits until all caches of this generation have their first list; tells `waiting` why it takes long.
+    pub(crate) async fn wait_for_caches(kinds: &[&KindView], waiting: impl Fn(String)) -> bool {
+        for view in kinds {
+            loop {
+                tokio::select! {
+                    synced = view.lease.wait_synced() => {
+                        if !synced {
+                            return false;
+                        }
+                        break;
+                    }
+                    () = tokio::time::sleep(Duration::from_millis(500)) => {
+                        let what = view.lease.resource().gvr();
+                        let error = view.lease.status().reflector.last_error;
+                        let why = error.map_or_else(|| "still listing".to_owned(), |e| e.to_string());
+                        waiting(format!("waiting for the first list of {what}: {why}"));
+                    }
+                }
+            }
+        }
+        true
+    }
+}

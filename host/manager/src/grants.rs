@@ -1,0 +1,410 @@
+//! [`Grants`]: what a plugin may do; the one place that decides it, for live calls and for cached reads.
+//!
+//! Deny by default: an access is allowed when one [`Rule`] of the manifest covers all of it. Rules read as those of RBAC,
+//! and where they stand is said by `namespaces`: absent, the rule covers cluster-scoped objects only; names, objects in
+//! those namespaces only; `"*"`, everything, as a ClusterRole bound to the whole cluster.
+//!
+//! A live call asks [`Grants::check`]. A subscription takes a [`Visibility`] once and asks it for each object. Called by
+//! the life cycle (what to watch) and by the host's imports.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use pilothouse_object::ObjectKey;
+
+/// One grant of the manifest, or one that a descriptor asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// API groups; `""` is the core group, `"*"` all.
+    pub groups: Vec<String>,
+    /// Plural names: `pods`, `pods/status`, `pods/*` (every subresource of pods), `*/scale`, `*` (everything).
+    pub resources: Vec<String>,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or `"*"`.
+    pub verbs: Vec<String>,
+    /// Namespaces; empty: cluster-scoped objects only; `"*"`: all namespaces and cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// Names of objects; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+}
+
+/// Where an access happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// Cluster-scoped objects.
+    Cluster,
+    /// One namespace.
+    Namespace(&'a str),
+    /// All namespaces at once: a list of a namespaced resource without a namespace.
+    AllNamespaces,
+}
+
+impl<'a> Place<'a> {
+    /// Where an object is: in its namespace, or in the cluster when it has none.
+    #[must_use]
+    pub fn of_object(namespace: Option<&'a str>) -> Self {
+        namespace.map_or(Self::Cluster, Self::Namespace)
+    }
+}
+
+/// One thing that a plugin is about to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access<'a> {
+    /// The verb of the API.
+    pub verb: &'a str,
+    /// API group; empty for the core group.
+    pub group: &'a str,
+    /// Plural name, as `pods`.
+    pub resource: &'a str,
+    /// Subresource, as `status`.
+    pub subresource: Option<&'a str>,
+    /// Where.
+    pub place: Place<'a>,
+    /// Name of the object; none for lists and for objects whose name the server makes up.
+    pub name: Option<&'a str>,
+}
+
+/// What no rule covers; its text spells out the grant to add.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Missing {
+    verb: String,
+    group: String,
+    resource: String,
+    place: Option<String>,
+    name: Option<String>,
+}
+
+/// The namespaces in which something is granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// Nowhere.
+    None,
+    /// Everywhere that the resource has objects.
+    All,
+    /// In these namespaces, sorted.
+    Some(Vec<String>),
+}
+
+/// What one plugin may do; a cheap clone.
+#[derive(Debug, Clone, Default)]
+pub struct Grants {
+    rules: Arc<[Rule]>,
+}
+
+/// Which objects of one resource a plugin may see, worked out once; a cheap clone.
+#[derive(Debug, Clone)]
+pub struct Visibility(Arc<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    cluster: Names,
+    everywhere: Names,
+    namespaces: HashMap<Box<str>, Names>,
+}
+
+#[derive(Debug, Default)]
+enum Names {
+    #[default]
+    None,
+    Only(HashSet<Box<str>>),
+    All,
+}
+
+const EVERY: &str = "*";
+
+const VERBS: [&str; 9] =
+    ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", EVERY];
+
+fn any(list: &[String], wanted: &str) -> bool {
+    list.iter().any(|entry| entry == EVERY || entry == wanted)
+}
+
+impl Rule {
+    /// Looks for what could never take effect, such as a misspelt verb: a grant that silently grants nothing is found
+    /// out late. The text says field, reason and remedy.
+    pub(crate) fn check(&self) -> Result<(), RuleError> {
+        for (field, list, remedy) in [
+            ("groups", &self.groups, "name an API group, \"\" for the core group, or \"*\""),
+            ("resources", &self.resources, "name a resource in the plural, such as pods, or \"*\""),
+            ("verbs", &self.verbs, "name a verb, such as get, or \"*\""),
+        ] {
+            if list.is_empty() {
+                return Err(RuleError { field, reason: "it is empty: the rule grants nothing".into(), remedy });
+            }
+        }
+        if let Some(verb) = self.verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
+            let remedy = "the verbs are get, list, watch, create, update, patch, delete, deletecollection and \"*\"";
+            return Err(RuleError { field: "verbs", reason: format!("{verb:?} is not a verb"), remedy });
+        }
+        if let Some(resource) = self.resources.iter().find(|resource| !is_resource(resource)) {
+            let remedy = "use the plural in lower case, as pods, pods/status, pods/*, */scale or *";
+            return Err(RuleError { field: "resources", reason: format!("{resource:?} is not a resource"), remedy });
+        }
+        if let Some(group) = self.groups.iter().find(|group| group.contains('/') || **group != group.to_lowercase()) {
+            let remedy = "name the group without its version, as apps, or \"\" for the core group";
+            return Err(RuleError { field: "groups", reason: format!("{group:?} is not an API group"), remedy });
+        }
+        for (field, list) in [("namespaces", &self.namespaces), ("names", &self.names)] {
+            if list.iter().any(String::is_empty) {
+                let remedy = "leave the entry out, or write \"*\" in namespaces for all";
+                return Err(RuleError { field, reason: "an entry is empty".into(), remedy });
+            }
+        }
+        if self.names.iter().any(|name| name == EVERY) {
+            let remedy = "leave names out to cover every object";
+            return Err(RuleError { field: "names", reason: "\"*\" is not the name of an object".into(), remedy });
+        }
+        Ok(())
+    }
+
+    fn covers_kind(&self, verb: &str, group: &str, resource: &str, subresource: Option<&str>) -> bool {
+        any(&self.verbs, verb)
+            && any(&self.groups, group)
+            && self.resources.iter().any(|entry| covers_resource(entry, resource, subresource))
+    }
+
+    fn covers_place(&self, place: Place<'_>) -> bool {
+        match place {
+            Place::Cluster => self.namespaces.is_empty() || self.everywhere(),
+            Place::Namespace(namespace) => any(&self.namespaces, namespace),
+            Place::AllNamespaces => self.everywhere(),
+        }
+    }
+
+    fn covers_name(&self, name: Option<&str>) -> bool {
+        self.names.is_empty() || name.is_some_and(|name| self.names.iter().any(|entry| entry == name))
+    }
+
+    fn everywhere(&self) -> bool {
+        self.namespaces.iter().any(|namespace| namespace == EVERY)
+    }
+}
+
+/// What is wrong with a rule; the caller says which rule it is.
+#[derive(Debug)]
+pub(crate) struct RuleError {
+    pub(crate) field: &'static str,
+    pub(crate) reason: String,
+    pub(crate) remedy: &'static str,
+}
+
+fn is_resource(entry: &str) -> bool {
+    let word = |part: &str| {
+        part == EVERY
+            || (!part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.'))
+    };
+    entry.split('/').count() <= 2 && entry.split('/').all(word)
+}
+
+/// As RBAC has it, with `pods/*` in addition: it covers the subresources of pods, not pods themselves.
+fn covers_resource(entry: &str, resource: &str, subresource: Option<&str>) -> bool {
+    if entry == EVERY {
+        return true;
+    }
+    match (entry.split_once('/'), subresource) {
+        (None, None) => entry == resource,
+        (Some((of, sub)), Some(wanted)) => (of == EVERY || of == resource) && (sub == EVERY || sub == wanted),
+        _ => false,
+    }
+}
+
+impl Grants {
+    /// What the rules of a manifest grant; no rules grant nothing.
+    #[must_use]
+    pub fn new(rules: Vec<Rule>) -> Self {
+        Self { rules: rules.into() }
+    }
+
+    /// Whether one rule covers the access.
+    ///
+    /// A rule with names covers no access without one: a list, say, needs a rule without names.
+    ///
+    /// # Errors
+    /// The missing grant, spelt out.
+    pub fn check(&self, access: &Access<'_>) -> Result<(), Missing> {
+        let Access { verb, group, resource, subresource, place, name } = *access;
+        let covered = self.rules.iter().any(|rule| {
+            rule.covers_kind(verb, group, resource, subresource) && rule.covers_place(place) && rule.covers_name(name)
+        });
+        if covered { Ok(()) } else { Err(Missing::of(access)) }
+    }
+
+    /// Where a verb is granted on a resource, be it for some names only: what a plugin's watch may cover at most.
+    /// `namespaced` says whether the resource's objects live in namespaces; a cluster-scoped one is `All` or `None`.
+    #[must_use]
+    pub fn scope(&self, verb: &str, group: &str, resource: &str, namespaced: bool) -> Scope {
+        let mut namespaces: Vec<String> = Vec::new();
+        for rule in self.rules.iter().filter(|rule| rule.covers_kind(verb, group, resource, None)) {
+            if rule.everywhere() || (!namespaced && rule.covers_place(Place::Cluster)) {
+                return Scope::All;
+            }
+            if namespaced {
+                namespaces.extend(rule.namespaces.iter().cloned());
+            }
+        }
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        if namespaces.is_empty() { Scope::None } else { Scope::Some(namespaces) }
+    }
+
+    /// Works out which objects of a resource a verb is granted on.
+    #[must_use]
+    pub fn visibility(&self, verb: &str, group: &str, resource: &str) -> Visibility {
+        let mut seen = Seen::default();
+        for rule in self.rules.iter().filter(|rule| rule.covers_kind(verb, group, resource, None)) {
+            if rule.everywhere() {
+                seen.everywhere.add(&rule.names);
+            } else if rule.namespaces.is_empty() {
+                seen.cluster.add(&rule.names);
+            } else {
+                for namespace in &rule.namespaces {
+                    seen.namespaces.entry_ref(namespace.as_str()).or_default().add(&rule.names);
+                }
+            }
+        }
+        Visibility(Arc::new(seen))
+    }
+
+    /// Whether one object may be seen; for more than one, keep a [`Visibility`].
+    #[must_use]
+    pub fn may_see(&self, verb: &str, group: &str, resource: &str, key: &ObjectKey) -> bool {
+        let place = Place::of_object(key.namespace());
+        let access = Access { verb, group, resource, subresource: None, place, name: Some(key.name()) };
+        self.check(&access).is_ok()
+    }
+
+    /// What of a descriptor's `permissions` is not granted. A rule asked for without namespaces is content with any
+    /// place, and one without names with any name: the operator narrows on purpose.
+    #[must_use]
+    pub fn not_granted(&self, asked: &[Rule]) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        for rule in asked {
+            for (group, resource, verb) in combinations(rule) {
+                let (resource, subresource) = match resource.split_once('/') {
+                    Some((resource, subresource)) => (resource, Some(subresource)),
+                    None => (resource, None),
+                };
+                let mut need = |place: Option<Place<'_>>| {
+                    let granted = self.rules.iter().any(|have| {
+                        have.covers_kind(verb, group, resource, subresource)
+                            && place.is_none_or(|place| have.covers_place(place))
+                    });
+                    if !granted {
+                        let place = place.unwrap_or(Place::Cluster);
+                        missing.push(Missing::of(&Access { verb, group, resource, subresource, place, name: None }));
+                    }
+                };
+                if rule.namespaces.is_empty() {
+                    need(None);
+                }
+                for namespace in &rule.namespaces {
+                    need(Some(if namespace == EVERY { Place::AllNamespaces } else { Place::Namespace(namespace) }));
+                }
+            }
+        }
+        missing
+    }
+}
+
+fn combinations(rule: &Rule) -> impl Iterator<Item = (&str, &str, &str)> {
+    rule.groups.iter().flat_map(move |group| {
+        rule.resources.iter().flat_map(move |resource| {
+            rule.verbs.iter().map(move |verb| (group.as_str(), resource.as_str(), verb.as_str()))
+        })
+    })
+}
+
+impl Visibility {
+    /// Whether the object may be seen: one or two look-ups.
+    #[must_use]
+    pub fn sees(&self, key: &ObjectKey) -> bool {
+        let seen = &*self.0;
+        if seen.everywhere.holds(key.name()) {
+            return true;
+        }
+        match key.namespace() {
+            None => seen.cluster.holds(key.name()),
+            Some(namespace) => seen.namespaces.get(namespace).is_some_and(|names| names.holds(key.name())),
+        }
+    }
+
+    /// Whether every object may be seen, so that none need be asked about.
+    #[must_use]
+    pub fn sees_all(&self) -> bool {
+        matches!(self.0.everywhere, Names::All)
+    }
+
+    /// Whether no object may be seen.
+    #[must_use]
+    pub fn sees_nothing(&self) -> bool {
+        let seen = &*self.0;
+        matches!((&seen.everywhere, &seen.cluster), (Names::None, Names::None)) && seen.namespaces.is_empty()
+    }
+}
+
+impl Names {
+    fn add(&mut self, names: &[String]) {
+        match self {
+            Self::All => {}
+            _ if names.is_empty() => *self = Self::All,
+            Self::Only(set) => set.extend(names.iter().map(|name| name.as_str().into())),
+            Self::None => *self = Self::Only(names.iter().map(|name| name.as_str().into()).collect()),
+        }
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Only(set) => set.contains(name),
+            Self::All => true,
+        }
+    }
+}
+
+impl Missing {
+    fn of(access: &Access<'_>) -> Self {
+        Self {
+            verb: access.verb.to_owned(),
+            group: access.group.to_owned(),
+            resource: match access.subresource {
+                None => access.resource.to_owned(),
+                Some(subresource) => format!("{}/{subresource}", access.resource),
+            },
+            place: match access.place {
+                Place::Cluster => None,
+                Place::Namespace(namespace) => Some(namespace.to_owned()),
+                Place::AllNamespaces => Some(EVERY.to_owned()),
+            },
+            name: access.name.map(str::to_owned),
+        }
+    }
+
+    /// The line to add to the manifest's `permissions`.
+    #[must_use]
+    pub fn grant(&self) -> String {
+        let namespaces = self.place.as_ref().map(|place| format!(", namespaces: [{place:?}]")).unwrap_or_default();
+        // Quoted throughout: `*` and some names mean something else to YAML.
+        format!("- {{ groups: [{:?}], resources: [{:?}], verbs: [{:?}]{namespaces} }}", self.group, self.resource, self.verb)
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no permission to {} {}", self.verb, self.resource)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        match self.place.as_deref() {
+            None => {}
+            Some(EVERY) => f.write_str(" in all namespaces")?,
+            Some(namespace) => write!(f, " in namespace {namespace:?}")?,
+        }
+        write!(f, "; to grant it, add to spec.permissions of the plugin's manifest: {}", self.grant())
+    }
+}

@@ -1,0 +1,321 @@
+//! [`Live`]: a plugin's live calls to the API server.
+//!
+//! A call is checked against the plugin's grants before anything of it goes on the wire; what is let through carries the
+//! plugin's own User-Agent, field manager and, where the manifest names a service account, identity. A write runs on the
+//! host's own runtime: when the guest's call is cut meanwhile, the write is let finish and its outcome is logged.
+
+use std::sync::Arc;
+
+use pilothouse_client::{
+    ApiResource, Client, DeleteParams, Error, ListParams, Patch, Preconditions, Propagation, WriteParams,
+};
+use pilothouse_engine::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientVerb};
+use pilothouse_object::{Gvk, ObjectKey};
+use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::grants::{Access, Grants, Place};
+
+/// A plugin's way to the API server; a cheap clone.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) grants: Grants,
+    /// Speaks with the plugin's identity.
+    pub(crate) client: Client,
+    /// Where connections live and writes run.
+    pub(crate) io: Handle,
+}
+
+/// Options of all calls; each verb refuses those that are not its own.
+#[derive(Debug, Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Options {
+    subresource: Option<String>,
+    dry_run: bool,
+    field_manager: Option<String>,
+    field_validation: Option<String>,
+    force: bool,
+    preconditions: Option<Conditions>,
+    propagation_policy: Option<Policy>,
+    grace_period_seconds: Option<u32>,
+    namespace: Option<String>,
+    label_selector: String,
+    field_selector: String,
+    limit: u32,
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
+    resource_version: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Conditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Clone, Copy)]
+enum Policy {
+    Orphan,
+    Background,
+    Foreground,
+}
+
+/// What a body says of the object it is for.
+#[derive(Deserialize, Default)]
+struct Body {
+    #[serde(default)]
+    metadata: BodyMeta,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct BodyMeta {
+    namespace: Option<String>,
+    name: Option<String>,
+    generate_name: Option<String>,
+}
+
+fn invalid(message: impl std::fmt::Display) -> ApiError {
+    ApiError { code: 0, reason: "invalid".to_owned(), message: message.to_string(), retry_after_seconds: None }
+}
+
+fn forbidden(message: String) -> ApiError {
+    ApiError { code: 0, reason: "forbidden".to_owned(), message, retry_after_seconds: None }
+}
+
+fn api_error(error: &Error) -> ApiError {
+    match error.status() {
+        Some(status) => ApiError {
+            code: status.code,
+            reason: status.reason.clone(),
+            message: error.to_string(),
+            retry_after_seconds: error.retry_after().and_then(|d| u32::try_from(d.as_secs()).ok()),
+        },
+        None => ApiError {
+            code: 0,
+            reason: if matches!(error, Error::Request(_)) { "invalid" } else { "unavailable" }.to_owned(),
+            message: error.to_string(),
+            retry_after_seconds: None,
+        },
+    }
+}
+
+/// The object a call is about, as far as grants need it.
+struct Target {
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl Live {
+    pub(crate) fn call(&self, call: ClientCall) -> ClientFuture {
+        let live = self.clone();
+        Box::pin(async move {
+            let options: Options = match call.options.as_str() {
+                "" => Options::default(),
+                text => serde_json::from_str(text).map_err(|e| invalid(format_args!("options: {e}")))?,
+            };
+            let target = target(&call.verb, &options)?;
+            let resource = live.permitted(&call, &options, &target).await?;
+            match call.verb {
+                ClientVerb::Get(_) | ClientVerb::List => live.read(&resource, call.verb, options).await,
+                _ => live.write(resource, call, options, target).await,
+            }
+        })
+    }
+
+    /// The resource of the call's kind, if the plugin may do this.
+    async fn permitted(
+        &self,
+        call: &ClientCall,
+        options: &Options,
+        target: &Target,
+    ) -> Result<ApiResource, ApiError> {
+        let verb = verb_name(&call.verb);
+        let check = |plural: &str, place: Place<'_>| {
+            let access = Access {
+                verb,
+                group: &call.kind.group,
+                resource: plural,
+                subresource: options.subresource.as_deref(),
+                place,
+                name: target.name.as_deref(),
+            };
+            let refusal = |missing| forbidden(format!("plugin {}: {missing}", self.plugin));
+            self.grants.check(&access).map_err(refusal)
+        };
+        let namespace = target.namespace.as_deref();
+        // A group that no rule names is refused without even asking the server how its resources are called.
+        if !self.grants.mentions_group(verb, &call.kind.group) {
+            check(&guess_plural(&call.kind.kind), Place::of_object(namespace))?;
+        }
+        let resource = self.client.discover(&call.kind).await.map_err(|e| api_error(&e))?;
+        let place = match namespace {
+            _ if !resource.namespaced => Place::Cluster,
+            Some(namespace) => Place::Namespace(namespace),
+            None => Place::AllNamespaces,
+        };
+        check(&resource.plural, place)?;
+        Ok(resource)
+    }
+
+    async fn read(
+        &self,
+        resource: &ApiResource,
+        verb: ClientVerb,
+        options: Options,
+    ) -> Result<ClientAnswer, ApiError> {
+        if let ClientVerb::Get(key) = verb {
+            let object = self.client.get(resource, &key, options.subresource.as_deref()).await;
+            return object.map(ClientAnswer::Object).map_err(|e| api_error(&e));
+        }
+        let params = ListParams {
+            label_selector: options.label_selector,
+            field_selector: options.field_selector,
+            resource_version: options.resource_version,
+            limit: options.limit,
+            continue_token: options.continue_token,
+            ..ListParams::default()
+        };
+        let mut items = Vec::new();
+        let mut keep = |object| items.push(object);
+        let meta = self
+            .client
+            .list_page(resource, options.namespace.as_deref(), &params, &mut keep)
+            .await
+            .map_err(|e| api_error(&e))?;
+        Ok(ClientAnswer::Page {
+            items,
+            continue_token: Some(meta.continue_token).filter(|token| !token.is_empty()),
+            resource_version: meta.resource_version,
+        })
+    }
+
+    async fn write(
+        &self,
+        resource: ApiResource,
+        call: ClientCall,
+        options: Options,
+        target: Target,
+    ) -> Result<ClientAnswer, ApiError> {
+        let (answered, answer) = oneshot::channel();
+        let live = self.clone();
+        self.io.spawn(async move {
+            let verb = verb_name(&call.verb);
+            let outcome = live.send(&resource, &call.verb, options, &target).await;
+            if let Err(outcome) = answered.send(outcome) {
+                tracing::warn!(
+                    plugin = &*live.plugin,
+                    key = call.context.key.as_ref().map(tracing::field::display),
+                    call = call.context.call_id,
+                    verb,
+                    kind = %call.kind,
+                    name = target.name,
+                    outcome = outcome.map_or_else(|e| e.message, |_| "done".to_owned()),
+                    "a write outlived the call that made it"
+                );
+            }
+        });
+        answer.await.map_err(|_| invalid("the host is shutting down"))?
+    }
+
+    async fn send(
+        &self,
+        resource: &ApiResource,
+        verb: &ClientVerb,
+        options: Options,
+        target: &Target,
+    ) -> Result<ClientAnswer, ApiError> {
+        let params = WriteParams {
+            subresource: options.subresource,
+            field_manager: options.field_manager,
+            dry_run: options.dry_run,
+            field_validation: options.field_validation,
+        };
+        let object = match verb {
+            ClientVerb::Create(body) => {
+                self.client.create(resource, target.namespace.as_deref(), body, &params).await
+            }
+            ClientVerb::Update(body) => {
+                let name = target.name.as_deref().unwrap_or_default();
+                let key = ObjectKey::new(target.namespace.as_deref(), name).map_err(invalid)?;
+                self.client.update(resource, &key, body, &params).await
+            }
+            ClientVerb::Patch { key, patch_type, body } => {
+                let patch = match patch_type.as_str() {
+                    "json" => Patch::Json(body),
+                    "merge" => Patch::Merge(body),
+                    "strategic" => Patch::Strategic(body),
+                    "apply" => Patch::Apply { body, force: options.force },
+                    other => {
+                        return Err(invalid(format_args!(
+                            "patch type {other:?}: use json, merge, strategic or apply"
+                        )));
+                    }
+                };
+                self.client.patch(resource, key, patch, &params).await
+            }
+            ClientVerb::Delete(key) => {
+                let conditions = options.preconditions.unwrap_or_default();
+                let params = DeleteParams {
+                    preconditions: Preconditions {
+                        uid: conditions.uid,
+                        resource_version: conditions.resource_version,
+                    },
+                    propagation: options.propagation_policy.map(|policy| match policy {
+                        Policy::Orphan => Propagation::Orphan,
+                        Policy::Background => Propagation::Background,
+                        Policy::Foreground => Propagation::Foreground,
+                    }),
+                    grace_period_seconds: options.grace_period_seconds,
+                    dry_run: options.dry_run,
+                };
+                let deleted = self.client.delete(resource, key, &params).await;
+                return deleted.map(|_| ClientAnswer::Deleted).map_err(|e| api_error(&e));
+            }
+            ClientVerb::Get(_) | ClientVerb::List => return Err(invalid("a read is no write")),
+        };
+        object.map(ClientAnswer::Object).map_err(|e| api_error(&e))
+    }
+}
+
+fn verb_name(verb: &ClientVerb) -> &'static str {
+    match verb {
+        ClientVerb::Get(_) => "get",
+        ClientVerb::List => "list",
+        ClientVerb::Create(_) => "create",
+        ClientVerb::Update(_) => "update",
+        ClientVerb::Patch { .. } => "patch",
+        ClientVerb::Delete(_) => "delete",
+    }
+}
+
+fn target(verb: &ClientVerb, options: &Options) -> Result<Target, ApiError> {
+    Ok(match verb {
+        ClientVerb::Get(key) | ClientVerb::Patch { key, .. } | ClientVerb::Delete(key) => {
+            Target { namespace: key.namespace().map(str::to_owned), name: Some(key.name().to_owned()) }
+        }
+        ClientVerb::List => Target { namespace: options.namespace.clone().filter(|ns| !ns.is_empty()), name: None },
+        ClientVerb::Create(body) | ClientVerb::Update(body) => {
+            let body: Body = serde_json::from_slice(body).map_err(|e| invalid(format_args!("body: {e}")))?;
+            let BodyMeta { namespace, name, generate_name } = body.metadata;
+            let named = name.is_some() || (matches!(verb, ClientVerb::Create(_)) && generate_name.is_some());
+            if !named {
+                return Err(invalid("body: metadata.name is missing"));
+            }
+            Target { namespace: namespace.filter(|ns| !ns.is_empty()), name }
+        }
+    })
+}
+
+/// How a kind's resource is most likely called, for the text of a refusal.
+fn guess_plural(kind: &str) -> String {
+    let kind = kind.to_ascii_lowercase();
+    match kind.as_bytes() {
+        [.., b's'] | [.., b'x'] | [.., b'c', b'h'] | [.., b's', b'h'] => format!("{kind}es"),
+        [.., b'y'] => format!("{}ies", &kind[..kind.len() - 1]),
+        _ => format!("{kind}s"),
+    }
+}

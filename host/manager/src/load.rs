@@ -1,0 +1,287 @@
+//! Loading: from the files of a plugin to a generation that works.
+//!
+//! ```text
+//! bytes ─ prepare ─ describe ─ resolve kinds ─ check grants ─ lease informers, build indexes ─ wait for caches ─ switch ─ feed
+//! ```
+//!
+//! Everything up to the switch happens while the generation before, if there is one, goes on working; an error before the
+//! switch leaves it in place. What depends on the API server is tried again until it is there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_cache::{IndexFn, SharedInformerFactory};
+use pilothouse_client::{ApiResource, Client, Identity, Impersonation};
+use pilothouse_engine::{Engine, Instance};
+use pilothouse_object::Gvk;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::describe::{Description, IndexSource};
+use crate::directory::Files;
+use crate::generation::{Feeds, Generation};
+use crate::grants::{Access, Grants, Place, Scope};
+use crate::live::Live;
+use crate::manifest::Manifest;
+use crate::plugin::Plugin;
+use crate::services::{KindView, Services};
+
+/// What loading needs of the host.
+pub(crate) struct Loader {
+    pub(crate) engine: Engine,
+    pub(crate) client: Client,
+    pub(crate) factory: SharedInformerFactory,
+    pub(crate) io: Handle,
+    pub(crate) guests: Handle,
+    /// Refuse plugins that would act with the host's own identity.
+    pub(crate) require_service_account: bool,
+}
+
+/// First and longest wait before the API server is asked again.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+impl Loader {
+    /// Loads a generation and switches to it; a failure is recorded on the plugin and logged with the file's name.
+    pub(crate) async fn load(&self, plugin: &Arc<Plugin>, files: Files, cancel: &CancellationToken) {
+        let number = plugin.next_number();
+        plugin.set_loading();
+        let loaded = cancel.run_until_cancelled(self.build(plugin, &files, number)).await;
+        match loaded {
+            // A newer version of the files is being loaded instead, or the plugin was removed.
+            None => {}
+            Some(Err(reason)) => {
+                let message = format!("{}: {reason}", files.wasm_path.display());
+                tracing::error!(
+                    plugin = &*plugin.name,
+                    kept = plugin.current().map(|g| g.number),
+                    "plugin not loaded: {message}"
+                );
+                plugin.load_failed(message);
+            }
+            Some(Ok(generation)) => {
+                let digest = generation.code.digest().to_owned();
+                let generation = Arc::new(generation);
+                plugin.limiter.replace(&generation.description.rate_limiter);
+                let before = plugin.switch(Arc::clone(&generation));
+                // Keys in backoff are tried at once by the new generation.
+                plugin.queue.release_backoff();
+                generation.start(plugin, before.as_ref(), &self.io);
+                tracing::info!(
+                    plugin = &*plugin.name,
+                    generation = number,
+                    before = before.map(|g| g.number),
+                    digest,
+                    "plugin running"
+                );
+            }
+        }
+    }
+
+    async fn build(&self, plugin: &Arc<Plugin>, files: &Files, number: u64) -> Result<Generation, String> {
+        let manifest = &files.manifest;
+        if self.require_service_account && manifest.service_account.is_none() {
+            return Err("spec.serviceAccount is missing and the host runs with --require-service-account: name one, so that \
+                        live calls are made with its rights"
+                .to_owned());
+        }
+        let code = self.engine.prepare(&files.wasm).await.map_err(|e| e.to_string())?;
+        let world = code.world().map_err(|e| e.to_string())?;
+        let config: Arc<[u8]> = config(manifest).await?.into();
+        let grants = Grants::new(manifest.permissions.clone());
+        let services = Arc::new(Services {
+            plugin: Arc::clone(&plugin.name),
+            generation: number,
+            config: Arc::clone(&config),
+            queue: plugin.queue.clone(),
+            live: Live {
+                plugin: Arc::clone(&plugin.name),
+                grants: grants.clone(),
+                client: self.client.with_identity(identity(manifest)),
+                io: self.io.clone(),
+            },
+            kinds: OnceLock::new(),
+        });
+        let limits = manifest.limits.engine;
+        // Guest code runs on the guests' own threads only.
+        let described = {
+            let (code, services) = (code.clone(), Arc::clone(&services));
+            self.guests.spawn(async move {
+                let mut instance = Instance::new(&code, services, limits).await?;
+                instance.describe(&config).await
+            })
+        };
+        let answer = described
+            .await
+            .map_err(|e| format!("describe: {e}"))?
+            .map_err(|fault| format!("describe failed: {fault}"))?
+            .map_err(|message| {
+                format!("describe refused its configuration: {message}; correct spec.config of the manifest")
+            })?;
+        let description = Description::parse(&answer, world).map_err(|e| format!("describe: {e}"))?;
+        for missing in grants.not_granted(&description.permissions) {
+            tracing::warn!(plugin = &*plugin.name, "the plugin asks for more than it is granted: {missing}");
+        }
+        let resources = self.resolve(plugin, &description).await;
+        let kinds = self.lease(plugin, number, &description, &resources, &grants)?;
+        let views: Vec<&KindView> = kinds.values().collect();
+        if !Generation::wait_for_caches(&views, |error| plugin.set_error(Some(error))).await {
+            return Err("the host is shutting down".to_owned());
+        }
+        plugin.set_error(None);
+        let asked = description.max_concurrent_reconciles;
+        let max_concurrent = manifest.limits.max_concurrent_reconciles.map_or(asked, |most| asked.min(most));
+        // Set once, by this task alone.
+        let _ = services.kinds.set(kinds);
+        Ok(Generation {
+            number,
+            code,
+            services,
+            limits,
+            max_concurrent,
+            reconciles: world.reconciles(),
+            description,
+            on_reload: manifest.on_reload,
+            feeds: Mutex::new(Feeds::default()),
+        })
+    }
+
+    /// Asks the server what the watched kinds are called, until it answers for all.
+    async fn resolve(&self, plugin: &Plugin, description: &Description) -> HashMap<Gvk, ApiResource> {
+        let mut resources = HashMap::new();
+        for watch in &description.watches {
+            let mut wait = RETRY.0;
+            while !resources.contains_key(&watch.kind) {
+                let permit = self.factory.availability().enter().await;
+                let answer = self.client.discover(&watch.kind).await;
+                permit.settle(answer.as_ref().is_err_and(pilothouse_client::Error::is_connection_refused));
+                match answer {
+                    Ok(resource) => {
+                        resources.insert(watch.kind.clone(), resource);
+                    }
+                    Err(error) => {
+                        let message = format!("cannot watch {}: {error}; trying again", watch.kind);
+                        tracing::warn!(plugin = &*plugin.name, "{message}");
+                        plugin.set_error(Some(message));
+                        tokio::time::sleep(wait.mul_f64(rand::random_range(0.8..1.2))).await;
+                        wait = (wait * 2).min(RETRY.1);
+                    }
+                }
+            }
+        }
+        resources
+    }
+
+    /// Takes shares in the informers that the watches need, and builds their indexes.
+    fn lease(
+        &self,
+        plugin: &Plugin,
+        number: u64,
+        description: &Description,
+        resources: &HashMap<Gvk, ApiResource>,
+        grants: &Grants,
+    ) -> Result<HashMap<Gvk, KindView>, String> {
+        let mut kinds = HashMap::new();
+        for (kind, resource) in resources {
+            let mut namespaces = BTreeSet::new();
+            for watch in description.watches.iter().filter(|watch| watch.kind == *kind) {
+                namespaces.extend(granted(grants, resource, watch.namespaces.as_deref().unwrap_or_default())?);
+            }
+            let one = match namespaces.iter().collect::<Vec<_>>().as_slice() {
+                [Some(namespace)] => Some(namespace.clone()),
+                // Several: one watch of all of them, filtered on the way to the plugin.
+                _ => None,
+            };
+            let lease = self.factory.informer(resource, one.as_deref());
+            kinds.insert(kind.clone(), KindView::new(lease, grants));
+        }
+        for index in &description.indexes {
+            let Some(view) = kinds.get_mut(&index.kind) else {
+                return Err(format!(
+                    "describe: index {:?} is on {}, which no watch names: watch it, or drop the index",
+                    index.name, index.kind
+                ));
+            };
+            let mut function = match &index.source {
+                IndexSource::Path(path) => IndexFn::path(path.clone()),
+                IndexSource::Label(name) => IndexFn::label(name),
+                IndexSource::Owner => IndexFn::owner_uid(),
+            };
+            if let Some(path) = &index.only_where {
+                function = function.where_present(path.clone());
+            }
+            if let Some(separator) = &index.split {
+                function = function.split(separator);
+            }
+            // Private to this generation: the next one may mean something else by the name.
+            let name = format!("{}@{number}/{}", plugin.name, index.name);
+            view.lease.indexer().add_indexer(&name, function).map_err(|e| e.to_string())?;
+            view.indexes.insert(index.name.clone(), name);
+        }
+        Ok(kinds)
+    }
+}
+
+/// The configuration for the guest, with the files that the manifest names.
+async fn config(manifest: &Manifest) -> Result<Vec<u8>, String> {
+    let mut files = Vec::new();
+    for path in manifest.config_files() {
+        let content = tokio::fs::read(path).await.map_err(|e| {
+            format!("spec.configFrom, file {}: {e}; make it readable for the host or leave it out", path.display())
+        })?;
+        files.push((path, content));
+    }
+    let files = files.iter().map(|(path, content)| (*path, content.as_slice()));
+    manifest.merged_config(files).map_err(|e| e.to_string())
+}
+
+/// The namespaces that a watch covers (`None`: all of them, or the cluster), if the grants let it.
+fn granted(grants: &Grants, resource: &ApiResource, wanted: &[String]) -> Result<Vec<Option<String>>, String> {
+    let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
+    let mut covered: Option<Vec<Option<String>>> = None;
+    for verb in ["list", "watch"] {
+        let refuse = |place| {
+            let access = Access { verb, group, resource: plural, subresource: None, place, name: None };
+            grants.check(&access).err().map_or_else(String::new, |missing| missing.to_string())
+        };
+        let scope = match grants.scope(verb, group, plural, resource.namespaced) {
+            Scope::All => wanted.iter().cloned().map(Some).collect(),
+            Scope::None => {
+                let everywhere = if resource.namespaced { Place::AllNamespaces } else { Place::Cluster };
+                return Err(refuse(wanted.first().map_or(everywhere, |ns| Place::Namespace(ns))));
+            }
+            Scope::Some(namespaces) if wanted.is_empty() => namespaces.into_iter().map(Some).collect(),
+            Scope::Some(namespaces) => {
+                if let Some(outside) = wanted.iter().find(|ns| !namespaces.contains(ns)) {
+                    return Err(refuse(Place::Namespace(outside)));
+                }
+                wanted.iter().cloned().map(Some).collect::<Vec<_>>()
+            }
+        };
+        let scope = if scope.is_empty() { vec![None] } else { scope };
+        covered = Some(match covered {
+            // The narrower of the two verbs counts.
+            Some(listed) if listed != [None] => listed,
+            _ => scope,
+        });
+    }
+    Ok(covered.unwrap_or_default())
+}
+
+fn identity(manifest: &Manifest) -> Identity {
+    Identity {
+        user_agent: format!("pilothouse/{} ({})", env!("CARGO_PKG_VERSION"), manifest.name),
+        field_manager: manifest.name.clone(),
+        impersonate: manifest.service_account.as_ref().map(|account| Impersonation {
+            user: account.service_account_user(),
+            // What the API server itself gives a service account.
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{}", account.namespace),
+                "system:authenticated".to_owned(),
+            ],
+            ..Impersonation::default()
+        }),
+    }
+}

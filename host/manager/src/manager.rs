@@ -1,0 +1,287 @@
+//! [`Manager`]: the plugins of a host, kept in step with the plugin directory.
+//!
+//! One task reads the directory's changes; each load runs in a task of its own, so a slow compilation or a plugin that
+//! waits for its caches holds up no other. A newer change of the same plugin cancels a load under way.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_cache::SharedInformerFactory;
+use pilothouse_client::Client;
+use pilothouse_engine::Engine;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
+use crate::load::Loader;
+use crate::metrics::Metrics;
+use crate::plugin::Plugin;
+use crate::status::{PluginList, PluginState};
+
+/// How a manager is made.
+#[derive(Debug, Clone)]
+pub struct ManagerOptions {
+    /// The plugin directory.
+    pub plugins: PathBuf,
+    /// How the directory is read.
+    pub directory: DirectoryOptions,
+    /// How long an instance is kept warm without a call; then it goes, and the mapped code with the last one.
+    pub idle_ttl: Duration,
+    /// Refuse plugins that would act with the host's own identity.
+    pub require_service_account: bool,
+}
+
+impl ManagerOptions {
+    /// How long instances are kept warm unless set otherwise: a wake costs less than a millisecond, an idle instance tens of
+    /// kilobytes.
+    pub const DEFAULT_IDLE_TTL: Duration = Duration::from_secs(30);
+
+    /// Options for a directory, the rest as usual.
+    #[must_use]
+    pub fn new(plugins: PathBuf) -> Self {
+        Self {
+            plugins,
+            directory: DirectoryOptions::default(),
+            idle_ttl: Self::DEFAULT_IDLE_TTL,
+            require_service_account: false,
+        }
+    }
+}
+
+/// Wait between two tries to reach the API server at start.
+const GREET_AGAIN: Duration = Duration::from_secs(2);
+
+/// The plugins of a host; a cheap clone.
+#[derive(Clone)]
+pub struct Manager(Arc<Inner>);
+
+struct Inner {
+    loader: Arc<Loader>,
+    metrics: Metrics,
+    idle_ttl: Duration,
+    plugins: Mutex<BTreeMap<String, Entry>>,
+    /// Why the API server has not answered yet; none once it has.
+    unreachable: Mutex<Option<String>>,
+    /// The directory was read once and each plugin in it has been loaded or refused.
+    settled: tokio::sync::watch::Sender<bool>,
+    stopping: CancellationToken,
+    tasks: TaskTracker,
+    watcher: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Entry {
+    plugin: Arc<Plugin>,
+    /// Ends the load under way.
+    load: CancellationToken,
+}
+
+impl std::fmt::Debug for Manager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Manager").finish_non_exhaustive()
+    }
+}
+
+impl Manager {
+    /// Starts with the plugins of the directory. Runs on the current runtime; guests run on `guests`, so that no guest can
+    /// hold up the watches.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn start(
+        options: ManagerOptions,
+        engine: Engine,
+        client: Client,
+        factory: SharedInformerFactory,
+        metrics: Metrics,
+        guests: Handle,
+    ) -> Result<Self, DirectoryError> {
+        let mut directory = Directory::new(&options.plugins, options.directory)?;
+        metrics.watch_informers(factory.clone());
+        let loader = Loader {
+            engine,
+            client,
+            factory,
+            io: Handle::current(),
+            guests,
+            require_service_account: options.require_service_account,
+        };
+        let manager = Self(Arc::new(Inner {
+            loader: Arc::new(loader),
+            metrics,
+            idle_ttl: options.idle_ttl,
+            plugins: Mutex::default(),
+            unreachable: Mutex::new(Some("not tried yet".to_owned())),
+            settled: tokio::sync::watch::Sender::new(false),
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            watcher: Mutex::new(None),
+        }));
+        let this = manager.clone();
+        tokio::spawn(async move { this.greet().await });
+        let this = manager.clone();
+        let watcher = tokio::spawn(async move {
+            let stopping = this.0.stopping.clone();
+            let mut first = true;
+            while let Some(changes) = stopping.run_until_cancelled(directory.next()).await {
+                let loads: Vec<_> = changes.into_iter().filter_map(|change| this.apply(change)).collect();
+                if std::mem::take(&mut first) {
+                    let this = this.clone();
+                    this.0.tasks.clone().spawn(async move {
+                        for load in loads {
+                            let _ = load.await;
+                        }
+                        this.0.settled.send_replace(true);
+                    });
+                }
+            }
+        });
+        *manager.0.watcher.lock() = Some(watcher);
+        Ok(manager)
+    }
+
+    /// Asks the API server for its version until it answers, and says what comes of it.
+    async fn greet(&self) {
+        let Loader { client, factory, .. } = &*self.0.loader;
+        let asking = async {
+            loop {
+                let permit = factory.availability().enter().await;
+                let answer = client.server_version().await;
+                permit.settle(answer.as_ref().is_err_and(pilothouse_client::Error::is_connection_refused));
+                match answer {
+                    Ok(version) => {
+                        tracing::info!(server = client.server(), version = version.git_version, "connected");
+                        *self.0.unreachable.lock() = None;
+                        return;
+                    }
+                    Err(error) => {
+                        let message = format!("{}: {error}", client.server());
+                        tracing::warn!("no API server yet, trying again: {message}");
+                        *self.0.unreachable.lock() = Some(message);
+                        tokio::time::sleep(GREET_AGAIN.mul_f64(rand::random_range(0.8..1.2))).await;
+                    }
+                }
+            }
+        };
+        self.0.stopping.run_until_cancelled(asking).await;
+    }
+
+    fn apply(&self, change: Change) -> Option<JoinHandle<()>> {
+        match change {
+            Change::Changed(files) => Some(self.load(files)),
+            Change::Removed { name } => {
+                self.remove(&name);
+                None
+            }
+            Change::Broken { name, file, reason } => {
+                let message = format!("{}: {reason}", file.display());
+                tracing::error!(plugin = name, "plugin not loaded: {message}");
+                self.plugin(&name).load_failed(message);
+                None
+            }
+        }
+    }
+
+    /// The plugin of a name, made when it is new.
+    fn plugin(&self, name: &str) -> Arc<Plugin> {
+        let mut plugins = self.0.plugins.lock();
+        if let Some(entry) = plugins.get(name).filter(|entry| !entry.plugin.stopping.is_cancelled()) {
+            return Arc::clone(&entry.plugin);
+        }
+        let guests = self.0.loader.guests.clone();
+        let plugin = Plugin::new(name, guests, &self.0.metrics, self.0.idle_ttl);
+        let entry = Entry { plugin: Arc::clone(&plugin), load: CancellationToken::new() };
+        plugins.insert(name.to_owned(), entry);
+        plugin
+    }
+
+    fn load(&self, files: Files) -> JoinHandle<()> {
+        let plugin = self.plugin(&files.name);
+        let cancel = self.0.stopping.child_token();
+        if let Some(entry) = self.0.plugins.lock().get_mut(&files.name) {
+            std::mem::replace(&mut entry.load, cancel.clone()).cancel();
+        }
+        let loader = Arc::clone(&self.0.loader);
+        self.0.tasks.spawn(async move { loader.load(&plugin, files, &cancel).await })
+    }
+
+    fn remove(&self, name: &str) {
+        let plugin = {
+            let plugins = self.0.plugins.lock();
+            let Some(entry) = plugins.get(name) else { return };
+            entry.load.cancel();
+            Arc::clone(&entry.plugin)
+        };
+        tracing::info!(plugin = name, "plugin removed");
+        if let Some(generation) = plugin.retire() {
+            generation.stop();
+        }
+        let this = self.clone();
+        self.0.tasks.spawn(async move {
+            plugin.tasks.close();
+            plugin.tasks.wait().await;
+            let mut plugins = this.0.plugins.lock();
+            // Unless one of the same name came meanwhile.
+            if plugins.get(&*plugin.name).is_some_and(|entry| Arc::ptr_eq(&entry.plugin, &plugin)) {
+                plugins.remove(&*plugin.name);
+                this.0.metrics.remove(&plugin.name);
+            }
+        });
+    }
+
+    /// How the plugins fare.
+    #[must_use]
+    pub fn status(&self) -> PluginList {
+        let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
+        PluginList { plugins: plugins.iter().map(|plugin| plugin.status()).collect() }
+    }
+
+    /// What stands in the way of being ready; none when the host is. A plugin that cannot be loaded is its own affair; one
+    /// that still waits for its caches is not.
+    #[must_use]
+    pub fn not_ready(&self) -> Option<String> {
+        if self.0.stopping.is_cancelled() {
+            return Some("shutting down".to_owned());
+        }
+        if let Some(why) = &*self.0.unreachable.lock() {
+            return Some(format!("no API server yet: {why}"));
+        }
+        if !*self.0.settled.borrow() {
+            let loading = self.status().plugins.into_iter().find(|p| p.state == PluginState::Loading);
+            return Some(match loading {
+                Some(p) => format!("plugin {}: {}", p.name, p.last_error.unwrap_or_else(|| "loading".to_owned())),
+                None => "reading the plugin directory".to_owned(),
+            });
+        }
+        None
+    }
+
+    /// Ends: no new calls, those in flight go on for at most `grace`. `false` when some had to be cut.
+    pub async fn shutdown(&self, grace: Duration) -> bool {
+        self.0.stopping.cancel();
+        let watcher = self.0.watcher.lock().take();
+        if let Some(watcher) = watcher {
+            let _ = watcher.await;
+        }
+        let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
+        for plugin in &plugins {
+            if let Some(generation) = plugin.retire() {
+                generation.stop();
+            }
+            plugin.tasks.close();
+        }
+        let ended = async {
+            for plugin in &plugins {
+                plugin.tasks.wait().await;
+            }
+        };
+        let in_time = tokio::time::timeout(grace, ended).await.is_ok();
+        self.0.tasks.close();
+        self.0.loader.factory.shutdown().await;
+        in_time
+    }
+}

@@ -1,0 +1,590 @@
+//! [`Manifest`]: the YAML beside a component, with which an operator names, configures, permits and bounds a plugin.
+//!
+//! Strict: an unknown field, a wrong type or a value out of bounds refuses the whole manifest, since a misspelt limit or
+//! permission that is skipped is found out too late. What this version does not do yet is refused as well, in one place
+//! ([`Manifest::unsupported`]). `docs/manifest.md` is the description for operators.
+//!
+//! Called by [`crate::directory`]; the caller puts the file's name before an error's text.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pilothouse_engine::Limits;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use serde_saphyr::Spanned;
+
+use crate::duration::parse_duration;
+use crate::grants::Rule;
+use crate::quantity::parse_memory;
+
+/// What an operator says about a plugin.
+#[derive(Clone, PartialEq)]
+pub struct Manifest {
+    /// The plugin's name: a DNS label, unique in the directory.
+    pub name: String,
+    /// Where the component is.
+    pub source: Source,
+    /// The configuration as the manifest has it; [`Manifest::merged_config`] adds the files.
+    pub config: Map<String, Value>,
+    /// Where more of the configuration comes from; later entries win.
+    pub config_from: Vec<ConfigFrom>,
+    /// As whom live calls are made; the host itself when absent.
+    pub service_account: Option<NamespacedName>,
+    /// What is granted; nothing else is.
+    pub permissions: Vec<Rule>,
+    /// Hosts that may be called over HTTP.
+    pub outgoing_hosts: Vec<String>,
+    /// What happens to the keys when the plugin is replaced.
+    pub on_reload: OnReload,
+    /// Bounds on the plugin.
+    pub limits: PluginLimits,
+}
+
+/// Where a plugin's component is, and which one it must be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Source {
+    /// File in the manifest's own directory; absent: the manifest's name with `.wasm`.
+    pub file: Option<String>,
+    /// `sha256:` and 64 lower-case hexadecimal digits; absent: any content.
+    pub digest: Option<String>,
+}
+
+/// One more source of configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigFrom {
+    /// A file on the host, JSON or YAML; an absolute path.
+    File(PathBuf),
+    /// A Secret of the cluster.
+    Secret(NamespacedName),
+    /// A ConfigMap of the cluster.
+    ConfigMap(NamespacedName),
+}
+
+/// An object of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamespacedName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What happens to a plugin's keys when a new generation takes over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnReload {
+    /// Every key of its watches is reconciled once.
+    #[default]
+    Resync,
+    /// The queue goes on as it is.
+    Keep,
+}
+
+/// Bounds on a plugin.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PluginLimits {
+    /// Bounds on each call.
+    pub engine: Limits,
+    /// At most so many instances, whatever the descriptor asks for.
+    pub max_concurrent_reconciles: Option<u32>,
+    /// Live calls a second. Not enforced yet, hence refused.
+    pub api_qps: Option<f64>,
+    /// Keys that may wait. Not enforced yet, hence refused.
+    pub queue_depth: Option<u64>,
+}
+
+/// A place in a manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: u64,
+    /// Column, from 1.
+    pub column: u64,
+}
+
+/// Why a manifest is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// The text is not YAML, or not of the manifest's shape.
+    #[error("{}{reason}; docs/manifest.md describes the fields", Prefix(*.at, .field.as_deref()))]
+    Shape {
+        /// Where, as far as it is known.
+        at: Option<Position>,
+        /// The field whose value has the wrong shape, as far as it is known.
+        field: Option<String>,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A field's value is refused.
+    #[error("{}{reason}; {remedy}", Prefix(*.at, Some(.field)))]
+    Field {
+        /// Where, as far as it is known.
+        at: Option<Position>,
+        /// Path of the field, as `spec.limits.memory`.
+        field: String,
+        /// What is wrong.
+        reason: String,
+        /// What to write instead.
+        remedy: String,
+    },
+    /// The manifest asks for what this version of the host does not do.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Unsupported(Vec<Unsupported>),
+}
+
+/// Something that the contract has and this version of the host has not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: not supported yet by this version of the host; {remedy}")]
+pub struct Unsupported {
+    /// Path of the field.
+    pub field: String,
+    /// What to do instead.
+    pub remedy: &'static str,
+}
+
+/// `line 3, column 5: spec.limits.memory: `, as far as it is known.
+struct Prefix<'a>(Option<Position>, Option<&'a str>);
+
+impl fmt::Display for Prefix<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Position { line, column }) = self.0 {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        self.1.map_or(Ok(()), |field| write!(f, "{field}: "))
+    }
+}
+
+const API_VERSION: &str = "pilothouse.dev/v1alpha1";
+const KIND: &str = "Plugin";
+
+/// The longest time that a call may be given: a key must not be held for good.
+const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(600);
+/// Below this a guest has no room for its own stack.
+const MIN_MEMORY: u64 = 1 << 20;
+/// The most instances that a plugin may have.
+pub(crate) const MAX_CONCURRENT_RECONCILES: u32 = 1024;
+
+/// Looked at first: a document of another kind must not be told about its fields.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    api_version: Option<Spanned<String>>,
+    kind: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Document {
+    #[serde(rename = "apiVersion")]
+    _api_version: String,
+    #[serde(rename = "kind")]
+    _kind: String,
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Option<Spec>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Metadata {
+    name: Spanned<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Spec {
+    source: Option<SourceText>,
+    config: Option<Map<String, Value>>,
+    config_from: Option<Vec<Spanned<ConfigFromText>>>,
+    service_account: Option<Spanned<NamespacedName>>,
+    permissions: Option<Vec<Spanned<Rule>>>,
+    outgoing_hosts: Option<Vec<String>>,
+    on_reload: Option<OnReload>,
+    limits: Option<LimitsText>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SourceText {
+    file: Option<Spanned<String>>,
+    digest: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct ConfigFromText {
+    secret_ref: Option<NamespacedName>,
+    config_map_ref: Option<NamespacedName>,
+    file: Option<PathBuf>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct LimitsText {
+    call_timeout: Option<Spanned<String>>,
+    cpu_per_call: Option<Spanned<String>>,
+    memory: Option<Spanned<String>>,
+    max_concurrent_reconciles: Option<Spanned<u32>>,
+    #[serde(rename = "apiQPS")]
+    api_qps: Option<f64>,
+    queue_depth: Option<u64>,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// When anything in it is unknown, malformed, out of bounds, or not supported yet.
+    pub fn parse(text: &[u8]) -> Result<Self, ManifestError> {
+        let text = std::str::from_utf8(text).map_err(|e| ManifestError::Shape {
+            at: None,
+            field: None,
+            reason: format!("it is not UTF-8 text (byte {})", e.valid_up_to()),
+        })?;
+        let head: Head = read(text)?;
+        expect("apiVersion", head.api_version.as_ref(), API_VERSION)?;
+        expect("kind", head.kind.as_ref(), KIND)?;
+        let document: Document = read(text)?;
+        let name = document.metadata.name;
+        if !is_dns_label(&name.value) {
+            let reason = format!("{:?} is not a DNS label", name.value);
+            return Err(refused(&name, "metadata.name", reason, DNS_LABEL));
+        }
+        let spec = document.spec.unwrap_or_default();
+        let manifest = Self {
+            name: name.value,
+            source: spec.source.unwrap_or_default().check()?,
+            config: spec.config.unwrap_or_default(),
+            config_from: each(spec.config_from, |index, entry| {
+                config_from(entry).map_err(|(reason, remedy)| {
+                    refused(entry, &format!("spec.configFrom[{index}]"), reason, remedy)
+                })
+            })?,
+            service_account: spec.service_account.map(service_account).transpose()?,
+            permissions: each(spec.permissions, |index, rule| {
+                rule.value.check().map(|()| rule.value.clone()).map_err(|error| {
+                    let field = format!("spec.permissions[{index}].{}", error.field);
+                    refused(rule, &field, error.reason, error.remedy)
+                })
+            })?,
+            outgoing_hosts: spec.outgoing_hosts.unwrap_or_default(),
+            on_reload: spec.on_reload.unwrap_or_default(),
+            limits: spec.limits.unwrap_or_default().check()?,
+        };
+        match manifest.unsupported() {
+            unsupported if unsupported.is_empty() => Ok(manifest),
+            unsupported => Err(ManifestError::Unsupported(unsupported)),
+        }
+    }
+
+    /// What a component without a manifest runs with: no grants, no configuration, the default limits. Its name is the
+    /// file's without `.wasm`, in lower case and with `-` for `_`, which Cargo puts there.
+    ///
+    /// # Errors
+    /// When that is no DNS label.
+    pub fn bare(stem: &str) -> Result<Self, ManifestError> {
+        let name = stem.to_lowercase().replace('_', "-");
+        if !is_dns_label(&name) {
+            return Err(ManifestError::Field {
+                at: None,
+                field: "the plugin's name".into(),
+                reason: format!("{name:?}, taken from the file's, is not a DNS label"),
+                remedy: format!("rename the file ({DNS_LABEL}), or put a manifest beside it that names the plugin"),
+            });
+        }
+        Ok(Self {
+            name,
+            source: Source::default(),
+            config: Map::new(),
+            config_from: Vec::new(),
+            service_account: None,
+            permissions: Vec::new(),
+            outgoing_hosts: Vec::new(),
+            on_reload: OnReload::default(),
+            limits: PluginLimits::default(),
+        })
+    }
+
+    /// What the manifest asks for and this version of the host does not do: saying so beats doing less than was asked.
+    /// An entry goes from here when the feature comes.
+    #[must_use]
+    pub fn unsupported(&self) -> Vec<Unsupported> {
+        let mut found = Vec::new();
+        let mut add = |field: String, remedy| found.push(Unsupported { field, remedy });
+        for (index, from) in self.config_from.iter().enumerate() {
+            let reference = match from {
+                ConfigFrom::File(_) => continue,
+                ConfigFrom::Secret(_) => "secretRef",
+                ConfigFrom::ConfigMap(_) => "configMapRef",
+            };
+            add(
+                format!("spec.configFrom[{index}].{reference}"),
+                "mount the object into the host's pod and name the file with `file`",
+            );
+        }
+        if !self.outgoing_hosts.is_empty() {
+            add("spec.outgoingHosts".into(), "leave it out; guests have no network of their own");
+        }
+        if self.limits.api_qps.is_some() {
+            add("spec.limits.apiQPS".into(), "leave it out; live calls are not limited for each plugin");
+        }
+        if self.limits.queue_depth.is_some() {
+            add("spec.limits.queueDepth".into(), "leave it out; the queue is not bounded");
+        }
+        found
+    }
+
+    /// The files that `configFrom` names, in their order.
+    pub fn config_files(&self) -> impl Iterator<Item = &Path> {
+        self.config_from.iter().filter_map(|from| match from {
+            ConfigFrom::File(path) => Some(path.as_path()),
+            ConfigFrom::Secret(_) | ConfigFrom::ConfigMap(_) => None,
+        })
+    }
+
+    /// The configuration as JSON for the guest: `config`, and over it, key by key at the top level, what the files of
+    /// [`Manifest::config_files`] hold, in their order. May be secret: never to be logged.
+    ///
+    /// # Errors
+    /// When a file does not hold a JSON or YAML object; the text names the file and quotes nothing of it.
+    pub fn merged_config<'a>(
+        &self,
+        files: impl IntoIterator<Item = (&'a Path, &'a [u8])>,
+    ) -> Result<Vec<u8>, ManifestError> {
+        let mut config = self.config.clone();
+        for (path, content) in files {
+            let refused = |at: Option<Position>| ManifestError::Field {
+                at: None,
+                field: format!("spec.configFrom, file {}", path.display()),
+                reason: match at {
+                    Some(Position { line, column }) => {
+                        format!("it does not hold one JSON or YAML object (line {line}, column {column} of the file)")
+                    }
+                    None => "it does not hold one JSON or YAML object".into(),
+                },
+                remedy: "correct the file, or leave it out of the manifest".into(),
+            };
+            let content = std::str::from_utf8(content).map_err(|_| refused(None))?;
+            // The parser's own message may quote a value.
+            let more: Map<String, Value> =
+                serde_saphyr::from_str_with_options(content, options()).map_err(|e| refused(position(&e)))?;
+            config.extend(more);
+        }
+        Ok(Value::Object(config).to_string().into_bytes())
+    }
+}
+
+/// Values of the configuration are left out: some are secret.
+impl fmt::Debug for Manifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manifest")
+            .field("name", &self.name)
+            .field("source", &self.source)
+            .field("config", &self.config.keys().collect::<Vec<_>>())
+            .field("config_from", &self.config_from)
+            .field("service_account", &self.service_account)
+            .field("permissions", &self.permissions)
+            .field("outgoing_hosts", &self.outgoing_hosts)
+            .field("on_reload", &self.on_reload)
+            .field("limits", &self.limits)
+            .finish()
+    }
+}
+
+impl SourceText {
+    fn check(self) -> Result<Source, ManifestError> {
+        if let Some(file) = &self.file {
+            let name = &file.value;
+            let remedy = "name a .wasm file of the manifest's own directory, without a path, as exporter.wasm";
+            let reason = if name.contains(['/', '\\']) || name == ".." {
+                "is a path"
+            } else if name.starts_with('.') {
+                "is a hidden file"
+            } else if !name.ends_with(".wasm") {
+                "does not end in .wasm"
+            } else {
+                ""
+            };
+            if !reason.is_empty() {
+                return Err(refused(file, "spec.source.file", format!("{name:?} {reason}"), remedy));
+            }
+        }
+        if let Some(digest) = &self.digest {
+            let hex = digest.value.strip_prefix("sha256:").unwrap_or_default();
+            if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+                let reason = format!("{:?} is not a SHA-256 digest", digest.value);
+                let remedy = "write \"sha256:\" and the 64 hexadecimal digits that `sha256sum FILE` prints";
+                return Err(refused(digest, "spec.source.digest", reason, remedy));
+            }
+        }
+        Ok(Source {
+            file: self.file.map(|file| file.value),
+            digest: self.digest.map(|digest| digest.value.to_ascii_lowercase()),
+        })
+    }
+}
+
+fn config_from(entry: &Spanned<ConfigFromText>) -> Result<ConfigFrom, (String, &'static str)> {
+    let ConfigFromText { secret_ref, config_map_ref, file } = &entry.value;
+    match (secret_ref, config_map_ref, file) {
+        (None, None, Some(file)) if file.is_absolute() => Ok(ConfigFrom::File(file.clone())),
+        (None, None, Some(file)) => Err((
+            format!("{:?} is not an absolute path", file.display().to_string()),
+            "write the whole path, beginning with /",
+        )),
+        (Some(secret), None, None) => Ok(ConfigFrom::Secret(secret.clone())),
+        (None, Some(config_map), None) => Ok(ConfigFrom::ConfigMap(config_map.clone())),
+        _ => Err((
+            "an entry has exactly one of file, secretRef and configMapRef".into(),
+            "write one entry for each source",
+        )),
+    }
+}
+
+fn service_account(account: Spanned<NamespacedName>) -> Result<NamespacedName, ManifestError> {
+    // Both become part of a user name that is sent to the server: nothing but names may get there.
+    let parts = [("namespace", is_dns_label(&account.value.namespace)), ("name", is_dns_name(&account.value.name))];
+    if let Some((part, _)) = parts.iter().find(|(_, good)| !good) {
+        let field = format!("spec.serviceAccount.{part}");
+        let remedy = "name a ServiceAccount of the cluster by its namespace and name";
+        return Err(refused(&account, &field, "it is not a name of Kubernetes".into(), remedy));
+    }
+    Ok(account.value)
+}
+
+impl NamespacedName {
+    /// The user name that Kubernetes gives to a ServiceAccount.
+    #[must_use]
+    pub fn service_account_user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+}
+
+impl LimitsText {
+    fn check(self) -> Result<PluginLimits, ManifestError> {
+        let mut engine = Limits::default();
+        if let Some(text) = &self.call_timeout {
+            let field = "spec.limits.callTimeout";
+            engine.call_timeout = time(text, field)?;
+            if engine.call_timeout > MAX_CALL_TIMEOUT {
+                let reason = format!("{:?} is too long", text.value);
+                return Err(refused(text, field, reason, "write at most 10m, and split longer work into several calls"));
+            }
+        }
+        match &self.cpu_per_call {
+            // A call that may last less than the default budget needs no word about it.
+            None => engine.cpu_per_call = engine.cpu_per_call.min(engine.call_timeout),
+            Some(text) => {
+                let field = "spec.limits.cpuPerCall";
+                engine.cpu_per_call = time(text, field)?;
+                if engine.cpu_per_call > engine.call_timeout {
+                    let reason = format!("{:?} is longer than callTimeout", text.value);
+                    return Err(refused(text, field, reason, "write at most callTimeout (10s when absent), or raise that"));
+                }
+            }
+        }
+        if let Some(text) = &self.memory {
+            let field = "spec.limits.memory";
+            let bytes = parse_memory(&text.value).map_err(|e| shape(text, field, &e))?;
+            engine.memory = usize::try_from(bytes).unwrap_or(usize::MAX);
+            if bytes < MIN_MEMORY || engine.memory > Limits::MAX_MEMORY {
+                let reason = format!("{:?} is out of bounds", text.value);
+                let remedy = format!("write an amount from 1Mi to {}Mi", Limits::MAX_MEMORY >> 20);
+                return Err(refused(text, field, reason, &remedy));
+            }
+        }
+        if let Some(count) = &self.max_concurrent_reconciles
+            && !(1..=MAX_CONCURRENT_RECONCILES).contains(&count.value)
+        {
+            let reason = format!("{} is out of bounds", count.value);
+            let remedy = format!("write a number from 1 to {MAX_CONCURRENT_RECONCILES}");
+            return Err(refused(count, "spec.limits.maxConcurrentReconciles", reason, &remedy));
+        }
+        Ok(PluginLimits {
+            engine,
+            max_concurrent_reconciles: self.max_concurrent_reconciles.map(|count| count.value),
+            api_qps: self.api_qps,
+            queue_depth: self.queue_depth,
+        })
+    }
+}
+
+fn time(text: &Spanned<String>, field: &str) -> Result<Duration, ManifestError> {
+    match parse_duration(&text.value) {
+        Err(error) => Err(shape(text, field, &error)),
+        Ok(Duration::ZERO) => {
+            Err(refused(text, field, "it leaves a call no time".into(), "write a duration above zero, as 10s"))
+        }
+        Ok(time) => Ok(time),
+    }
+}
+
+const DNS_LABEL: &str = "use lower-case letters, digits and \"-\", 63 at most, with a letter or digit at both ends";
+
+/// RFC 1123, as Kubernetes has it.
+fn is_dns_label(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=63).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+fn is_dns_name(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
+}
+
+fn each<T, U>(
+    list: Option<Vec<T>>,
+    mut check: impl FnMut(usize, &T) -> Result<U, ManifestError>,
+) -> Result<Vec<U>, ManifestError> {
+    list.unwrap_or_default().iter().enumerate().map(|(index, entry)| check(index, entry)).collect()
+}
+
+fn expect(field: &str, found: Option<&Spanned<String>>, wanted: &str) -> Result<(), ManifestError> {
+    match found {
+        Some(found) if found.value == wanted => Ok(()),
+        Some(found) => {
+            let reason = format!("{:?} is not what this host reads", found.value);
+            Err(refused(found, field, reason, &format!("write {wanted}, or move the file out of the plugin directory")))
+        }
+        None => Err(ManifestError::Field {
+            at: None,
+            field: field.into(),
+            reason: "it is missing".into(),
+            remedy: format!("write `{field}: {wanted}`, or move the file out of the plugin directory"),
+        }),
+    }
+}
+
+fn refused<T>(value: &Spanned<T>, field: &str, reason: String, remedy: &str) -> ManifestError {
+    let at = known(value.referenced);
+    ManifestError::Field { at, field: field.to_owned(), reason, remedy: remedy.to_owned() }
+}
+
+/// For errors whose text has the remedy already.
+fn shape<T>(value: &Spanned<T>, field: &str, error: &dyn std::error::Error) -> ManifestError {
+    ManifestError::Shape { at: known(value.referenced), field: Some(field.to_owned()), reason: error.to_string() }
+}
+
+fn options() -> serde_saphyr::Options {
+    // YAML 1.2: `on` and `yes` are words. Snippets would quote values.
+    serde_saphyr::options! { strict_booleans: true, with_snippet: false }
+}
+
+fn known(location: serde_saphyr::Location) -> Option<Position> {
+    let position = Position { line: location.line(), column: location.column() };
+    (position.line > 0).then_some(position)
+}
+
+fn position(error: &serde_saphyr::Error) -> Option<Position> {
+    error.location().and_then(known)
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, ManifestError> {
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+        let at = position(&error);
+        ManifestError::Shape { at, field: None, reason: error.to_string() }
+    })
+}

@@ -1,0 +1,84 @@
+//! [`Mapper`]: the listener of a natively mapped watch; it turns each change into keys of the plugin's queue.
+//!
+//! It runs inside the informer's call, before the ring of a handler would coalesce anything: an object that moves from one
+//! key to a second and a third must enqueue all three, and the queue itself keeps one entry a key, so nothing grows with
+//! the number of changes (`docs/decisions/0002-native-mapping-before-the-ring.md`).
+
+use pilothouse_cache::Listener;
+use pilothouse_object::{Object, ObjectKey};
+use pilothouse_workqueue::{Priority, Queue};
+
+use crate::describe::{KeyMap, Predicate};
+use crate::mapping::{self, Filter, Seen};
+use crate::reasons::Reasons;
+
+/// Turns changes into keys.
+pub(crate) struct Mapper {
+    pub(crate) queue: Queue<ObjectKey, Reasons>,
+    pub(crate) filter: Filter,
+    pub(crate) predicates: Vec<Predicate>,
+    pub(crate) map: KeyMap,
+    pub(crate) namespaced_owner: bool,
+    /// Why the keys of the initial list are reconciled; none when they are not.
+    pub(crate) initial: Option<Reasons>,
+}
+
+impl Mapper {
+    /// A change of an object itself has a reason of its own; one of an object that maps elsewhere is `owned` there.
+    fn reason(&self, own: Reasons) -> Reasons {
+        if matches!(self.map, KeyMap::Itself) { own } else { Reasons::OWNED }
+    }
+
+    fn add(&self, object: &Object, reason: Reasons, priority: Priority) {
+        mapping::keys(&self.map, self.namespaced_owner, object, &mut |key| {
+            self.queue.add_with(key, reason, priority);
+        });
+    }
+}
+
+impl Listener for Mapper {
+    fn on_add(&self, object: &Object, is_in_initial_list: bool) {
+        if !self.filter.shows(object) {
+            return;
+        }
+        if !is_in_initial_list {
+            self.add(object, self.reason(Reasons::ADDED), Priority::Normal);
+        } else if let Some(reason) = self.initial {
+            self.add(object, reason, Priority::Low);
+        }
+    }
+
+    fn on_update(&self, old: &Object, new: &Object, is_sync: bool) {
+        if is_sync {
+            if self.filter.shows(new) {
+                self.add(new, Reasons::RESYNC, Priority::Low);
+            }
+            return;
+        }
+        let reason = match self.filter.update(old, new) {
+            Seen::Nothing => return,
+            Seen::Added => Reasons::ADDED,
+            Seen::Deleted => Reasons::DELETED,
+            Seen::Updated if self.predicates.iter().all(|p| p.passes(old, new)) => Reasons::UPDATED,
+            Seen::Updated => return,
+        };
+        let reason = self.reason(reason);
+        self.add(new, reason, Priority::Normal);
+        if !matches!(self.map, KeyMap::Itself) {
+            self.add(old, reason, Priority::Normal);
+        }
+    }
+
+    fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, _: bool) {
+        let reason = self.reason(Reasons::DELETED);
+        match object {
+            Some(object) if self.filter.shows(object) => self.add(object, reason, Priority::Normal),
+            Some(_) => {}
+            // Without a last state only the key is sure.
+            None if matches!(self.map, KeyMap::Itself) && self.filter.shows_key(key) => {
+                self.queue.add_with(key.clone(), reason, Priority::Normal);
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! [`Metrics`]: what `/metrics` shows, under the names that dashboards of controller-runtime and client-go know.
+//!
+//! Hot counters are handles taken once for each plugin. Figures that others keep anyway (queues, informers, process) are
+//! read when a scrape comes, so they cost nothing in between. A plugin's series go with it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pilothouse_cache::SharedInformerFactory;
+use pilothouse_client::{ObservedRequest, RequestObserver};
+use pilothouse_engine::FaultKind;
+use pilothouse_object::ObjectKey;
+use pilothouse_workqueue::Queue;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::reasons::Reasons;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Controller {
+    controller: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ControllerResult {
+    controller: String,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginFault {
+    plugin: String,
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QueueName {
+    name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Rest {
+    code: String,
+    method: String,
+    host: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Informer {
+    name: String,
+    namespace: String,
+}
+
+#[derive(Clone)]
+struct Buckets(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// Seconds; controller-runtime's buckets.
+const RECONCILE: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+];
+/// Seconds; controller-runtime's buckets for work queues.
+const QUEUE: &[f64] =
+    &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
+/// Seconds.
+const WAKE: &[f64] = &[2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0];
+/// Seconds; client-go's buckets.
+const REST: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+
+type Queues = Arc<Mutex<BTreeMap<String, Queue<ObjectKey, Reasons>>>>;
+
+/// All metrics of a host; a cheap clone.
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+struct Inner {
+    registry: Mutex<Registry>,
+    queues: Queues,
+    reconciles: Family<ControllerResult, Counter>,
+    errors: Family<Controller, Counter>,
+    terminal: Family<Controller, Counter>,
+    reconcile_time: Family<Controller, Histogram, Buckets>,
+    active_workers: Family<Controller, Gauge>,
+    max_concurrent: Family<Controller, Gauge>,
+    queue_duration: Family<QueueName, Histogram, Buckets>,
+    work_duration: Family<QueueName, Histogram, Buckets>,
+    faults: Family<PluginFault, Counter>,
+    generation: Family<Controller, Gauge>,
+    handled: Family<Controller, Counter>,
+    instantiations: Family<Controller, Counter>,
+    instantiate_time: Family<Controller, Histogram, Buckets>,
+    rest_requests: Family<Rest, Counter>,
+    rest_duration: Family<Controller, Histogram, Buckets>,
+}
+
+/// One plugin's handles.
+#[derive(Clone)]
+pub(crate) struct PluginMetrics {
+    plugin: String,
+    faults: Family<PluginFault, Counter>,
+    pub(crate) success: Counter,
+    pub(crate) error: Counter,
+    pub(crate) requeue: Counter,
+    pub(crate) requeue_after: Counter,
+    pub(crate) errors: Counter,
+    pub(crate) terminal: Counter,
+    pub(crate) reconcile_time: Histogram,
+    pub(crate) active_workers: Gauge,
+    pub(crate) max_concurrent: Gauge,
+    pub(crate) queue_duration: Histogram,
+    pub(crate) work_duration: Histogram,
+    pub(crate) generation: Gauge,
+    pub(crate) handled: Counter,
+    pub(crate) instantiations: Counter,
+    pub(crate) instantiate_time: Histogram,
+}
+
+impl PluginMetrics {
+    pub(crate) fn fault(&self, kind: FaultKind) {
+        let labels = PluginFault { plugin: self.plugin.clone(), kind: kind.as_str() };
+        self.faults.get_or_create(&labels).inc();
+    }
+}
+
+const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
+const FAULTS: [FaultKind; 6] = [
+    FaultKind::Trap,
+    FaultKind::Cpu,
+    FaultKind::Deadline,
+    FaultKind::Memory,
+    FaultKind::Instantiate,
+    FaultKind::Answer,
+];
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// An empty set.
+    #[must_use]
+    pub fn new() -> Self {
+        fn histogram<L: Clone + Eq + std::hash::Hash>(buckets: &'static [f64]) -> Family<L, Histogram, Buckets> {
+            Family::new_with_constructor(Buckets(buckets))
+        }
+        let mut registry = Registry::default();
+        let queues = Queues::default();
+        let inner = Inner {
+            queues: Arc::clone(&queues),
+            reconciles: Family::default(),
+            errors: Family::default(),
+            terminal: Family::default(),
+            reconcile_time: histogram(RECONCILE),
+            active_workers: Family::default(),
+            max_concurrent: Family::default(),
+            queue_duration: histogram(QUEUE),
+            work_duration: histogram(QUEUE),
+            faults: Family::default(),
+            generation: Family::default(),
+            handled: Family::default(),
+            instantiations: Family::default(),
+            instantiate_time: histogram(WAKE),
+            rest_requests: Family::default(),
+            rest_duration: histogram(REST),
+            registry: Mutex::new(Registry::default()),
+        };
+        let r = &mut registry;
+        r.register("controller_runtime_reconcile", "Reconciles by result", inner.reconciles.clone());
+        r.register("controller_runtime_reconcile_errors", "Reconciles that failed", inner.errors.clone());
+        r.register(
+            "controller_runtime_terminal_reconcile_errors",
+            "Reconciles that failed for good",
+            inner.terminal.clone(),
+        );
+        r.register_with_unit(
+            "controller_runtime_reconcile_time",
+            "Length of a reconcile",
+            Unit::Seconds,
+            inner.reconcile_time.clone(),
+        );
+        r.register("controller_runtime_active_workers", "Reconciles under way", inner.active_workers.clone());
+        r.register(
+            "controller_runtime_max_concurrent_reconciles",
+            "Most reconciles at once",
+            inner.max_concurrent.clone(),
+        );
+        r.register_with_unit(
+            "workqueue_queue_duration",
+            "Time from a key's first add to its run",
+            Unit::Seconds,
+            inner.queue_duration.clone(),
+        );
+        r.register_with_unit(
+            "workqueue_work_duration",
+            "Time that a key's run takes",
+            Unit::Seconds,
+            inner.work_duration.clone(),
+        );
+        r.register("pilothouse_guest_faults", "Calls that ended in a fault of the guest", inner.faults.clone());
+        r.register("pilothouse_plugin_generation", "Number of the working generation", inner.generation.clone());
+        r.register("pilothouse_events_handled", "Events given to handlers", inner.handled.clone());
+        r.register("pilothouse_instantiations", "Instances made", inner.instantiations.clone());
+        r.register_with_unit(
+            "pilothouse_instantiate_time",
+            "Time to make an instance, mapping an unloaded component included",
+            Unit::Seconds,
+            inner.instantiate_time.clone(),
+        );
+        r.register("rest_client_requests", "Requests to the API server", inner.rest_requests.clone());
+        r.register_with_unit(
+            "rest_client_request_duration",
+            "Time from sending a request to the head of its answer",
+            Unit::Seconds,
+            inner.rest_duration.clone(),
+        );
+        r.register_collector(Box::new(QueueCollector(queues)));
+        r.register_collector(Box::new(ProcessCollector));
+        *inner.registry.lock() = registry;
+        Self(Arc::new(inner))
+    }
+
+    /// Shows the informers of a factory too.
+    pub(crate) fn watch_informers(&self, factory: SharedInformerFactory) {
+        self.0.registry.lock().register_collector(Box::new(InformerCollector(factory)));
+    }
+
+    pub(crate) fn plugin(&self, name: &str, queue: &Queue<ObjectKey, Reasons>) -> PluginMetrics {
+        let m = &self.0;
+        m.queues.lock().insert(name.to_owned(), queue.clone());
+        let controller = Controller { controller: name.to_owned() };
+        let queue = QueueName { name: name.to_owned() };
+        let result = |result| {
+            m.reconciles.get_or_create(&ControllerResult { controller: name.to_owned(), result }).clone()
+        };
+        PluginMetrics {
+            plugin: name.to_owned(),
+            faults: m.faults.clone(),
+            success: result(RESULTS[0]),
+            error: result(RESULTS[1]),
+            requeue: result(RESULTS[2]),
+            requeue_after: result(RESULTS[3]),
+            errors: m.errors.get_or_create(&controller).clone(),
+            terminal: m.terminal.get_or_create(&controller).clone(),
+            reconcile_time: m.reconcile_time.get_or_create(&controller).clone(),
+            active_workers: m.active_workers.get_or_create(&controller).clone(),
+            max_concurrent: m.max_concurrent.get_or_create(&controller).clone(),
+            queue_duration: m.queue_duration.get_or_create(&queue).clone(),
+            work_duration: m.work_duration.get_or_create(&queue).clone(),
+            generation: m.generation.get_or_create(&controller).clone(),
+            handled: m.handled.get_or_create(&controller).clone(),
+            instantiations: m.instantiations.get_or_create(&controller).clone(),
+            instantiate_time: m.instantiate_time.get_or_create(&controller).clone(),
+        }
+    }
+
+    /// Drops a plugin's series.
+    pub(crate) fn remove(&self, name: &str) {
+        let m = &self.0;
+        m.queues.lock().remove(name);
+        let controller = Controller { controller: name.to_owned() };
+        let queue = QueueName { name: name.to_owned() };
+        for result in RESULTS {
+            m.reconciles.remove(&ControllerResult { controller: name.to_owned(), result });
+        }
+        for kind in FAULTS {
+            m.faults.remove(&PluginFault { plugin: name.to_owned(), kind: kind.as_str() });
+        }
+        m.errors.remove(&controller);
+        m.terminal.remove(&controller);
+        m.reconcile_time.remove(&controller);
+        m.active_workers.remove(&controller);
+        m.max_concurrent.remove(&controller);
+        m.queue_duration.remove(&queue);
+        m.work_duration.remove(&queue);
+        m.generation.remove(&controller);
+        m.handled.remove(&controller);
+        m.instantiations.remove(&controller);
+        m.instantiate_time.remove(&controller);
+    }
+
+    /// The Prometheus (OpenMetrics) text.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.0.registry.lock());
+        text
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl RequestObserver for Metrics {
+    fn request(&self, request: &ObservedRequest<'_>) {
+        let labels = Rest {
+            // client-go's word for a request that got no answer.
+            code: request.code.map_or_else(|| "<error>".to_owned(), |code| code.to_string()),
+            method: request.method.to_owned(),
+            host: request.host.to_owned(),
+        };
+        self.0.rest_requests.get_or_create(&labels).inc();
+        if !request.watch {
+            let verb = Controller { controller: request.method.to_owned() };
+            self.0.rest_duration.get_or_create(&verb).observe(request.duration.as_secs_f64());
+        }
+    }
+}
+
+struct QueueCollector(Queues);
+
+impl fmt::Debug for QueueCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("QueueCollector")
+    }
+}
+
+impl Collector for QueueCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let queues: Vec<_> = self.0.lock().iter().map(|(name, queue)| (name.clone(), queue.stats())).collect();
+        let mut gauges = |name: &str, help: &str, value: &dyn Fn(&pilothouse_workqueue::QueueStats) -> f64| {
+            let kind = ConstGauge::new(0.0).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (queue, stats) in &queues {
+                let labels = QueueName { name: queue.clone() };
+                ConstGauge::new(value(stats)).encode(family.encode_family(&labels)?)?;
+            }
+            Ok::<(), fmt::Error>(())
+        };
+        gauges("workqueue_depth", "Keys that wait", &|s| s.depth as f64)?;
+        gauges("workqueue_delayed", "Keys that wait for a deadline", &|s| s.delayed as f64)?;
+        gauges("workqueue_unfinished_work_seconds", "Age of the runs under way, summed", &|s| {
+            s.unfinished_work.as_secs_f64()
+        })?;
+        gauges("workqueue_longest_running_processor_seconds", "Age of the longest run under way", &|s| {
+            s.longest_running.as_secs_f64()
+        })?;
+        let mut counters = |name: &str, help: &str, value: &dyn Fn(&pilothouse_workqueue::QueueStats) -> u64| {
+            let kind = ConstCounter::new(0_u64).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (queue, stats) in &queues {
+                let labels = QueueName { name: queue.clone() };
+                ConstCounter::new(value(stats)).encode(family.encode_family(&labels)?)?;
+            }
+            Ok::<(), fmt::Error>(())
+        };
+        counters("workqueue_adds", "Adds that made a key need a run", &|s| s.adds)?;
+        counters("workqueue_retries", "Adds with a delay", &|s| s.retries)
+    }
+}
+
+struct InformerCollector(SharedInformerFactory);
+
+impl fmt::Debug for InformerCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InformerCollector")
+    }
+}
+
+impl Collector for InformerCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let informers = self.0.metrics();
+        let labels = |id: &pilothouse_cache::InformerId| Informer {
+            name: id.resource.to_string(),
+            namespace: id.namespace.clone().unwrap_or_default(),
+        };
+        type Figure = fn(&pilothouse_cache::InformerMetrics) -> u64;
+        let counters: [(&str, &str, Figure); 5] = [
+            ("reflector_lists", "Lists begun", |m| m.reflector_lists_total),
+            ("reflector_watches", "Watches begun", |m| m.reflector_watches_total),
+            ("reflector_short_watches", "Watches that ended at once", |m| m.reflector_short_watches_total),
+            ("reflector_items_listed", "Objects in lists", |m| m.reflector_items_listed_total),
+            ("reflector_items_watched", "Events of watches", |m| m.reflector_items_watched_total),
+        ];
+        for (name, help, value) in counters {
+            let kind = ConstCounter::new(0_u64).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (id, metrics) in &informers {
+                ConstCounter::new(value(metrics)).encode(family.encode_family(&labels(id))?)?;
+            }
+        }
+        let gauges: [(&str, &str, Figure); 4] = [
+            ("pilothouse_cache_objects", "Objects in a store", |m| m.objects as u64),
+            ("pilothouse_informer_listeners", "Listeners of an informer", |m| m.listeners as u64),
+            ("pilothouse_informer_queued_deltas", "Deltas before a store", |m| m.queued_deltas as u64),
+            ("pilothouse_listener_depth", "Changes not dealt with yet", |m| m.listener_depth as u64),
+        ];
+        for (name, help, value) in gauges {
+            let kind = ConstGauge::new(0_i64).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (id, metrics) in &informers {
+                let value = i64::try_from(value(metrics)).unwrap_or(i64::MAX);
+                ConstGauge::new(value).encode(family.encode_family(&labels(id))?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Memory and CPU of this process, from `/proc`.
+#[derive(Debug)]
+struct ProcessCollector;
+
+impl Collector for ProcessCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut gauge = |name: &str, help: &str, value: f64| {
+            let metric = ConstGauge::new(value);
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+        };
+        if let Some(rss) = resident_bytes() {
+            gauge("process_resident_memory_bytes", "Memory in use", rss as f64)?;
+        }
+        let usage = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let seconds = usage.tv_sec as f64 + usage.tv_nsec as f64 / 1e9;
+        let metric = ConstCounter::new(seconds);
+        metric.encode(encoder.encode_descriptor("process_cpu_seconds", "CPU time used", None, metric.metric_type())?)
+    }
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib * 1024)
+}
+

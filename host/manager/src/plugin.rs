@@ -1,0 +1,249 @@
+//! [`Plugin`]: what lives on over the generations of one plugin: its name, queue, workers, counters and state.
+//!
+//! Invariants: at most one generation is current; every call runs on the generation that was current when it began; all
+//! generations share the queue, so one key is never reconciled twice at once. Workers and pumps are tasks of the guest
+//! runtime, counted in `tasks`, and end when `stopping` is cancelled and their present call is over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use pilothouse_object::ObjectKey;
+use pilothouse_workqueue::Queue;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::generation::Generation;
+use crate::limiter::PluginLimiter;
+use crate::metrics::{Metrics, PluginMetrics};
+use crate::reasons::Reasons;
+use crate::status::{PluginState, PluginStatus};
+use crate::worker;
+
+/// Faults in a row, without one good call between, after which a plugin is quarantined.
+const FAULTS_TO_QUARANTINE: u32 = 10;
+/// First and longest quarantine; each fault after it doubles the time.
+const QUARANTINE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+
+/// What lives on over the generations of one plugin.
+pub(crate) struct Plugin {
+    pub(crate) name: Arc<str>,
+    pub(crate) queue: Queue<ObjectKey, Reasons>,
+    pub(crate) limiter: PluginLimiter,
+    pub(crate) metrics: PluginMetrics,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stopping: CancellationToken,
+    /// How long an instance is kept warm without a call.
+    pub(crate) idle_ttl: Duration,
+    guests: Handle,
+    current: ArcSwapOption<Generation>,
+    /// Numbers handed out to generations, those that failed to load included.
+    last_number: AtomicU64,
+    workers: AtomicU32,
+    worker_zero: AtomicBool,
+    calls: AtomicU64,
+    faults_in_a_row: AtomicU32,
+    /// Woken when a new generation begins or the plugin stops.
+    released: Notify,
+    condition: Mutex<Condition>,
+}
+
+#[derive(Default)]
+struct Condition {
+    loading: bool,
+    digest: String,
+    last_error: Option<String>,
+    quarantined_until: Option<Instant>,
+}
+
+impl Plugin {
+    pub(crate) fn new(name: &str, guests: Handle, metrics: &Metrics, idle_ttl: Duration) -> Arc<Self> {
+        let limiter = PluginLimiter::default();
+        let queue = Queue::with_rate_limiter(limiter.clone());
+        Arc::new(Self {
+            name: Arc::from(name),
+            metrics: metrics.plugin(name, &queue),
+            queue,
+            limiter,
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            idle_ttl,
+            guests,
+            current: ArcSwapOption::empty(),
+            last_number: AtomicU64::new(0),
+            workers: AtomicU32::new(0),
+            worker_zero: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+            faults_in_a_row: AtomicU32::new(0),
+            released: Notify::new(),
+            condition: Mutex::default(),
+        })
+    }
+
+    /// A number for a new generation.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.last_number.fetch_add(1, Relaxed) + 1
+    }
+
+    pub(crate) fn current(&self) -> Option<Arc<Generation>> {
+        self.current.load_full()
+    }
+
+    /// Makes a generation the current one and gives back the one before. Calls in flight end on theirs.
+    pub(crate) fn switch(&self, next: Arc<Generation>) -> Option<Arc<Generation>> {
+        self.metrics.max_concurrent.set(i64::from(next.max_concurrent));
+        self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
+        {
+            let mut condition = self.condition.lock();
+            condition.loading = false;
+            condition.digest = next.code.digest().to_owned();
+            condition.last_error = None;
+            condition.quarantined_until = None;
+        }
+        self.faults_in_a_row.store(0, Relaxed);
+        let previous = self.current.swap(Some(next));
+        self.released.notify_waiters();
+        previous
+    }
+
+    /// Lets go of the current generation: the plugin was removed.
+    pub(crate) fn retire(&self) -> Option<Arc<Generation>> {
+        self.stopping.cancel();
+        self.queue.shut_down();
+        self.released.notify_waiters();
+        self.current.swap(None)
+    }
+
+    /// Starts the worker that waits for keys, unless it runs already.
+    pub(crate) fn start_workers(self: &Arc<Self>) {
+        if !self.worker_zero.swap(true, Relaxed) {
+            self.workers.fetch_add(1, Relaxed);
+            self.spawn(worker::wait_for_keys(Arc::clone(self)));
+        }
+    }
+
+    /// Starts one more worker if keys wait and the generation allows it.
+    pub(crate) fn reinforce(self: &Arc<Self>, max: u32) {
+        let running = self.workers.load(Relaxed);
+        if running >= max || self.queue.is_empty() {
+            return;
+        }
+        if self.workers.compare_exchange(running, running + 1, Relaxed, Relaxed).is_ok() {
+            self.spawn(worker::help(Arc::clone(self)));
+        }
+    }
+
+    pub(crate) fn worker_left(&self) -> u32 {
+        self.workers.fetch_sub(1, Relaxed) - 1
+    }
+
+    pub(crate) fn workers(&self) -> u32 {
+        self.workers.load(Relaxed)
+    }
+
+    /// Runs a task of this plugin on the guest runtime.
+    pub(crate) fn spawn<F>(&self, task: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.tasks.spawn_on(task, &self.guests)
+    }
+
+    pub(crate) fn count_call(&self) {
+        self.calls.fetch_add(1, Relaxed);
+    }
+
+    /// A call came back with an answer, good or bad.
+    pub(crate) fn answered(&self) {
+        // Read first: the line is shared between workers and nearly always zero.
+        if self.faults_in_a_row.load(Relaxed) != 0 {
+            self.faults_in_a_row.store(0, Relaxed);
+            self.condition.lock().quarantined_until = None;
+        }
+    }
+
+    /// A call faulted; after many in a row the plugin rests for a while.
+    pub(crate) fn faulted(&self, error: &str) {
+        let faults = self.faults_in_a_row.fetch_add(1, Relaxed) + 1;
+        let mut condition = self.condition.lock();
+        condition.last_error = Some(error.to_owned());
+        if faults >= FAULTS_TO_QUARANTINE {
+            let doublings = (faults - FAULTS_TO_QUARANTINE).min(16);
+            let rest = QUARANTINE.0.saturating_mul(1 << doublings).min(QUARANTINE.1);
+            condition.quarantined_until = Some(Instant::now() + rest);
+        }
+    }
+
+    /// Lets go of the mapped code until the next call.
+    pub(crate) fn unload(&self) {
+        if let Some(generation) = self.current() {
+            generation.code.unload();
+        }
+    }
+
+    /// Waits out a quarantine; a new generation or the end of the plugin ends it at once.
+    pub(crate) async fn rest(&self) {
+        if self.faults_in_a_row.load(Relaxed) < FAULTS_TO_QUARANTINE {
+            return;
+        }
+        loop {
+            let released = self.released.notified();
+            let until = self.condition.lock().quarantined_until;
+            let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {}
+                () = released => {}
+                () = self.stopping.cancelled() => return,
+            }
+        }
+    }
+
+    /// A load began.
+    pub(crate) fn set_loading(&self) {
+        self.condition.lock().loading = true;
+    }
+
+    /// What stands in the way of the load under way, or of the running generation.
+    pub(crate) fn set_error(&self, error: Option<String>) {
+        self.condition.lock().last_error = error;
+    }
+
+    /// A load failed; the generation before, if any, goes on.
+    pub(crate) fn load_failed(&self, error: String) {
+        let mut condition = self.condition.lock();
+        condition.loading = false;
+        condition.last_error = Some(error);
+    }
+
+    /// How the plugin fares.
+    pub(crate) fn status(&self) -> PluginStatus {
+        let current = self.current();
+        let condition = self.condition.lock();
+        let state = if self.stopping.is_cancelled() {
+            PluginState::Draining
+        } else if condition.quarantined_until.is_some_and(|until| until > Instant::now()) {
+            PluginState::Quarantined
+        } else if current.is_some() {
+            PluginState::Running
+        } else if condition.loading {
+            PluginState::Loading
+        } else {
+            PluginState::Failed
+        };
+        PluginStatus {
+            name: self.name.to_string(),
+            generation: current.as_ref().map_or(0, |g| g.number),
+            digest: condition.digest.clone(),
+            state,
+            last_error: condition.last_error.clone(),
+            calls: self.calls.load(Relaxed),
+            queue_depth: self.queue.len(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Pumps: each brings the events of one watch from its ring to the guest's handler, one call at a time and in order.
+//!
+//! A pump belongs to a generation. When the next one takes over, the old pump ends after its present call and hands back
+//! what it had not delivered; the new pump delivers that first, so no event is lost over a reload, and never two at once.
+//! A call that faults counts as delivered: a poisonous event must not stop the rest.
+
+use std::sync::Arc;
+
+use pilothouse_cache::{Batch, Event, Ring};
+use pilothouse_engine as engine;
+use pilothouse_object::Gvk;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::describe::Predicate;
+use crate::generation::Generation;
+use crate::mapping::{Filter, Seen};
+use crate::plugin::Plugin;
+use crate::worker::{Warm, faulted, instance, next_call_id};
+
+/// Most events taken from the ring at once.
+const BATCH: usize = 64;
+
+/// Events that a pump had not delivered when it ended, in order.
+pub(crate) type Leftover = Vec<Event>;
+
+/// Brings the events of one watch to the guest.
+pub(crate) struct Pump {
+    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) kind: Gvk,
+    pub(crate) filter: Filter,
+    pub(crate) predicates: Vec<Predicate>,
+    pub(crate) ring: Arc<Ring>,
+    /// The pump of this watch in the generation before.
+    pub(crate) before: Option<JoinHandle<Leftover>>,
+    /// Ends this pump when the next generation takes over.
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Pump {
+    pub(crate) async fn run(mut self) -> Leftover {
+        let mut warm = None;
+        if let Some(before) = self.before.take() {
+            let mut events = before.await.unwrap_or_default().into_iter();
+            while let Some(event) = events.next() {
+                if self.ended() {
+                    return self.leave(std::iter::once(event).chain(events).collect());
+                }
+                self.deliver(&mut warm, &event).await;
+            }
+        }
+        while let Some(mut batch) = self.next(&mut warm).await {
+            let mut events = batch.take().into_iter();
+            while let Some(event) = events.next() {
+                if self.ended() {
+                    return self.leave(std::iter::once(event).chain(events).collect());
+                }
+                self.deliver(&mut warm, &event).await;
+            }
+        }
+        self.leave(Vec::new())
+    }
+
+    fn ended(&self) -> bool {
+        self.cancel.is_cancelled() || self.plugin.stopping.is_cancelled()
+    }
+
+    /// What is left, the ring's content included; by then the ring gets no more events.
+    fn leave(&self, mut rest: Vec<Event>) -> Leftover {
+        while let Some(mut batch) = self.ring.try_next_batch(usize::MAX) {
+            rest.append(&mut batch.take());
+        }
+        rest
+    }
+
+    /// Waits for events; the instance goes when none came for a while.
+    async fn next(&self, warm: &mut Option<Warm>) -> Option<Batch> {
+        loop {
+            let idle = async {
+                match warm {
+                    Some(_) => tokio::time::sleep(self.plugin.idle_ttl).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => return None,
+                () = self.plugin.stopping.cancelled() => return None,
+                batch = self.ring.next_batch(BATCH) => return batch,
+                () = idle => {}
+            }
+            *warm = None;
+            if self.plugin.workers() == 0 {
+                self.plugin.unload();
+            }
+        }
+    }
+
+    async fn deliver(&self, warm: &mut Option<Warm>, event: &Event) {
+        let Some(event) = self.shown(event) else { return };
+        let key = match &event {
+            engine::Event::Added { object, .. } | engine::Event::Updated { new: object, .. } => object.key(),
+            engine::Event::Deleted { key, .. } => key,
+        };
+        self.plugin.rest().await;
+        self.plugin.count_call();
+        let call = next_call_id();
+        let began = Instant::now();
+        let outcome = match instance(&self.plugin, &self.generation, warm).await {
+            Ok(instance) => instance.handle(&event, call).await,
+            Err(fault) => Err(fault),
+        };
+        self.plugin.metrics.handled.inc();
+        match outcome {
+            Ok(()) => self.plugin.answered(),
+            Err(fault) => {
+                *warm = None;
+                faulted(&self.plugin, &self.generation, key, call, began.elapsed(), &fault);
+            }
+        }
+        tokio::task::coop::consume_budget().await;
+    }
+
+    /// The event as the watch's filter and predicates show it.
+    fn shown<'a>(&'a self, event: &'a Event) -> Option<engine::Event<'a>> {
+        match event {
+            Event::Added { object, initial } => {
+                self.filter.shows(object).then_some(engine::Event::Added { object, initial: *initial })
+            }
+            Event::Updated { old: None, new } => {
+                self.filter.shows(new).then_some(engine::Event::Updated { old: None, new })
+            }
+            Event::Updated { old: Some(old), new } => match self.filter.update(old, new) {
+                Seen::Nothing => None,
+                Seen::Added => Some(engine::Event::Added { object: new, initial: false }),
+                Seen::Deleted => Some(self.deleted(new.key(), Some(old), false)),
+                Seen::Updated => {
+                    let resync = old.resource_version() == new.resource_version();
+                    let matters = resync || self.predicates.iter().all(|p| p.passes(old, new));
+                    matters.then_some(engine::Event::Updated { old: Some(old), new })
+                }
+            },
+            Event::Deleted { key, object, final_state_unknown } => {
+                let shown = object.as_ref().map_or_else(|| self.filter.shows_key(key), |o| self.filter.shows(o));
+                shown.then(|| self.deleted(key, object.as_ref(), *final_state_unknown))
+            }
+        }
+    }
+
+    fn deleted<'a>(
+        &'a self,
+        key: &'a pilothouse_object::ObjectKey,
+        object: Option<&'a pilothouse_object::Object>,
+        final_state_unknown: bool,
+    ) -> engine::Event<'a> {
+        engine::Event::Deleted { kind: &self.kind, key, object, final_state_unknown }
+    }
+}

@@ -1,0 +1,260 @@
+//! [`Services`]: what one generation of a plugin reaches through its imports, with the plugin's grants in force.
+//!
+//! Cached reads and queue calls are answered here; live calls go to [`live`](crate::live). The engine calls it from guest
+//! threads; nothing in this file blocks.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use pilothouse_cache::InformerLease;
+use pilothouse_engine::{CallContext, ClientCall, ClientFuture, GuestHost, LogLevel, Refusal};
+use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
+use pilothouse_workqueue::{Priority, Queue};
+use serde::Deserialize;
+
+use crate::grants::{Access, Grants, Place, Scope, Visibility};
+use crate::live::Live;
+use crate::reasons::Reasons;
+
+/// What one generation of a plugin reaches.
+pub(crate) struct Services {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) generation: u64,
+    pub(crate) config: Arc<[u8]>,
+    pub(crate) queue: Queue<ObjectKey, Reasons>,
+    pub(crate) live: Live,
+    /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
+    pub(crate) kinds: OnceLock<HashMap<Gvk, KindView>>,
+}
+
+/// One kind as this generation may see it.
+pub(crate) struct KindView {
+    pub(crate) lease: InformerLease,
+    grants: Grants,
+    /// What `get` shows.
+    gettable: Visibility,
+    /// What `list`, `keys`, `by-index` and `index-values` show, and where.
+    listable: Visibility,
+    list_scope: Scope,
+    /// The descriptor's index names and what they are called in the shared store.
+    pub(crate) indexes: HashMap<String, String>,
+}
+
+impl KindView {
+    pub(crate) fn new(lease: InformerLease, grants: &Grants) -> Self {
+        let resource = lease.resource();
+        let (group, plural) = (resource.gvk.group.clone(), resource.plural.clone());
+        Self {
+            gettable: grants.visibility("get", &group, &plural),
+            listable: grants.visibility("list", &group, &plural),
+            list_scope: grants.scope("list", &group, &plural, resource.namespaced),
+            grants: grants.clone(),
+            indexes: HashMap::new(),
+            lease,
+        }
+    }
+
+    /// Which objects a subscription of this kind may show.
+    pub(crate) fn watchable(&self) -> Visibility {
+        let resource = self.lease.resource();
+        self.grants.visibility("watch", &resource.gvk.group, &resource.plural)
+    }
+
+    fn forbidden(&self, plugin: &str, verb: &str, place: Place<'_>, name: Option<&str>) -> Refusal {
+        let resource = self.lease.resource();
+        let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
+        let access = Access { verb, group, resource: plural, subresource: None, place, name };
+        let missing = self.grants.check(&access).err().map(|missing| missing.to_string());
+        Refusal { reason: "forbidden", message: format!("plugin {plugin}: {}", missing.unwrap_or_default()) }
+    }
+
+    /// Whether a list may show anything at all, in one namespace or in all.
+    fn check_list(&self, plugin: &str, namespace: Option<&str>) -> Result<(), Refusal> {
+        let allowed = match (&self.list_scope, namespace) {
+            (Scope::None, _) => false,
+            (Scope::All, _) | (Scope::Some(_), None) => true,
+            (Scope::Some(namespaces), Some(wanted)) => namespaces.iter().any(|ns| ns == wanted),
+        };
+        let everywhere = if self.lease.resource().namespaced { Place::AllNamespaces } else { Place::Cluster };
+        let place = namespace.map_or(everywhere, Place::Namespace);
+        if allowed { Ok(()) } else { Err(self.forbidden(plugin, "list", place, None)) }
+    }
+}
+
+impl Drop for KindView {
+    fn drop(&mut self) {
+        for name in self.indexes.values() {
+            self.lease.indexer().remove_indexer(name);
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Query {
+    namespace: Option<String>,
+    label_selector: String,
+}
+
+fn invalid(error: &dyn std::fmt::Display) -> Refusal {
+    Refusal { reason: "invalid", message: error.to_string() }
+}
+
+impl Services {
+    fn view(&self, kind: &Gvk) -> Result<&KindView, Refusal> {
+        self.kinds.get().and_then(|kinds| kinds.get(kind)).ok_or_else(|| Refusal {
+            reason: "not-watched",
+            message: format!(
+                "plugin {} reads {kind} from the cache but does not watch it: add it to `watches` of the descriptor",
+                self.plugin
+            ),
+        })
+    }
+
+    fn indexed<'a>(&self, view: &'a KindView, kind: &Gvk, index: &str) -> Result<&'a str, Refusal> {
+        view.indexes.get(index).map(String::as_str).ok_or_else(|| Refusal {
+            reason: "unknown-index",
+            message: format!(
+                "plugin {} has no index {index:?} on {kind}: add it to `indexes` of the descriptor",
+                self.plugin
+            ),
+        })
+    }
+}
+
+impl GuestHost for Services {
+    fn config(&self) -> Arc<[u8]> {
+        Arc::clone(&self.config)
+    }
+
+    fn log_enabled(&self, level: LogLevel) -> bool {
+        match level {
+            LogLevel::Trace => tracing::enabled!(target: "guest", tracing::Level::TRACE),
+            LogLevel::Debug => tracing::enabled!(target: "guest", tracing::Level::DEBUG),
+            LogLevel::Info => tracing::enabled!(target: "guest", tracing::Level::INFO),
+            LogLevel::Warn => tracing::enabled!(target: "guest", tracing::Level::WARN),
+            LogLevel::Error => tracing::enabled!(target: "guest", tracing::Level::ERROR),
+        }
+    }
+
+    fn log(&self, context: &CallContext, level: LogLevel, message: &str, fields: &[(String, String)]) {
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::event!(
+                    target: "guest",
+                    tracing::Level::$level,
+                    plugin = &*self.plugin,
+                    generation = self.generation,
+                    key = context.key.as_ref().map(tracing::field::display),
+                    call = (context.call_id > 0).then_some(context.call_id),
+                    fields = (!fields.is_empty()).then(|| tracing::field::display(Fields(fields))),
+                    "{message}"
+                )
+            };
+        }
+        match level {
+            LogLevel::Trace => line!(TRACE),
+            LogLevel::Debug => line!(DEBUG),
+            LogLevel::Info => line!(INFO),
+            LogLevel::Warn => line!(WARN),
+            LogLevel::Error => line!(ERROR),
+        }
+    }
+
+    fn cache_get(&self, kind: &Gvk, key: &ObjectKey) -> Result<Option<Object>, Refusal> {
+        let view = self.view(kind)?;
+        if !view.gettable.sees(key) {
+            let place = Place::of_object(key.namespace());
+            return Err(view.forbidden(&self.plugin, "get", place, Some(key.name())));
+        }
+        Ok(view.lease.indexer().get(key))
+    }
+
+    fn cache_list(&self, kind: &Gvk, query: &str) -> Result<Vec<Object>, Refusal> {
+        let view = self.view(kind)?;
+        let query: Query = match query {
+            "" => Query::default(),
+            text => serde_json::from_str(text).map_err(|e| invalid(&format_args!("query: {e}")))?,
+        };
+        let selector: LabelSelector = query.label_selector.parse().map_err(|e| invalid(&e))?;
+        let namespace = query.namespace.as_deref().filter(|ns| !ns.is_empty());
+        view.check_list(&self.plugin, namespace)?;
+        let indexer = view.lease.indexer();
+        let mut objects = match namespace {
+            Some(namespace) => indexer.list_namespace(namespace),
+            None => indexer.list(),
+        };
+        let seen = &view.listable;
+        objects.retain(|object| seen.sees(object.key()) && (selector.is_empty() || selector.matches(object)));
+        Ok(objects)
+    }
+
+    fn cache_by_index(&self, kind: &Gvk, index: &str, value: &str) -> Result<Vec<Object>, Refusal> {
+        let view = self.view(kind)?;
+        let name = self.indexed(view, kind, index)?;
+        view.check_list(&self.plugin, None)?;
+        let mut objects = view.lease.indexer().by_index(name, value).map_err(|e| invalid(&e))?;
+        objects.retain(|object| view.listable.sees(object.key()));
+        Ok(objects)
+    }
+
+    fn cache_index_values(&self, kind: &Gvk, index: &str) -> Result<Vec<String>, Refusal> {
+        let view = self.view(kind)?;
+        let name = self.indexed(view, kind, index)?;
+        view.check_list(&self.plugin, None)?;
+        let indexer = view.lease.indexer();
+        let values = indexer.index_values(name).map_err(|e| invalid(&e))?;
+        if view.listable.sees_all() {
+            return Ok(values.iter().map(|v| v.to_string()).collect());
+        }
+        // A value that only hidden objects have is hidden too.
+        let mut seen = Vec::new();
+        for value in values {
+            let keys = indexer.index_keys(name, &value).map_err(|e| invalid(&e))?;
+            if keys.iter().any(|key| view.listable.sees(key)) {
+                seen.push(value.to_string());
+            }
+        }
+        Ok(seen)
+    }
+
+    fn client(&self, call: ClientCall) -> ClientFuture {
+        self.live.call(call)
+    }
+
+    fn queue_add(&self, key: ObjectKey) {
+        self.queue.add_with(key, Reasons::REQUEUED, Priority::Normal);
+    }
+
+    fn queue_add_after(&self, key: ObjectKey, delay: Duration) {
+        self.queue.add_after(key, Reasons::REQUEUED, Priority::Normal, delay);
+    }
+
+    fn queue_add_rate_limited(&self, key: ObjectKey) {
+        self.queue.add_rate_limited(key, Reasons::REQUEUED, Priority::Normal);
+    }
+
+    fn queue_forget(&self, key: &ObjectKey) {
+        self.queue.forget(key);
+    }
+
+    fn queue_num_requeues(&self, key: &ObjectKey) -> u32 {
+        self.queue.num_requeues(key)
+    }
+
+    fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// A guest's own fields as one JSON object: their names are not known at compile time, as tracing's must be.
+struct Fields<'a>(&'a [(String, String)]);
+
+impl std::fmt::Display for Fields<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let map: serde_json::Map<String, serde_json::Value> =
+            self.0.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
+        write!(f, "{}", serde_json::Value::Object(map))
+    }
+}

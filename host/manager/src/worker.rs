@@ -1,0 +1,245 @@
+//! Workers: they take keys from a plugin's queue, call the guest, and do with the key what the outcome says.
+//!
+//! One worker of each plugin waits for keys for as long as the plugin lives; it is small while it waits. Others come when
+//! keys pile up, to the generation's limit, and leave when there is nothing to do. A busy worker keeps its instance warm;
+//! when it has been idle for a while the instance goes, and with the last one the mapped code: the next key wakes the plugin
+//! from its `.cwasm`.
+//!
+//! The outcome table is controller-runtime's, except that a terminal failure also forgets the key's failures.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use pilothouse_engine::{Failure, Fault, FaultKind, Instance, Outcome, Request};
+use pilothouse_object::ObjectKey;
+use pilothouse_workqueue::{Item, Priority};
+use tokio::time::Instant;
+
+use crate::generation::Generation;
+use crate::plugin::Plugin;
+use crate::reasons::Reasons;
+
+type Key = Item<ObjectKey, Reasons>;
+
+/// Numbers all calls of this process, for logs.
+static CALLS: AtomicU64 = AtomicU64::new(1);
+
+pub(crate) fn next_call_id() -> u64 {
+    CALLS.fetch_add(1, Relaxed)
+}
+
+/// The worker that is always there.
+pub(crate) async fn wait_for_keys(plugin: Arc<Plugin>) {
+    loop {
+        let item = tokio::select! {
+            biased;
+            () = plugin.stopping.cancelled() => break,
+            item = plugin.queue.get() => item,
+        };
+        let Some(item) = item else { break };
+        // Boxed, so that the waiting task stays small: there is one for each plugin.
+        Box::pin(work(&plugin, item, false)).await;
+    }
+    plugin.worker_left();
+}
+
+/// A worker that helps while keys wait.
+pub(crate) async fn help(plugin: Arc<Plugin>) {
+    if let Some(item) = plugin.queue.try_get() {
+        work(&plugin, item, true).await;
+    }
+    plugin.worker_left();
+}
+
+/// An instance and the generation it belongs to.
+pub(crate) struct Warm {
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) instance: Instance,
+}
+
+/// Reconciles keys until none came for a while.
+async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
+    let mut warm: Option<Warm> = None;
+    let mut item = first;
+    loop {
+        if plugin.stopping.is_cancelled() {
+            plugin.queue.done(&item.key);
+            return;
+        }
+        let Some(generation) = plugin.current() else {
+            plugin.queue.done(&item.key);
+            return;
+        };
+        if generation.max_concurrent > 1 {
+            plugin.reinforce(generation.max_concurrent);
+        }
+        reconcile(plugin, &generation, &mut warm, item).await;
+        if helper && plugin.workers() > generation.max_concurrent {
+            return;
+        }
+        drop(generation);
+        // Other plugins' tasks get their turn.
+        tokio::task::coop::consume_budget().await;
+        item = match plugin.queue.try_get() {
+            Some(item) => item,
+            None => {
+                let next = tokio::select! {
+                    biased;
+                    () = plugin.stopping.cancelled() => return,
+                    next = tokio::time::timeout(plugin.idle_ttl, plugin.queue.get()) => next,
+                };
+                match next {
+                    Ok(Some(item)) => item,
+                    Ok(None) => return,
+                    Err(_) => {
+                        drop(warm);
+                        if plugin.workers() == 1 {
+                            plugin.unload();
+                        }
+                        return;
+                    }
+                }
+            }
+        };
+    }
+}
+
+/// One call and what follows from it.
+async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mut Option<Warm>, item: Key) {
+    plugin.rest().await;
+    plugin.metrics.queue_duration.observe(item.queued_for.as_secs_f64());
+    plugin.metrics.active_workers.inc();
+    plugin.count_call();
+    let call = next_call_id();
+    let mut names = [""; 8];
+    let mut count = 0;
+    for name in item.payload.names() {
+        names[count] = name;
+        count += 1;
+    }
+    let request =
+        Request { key: &item.key, attempt: plugin.queue.num_requeues(&item.key), reasons: &names[..count] };
+    let outcome = match instance(plugin, generation, warm).await {
+        Ok(instance) => instance.reconcile(&request, call).await,
+        Err(fault) => Err(fault),
+    };
+    let took = item.started.elapsed();
+    plugin.metrics.active_workers.dec();
+    plugin.metrics.reconcile_time.observe(took.as_secs_f64());
+    plugin.metrics.work_duration.observe(took.as_secs_f64());
+    match outcome {
+        Ok(answer) => {
+            plugin.answered();
+            match answer {
+                Ok(outcome) => settle(plugin, &item, outcome),
+                Err(failure) => failed(plugin, generation, &item, call, &failure),
+            }
+        }
+        Err(fault) => {
+            *warm = None;
+            faulted(plugin, generation, &item.key, call, took, &fault);
+            plugin.metrics.errors.inc();
+            plugin.metrics.error.inc();
+            plugin.queue.add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
+        }
+    }
+    plugin.queue.done(&item.key);
+}
+
+/// The warm instance if it is of this generation, or a new one.
+pub(crate) async fn instance<'a>(
+    plugin: &Plugin,
+    generation: &Arc<Generation>,
+    warm: &'a mut Option<Warm>,
+) -> Result<&'a mut Instance, Fault> {
+    let usable = |warm: &Warm| warm.generation.number == generation.number && warm.instance.is_usable();
+    if !warm.as_ref().is_some_and(usable) {
+        *warm = None;
+        let began = Instant::now();
+        let instance =
+            Instance::new(&generation.code, Arc::clone(&generation.services) as _, generation.limits).await?;
+        plugin.metrics.instantiations.inc();
+        plugin.metrics.instantiate_time.observe(began.elapsed().as_secs_f64());
+        *warm = Some(Warm { generation: Arc::clone(generation), instance });
+    }
+    match warm {
+        Some(warm) => Ok(&mut warm.instance),
+        None => Err(Fault { kind: FaultKind::Instantiate, message: "no instance".to_owned() }),
+    }
+}
+
+fn settle(plugin: &Plugin, item: &Key, outcome: Outcome) {
+    match outcome {
+        Outcome::Done => {
+            plugin.metrics.success.inc();
+            plugin.queue.forget(&item.key);
+        }
+        Outcome::Requeue => {
+            plugin.metrics.requeue.inc();
+            plugin.queue.add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
+        }
+        Outcome::RequeueAfter(delay) => {
+            plugin.metrics.requeue_after.inc();
+            plugin.queue.forget(&item.key);
+            plugin.queue.add_after(item.key.clone(), Reasons::REQUEUED, Priority::Normal, delay);
+        }
+    }
+}
+
+fn failed(plugin: &Plugin, generation: &Generation, item: &Key, call: u64, failure: &Failure) {
+    plugin.metrics.error.inc();
+    plugin.metrics.errors.inc();
+    if failure.terminal {
+        plugin.metrics.terminal.inc();
+        plugin.queue.forget(&item.key);
+        log(plugin, generation, &item.key, call, &failure.message, "terminal", None);
+        return;
+    }
+    let floor = failure.retry_after.unwrap_or(Duration::ZERO);
+    let delay =
+        plugin.queue.add_rate_limited_at_least(item.key.clone(), Reasons::REQUEUED, item.priority, floor);
+    log(plugin, generation, &item.key, call, &failure.message, "transient", Some(delay));
+}
+
+fn log(
+    plugin: &Plugin,
+    generation: &Generation,
+    key: &ObjectKey,
+    call: u64,
+    message: &str,
+    kind: &str,
+    retry_in: Option<Duration>,
+) {
+    tracing::warn!(
+        plugin = &*plugin.name,
+        generation = generation.number,
+        %key,
+        call,
+        kind,
+        retry_in = retry_in.map(tracing::field::debug),
+        "reconcile failed: {message}"
+    );
+}
+
+/// Counts and logs a fault of a guest.
+pub(crate) fn faulted(
+    plugin: &Plugin,
+    generation: &Generation,
+    key: &ObjectKey,
+    call: u64,
+    took: Duration,
+    fault: &Fault,
+) {
+    plugin.metrics.fault(fault.kind);
+    plugin.faulted(&format!("{key}: {fault}"));
+    tracing::error!(
+        plugin = &*plugin.name,
+        generation = generation.number,
+        %key,
+        call,
+        fault = fault.kind.as_str(),
+        ?took,
+        "guest fault: {fault}"
+    );
+}
