@@ -1,8 +1,9 @@
-//! Keeps one ConfigMap per node, `pods-on-NODE`, that says how many pods are on it: `total`, and one entry per pod phase.
+//! Keeps one ConfigMap per node, `pods-on-NODE`, that says how many pods are on it: `total`, and one entry per pod
+//! phase.
 //!
-//! What is reconciled is a node. Pods lead to it by `spec.nodeName`, the ConfigMaps by an annotation, so a change of any
-//! of the three makes the host call `reconcile` with the node's key. Everything is read from the host's cache, and nothing
-//! is written while the ConfigMap is right.
+//! What is reconciled is a node. Pods lead to it by `spec.nodeName`, the ConfigMaps by an annotation, so a change
+//! of any of the three makes the host call `reconcile` with the node's key. Everything is read from the host's
+//! cache, and nothing is written while the ConfigMap is right.
 
 mod name;
 

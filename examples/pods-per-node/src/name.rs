@@ -6,8 +6,8 @@ const PREFIX: &str = "pods-on-";
 /// How long a name may be. A node's name may be as long, so the prefix may not fit.
 const MAX: usize = 253;
 
-/// The name of a node's ConfigMap: `pods-on-NODE`. Where that is too long, the end of the node's name gives way to a hash of
-/// the whole, so that two such nodes do not share a ConfigMap.
+/// The name of a node's ConfigMap: `pods-on-NODE`. Where that is too long, the end of the node's name gives way to
+/// a hash of the whole, so that two such nodes do not share a ConfigMap.
 pub(crate) fn of_config_map(node: &str) -> String {
     let name = format!("{PREFIX}{node}");
     if name.len() <= MAX {

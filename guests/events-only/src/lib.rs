@@ -1,5 +1,5 @@
-//! An event handler: each event logs one line, `add KEY`, `update KEY` or `delete KEY`, with the object's resourceVersion. Tests of
-//! the world `event-handler` use it.
+//! An event handler: each event logs one line, `add KEY`, `update KEY` or `delete KEY`, with the object's
+//! resourceVersion. Tests of the world `event-handler` use it.
 
 use pilothouse_sdk::prelude::*;
 

@@ -1,5 +1,5 @@
-//! A reconciler built against a contract with one interface more than the host has, `teleport`, which it really calls. Tests
-//! use it to see that the host refuses it at load and names the missing import.
+//! A reconciler built against a contract with one interface more than the host has, `teleport`, which it really
+//! calls. Tests use it to see that the host refuses it at load and names the missing import.
 
 use pilothouse_sdk::prelude::*;
 

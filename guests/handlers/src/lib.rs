@@ -1,5 +1,5 @@
-//! A controller in the style of client-go: each event logs a line `add KEY`, `update KEY` or `delete KEY` and puts the key on
-//! the queue; each reconcile logs `reconcile KEY`. Tests of the world `controller` use it.
+//! A controller in the style of client-go: each event logs a line `add KEY`, `update KEY` or `delete KEY` and puts
+//! the key on the queue; each reconcile logs `reconcile KEY`. Tests of the world `controller` use it.
 
 use pilothouse_sdk::prelude::*;
 

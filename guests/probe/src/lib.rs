@@ -1,8 +1,8 @@
-//! A reconciler that behaves as its configuration says, well or badly. Tests of the host use it to see what becomes of the
-//! guest, of its neighbours and of its keys. [`settings`] has all that can be set.
+//! A reconciler that behaves as its configuration says, well or badly. Tests of the host use it to see what becomes
+//! of the guest, of its neighbours and of its keys. [`settings`] has all that can be set.
 //!
-//! Every call logs `begin` with the key, the reasons, the attempt and the number of the call in this instance, and, if it
-//! gets that far, `end` with the key and the same number.
+//! Every call logs `begin` with the key, the reasons, the attempt and the number of the call in this instance, and,
+//! if it gets that far, `end` with the key and the same number.
 
 mod modes;
 mod settings;

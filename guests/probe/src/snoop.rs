@@ -1,5 +1,5 @@
-//! Reaches for an object by every way there is, and logs a line `snoop` for each with the host's reason and message, or
-//! `ok`. With a target that the manifest does not grant, every line must say `forbidden`.
+//! Reaches for an object by every way there is, and logs a line `snoop` for each with the host's reason and
+//! message, or `ok`. With a target that the manifest does not grant, every line must say `forbidden`.
 
 use pilothouse_sdk::prelude::*;
 

@@ -1,8 +1,9 @@
-//! The attribute macros of `pilothouse-sdk`, which re-exports them: each makes a guest of one world out of an `impl` block.
+//! The attribute macros of `pilothouse-sdk`, which re-exports them: each makes a guest of one world out of an
+//! `impl` block.
 //!
-//! They leave the block as it is and add `pilothouse_sdk::__export!(WORLD, TYPE);` behind it; what that exports stands in the
-//! SDK, in plain Rust. So little is read here that no parser is needed: the trait's name and the type between `for` and
-//! the braces.
+//! They leave the block as it is and add `pilothouse_sdk::__export!(WORLD, TYPE);` behind it; what that exports
+//! stands in the SDK, in plain Rust. So little is read here that no parser is needed: the trait's name and the type
+//! between `for` and the braces.
 
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 

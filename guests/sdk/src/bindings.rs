@@ -1,12 +1,12 @@
-//! What wit-bindgen makes of `wit/`: the raw imports, shared by everything, and one module for each interface that a
-//! guest exports. Used by the modules of this crate that wrap them and by the code that the attribute macros write into a
-//! guest; guests themselves have no business here.
+//! What wit-bindgen makes of `wit/`: the raw imports, shared by everything, and one module for each interface that
+//! a guest exports. Used by the modules of this crate that wrap them and by the code that the attribute macros
+//! write into a guest; guests themselves have no business here.
 //!
-//! Exports are generated interface by interface instead of world by world. Each module carries the component type of
-//! one export, which reaches a guest only when its export macro is called; the linker of components puts together
-//! what it finds. `descriptor` + `reconcile` thus make the world `reconciler`, `descriptor` + `handler` the world
-//! `event-handler`, and all three the world `controller`. Generating the worlds themselves would give `descriptor` three
-//! times, with macros of the same name.
+//! Exports are generated interface by interface instead of world by world. Each module carries the component type
+//! of one export, which reaches a guest only when its export macro is called; the linker of components puts
+//! together what it finds. `descriptor` + `reconcile` thus make the world `reconciler`, `descriptor` + `handler`
+//! the world `event-handler`, and all three the world `controller`. Generating the worlds themselves would give
+//! `descriptor` three times, with macros of the same name.
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
 
 /// Generates one module. The only place that knows where the WIT files are.
@@ -25,7 +25,10 @@ pub use wit_bindgen::rt;
 
 /// Everything that a guest may import.
 pub mod imports {
-    generate!("package pilothouse:sdk-imports; world sdk-imports { include pilothouse:controller/imports@0.1.0; }", {
+    generate!("
+        package pilothouse:sdk-imports;
+        world sdk-imports { include pilothouse:controller/imports@0.1.0; }
+    ", {
         generate_all,
         generate_unused_types: true,
         additional_type_attributes: {
@@ -39,7 +42,10 @@ pub mod imports {
 
 /// Export of the interface `descriptor`.
 pub mod descriptor {
-    generate!("package pilothouse:sdk-descriptor; world sdk-descriptor { export pilothouse:controller/descriptor@0.1.0; }", {
+    generate!("
+        package pilothouse:sdk-descriptor;
+        world sdk-descriptor { export pilothouse:controller/descriptor@0.1.0; }
+    ", {
         pub_export_macro: true,
         export_macro_name: "export_descriptor",
     });
@@ -48,7 +54,10 @@ pub mod descriptor {
 
 /// Export of the interface `reconcile`.
 pub mod reconcile {
-    generate!("package pilothouse:sdk-reconcile; world sdk-reconcile { export pilothouse:controller/reconcile@0.1.0; }", {
+    generate!("
+        package pilothouse:sdk-reconcile;
+        world sdk-reconcile { export pilothouse:controller/reconcile@0.1.0; }
+    ", {
         pub_export_macro: true,
         export_macro_name: "export_reconcile",
         with: {
@@ -60,7 +69,10 @@ pub mod reconcile {
 
 /// Export of the interface `handler`.
 pub mod handler {
-    generate!("package pilothouse:sdk-handler; world sdk-handler { export pilothouse:controller/handler@0.1.0; }", {
+    generate!("
+        package pilothouse:sdk-handler;
+        world sdk-handler { export pilothouse:controller/handler@0.1.0; }
+    ", {
         pub_export_macro: true,
         export_macro_name: "export_handler",
         with: {

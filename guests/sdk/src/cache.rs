@@ -1,5 +1,5 @@
-//! Reads from the host's cache: no request is made. Only kinds that the plugin's descriptor watches can be read, and only
-//! what its permissions cover is seen.
+//! Reads from the host's cache: no request is made. Only kinds that the plugin's descriptor watches can be read,
+//! and only what its permissions cover is seen.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! From the exports of a component to the trait that a guest implements. Written into a guest by the attribute macros, by
-//! way of [`__export!`](crate::__export).
+//! From the exports of a component to the trait that a guest implements. Written into a guest by the attribute
+//! macros, by way of [`__export!`](crate::__export).
 //!
-//! An instance runs one call at a time, so its state needs a cell and no lock. It is made at the first call that needs it:
-//! `describe` runs without one.
+//! An instance runs one call at a time, so its state needs a cell and no lock. It is made at the first call that
+//! needs it: `describe` runs without one.
 
 use std::cell::RefCell;
 use std::thread::LocalKey;
@@ -59,8 +59,8 @@ macro_rules! __export {
                 static STATE: $crate::export::State<Guest> = const { ::std::cell::RefCell::new(None) };
             }
             $($crate::__export!(@$interface $world);)+
-            // A native linker cannot do with the names of components' exports. There (tests, editors) the guest is only
-            // checked, and counts as used.
+            // A native linker cannot do with the names of components' exports. There (tests, editors) the guest is
+            // only checked, and counts as used.
             #[cfg(not(target_family = "wasm"))]
             const _: fn() = || { $(let _ = $crate::__export!(@used $interface);)+ };
         };
@@ -72,7 +72,9 @@ macro_rules! __export {
 
     (@descriptor $world:ident) => {
         impl $crate::bindings::descriptor::Guest for Export {
-            fn describe(config: ::std::vec::Vec<u8>) -> ::std::result::Result<::std::vec::Vec<u8>, ::std::string::String> {
+            fn describe(
+                config: ::std::vec::Vec<u8>,
+            ) -> ::std::result::Result<::std::vec::Vec<u8>, ::std::string::String> {
                 $crate::export::describe(config, <Guest as $crate::$world>::describe)
             }
         }

@@ -1,6 +1,7 @@
 //! What [`Key`], the identity of an object within its kind, can do beyond being two strings. Used everywhere.
 //!
-//! `Key` is the record of the WIT itself, so that keys pass to and from the host without being copied into another type.
+//! `Key` is the record of the WIT itself, so that keys pass to and from the host without being copied into another
+//! type.
 
 use std::fmt;
 use std::str::FromStr;

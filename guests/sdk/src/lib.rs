@@ -38,8 +38,9 @@
 //! - A guest targets one of three worlds, chosen by the attribute on its `impl` block: [`macro@reconciler`],
 //!   [`macro@event_handler`] or [`macro@controller`].
 //! - Reads come from the host's [`cache`]; [`client`] talks to the API server itself.
-//! - Memory is a cache. Up to `maxConcurrentReconciles` instances of a guest run side by side, and an instance may vanish
-//!   between two calls: when it was idle, after a trap, at a reload. What must not be lost belongs into the cluster.
+//! - Memory is a cache. Up to `maxConcurrentReconciles` instances of a guest run side by side, and an instance may
+//!   vanish between two calls: when it was idle, after a trap, at a reload. What must not be lost belongs into the
+//!   cluster.
 //! - A panic ends the instance; its message goes to the host's log, and the call is tried again like any failure.
 
 #![warn(rustdoc::broken_intra_doc_links)]

@@ -1,5 +1,6 @@
-//! Structured logging: [`trace!`](crate::trace), [`debug!`](crate::debug), [`info!`](crate::info), [`warn!`](crate::warn) and
-//! [`error!`](crate::error). The host adds the plugin, its generation, and the key and reconcile id of the running call.
+//! Structured logging: [`trace!`](crate::trace), [`debug!`](crate::debug), [`info!`](crate::info),
+//! [`warn!`](crate::warn) and [`error!`](crate::error). The host adds the plugin, its generation, and the key and
+//! reconcile id of the running call.
 //!
 //! ```no_run
 //! # use pilothouse_sdk::prelude::*;
@@ -9,8 +10,8 @@
 //! debug!("{} of {} done", done, all, round = 3);
 //! ```
 //!
-//! The text is a format string with its arguments; what has a name becomes a field, of any type with `Display`. Nothing of it is
-//! evaluated when the host does not keep lines of that level.
+//! The text is a format string with its arguments; what has a name becomes a field, of any type with `Display`.
+//! Nothing of it is evaluated when the host does not keep lines of that level.
 
 use crate::bindings::imports::log as raw;
 pub use crate::bindings::imports::log::Level;
@@ -25,7 +26,8 @@ pub fn write(level: Level, message: &str, fields: &[(String, String)]) {
     raw::write(level, message, fields);
 }
 
-/// What the five macros have in common. Sorts what follows the text, one by one, into arguments of the text and fields.
+/// What the five macros have in common. Sorts what follows the text, one by one, into arguments of the text and
+/// fields.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __log {

@@ -14,8 +14,8 @@ pub use crate::bindings::imports::objects::OwnerReference;
 /// A Kubernetes object, immutable.
 ///
 /// Reading a field through the handle is much cheaper than parsing the object: the host finds it and only its text
-/// crosses into the guest. Parse the whole ([`Object::parse`]) only when much of it is needed, and then into a struct with the
-/// fields that matter rather than into `serde_json::Value`.
+/// crosses into the guest. Parse the whole ([`Object::parse`]) only when much of it is needed, and then into a
+/// struct with the fields that matter rather than into `serde_json::Value`.
 ///
 /// A handle is good until the call of the guest that got it returns. One that is kept longer (in a field of the
 /// controller, say) makes the next call fail when it is used.

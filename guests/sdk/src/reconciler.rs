@@ -17,8 +17,8 @@ pub trait Reconciler: Sized + 'static {
 
     /// Makes the state of an instance, at its first call; an error fails that call, and the next one tries again.
     ///
-    /// There may be several instances, and each may vanish between two calls (idle, trapped, reloaded): what is kept in
-    /// `self` is a cache and never the truth.
+    /// There may be several instances, and each may vanish between two calls (idle, trapped, reloaded): what is
+    /// kept in `self` is a cache and never the truth.
     fn new(config: &Config) -> Result<Self, String>;
 
     /// Reconciles one key. Calls for one key never overlap.
@@ -32,8 +32,8 @@ pub struct Request {
     pub key: Key,
     /// How many calls for this key have failed in a row; 0 on the first try.
     pub attempt: u32,
-    /// Why, in no order: `added`, `updated`, `deleted`, `owned`, `resync`, `requeued`, `reloaded`, `scheduled`, `manual`;
-    /// more may come. For logs: a decision must come from the state of the world.
+    /// Why, in no order: `added`, `updated`, `deleted`, `owned`, `resync`, `requeued`, `reloaded`, `scheduled`,
+    /// `manual`; more may come. For logs: a decision must come from the state of the world.
     pub reasons: Vec<String>,
 }
 

@@ -133,7 +133,8 @@ impl DeltaFifo {
     /// # Errors
     /// When the queue is closed.
     pub async fn replace(&self, list: Vec<Object>, version: &str) -> Result<(), CacheError> {
-        let no_other = |state: &State| !state.rounds.iter().any(|round| matches!(round, Round::Replace { .. }));
+        let no_other =
+            |state: &State| !state.rounds.iter().any(|round| matches!(round, Round::Replace { .. }));
         self.when(no_other, |state| {
             let before = state.version.clone();
             let initial = !std::mem::replace(&mut state.replaced_once, true);
@@ -305,9 +306,11 @@ impl State {
         };
         // Complete up to what came before the first thing that still waits.
         let seen = match self.rounds.front() {
-            Some(Round::Deltas(round)) => {
-                round.order.front().and_then(|key| round.keys.get(key)).and_then(|pending| pending.before.clone())
-            }
+            Some(Round::Deltas(round)) => round
+                .order
+                .front()
+                .and_then(|key| round.keys.get(key))
+                .and_then(|pending| pending.before.clone()),
             Some(Round::Replace { before, .. } | Round::Resync { before }) => before.clone(),
             None => {
                 self.version_taken = true;

@@ -195,6 +195,8 @@ impl Informers {
 
 impl std::fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedInformerFactory").field("informers", &self.running().len()).finish_non_exhaustive()
+        f.debug_struct("SharedInformerFactory")
+            .field("informers", &self.running().len())
+            .finish_non_exhaustive()
     }
 }

@@ -105,7 +105,8 @@ impl Indexer {
     /// # Errors
     /// When there is no such index, or it is still being built.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, CacheError> {
-        let mut keys: Vec<_> = self.by_index(name, value)?.iter().map(|object| object.key().clone()).collect();
+        let mut keys: Vec<_> =
+            self.by_index(name, value)?.iter().map(|object| object.key().clone()).collect();
         keys.sort_unstable();
         Ok(keys)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::factory::{Informers, InformerId};
+use crate::factory::{InformerId, Informers};
 use crate::shared_informer::SharedInformer;
 
 /// One user's share in an informer. Dropping the last one ends the informer.
@@ -16,7 +16,12 @@ pub struct InformerLease {
 }
 
 impl InformerLease {
-    pub(crate) fn new(informer: SharedInformer, id: InformerId, serial: u64, informers: Arc<Informers>) -> Self {
+    pub(crate) fn new(
+        informer: SharedInformer,
+        id: InformerId,
+        serial: u64,
+        informers: Arc<Informers>,
+    ) -> Self {
         Self { informer, id, serial, informers }
     }
 

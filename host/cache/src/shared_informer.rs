@@ -22,9 +22,9 @@ use crate::delta::{Delta, Deltas};
 use crate::delta_fifo::{DeltaFifo, Work, WorkKind};
 use crate::error::CacheError;
 use crate::indexer::Indexer;
+use crate::listener::Listener;
 use crate::lister::Lister;
 use crate::lister_watcher::ListerWatcher;
-use crate::listener::Listener;
 use crate::metrics::InformerMetrics;
 use crate::processor::{Audience, Processor};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus, Shared, count, get};
@@ -238,6 +238,15 @@ impl SharedInformer {
         }
     }
 
+    /// Makes a resync due for all who ask for them; the queue.
+    #[cfg(test)]
+    pub(crate) fn force_resync(&self) -> Arc<DeltaFifo> {
+        let far = Instant::now() + Duration::from_secs(1 << 30);
+        self.inner.processor.lock().mark_due(far);
+        self.inner.fifo.resync();
+        self.inner.fifo.clone()
+    }
+
     /// Its figures.
     #[must_use]
     pub fn metrics(&self) -> InformerMetrics {
@@ -405,4 +414,3 @@ impl std::fmt::Debug for SharedInformer {
             .finish_non_exhaustive()
     }
 }
-

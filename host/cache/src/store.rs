@@ -179,7 +179,8 @@ impl Store {
             }
         }
         for (id, kept) in kept.iter().enumerate() {
-            let gone = if *kept { None } else { self.slots[id].as_ref().map(|slot| slot.object.key().clone()) };
+            let gone =
+                if *kept { None } else { self.slots[id].as_ref().map(|slot| slot.object.key().clone()) };
             if let Some(key) = gone {
                 let object = self.remove(&key);
                 changed(Change::Deleted { key, object, final_state_unknown: true });
@@ -214,7 +215,8 @@ impl Store {
         let postings = self.postings(&object);
         match self.find(object.key().as_str()) {
             Some(id) => {
-                let slot = self.slots[id as usize].as_mut().expect("a number in `by_key` is that of a filled slot");
+                let slot =
+                    self.slots[id as usize].as_mut().expect("a number in `by_key` is that of a filled slot");
                 let old_object = std::mem::replace(&mut slot.object, object);
                 if slot.postings != postings {
                     let old = std::mem::replace(&mut slot.postings, postings.clone());
@@ -373,7 +375,8 @@ impl Store {
                 assert_eq!(values.len(), count, "{}", slot.object.key());
             }
         }
-        let entries: usize = self.indexes.iter().flat_map(|index| index.values.values()).map(SlotSet::len).sum();
+        let entries: usize =
+            self.indexes.iter().flat_map(|index| index.values.values()).map(SlotSet::len).sum();
         assert_eq!(entries, posted);
         assert!(self.indexes.iter().flat_map(|index| index.values.values()).all(|set| !set.is_empty()));
         if let Some(namespaces) = &self.namespaces {

@@ -232,6 +232,13 @@ impl Grants {
         if covered { Ok(()) } else { Err(Missing::of(access)) }
     }
 
+    /// Whether any rule grants a verb on anything of a group: without one, a call is refused before the server need be asked
+    /// how the group's resources are called.
+    #[must_use]
+    pub fn mentions_group(&self, verb: &str, group: &str) -> bool {
+        self.rules.iter().any(|rule| any(&rule.verbs, verb) && any(&rule.groups, group))
+    }
+
     /// Where a verb is granted on a resource, be it for some names only: what a plugin's watch may cover at most.
     /// `namespaced` says whether the resource's objects live in namespaces; a cluster-scoped one is `All` or `None`.
     #[must_use]

@@ -1,11 +1,26 @@
 //! Plugins: discover, load, subscribe, dispatch, reload, permissions, admin endpoints.
 
+pub mod admin;
 mod describe;
 mod directory;
 mod duration;
+mod generation;
 mod grants;
+mod limiter;
+mod live;
+mod load;
+mod manager;
 mod manifest;
+mod mapper;
+mod mapping;
+mod metrics;
+mod plugin;
+mod pump;
 mod quantity;
+mod reasons;
+mod services;
+mod status;
+mod worker;
 
 pub use describe::{
     Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate, RateLimiter, Schedule, WatchSpec,
@@ -13,7 +28,11 @@ pub use describe::{
 pub use directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
 pub use duration::{DurationError, parse_duration};
 pub use grants::{Access, Grants, Missing, Place, Rule, Scope, Visibility};
+pub use manager::{Manager, ManagerOptions};
 pub use manifest::{
     ConfigFrom, Manifest, ManifestError, NamespacedName, OnReload, PluginLimits, Position, Source, Unsupported,
 };
+pub use metrics::Metrics;
 pub use quantity::{QuantityError, parse_memory};
+pub use reasons::Reasons;
+pub use status::{PluginList, PluginState, PluginStatus};

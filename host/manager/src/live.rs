@@ -10,7 +10,7 @@ use pilothouse_client::{
     ApiResource, Client, DeleteParams, Error, ListParams, Patch, Preconditions, Propagation, WriteParams,
 };
 use pilothouse_engine::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientVerb};
-use pilothouse_object::{Gvk, ObjectKey};
+use pilothouse_object::ObjectKey;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;

@@ -46,7 +46,6 @@ impl Loader {
     /// Loads a generation and switches to it; a failure is recorded on the plugin and logged with the file's name.
     pub(crate) async fn load(&self, plugin: &Arc<Plugin>, files: Files, cancel: &CancellationToken) {
         let number = plugin.next_number();
-        plugin.set_loading();
         let loaded = cancel.run_until_cancelled(self.build(plugin, &files, number)).await;
         match loaded {
             // A newer version of the files is being loaded instead, or the plugin was removed.

@@ -126,17 +126,9 @@ impl Manager {
         let this = manager.clone();
         let watcher = tokio::spawn(async move {
             let stopping = this.0.stopping.clone();
-            let mut first = true;
             while let Some(changes) = stopping.run_until_cancelled(directory.next()).await {
-                let loads: Vec<_> = changes.into_iter().filter_map(|change| this.apply(change)).collect();
-                if std::mem::take(&mut first) {
-                    let this = this.clone();
-                    this.0.tasks.clone().spawn(async move {
-                        for load in loads {
-                            let _ = load.await;
-                        }
-                        this.0.settled.send_replace(true);
-                    });
+                for change in changes {
+                    this.apply(change);
                 }
             }
         });
@@ -170,19 +162,31 @@ impl Manager {
         self.0.stopping.run_until_cancelled(asking).await;
     }
 
-    fn apply(&self, change: Change) -> Option<JoinHandle<()>> {
+    fn apply(&self, change: Change) {
         match change {
-            Change::Changed(files) => Some(self.load(files)),
-            Change::Removed { name } => {
-                self.remove(&name);
-                None
-            }
+            Change::Changed(files) => self.load(files),
+            Change::Removed { name } => self.remove(&name),
             Change::Broken { name, file, reason } => {
                 let message = format!("{}: {reason}", file.display());
                 tracing::error!(plugin = name, "plugin not loaded: {message}");
                 self.plugin(&name).load_failed(message);
-                None
             }
+            Change::Unreadable { reason } => tracing::error!("{reason}"),
+            Change::Synced => {
+                let this = self.clone();
+                self.0.tasks.spawn(async move {
+                    this.first_loads().await;
+                    this.0.settled.send_replace(true);
+                });
+            }
+        }
+    }
+
+    /// Waits until no plugin that is there now is in its first load.
+    async fn first_loads(&self) {
+        let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
+        for plugin in plugins {
+            plugin.loaded().await;
         }
     }
 
@@ -199,14 +203,15 @@ impl Manager {
         plugin
     }
 
-    fn load(&self, files: Files) -> JoinHandle<()> {
+    fn load(&self, files: Files) {
         let plugin = self.plugin(&files.name);
         let cancel = self.0.stopping.child_token();
         if let Some(entry) = self.0.plugins.lock().get_mut(&files.name) {
             std::mem::replace(&mut entry.load, cancel.clone()).cancel();
         }
+        plugin.set_loading();
         let loader = Arc::clone(&self.0.loader);
-        self.0.tasks.spawn(async move { loader.load(&plugin, files, &cancel).await })
+        self.0.tasks.spawn(async move { loader.load(&plugin, files, &cancel).await });
     }
 
     fn remove(&self, name: &str) {

@@ -48,7 +48,7 @@ pub(crate) struct Plugin {
     worker_zero: AtomicBool,
     calls: AtomicU64,
     faults_in_a_row: AtomicU32,
-    /// Woken when a new generation begins or the plugin stops.
+    /// Woken when a load ends, well or badly, or the plugin stops.
     released: Notify,
     condition: Mutex<Condition>,
 }
@@ -209,6 +209,17 @@ impl Plugin {
         self.condition.lock().loading = true;
     }
 
+    /// Waits until the plugin has a generation, or was found not to be loadable, or is removed.
+    pub(crate) async fn loaded(&self) {
+        loop {
+            let released = self.released.notified();
+            if self.status().state != PluginState::Loading {
+                return;
+            }
+            released.await;
+        }
+    }
+
     /// What stands in the way of the load under way, or of the running generation.
     pub(crate) fn set_error(&self, error: Option<String>) {
         self.condition.lock().last_error = error;
@@ -216,9 +227,12 @@ impl Plugin {
 
     /// A load failed; the generation before, if any, goes on.
     pub(crate) fn load_failed(&self, error: String) {
-        let mut condition = self.condition.lock();
-        condition.loading = false;
-        condition.last_error = Some(error);
+        {
+            let mut condition = self.condition.lock();
+            condition.loading = false;
+            condition.last_error = Some(error);
+        }
+        self.released.notify_waiters();
     }
 
     /// How the plugin fares.

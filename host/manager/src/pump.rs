@@ -78,10 +78,12 @@ impl Pump {
     /// Waits for events; the instance goes when none came for a while.
     async fn next(&self, warm: &mut Option<Warm>) -> Option<Batch> {
         loop {
+            let is_warm = warm.is_some();
             let idle = async {
-                match warm {
-                    Some(_) => tokio::time::sleep(self.plugin.idle_ttl).await,
-                    None => std::future::pending().await,
+                if is_warm {
+                    tokio::time::sleep(self.plugin.idle_ttl).await;
+                } else {
+                    std::future::pending::<()>().await;
                 }
             };
             tokio::select! {

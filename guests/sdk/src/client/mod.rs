@@ -1,8 +1,8 @@
 //! Live calls to the API server, each checked against the plugin's permissions before anything goes on the wire. For
 //! writes, and for the few reads that must not be a moment old; everything else reads the [`cache`](crate::cache).
 //!
-//! Bodies are anything that serde can write; `serde_json::json!` is handy. A body for [`create`], [`update`] or [`apply`] has
-//! `apiVersion`, `kind` and `metadata.name` like any manifest.
+//! Bodies are anything that serde can write; `serde_json::json!` is handy. A body for [`create`], [`update`] or
+//! [`apply`] has `apiVersion`, `kind` and `metadata.name` like any manifest.
 
 mod error;
 mod list;
@@ -47,8 +47,8 @@ pub fn create(kind: &Kind, body: &impl Serialize, options: &WriteOptions) -> Res
     Ok(Object::new(raw::create(&kind.raw(), &json(body)?, &options::text(options))?))
 }
 
-/// Replaces an object. A `metadata.resourceVersion` in the body must be the present one; otherwise the call fails with a
-/// conflict.
+/// Replaces an object. A `metadata.resourceVersion` in the body must be the present one; otherwise the call fails
+/// with a conflict.
 pub fn update(kind: &Kind, body: &impl Serialize, options: &WriteOptions) -> Result<Object, ApiError> {
     Ok(Object::new(raw::update(&kind.raw(), &json(body)?, &options::text(options))?))
 }

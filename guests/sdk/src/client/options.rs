@@ -157,7 +157,10 @@ mod tests {
         };
         assert_eq!(
             text(&delete),
-            r#"{"preconditions":{"uid":"u","resourceVersion":"7"},"propagationPolicy":"Background","gracePeriodSeconds":0}"#
+            concat!(
+                r#"{"preconditions":{"uid":"u","resourceVersion":"7"},"#,
+                r#""propagationPolicy":"Background","gracePeriodSeconds":0}"#
+            )
         );
         let list = ListOptions {
             namespace: Some("a".into()),

@@ -1,5 +1,5 @@
-//! [`Index`]: a way to find watched objects by a value in them. Part of a [`Descriptor`](crate::Descriptor), read through
-//! [`cache::by_index`](crate::cache::by_index) and [`cache::index_values`](crate::cache::index_values).
+//! [`Index`]: a way to find watched objects by a value in them. Part of a [`Descriptor`](crate::Descriptor), read
+//! through [`cache::by_index`](crate::cache::by_index) and [`cache::index_values`](crate::cache::index_values).
 
 use serde::Serialize;
 

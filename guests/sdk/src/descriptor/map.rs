@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::Kind;
 
-/// Which keys a change of a watched object concerns. Owner, label and field give the keys of the old **and** of the new
-/// object, so that whoever lost the object hears of it too.
+/// Which keys a change of a watched object concerns. Owner, label and field give the keys of the old **and** of the
+/// new object, so that whoever lost the object hears of it too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Map(Rule);
@@ -71,8 +71,8 @@ impl Map {
         Self(Rule::Field { path: path.into(), same_namespace: true })
     }
 
-    /// The guest's own `on_add`, `on_update` and `on_delete` are called, and decide. Worlds `event-handler` (where it is
-    /// the default and the only one) and `controller`.
+    /// The guest's own `on_add`, `on_update` and `on_delete` are called, and decide. Worlds `event-handler` (where
+    /// it is the default and the only one) and `controller`.
     pub fn handler() -> Self {
         Self(Rule::Handler)
     }

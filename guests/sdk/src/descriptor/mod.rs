@@ -39,7 +39,7 @@ use crate::duration;
 ///     .watch(Watch::new(POD).map(Map::field("/spec/nodeName")))
 ///     .index(Index::by_path(POD, "by-node", "/spec/nodeName"))
 ///     .max_concurrent_reconciles(4)
-///     .permission(Permission::new("", ["nodes", "pods"]).verbs(["get", "list", "watch"]));
+///     .permission(Permission::new("", ["nodes", "pods"]));
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -126,8 +126,8 @@ impl Descriptor {
         self
     }
 
-    /// Adds a permission that the plugin needs. It is not granted by that: the manifest does, and the host says at load
-    /// what is missing.
+    /// Adds a permission that the plugin needs. It is not granted by that: the manifest does, and the host says at
+    /// load what is missing.
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
@@ -141,7 +141,8 @@ impl Descriptor {
         self
     }
 
-    /// Sets a field that this version of the SDK has no builder for. A host that does not know it either refuses the plugin.
+    /// Sets a field that this version of the SDK has no builder for. A host that does not know it either refuses
+    /// the plugin.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
         self.more.insert(name.into(), value.into());

@@ -17,13 +17,14 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// Reading (`get`, `list` and `watch`) of resources of one API group, in their plural form: `pods`, `pods/status`.
+    /// Reading (`get`, `list` and `watch`) of resources of one API group, in their plural form: `pods`,
+    /// `pods/status`.
     pub fn new(group: impl Into<String>, resources: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             groups: vec![group.into()],
             resources: strings(resources),
             verbs: strings(["get", "list", "watch"]),
-            namespaces: Vec::new(),
+            namespaces: strings(["*"]),
             names: Vec::new(),
         }
     }
@@ -35,7 +36,7 @@ impl Permission {
         self
     }
 
-    /// Only in these namespaces.
+    /// Only in these namespaces. None at all: only objects that are in no namespace.
     #[must_use]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.namespaces = strings(namespaces);

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::duration;
 
-/// Per-key exponential delay and a bucket for all keys together; the longer of the two waits counts. What is not set is
-/// as with client-go: 5 ms to 1000 s, 10 tries a second in bursts of 100.
+/// Per-key exponential delay and a bucket for all keys together; the longer of the two waits counts. What is not
+/// set is as with client-go: 5 ms to 1000 s, 10 tries a second in bursts of 100.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimiter {

@@ -86,7 +86,7 @@ fn everything_has_its_place_in_the_schema() {
             "permissions": [
                 {"groups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"],
                  "namespaces": ["x"], "names": ["n"]},
-                {"groups": ["apps"], "resources": ["replicasets/status"], "verbs": ["patch"]},
+                {"groups": ["apps"], "resources": ["replicasets/status"], "verbs": ["patch"], "namespaces": ["*"]},
             ],
             "outgoingHosts": ["localhost:9200"],
             "tomorrow": true,

@@ -1,4 +1,5 @@
-//! [`Watch`]: which objects a plugin wants to know about, and which of their changes. Part of a [`Descriptor`](crate::Descriptor).
+//! [`Watch`]: which objects a plugin wants to know about, and which of their changes. Part of a
+//! [`Descriptor`](crate::Descriptor).
 
 use serde::Serialize;
 
@@ -67,7 +68,8 @@ impl Watch {
         self
     }
 
-    /// Which keys a change concerns. Without it, the object's own key; in the world `event-handler` the handlers get it.
+    /// Which keys a change concerns. Without it, the object's own key; in the world `event-handler` the handlers
+    /// get it.
     #[must_use]
     pub fn map(mut self, map: Map) -> Self {
         self.map = Some(map);

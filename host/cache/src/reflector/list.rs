@@ -112,7 +112,11 @@ impl Reflector {
         }
     }
 
-    async fn page(&self, params: &ListParams, items: &mut Vec<Object>) -> Result<pilothouse_object::ListMeta> {
+    async fn page(
+        &self,
+        params: &ListParams,
+        items: &mut Vec<Object>,
+    ) -> Result<pilothouse_object::ListMeta> {
         count(&self.shared.list_pages);
         let known = items.len();
         let indexer = &self.indexer;

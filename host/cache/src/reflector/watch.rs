@@ -120,7 +120,8 @@ impl Reflector {
             WatchEvent::Deleted(object) => (Delta::Deleted, object),
             WatchEvent::Bookmark { resource_version, .. } => {
                 count(&self.shared.bookmarks);
-                if !resource_version.is_empty() && !crate::version::is_older(&resource_version, &self.version) {
+                if !resource_version.is_empty() && !crate::version::is_older(&resource_version, &self.version)
+                {
                     self.fifo.bookmark(&resource_version);
                     self.set_version(&resource_version);
                 }

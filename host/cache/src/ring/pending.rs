@@ -285,7 +285,8 @@ impl Pending {
         for (place, key) in &self.order {
             assert_eq!(self.entries[key].place, Some(*place));
         }
-        let initial = |entry: &Entry| entry.first.initial() + entry.rest.iter().map(Item::initial).sum::<usize>();
+        let initial =
+            |entry: &Entry| entry.first.initial() + entry.rest.iter().map(Item::initial).sum::<usize>();
         assert!(self.initial >= self.entries.values().map(initial).sum::<usize>());
     }
 }

@@ -180,7 +180,10 @@ fn above_the_bound_bodies_are_read_again_at_delivery_and_no_key_is_lost() {
     pair.update(&config_map("a/4", "5"));
     pair.delete(&config_map("a/3", "6"));
     assert_eq!(pair.ring.metrics().body_drops, 1);
-    assert_eq!(pair.told(), ["upd a/1 ->4", "del? a/2 -", "add a/4 5", "add a/5 1", "add a/6 1", "del? a/3 -"]);
+    assert_eq!(
+        pair.told(),
+        ["upd a/1 ->4", "del? a/2 -", "add a/4 5", "add a/5 1", "add a/6 1", "del? a/3 -"]
+    );
     // Down again: bodies are kept.
     pair.update(&config_map("a/1", "7"));
     assert_eq!(pair.told(), ["upd a/1 4>7"]);
@@ -221,8 +224,7 @@ fn an_event_whose_object_the_store_has_dropped_waits_for_the_deletion_on_its_way
 
 #[test]
 fn every_keeps_each_event_up_to_the_bound_then_falls_back_and_counts() {
-    let pair =
-        Pair::new(RingOptions { delivery: Delivery::Every, max_events: 4, ..RingOptions::default() });
+    let pair = Pair::new(RingOptions { delivery: Delivery::Every, max_events: 4, ..RingOptions::default() });
     pair.add(&x("1"));
     pair.update(&x("2"));
     pair.delete(&x("3"));

@@ -69,7 +69,9 @@ impl View {
     /// # Panics
     /// When the key is not there, or the object that went is another one.
     pub fn delete(&mut self, key: &ObjectKey, object: Option<&Object>) {
-        let Some((uid, _)) = self.objects.remove(key.as_str()) else { panic!("delete of {key} that is not there") };
+        let Some((uid, _)) = self.objects.remove(key.as_str()) else {
+            panic!("delete of {key} that is not there")
+        };
         if let Some(object) = object {
             assert_eq!(uid, object.uid(), "the deletion of {key} is that of another object");
         }
@@ -155,7 +157,8 @@ impl Recorder {
         state.0.push(call);
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| view(&mut state.1)));
         if let Err(panic) = checked {
-            let text = panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "an illegal call".to_owned());
+            let text =
+                panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "an illegal call".to_owned());
             self.illegal.lock().get_or_insert(text);
         }
         drop(state);

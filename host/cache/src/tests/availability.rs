@@ -18,9 +18,11 @@ fn start(server: &FakeServer) -> Vec<Running> {
 
 /// Requests in the busiest second from an instant on.
 fn busiest_second(server: &FakeServer, from: Instant) -> usize {
-    let mut at: Vec<_> = server.requests().iter().map(|request| request.at()).filter(|at| *at >= from).collect();
+    let mut at: Vec<_> =
+        server.requests().iter().map(|request| request.at()).filter(|at| *at >= from).collect();
     at.sort_unstable();
-    let within = |start: Instant| at.iter().filter(|at| (start..start + Duration::from_secs(1)).contains(at)).count();
+    let within =
+        |start: Instant| at.iter().filter(|at| (start..start + Duration::from_secs(1)).contains(at)).count();
     at.iter().map(|start| within(*start)).max().unwrap_or_default()
 }
 

@@ -113,7 +113,9 @@ async fn two_deletions_in_a_row_become_one_that_has_an_object() {
         queue.push(second, None).await.unwrap();
         assert_eq!(queue.len(), 1);
         let WorkKind::Deltas(batch) = queue.pop(10).await.unwrap().kind else { panic!() };
-        let Delta::Deleted(object) = batch[0].iter().next().unwrap() else { panic!("a guess beat the server's word") };
+        let Delta::Deleted(object) = batch[0].iter().next().unwrap() else {
+            panic!("a guess beat the server's word")
+        };
         assert_eq!(object.resource_version(), "9");
     }
 }

@@ -1,1 +1,164 @@
-//! t
+//! §1.12 and pitfall 14: informers are shared, leased and ended.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{server, soon};
+use crate::testing::{FakeServer, Recorder, config_maps};
+use crate::{CacheError, FactoryOptions, InformerId, SharedInformerFactory};
+
+fn factory(server: &FakeServer) -> SharedInformerFactory {
+    let server = server.clone();
+    let source =
+        move |_: &pilothouse_client::ApiResource, namespace: Option<&str>| server.source_in(namespace);
+    SharedInformerFactory::new(Arc::new(source), FactoryOptions::default())
+}
+
+fn id(namespace: Option<&str>) -> InformerId {
+    InformerId { resource: config_maps().gvr(), namespace: namespace.map(str::to_owned) }
+}
+
+/// Lets tasks that were ended come to their end.
+async fn tasks(factory: &SharedInformerFactory, count: usize) {
+    soon(async {
+        while factory.task_count() != count {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_informer_serves_all_who_lease_the_same_resource_and_scope() {
+    let server = server();
+    server.create("a/x", json!({}));
+    let factory = factory(&server);
+    let (first, second) = (factory.informer(&config_maps(), None), factory.informer(&config_maps(), None));
+    let one_namespace = factory.informer(&config_maps(), Some("b"));
+    assert_eq!(
+        soon(factory.wait_for_cache_sync()).await,
+        BTreeMap::from([(id(None), true), (id(Some("b")), true)])
+    );
+    assert_eq!(server.list_versions().len(), 2);
+    assert!(Arc::ptr_eq(first.indexer(), second.indexer()));
+    assert_eq!((first.indexer().len(), one_namespace.indexer().len()), (1, 0));
+    let status = factory.informers();
+    assert_eq!(status.len(), 2);
+    assert!(status.iter().all(|informer| informer.reflector.synced && !informer.stopped));
+    assert_eq!(factory.metrics()[0].1.objects, 1);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_ends_with_its_last_lease_and_its_metrics_with_it() {
+    let server = server();
+    let factory = factory(&server);
+    let first = factory.informer(&config_maps(), None);
+    let second = first.clone();
+    soon(first.wait_synced()).await;
+    soon(server.wait_for_watches(1)).await;
+    let informer = first.informer().clone();
+    drop(first);
+    tokio::task::yield_now().await;
+    assert!(!informer.is_stopped() && factory.metrics().len() == 1);
+    drop(second);
+    assert!(factory.metrics().is_empty() && factory.informers().is_empty());
+    tasks(&factory, 0).await;
+    assert!(informer.is_stopped());
+    assert_eq!(server.open_watches(), 0);
+    assert!(matches!(informer.add_listener(Recorder::new(), None), Err(CacheError::Stopped(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_after_the_last_one_is_of_a_new_informer_and_the_old_ones_end_is_not_its_end() {
+    let server = server();
+    let factory = factory(&server);
+    let old = factory.informer(&config_maps(), None);
+    soon(old.wait_synced()).await;
+    let stale = old.informer().clone();
+    drop(old);
+    let new = factory.informer(&config_maps(), None);
+    assert!(!Arc::ptr_eq(stale.indexer(), new.indexer()));
+    soon(new.wait_synced()).await;
+    tasks(&factory, 1).await;
+    assert!(!new.is_stopped());
+    drop(new);
+    tasks(&factory, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_outlives_its_informer_is_harmless() {
+    let server = server();
+    let factory = factory(&server);
+    let lease = factory.informer(&config_maps(), None);
+    let recorder = Recorder::new();
+    let registration = lease.add_listener(recorder.clone(), None).unwrap();
+    soon(registration.wait_synced()).await;
+    drop(lease);
+    tasks(&factory, 0).await;
+    server.create("a/x", json!({}));
+    registration.remove();
+    assert_eq!(recorder.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_ends_all_informers_waits_for_their_tasks_and_is_for_good() {
+    let server = server();
+    let factory = factory(&server);
+    let lease = factory.informer(&config_maps(), None);
+    let other = factory.informer(&config_maps(), Some("a"));
+    soon(factory.wait_for_cache_sync()).await;
+    factory.shutdown().await;
+    assert_eq!(factory.task_count(), 0);
+    assert!(lease.is_stopped() && other.is_stopped());
+    drop((lease, other));
+    let late = factory.informer(&config_maps(), None);
+    tasks(&factory, 0).await;
+    assert!(late.is_stopped() && !late.wait_synced().await);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_sync_says_which_informer_ended_before() {
+    let server = server();
+    server.refuse(true);
+    let factory = factory(&server);
+    let _lease = factory.informer(&config_maps(), None);
+    let waiting = tokio::spawn({
+        let factory = factory.clone();
+        async move { factory.wait_for_cache_sync().await }
+    });
+    soon(server.wait_for_lists(1)).await;
+    factory.shutdown().await;
+    assert_eq!(waiting.await.unwrap(), BTreeMap::from([(id(None), false)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_task_and_no_watch_is_left_after_many_leases() {
+    let server = server();
+    let factory = factory(&server);
+    for _ in 0..100 {
+        let lease = factory.informer(&config_maps(), None);
+        soon(lease.wait_synced()).await;
+        let _registration = lease.add_listener(Recorder::new(), None).unwrap();
+    }
+    tasks(&factory, 0).await;
+    assert_eq!((server.open_watches(), factory.informers().len()), (0, 0));
+}
+
+#[test]
+fn leases_may_be_taken_and_dropped_outside_the_runtime() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = server();
+    let factory = runtime.block_on(async { factory(&server) });
+    let lease = std::thread::spawn({
+        let factory = factory.clone();
+        move || factory.informer(&config_maps(), None)
+    });
+    let lease = lease.join().unwrap();
+    assert!(runtime.block_on(lease.wait_synced()));
+    drop(lease);
+    runtime.block_on(factory.shutdown());
+}

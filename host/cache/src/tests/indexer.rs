@@ -68,7 +68,10 @@ fn an_object_and_its_index_entries_change_as_one() {
     let indexer = filled([]);
     indexer.add_indexer("colour", by_colour()).unwrap();
     let red = |keys: &[&str]| {
-        assert_eq!(indexer.index_keys("colour", "red").unwrap().iter().map(|k| k.as_str()).collect::<Vec<_>>(), keys);
+        assert_eq!(
+            indexer.index_keys("colour", "red").unwrap().iter().map(|k| k.as_str()).collect::<Vec<_>>(),
+            keys
+        );
         indexer.check();
     };
     indexer.apply([Delta::Added(colour("a/x", "1", json!(["red", "blue"])))], None);
@@ -184,7 +187,10 @@ fn a_list_deletes_first_then_follows_its_order_and_keeps_what_did_not_change() {
     assert!(std::ptr::eq(held.bytes(), indexer.get_by_key("a/3").unwrap().bytes()));
     assert_eq!(&*indexer.resource_version(), "9");
     let changes = indexer.replace(list(), Some("9"), true);
-    assert_eq!(changes.iter().map(describe).collect::<Vec<_>>(), ["upd a/4 5>5", "upd a/3 1>1", "upd a/2 4>4"]);
+    assert_eq!(
+        changes.iter().map(describe).collect::<Vec<_>>(),
+        ["upd a/4 5>5", "upd a/3 1>1", "upd a/2 4>4"]
+    );
     indexer.check();
 }
 

@@ -1,0 +1,157 @@
+//! [`plan`]: from the files of the directory to plugins. Pure: no file is touched here.
+//!
+//! Invariant: a component is a plugin of its own only while no manifest can be taken to refer to it, be it one that cannot
+//! be read at the moment. Called by [`super::scanner`].
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use super::file::{Digest, Role, Tracked, View, role, spell};
+use crate::manifest::Manifest;
+
+/// What one file makes of the plugin that it stands for: a manifest, or a component alone.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The file.
+    pub(super) head: String,
+    /// Name of the plugin, or the file's stem when it is not known.
+    pub(super) name: String,
+    /// The component that belongs to it, there or not.
+    pub(super) component: String,
+    pub(super) outcome: Outcome,
+}
+
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// All its files can be used.
+    Ready { manifest: Box<Manifest>, manifest_digest: Option<Digest>, digest: Digest },
+    /// A file of it cannot be used: which, reason and remedy.
+    Broken { file: String, reason: String },
+    /// As broken, but the component is not there at all, so that the plugin ends.
+    Gone { reason: String },
+    /// A file of it has not settled: nothing is known yet.
+    Hold,
+}
+
+/// What a manifest was when it could last be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) name: String,
+    pub(super) component: String,
+}
+
+type Files = BTreeMap<String, Tracked>;
+
+/// Makes plugins of files. `patience`: how long components without a manifest wait for manifests that are being written,
+/// one of which may be theirs.
+pub(super) fn plan(
+    files: &Files,
+    known: &HashMap<String, Known>,
+    now: Instant,
+    patience: Duration,
+) -> Vec<Entry> {
+    let manifests = || files.iter().filter_map(|(head, file)| match role(head)? {
+        (stem, Role::Manifest) => Some((head, stem, file)),
+        (_, Role::Component) => None,
+    });
+    let claimed: HashSet<String> = manifests().map(|(head, stem, file)| names(head, stem, file, known).component).collect();
+    let manifest_to_come = manifests().any(|(_, _, file)| file.is_restless(now, patience));
+
+    let mut entries = Vec::new();
+    let mut taken: HashMap<String, String> = HashMap::new();
+    for (head, file) in files {
+        let mut entry = match role(head) {
+            Some((stem, Role::Manifest)) => {
+                let Known { name, component } = names(head, stem, file, known);
+                let outcome = with_manifest(head, &component, file, files);
+                Entry { head: head.clone(), name, component, outcome }
+            }
+            Some((stem, Role::Component)) if !claimed.contains(head) => bare(head, stem, file, manifest_to_come),
+            _ => continue,
+        };
+        if let Some(first) = taken.get(&entry.name) {
+            if !matches!(entry.outcome, Outcome::Hold) {
+                let reason = format!(
+                    "the plugin name {:?} is taken by {first}, which comes first in the order of file names; \
+                     set another metadata.name or remove one of the files",
+                    entry.name
+                );
+                entry.outcome = Outcome::Broken { file: head.clone(), reason };
+            }
+        } else {
+            taken.insert(entry.name.clone(), head.clone());
+        }
+        entries.push(entry);
+    }
+    entries
+}
+
+/// Name and component of a manifest: what it says, or what it last said, or what its file's name suggests.
+fn names(head: &str, stem: &str, file: &Tracked, known: &HashMap<String, Known>) -> Known {
+    let own_component = || format!("{stem}.wasm");
+    match file.view() {
+        Some(View::Manifest(_, manifest)) if let Ok(manifest) = &**manifest => Known {
+            name: manifest.name.clone(),
+            component: manifest.source.file.clone().unwrap_or_else(own_component),
+        },
+        _ => known
+            .get(head)
+            .cloned()
+            .unwrap_or_else(|| Known { name: stem.to_owned(), component: own_component() }),
+    }
+}
+
+fn with_manifest(head: &str, component: &str, file: &Tracked, files: &Files) -> Outcome {
+    let broken = |file: &str, reason: String| Outcome::Broken { file: file.to_owned(), reason };
+    let (manifest_digest, manifest) = match file.view() {
+        None => return Outcome::Hold,
+        Some(View::Component(_)) => return broken(head, "it is not a manifest; rename it".into()),
+        Some(View::Unusable(reason)) => return broken(head, reason.clone()),
+        Some(View::Manifest(digest, parsed)) => match &**parsed {
+            Ok(manifest) => (digest, manifest),
+            Err(error) => return broken(head, error.to_string()),
+        },
+    };
+    let Some(file) = files.get(component) else {
+        let reason = format!(
+            "its component {component} is not in the directory; copy it there, set spec.source.file or remove the manifest"
+        );
+        return Outcome::Gone { reason };
+    };
+    let digest = match file.view() {
+        None => return Outcome::Hold,
+        Some(View::Component(digest)) => digest,
+        Some(View::Manifest(..)) => return broken(head, "its component is a manifest; set spec.source.file".into()),
+        Some(View::Unusable(reason)) => return broken(component, reason.clone()),
+    };
+    if let Some(wanted) = &manifest.source.digest
+        && *wanted != spell(digest)
+    {
+        let reason = format!(
+            "the digest of {component} is {}, but spec.source.digest demands {wanted}; copy the right component or \
+             correct the digest",
+            spell(digest)
+        );
+        return broken(head, reason);
+    }
+    let manifest = Box::new(manifest.clone());
+    Outcome::Ready { manifest, manifest_digest: Some(*manifest_digest), digest: *digest }
+}
+
+fn bare(head: &str, stem: &str, file: &Tracked, manifest_to_come: bool) -> Entry {
+    let manifest = Manifest::bare(stem);
+    let name = manifest.as_ref().map_or_else(|_| stem.to_owned(), |manifest| manifest.name.clone());
+    let outcome = match (file.view(), manifest) {
+        (None, _) => Outcome::Hold,
+        (_, Err(error)) => Outcome::Broken { file: head.to_owned(), reason: error.to_string() },
+        (Some(View::Component(_)), _) if manifest_to_come => Outcome::Hold,
+        (Some(View::Component(digest)), Ok(manifest)) => {
+            Outcome::Ready { manifest: Box::new(manifest), manifest_digest: None, digest: *digest }
+        }
+        (Some(View::Unusable(reason)), _) => Outcome::Broken { file: head.to_owned(), reason: reason.clone() },
+        (Some(View::Manifest(..)), _) => {
+            Outcome::Broken { file: head.to_owned(), reason: "it is not a component; rename it".into() }
+        }
+    };
+    Entry { head: head.to_owned(), name, component: head.to_owned(), outcome }
+}

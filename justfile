@@ -1,0 +1,19 @@
+# The recipes are what CI runs (.ci/run).
+
+# Format, lints and docs.
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# Everything, end-to-end tests on the real control plane included.
+test:
+    cargo test --workspace
+
+# The end-to-end tests alone.
+e2e:
+    cargo test -p pilothouse-tests
+
+# The figures of docs/benchmarks.md.
+bench:
+    cargo bench -p pilothouse-manager
