@@ -14,6 +14,7 @@
 //! and from any runtime of `#[tokio::test]`, and outlives that runtime; nothing that was started outlives the test
 //! process, however that ends; nothing waits by sleeping, only by polling with a deadline ([`poll`]).
 
+pub mod bench;
 mod cargo;
 pub mod controlplane;
 pub mod guests;

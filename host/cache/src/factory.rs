@@ -106,6 +106,8 @@ impl SharedInformerFactory {
     /// [`shutdown`](Self::shutdown) it is one that has stopped.
     pub fn informer(&self, resource: &ApiResource, namespace: Option<&str>) -> InformerLease {
         let informers = &self.informers;
+        // A cluster-scoped kind has one scope, whatever a caller narrows its other kinds to.
+        let namespace = namespace.filter(|_| resource.namespaced);
         let id = InformerId { resource: resource.gvr(), namespace: namespace.map(str::to_owned) };
         let mut table = informers.table.lock();
         if let Some(running) = table.running.get_mut(&id) {

@@ -82,11 +82,6 @@ impl Indexer {
         self.len() == 0
     }
 
-    /// Calls `visit` for every object under one hold of the lock: short, and without calling the store again.
-    pub fn for_each(&self, visit: impl FnMut(&Object)) {
-        self.store.read().objects().for_each(visit);
-    }
-
     /// The objects that have a value in an index, in no order.
     ///
     /// # Errors

@@ -23,6 +23,8 @@ const MIN_RESYNC: Duration = Duration::from_secs(1);
 pub(crate) struct Processor {
     members: Vec<Member>,
     next_id: u64,
+    /// The first list has been handed over: who joins later has it all from the replay.
+    synced: bool,
     pub(crate) notifications: u64,
     pub(crate) panics: u64,
 }
@@ -125,8 +127,16 @@ impl Processor {
         }
     }
 
-    /// The initial list has been handed over: to all who have not heard so.
+    /// The replay to a listener is over; without a first list it has not had all yet.
+    pub(crate) fn end_replay(&mut self, removed: &dyn Fn(u64) -> bool) {
+        if self.synced {
+            self.end_initial_list(removed);
+        }
+    }
+
+    /// A list has been handed over: the initial one to all who have not heard so.
     pub(crate) fn end_initial_list(&mut self, removed: &dyn Fn(u64) -> bool) {
+        self.synced = true;
         for member in &self.members {
             if *member.delivered.borrow() || removed(member.id) {
                 continue;

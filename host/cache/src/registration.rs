@@ -21,6 +21,8 @@ pub struct Registration {
     listener: Arc<dyn Listener>,
     /// Whether the initial list has been handed to the listener.
     delivered: watch::Receiver<bool>,
+    /// Whether the informer has ended.
+    ended: watch::Receiver<bool>,
 }
 
 impl Registration {
@@ -29,8 +31,9 @@ impl Registration {
         informer: Arc<dyn Remove>,
         listener: Arc<dyn Listener>,
         delivered: watch::Receiver<bool>,
+        ended: watch::Receiver<bool>,
     ) -> Self {
-        Self { id, informer, listener, delivered }
+        Self { id, informer, listener, delivered, ended }
     }
 
     /// Whether the listener has been told of everything that was there when it joined, and is done with it.
@@ -41,12 +44,18 @@ impl Registration {
 
     /// Waits for [`has_synced`](Self::has_synced). `false`: the informer ended before.
     pub async fn wait_synced(&self) -> bool {
-        if self.delivered.clone().wait_for(|delivered| *delivered).await.is_err() {
-            return false;
-        }
-        match self.listener.synced() {
-            Some(mut synced) => synced.wait_for(|synced| *synced).await.is_ok(),
-            None => true,
+        let (mut delivered, mut ended) = (self.delivered.clone(), self.ended.clone());
+        let synced = async {
+            delivered.wait_for(|delivered| *delivered).await.is_ok()
+                && match self.listener.synced() {
+                    Some(mut synced) => synced.wait_for(|synced| *synced).await.is_ok(),
+                    None => true,
+                }
+        };
+        tokio::select! {
+            biased;
+            synced = synced => synced,
+            _ = ended.wait_for(|ended| *ended) => false,
         }
     }
 

@@ -172,12 +172,10 @@ impl SharedInformer {
             return Err(CacheError::Stopped(name()));
         }
         let (id, delivered) = processor.add(listener.clone(), resync);
-        let registration = Registration::new(id, inner.clone(), listener, delivered);
+        let registration = Registration::new(id, inner.clone(), listener, delivered, inner.ended.subscribe());
         inner.call(&mut processor, |processor, removed| {
             processor.replay(id, &inner.indexer.list(), removed);
-            if inner.fifo.has_synced() {
-                processor.end_initial_list(removed);
-            }
+            processor.end_replay(removed);
         });
         drop(processor);
         inner.resyncs_changed.notify_one();

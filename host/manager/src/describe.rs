@@ -246,6 +246,7 @@ struct WatchText {
 // Variants without fields are structs all the same: serde skips unknown fields of a unit variant.
 #[derive(Deserialize)]
 #[serde(tag = "type", deny_unknown_fields, rename_all = "camelCase")]
+#[allow(clippy::enum_variant_names, reason = "the words of the schema")]
 enum PredicateText {
     GenerationChanged {},
     ResourceVersionChanged {},

@@ -415,3 +415,212 @@ impl fmt::Display for Missing {
         write!(f, "; to grant it, add to spec.permissions of the plugin's manifest: {}", self.grant())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(entries: &[&str]) -> Vec<String> {
+        entries.iter().map(ToString::to_string).collect()
+    }
+
+    fn rule(group: &str, resource: &str, verbs: &[&str], namespaces: &[&str], names: &[&str]) -> Rule {
+        let (namespaces, names) = (list(namespaces), list(names));
+        Rule { groups: list(&[group]), resources: list(&[resource]), verbs: list(verbs), namespaces, names }
+    }
+
+    fn allows(rule: Rule, access: Access<'_>) -> bool {
+        Grants::new(vec![rule]).check(&access).is_ok()
+    }
+
+    const GET_POD: Access<'static> = Access {
+        verb: "get",
+        group: "",
+        resource: "pods",
+        subresource: None,
+        place: Place::Namespace("a"),
+        name: Some("p"),
+    };
+
+    #[test]
+    fn nothing_is_granted_without_a_rule() {
+        assert!(Grants::default().check(&GET_POD).is_err());
+        assert_eq!(Grants::default().scope("get", "", "pods", true), Scope::None);
+        assert!(Grants::default().visibility("get", "", "pods").sees_nothing());
+    }
+
+    #[test]
+    fn every_part_of_an_access_must_be_covered() {
+        assert!(allows(rule("", "pods", &["get"], &["a"], &[]), GET_POD));
+        assert!(allows(rule("*", "*", &["*"], &["*"], &[]), GET_POD));
+        for narrow in [
+            rule("apps", "pods", &["get"], &["a"], &[]),
+            rule("", "nodes", &["get"], &["a"], &[]),
+            rule("", "pods", &["list", "watch"], &["a"], &[]),
+            rule("", "pods", &["get"], &["b"], &[]),
+            rule("", "pods", &["get"], &["a"], &["q"]),
+            rule("", "pods/status", &["get"], &["a"], &[]),
+        ] {
+            assert!(!allows(narrow.clone(), GET_POD), "{narrow:?}");
+        }
+    }
+
+    #[test]
+    fn two_rules_do_not_add_up_to_one() {
+        let grants =
+            Grants::new(vec![rule("", "pods", &["get"], &["b"], &[]), rule("", "pods", &["list"], &["a"], &[])]);
+        assert!(grants.check(&GET_POD).is_err());
+    }
+
+    #[test]
+    fn subresources_are_named_on_their_own() {
+        let status = Access { subresource: Some("status"), ..GET_POD };
+        for covering in ["pods/status", "*/status", "pods/*", "*/*", "*"] {
+            assert!(allows(rule("", covering, &["get"], &["*"], &[]), status), "{covering}");
+        }
+        for other in ["pods", "pods/log", "nodes/*", "*/scale"] {
+            assert!(!allows(rule("", other, &["get"], &["*"], &[]), status), "{other}");
+        }
+        assert!(!allows(rule("", "pods/*", &["get"], &["*"], &[]), GET_POD));
+        assert!(!allows(rule("", "*/*", &["get"], &["*"], &[]), GET_POD));
+    }
+
+    #[test]
+    fn namespaces_say_where_a_rule_stands() {
+        let cluster = Access { place: Place::Cluster, ..GET_POD };
+        let all = Access { place: Place::AllNamespaces, name: None, ..GET_POD };
+        let allowed = |namespaces: &[&str]| {
+            let grants = Grants::new(vec![rule("", "pods", &["get"], namespaces, &[])]);
+            [GET_POD, cluster, all].map(|access| grants.check(&access).is_ok())
+        };
+        assert_eq!(allowed(&[]), [false, true, false]);
+        assert_eq!(allowed(&["a"]), [true, false, false]);
+        assert_eq!(allowed(&["*"]), [true, true, true]);
+    }
+
+    #[test]
+    fn a_rule_with_names_covers_no_access_without_one() {
+        let named = rule("", "pods", &["list", "create"], &["a"], &["p"]);
+        assert!(allows(named.clone(), Access { verb: "create", ..GET_POD }));
+        assert!(!allows(named.clone(), Access { verb: "list", name: None, ..GET_POD }));
+        assert!(!allows(named, Access { verb: "create", name: None, ..GET_POD }));
+    }
+
+    #[test]
+    fn scope_is_the_union_of_the_rules() {
+        let grants = Grants::new(vec![
+            rule("", "pods", &["list"], &["b", "a"], &[]),
+            rule("", "pods", &["list"], &["c", "a"], &["p"]),
+            rule("", "pods", &["list"], &[], &[]),
+            rule("", "pods", &["get"], &["*"], &[]),
+        ]);
+        assert_eq!(grants.scope("list", "", "pods", true), Scope::Some(list(&["a", "b", "c"])));
+        assert_eq!(grants.scope("get", "", "pods", true), Scope::All);
+        assert_eq!(grants.scope("watch", "", "pods", true), Scope::None);
+        let grants = Grants::new(vec![rule("", "nodes", &["list"], &[], &[]), rule("", "csidrivers", &["list"], &["a"], &[])]);
+        assert_eq!(grants.scope("list", "", "nodes", false), Scope::All);
+        assert_eq!(grants.scope("list", "", "nodes", true), Scope::None);
+        assert_eq!(grants.scope("list", "", "csidrivers", false), Scope::None);
+    }
+
+    #[test]
+    fn the_missing_grant_reads_as_the_line_to_add() {
+        let access = Access { group: "apps", resource: "deployments", subresource: Some("scale"), verb: "patch", ..GET_POD };
+        let error = Grants::default().check(&access).unwrap_err();
+        let line = r#"- { groups: ["apps"], resources: ["deployments/scale"], verbs: ["patch"], namespaces: ["a"] }"#;
+        assert_eq!(error.grant(), line);
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "no permission to patch deployments/scale.apps \"p\" in namespace \"a\"; \
+                 to grant it, add to spec.permissions of the plugin's manifest: {line}"
+            )
+        );
+    }
+
+    /// What is said to be missing, once added, is no longer missing.
+    #[test]
+    fn adding_the_line_grants_the_access() {
+        for place in [Place::Cluster, Place::Namespace("a"), Place::AllNamespaces] {
+            for subresource in [None, Some("status")] {
+                let access = Access { place, subresource, name: None, ..GET_POD };
+                let line = Grants::default().check(&access).unwrap_err().grant();
+                let rules: Vec<Rule> = serde_saphyr::from_str(&line).unwrap();
+                assert!(rules[0].check().is_ok(), "{line}");
+                assert!(Grants::new(rules).check(&access).is_ok(), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_compared_with_what_is_granted() {
+        let asked = |namespaces: &[&str]| [rule("", "pods", &["get", "patch"], namespaces, &[])];
+        let missing = |granted: &[&str], wanted: &[&str]| {
+            Grants::new(vec![rule("", "pods", &["get"], granted, &[])]).not_granted(&asked(wanted)).len()
+        };
+        assert_eq!(missing(&["a"], &[]), 1);
+        assert_eq!(missing(&["a"], &["a"]), 1);
+        assert_eq!(missing(&["a"], &["a", "b"]), 3);
+        assert_eq!(missing(&["a"], &["*"]), 2);
+        assert_eq!(missing(&["*"], &["*"]), 1);
+    }
+
+    #[test]
+    fn rules_that_could_never_take_effect_are_refused() {
+        let good = rule("", "pods", &["get"], &[], &[]);
+        assert!(good.check().is_ok());
+        for (field, bad) in [
+            ("groups", Rule { groups: vec![], ..good.clone() }),
+            ("groups", Rule { groups: list(&["apps/v1"]), ..good.clone() }),
+            ("resources", Rule { resources: vec![], ..good.clone() }),
+            ("resources", Rule { resources: list(&["Pod"]), ..good.clone() }),
+            ("resources", Rule { resources: list(&["pods/"]), ..good.clone() }),
+            ("verbs", Rule { verbs: vec![], ..good.clone() }),
+            ("verbs", Rule { verbs: list(&["read"]), ..good.clone() }),
+            ("names", Rule { names: list(&["*"]), ..good.clone() }),
+            ("namespaces", Rule { namespaces: list(&[""]), ..good.clone() }),
+        ] {
+            assert_eq!(bad.check().unwrap_err().field, field, "{bad:?}");
+        }
+    }
+
+    /// The prepared matcher must say what the rules say, object by object.
+    #[test]
+    fn visibility_agrees_with_the_rules() {
+        use proptest::prelude::*;
+        let some_of = |all: &'static [&'static str]| proptest::sample::subsequence(all, 0..=2);
+        let rule = (
+            some_of(&["", "apps", "*"]),
+            some_of(&["pods", "pods/status", "*", "nodes"]),
+            some_of(&["get", "list", "*"]),
+            some_of(&["a", "b", "*"]),
+            some_of(&["x", "y"]),
+        )
+            .prop_map(|(groups, resources, verbs, namespaces, names)| Rule {
+                groups: list(&groups),
+                resources: list(&resources),
+                verbs: list(&verbs),
+                namespaces: list(&namespaces),
+                names: list(&names),
+            });
+        proptest!(|(rules in proptest::collection::vec(rule, 0..4))| {
+            let grants = Grants::new(rules);
+            let visible = grants.visibility("get", "", "pods");
+            for namespace in [None, Some("a"), Some("b"), Some("c")] {
+                for name in ["x", "y", "z"] {
+                    let key = ObjectKey::new(namespace, name).unwrap();
+                    prop_assert_eq!(visible.sees(&key), grants.may_see("get", "", "pods", &key), "{}", key);
+                    prop_assert!(!visible.sees_all() || visible.sees(&key));
+                    prop_assert!(!visible.sees_nothing() || !visible.sees(&key));
+                    let scope = grants.scope("get", "", "pods", namespace.is_some());
+                    let in_scope = match scope {
+                        Scope::None => false,
+                        Scope::All => true,
+                        Scope::Some(namespaces) => namespace.is_some_and(|n| namespaces.iter().any(|have| have == n)),
+                    };
+                    prop_assert!(in_scope || !visible.sees(&key), "{} is seen outside of the scope", key);
+                }
+            }
+        });
+    }
+}

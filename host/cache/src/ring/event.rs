@@ -1,5 +1,8 @@
 //! [`Event`]: what a ring hands to its consumer, and [`Item`]: the same while it waits, when bodies may be missing.
 
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
 use pilothouse_object::{Object, ObjectKey};
 
 /// One event for one consumer.
@@ -42,11 +45,40 @@ impl Event {
     }
 }
 
-/// An event that waits. A body that is `None` in `Added` and in `new` is read from the store at delivery.
+/// An object that an event stands for.
+#[derive(Debug, Clone)]
+pub(super) enum Body {
+    /// Kept.
+    Kept(Object),
+    /// Let go: to be read from the store at delivery. What is left tells whether the store still has the same object
+    /// and not the next one under its key.
+    Dropped { uid_hash: u64 },
+}
+
+impl Body {
+    fn let_go(&mut self) {
+        if let Self::Kept(object) = self {
+            *self = Self::Dropped { uid_hash: hash(object.uid()) };
+        }
+    }
+
+    fn read(self, stored: Option<Object>) -> Option<Object> {
+        match self {
+            Self::Kept(object) => Some(object),
+            Self::Dropped { uid_hash } => stored.filter(|object| hash(object.uid()) == uid_hash),
+        }
+    }
+}
+
+fn hash(uid: &str) -> u64 {
+    FixedState::default().hash_one(uid)
+}
+
+/// An event that waits.
 #[derive(Debug, Clone)]
 pub(super) enum Item {
-    Added { object: Option<Object>, initial: bool },
-    Updated { old: Option<Object>, new: Option<Object> },
+    Added { object: Body, initial: bool },
+    Updated { old: Option<Object>, new: Body },
     Deleted { object: Option<Object>, final_state_unknown: bool },
 }
 
@@ -54,14 +86,22 @@ impl Item {
     /// Lets go of the bodies.
     pub(super) fn drop_bodies(&mut self) {
         match self {
-            Self::Added { object, .. } | Self::Deleted { object, .. } => *object = None,
-            Self::Updated { old, new } => (*old, *new) = (None, None),
+            Self::Added { object, .. } => object.let_go(),
+            Self::Updated { old, new } => {
+                *old = None;
+                new.let_go();
+            }
+            Self::Deleted { object, .. } => *object = None,
         }
     }
 
     /// Whether delivery needs a body that must come from the store.
     pub(super) fn lacks_body(&self) -> bool {
-        matches!(self, Self::Added { object: None, .. } | Self::Updated { new: None, .. })
+        matches!(
+            self,
+            Self::Added { object: Body::Dropped { .. }, .. }
+                | Self::Updated { new: Body::Dropped { .. }, .. }
+        )
     }
 
     /// 1 for an initial add.
@@ -69,14 +109,15 @@ impl Item {
         usize::from(matches!(self, Self::Added { initial: true, .. }))
     }
 
-    /// The event to deliver; `stored` is what the store has, asked for only when a body is missing.
-    pub(super) fn into_event(self, key: ObjectKey, stored: Option<Object>) -> Option<Event> {
-        Some(match self {
-            Self::Added { object, initial } => Event::Added { object: object.or(stored)?, initial },
-            Self::Updated { old, new } => Event::Updated { old, new: new.or(stored)? },
+    /// The event to deliver; `stored` is what the store has, asked for only when a body is missing. `None`: the store
+    /// does not have the object any more.
+    pub(super) fn event(&self, key: &ObjectKey, stored: Option<Object>) -> Option<Event> {
+        Some(match self.clone() {
+            Self::Added { object, initial } => Event::Added { object: object.read(stored)?, initial },
+            Self::Updated { old, new } => Event::Updated { old, new: new.read(stored)? },
             Self::Deleted { object, final_state_unknown } => {
                 let final_state_unknown = final_state_unknown || object.is_none();
-                Event::Deleted { key, object, final_state_unknown }
+                Event::Deleted { key: key.clone(), object, final_state_unknown }
             }
         })
     }

@@ -23,7 +23,7 @@ use tokio::sync::{Notify, watch};
 use crate::indexer::Indexer;
 use crate::listener::Listener;
 pub use event::Event;
-use event::Item;
+use event::{Body, Item};
 use pending::Pending;
 
 /// Which events a ring keeps for one key.
@@ -195,12 +195,12 @@ impl Ring {
 
 impl Listener for Ring {
     fn on_add(&self, object: &Object, is_in_initial_list: bool) {
-        let item = Item::Added { object: Some(object.clone()), initial: is_in_initial_list };
+        let item = Item::Added { object: Body::Kept(object.clone()), initial: is_in_initial_list };
         self.push(object.key(), item);
     }
 
     fn on_update(&self, old: &Object, new: &Object, _is_sync: bool) {
-        self.push(new.key(), Item::Updated { old: Some(old.clone()), new: Some(new.clone()) });
+        self.push(new.key(), Item::Updated { old: Some(old.clone()), new: Body::Kept(new.clone()) });
     }
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, final_state_unknown: bool) {

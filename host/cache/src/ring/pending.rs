@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! - a key is in `entries` iff it has a pending event; it is in `order` under its entry's `place` iff that is `Some`;
-//! - an entry without a place is *parked*: its body is gone and the store has no object any more, so a deletion is on
-//!   its way and will settle it;
+//! - an entry without a place is *parked*: its body was let go and the store does not have that object any more, so a
+//!   deletion is on its way and will settle it;
 //! - `events` counts all pending items, `initial` the initial adds that are pending or handed out and not acknowledged.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -249,22 +249,19 @@ impl Pending {
                 place.remove();
                 continue;
             };
-            let body = if entry.first.lacks_body() { stored(place.get()) } else { None };
-            if entry.first.lacks_body() && body.is_none() {
+            let stored = if entry.first.lacks_body() { stored(place.get()) } else { None };
+            let Some(event) = entry.first.event(place.get(), stored) else {
                 // The store is ahead of us: it has dropped the object and we are about to be told.
                 entry.place = None;
                 place.remove();
                 continue;
-            }
-            let (key, item) = match entry.rest.pop_front() {
-                Some(next) => (place.get().clone(), std::mem::replace(&mut entry.first, next)),
-                None => match self.entries.remove(place.get()) {
-                    Some(entry) => (place.remove(), entry.first),
-                    None => break,
-                },
             };
+            match entry.rest.pop_front() {
+                Some(next) => entry.first = next,
+                None => _ = self.entries.remove(&place.remove()),
+            }
             self.events -= 1;
-            batch.extend(item.into_event(key, body));
+            batch.push(event);
         }
         self.counters.delivered += batch.len() as u64;
         if !self.bodies && self.entries.len() <= self.options.max_keys / 2 {

@@ -369,3 +369,65 @@ proptest! {
         prop_assert!(pair.ring.is_empty() && pair.ring.has_synced());
     }
 }
+
+#[test]
+fn a_body_let_go_is_not_replaced_by_the_next_object_under_its_key() {
+    let pair = Pair::new(RingOptions { max_keys: 0, ..RingOptions::default() });
+    pair.add(&x("1"));
+    pair.told();
+    pair.update(&x("2"));
+    // Deleted and created again in the store; we have not been told yet.
+    pair.indexer.apply([Delta::Deleted(x("3")), Delta::Added(reborn("4"))], None);
+    assert!(pair.told().is_empty());
+    pair.ring.on_delete(x("3").key(), Some(&x("3")), false);
+    pair.ring.on_add(&reborn("4"), false);
+    assert_eq!(pair.told(), ["del? a/x -", "add a/x 4"]);
+}
+
+/// A consumer on a thread of its own, with bodies let go most of the time: whatever comes between changing the store
+/// and telling the ring, what the consumer is told is legal, across UIDs too.
+#[test]
+fn beside_a_real_thread_sequences_stay_legal_and_views_agree_at_rest() {
+    let pair = Pair::new(RingOptions { max_keys: 3, ..RingOptions::default() });
+    let ring = pair.ring.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let consumer = std::thread::spawn(move || {
+        let mut view = View::default();
+        // Ends with the key that is created last.
+        while !view.objects.contains_key("end") {
+            let batch = runtime.block_on(ring.next_batch(2)).unwrap();
+            for event in batch.iter() {
+                match event {
+                    // An update read from the store may come again with an older `old`.
+                    Event::Updated { new, .. } => view.update(None, new),
+                    event => view.event(event),
+                }
+            }
+        }
+        while let Some(batch) = ring.try_next_batch(9) {
+            batch.iter().for_each(|event| view.event(event));
+        }
+        view
+    });
+    for step in 0..40_000_u32 {
+        let key = format!("a/{}", step.wrapping_mul(2_654_435_761) >> 16 & 7);
+        let held = pair.indexer.get_by_key(&key);
+        let uid = held.as_ref().map_or_else(|| format!("born-{step}"), |held| held.uid().to_owned());
+        let new = object(&config_maps().gvk, &key, &uid, &step.to_string(), json!({}));
+        match held {
+            None => pair.add(&new),
+            Some(_) if step % 3 == 0 => pair.delete(&new),
+            Some(old) if step % 7 == 0 => {
+                // A new UID: the store changes once, the ring is told twice.
+                let reborn =
+                    object(&config_maps().gvk, &key, &format!("re-{step}"), &step.to_string(), json!({}));
+                pair.indexer.apply([Delta::Updated(reborn.clone())], None);
+                pair.ring.on_delete(old.key(), Some(&old), true);
+                pair.ring.on_add(&reborn, false);
+            }
+            Some(_) => pair.update(&new),
+        }
+    }
+    pair.add(&object(&config_maps().gvk, "end", "end", "99999", json!({})));
+    assert_eq!(consumer.join().unwrap(), View::of(&pair.indexer.list()));
+}

@@ -360,7 +360,7 @@ impl State {
         let (version, mut items) = if let Some(token) = &params.continue_token {
             self.continued.remove(token).ok_or_else(errors::expired)?
         } else {
-            let wanted = params.resource_version.as_deref().map(|version| version.parse::<u64>());
+            let wanted = params.resource_version.as_deref().map(str::parse::<u64>);
             let frozen = if wanted.is_some() { self.stale_lists.pop_front() } else { None };
             if let Some(Ok(wanted)) = wanted
                 && wanted > self.version

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Running, server, soon};
-use crate::testing::FakeServer;
+use crate::testing::{FakeServer, Request};
 use crate::{Availability, ReflectorOptions};
 
 const INFORMERS: usize = 50;
@@ -18,8 +18,7 @@ fn start(server: &FakeServer) -> Vec<Running> {
 
 /// Requests in the busiest second from an instant on.
 fn busiest_second(server: &FakeServer, from: Instant) -> usize {
-    let mut at: Vec<_> =
-        server.requests().iter().map(|request| request.at()).filter(|at| *at >= from).collect();
+    let mut at: Vec<_> = server.requests().iter().map(Request::at).filter(|at| *at >= from).collect();
     at.sort_unstable();
     let within =
         |start: Instant| at.iter().filter(|at| (start..start + Duration::from_secs(1)).contains(at)).count();

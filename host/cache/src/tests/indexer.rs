@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_object::Object;
+use pilothouse_object::{Object, ObjectKey};
 use serde_json::{Value, json};
 
 use crate::testing::{config_map, config_maps, object};
@@ -69,7 +69,7 @@ fn an_object_and_its_index_entries_change_as_one() {
     indexer.add_indexer("colour", by_colour()).unwrap();
     let red = |keys: &[&str]| {
         assert_eq!(
-            indexer.index_keys("colour", "red").unwrap().iter().map(|k| k.as_str()).collect::<Vec<_>>(),
+            indexer.index_keys("colour", "red").unwrap().iter().map(ObjectKey::as_str).collect::<Vec<_>>(),
             keys
         );
         indexer.check();

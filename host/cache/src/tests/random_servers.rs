@@ -96,7 +96,7 @@ fn error(which: u8) -> pilothouse_client::Error {
 fn write(server: &FakeServer, key: u8, action: u8) {
     let key = format!("ns{}/x{key}", key % 2);
     let exists = server.objects().iter().any(|object| object.key().as_str() == key);
-    let body = json!({"data": {"colour": if action % 2 == 0 { "red" } else { "blue" }}});
+    let body = json!({"data": {"colour": if action.is_multiple_of(2) { "red" } else { "blue" }}});
     match (exists, action) {
         (false, _) => _ = server.create(&key, body),
         (true, 0 | 1) => _ = server.delete(&key),

@@ -404,9 +404,11 @@ async fn an_informer_that_ends_before_its_first_list_never_syncs_and_says_so() {
         let informer = running.informer.clone();
         async move { informer.wait_synced().await }
     });
+    let registration = join(&running, &Recorder::new());
     soon(server.wait_for_lists(2)).await;
     running.stop().await;
     assert!(!waiting.await.unwrap());
+    assert!(!registration.wait_synced().await && !registration.has_synced());
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ use crate::manifest::Manifest;
 
 /// Components of one batch, in bytes: a large directory at the start is told in several.
 const BATCH: usize = 64 << 20;
-/// How often a file's settling time components without a manifest wait for manifests that are being written.
+/// For so many settling times, components without a manifest wait for manifests that are being written.
 const PATIENCE: u32 = 20;
 
 /// What is known of the directory.
@@ -26,6 +26,8 @@ const PATIENCE: u32 = 20;
 pub(super) struct Scanner {
     path: PathBuf,
     settle: Duration,
+    /// Components of one batch, in bytes.
+    batch: usize,
     files: BTreeMap<String, Tracked>,
     /// By manifest, see [`Known`].
     known: HashMap<String, Known>,
@@ -58,6 +60,7 @@ impl Scanner {
         Self {
             path,
             settle,
+            batch: BATCH,
             files: BTreeMap::new(),
             known: HashMap::new(),
             told: HashMap::new(),
@@ -124,7 +127,7 @@ impl Scanner {
                 Settled::Nothing => {}
                 Settled::Gone => return false,
                 Settled::Read(bytes) => {
-                    if role == Role::Component && size + bytes.len() <= BATCH {
+                    if role == Role::Component && size + bytes.len() <= self.batch {
                         size += bytes.len();
                         fresh.insert(name.clone(), bytes);
                     }
@@ -162,7 +165,7 @@ impl Scanner {
                     if self.told.get(&name).is_some_and(same) {
                         continue;
                     }
-                    if size >= BATCH {
+                    if size >= self.batch {
                         complete = false;
                         continue;
                     }
@@ -284,4 +287,73 @@ fn list(path: &Path) -> io::Result<BTreeMap<String, Look>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTLE: Duration = Duration::from_millis(100);
+
+    /// Names of the plugins told of, `+` for the mark that all is told.
+    fn told(seen: &Seen) -> Vec<&str> {
+        let name = |change| match change {
+            &Change::Changed(ref files) => files.name.as_str(),
+            Change::Synced => "+",
+            other => panic!("{other:?}"),
+        };
+        seen.changes.iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_file_counts_when_it_has_kept_still_for_long_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.wasm");
+        let mut scanner = Scanner::new(dir.path().into(), SETTLE);
+        let start = Instant::now();
+        std::fs::write(&path, "1").unwrap();
+        let seen = scanner.look(start);
+        assert_eq!((told(&seen), seen.due), (vec![], Some(start + SETTLE)));
+        std::fs::write(&path, "12").unwrap();
+        let later = start + SETTLE;
+        let seen = scanner.look(later);
+        assert_eq!((told(&seen), seen.due), (vec![], Some(later + SETTLE)));
+        assert_eq!(told(&scanner.look(later + SETTLE - Duration::from_nanos(1))), [""; 0]);
+        let seen = scanner.look(later + SETTLE);
+        assert_eq!((told(&seen), seen.due), (vec!["a", "+"], None));
+        assert_eq!(told(&scanner.look(later + SETTLE * 9)), [""; 0]);
+    }
+
+    #[test]
+    fn a_large_directory_is_told_in_batches() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.wasm", "b.wasm", "c.wasm"] {
+            std::fs::write(dir.path().join(name), name).unwrap();
+        }
+        let mut scanner = Scanner::new(dir.path().into(), SETTLE);
+        scanner.batch = 1;
+        let start = Instant::now();
+        scanner.look(start);
+        for expected in [&["a"][..], &["b"], &["c", "+"]] {
+            let seen = scanner.look(start + SETTLE);
+            assert_eq!(told(&seen), expected);
+            assert_eq!(seen.due.is_some(), expected.len() == 1);
+        }
+    }
+
+    #[test]
+    fn a_file_that_never_keeps_still_does_not_hold_up_the_others_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.wasm"), "a").unwrap();
+        let mut scanner = Scanner::new(dir.path().into(), SETTLE);
+        let start = Instant::now();
+        let mut text = String::new();
+        for step in 0..PATIENCE {
+            text.push(' ');
+            std::fs::write(dir.path().join("b.yaml"), &text).unwrap();
+            assert_eq!(told(&scanner.look(start + SETTLE * step)), [""; 0], "{step}");
+        }
+        std::fs::write(dir.path().join("b.yaml"), "").unwrap();
+        assert_eq!(told(&scanner.look(start + SETTLE * PATIENCE)), ["a", "+"]);
+    }
 }

@@ -1,0 +1,164 @@
+//! [`Report`]: the figures of one benchmark run, printed as a table and written to `target/bench/CRATE.json`.
+//!
+//! The benches of all crates use it, so that all figures have one form (`docs/benchmarks.md`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::paths;
+
+/// Whether more or less is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// One figure.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// What was done.
+    pub scenario: String,
+    /// Unit.
+    pub metric: String,
+    /// Whether more or less is better.
+    pub better: Better,
+    /// Our figure: the median of the runs.
+    pub ours: f64,
+    /// The same figure of others, in the same run.
+    pub peers: BTreeMap<String, f64>,
+    /// How many times better we are than the best peer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+    /// What is aimed at, in the unit of `metric`, or as a ratio where there are peers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<f64>,
+    /// Whether the aim is met.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub met: Option<bool>,
+    /// Runs behind the median.
+    pub runs: usize,
+    /// How to repeat it.
+    pub command: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Machine {
+    cpu: String,
+    cores: usize,
+    kernel: String,
+    date: String,
+}
+
+#[derive(Debug, Serialize)]
+struct File<'a> {
+    machine: Machine,
+    rows: &'a [Row],
+}
+
+/// The figures of one run.
+#[derive(Debug)]
+pub struct Report {
+    name: String,
+    command: String,
+    rows: Vec<Row>,
+}
+
+/// The middle of some values.
+pub fn median(values: &mut [f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// The value below which a fraction of the values lies.
+pub fn quantile(values: &mut [f64], fraction: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let last = values.len().saturating_sub(1);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index within the values")]
+    values.get((last as f64 * fraction).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+impl Report {
+    /// A report of a crate's bench; `command` repeats it.
+    pub fn new(name: &str, command: &str) -> Report {
+        Report { name: name.to_owned(), command: command.to_owned(), rows: Vec::new() }
+    }
+
+    /// Adds a figure that is held against a bound.
+    pub fn bound(&mut self, scenario: &str, metric: &str, better: Better, runs: &mut [f64], target: Option<f64>) {
+        let ours = median(runs);
+        let met = target.map(|target| match better {
+            Better::Higher => ours >= target,
+            Better::Lower => ours <= target,
+        });
+        let row = Row {
+            scenario: scenario.to_owned(),
+            metric: metric.to_owned(),
+            better,
+            ours,
+            peers: BTreeMap::new(),
+            ratio: None,
+            target,
+            met,
+            runs: runs.len(),
+            command: self.command.clone(),
+        };
+        print(&row);
+        self.rows.push(row);
+    }
+
+    /// Writes the report and tells where.
+    pub fn write(&self) -> anyhow::Result<PathBuf> {
+        let folder = paths::target().join("bench");
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let path = folder.join(format!("{}.json", self.name));
+        let file = File { machine: machine(), rows: &self.rows };
+        fs::write(&path, serde_json::to_vec_pretty(&file)?)
+            .with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "a bench's result")]
+fn print(row: &Row) {
+    let target = row.target.map_or(String::new(), |target| {
+        let verdict = if row.met == Some(true) { "met" } else { "MISSED" };
+        let sign = if row.better == Better::Higher { "≥" } else { "≤" };
+        format!("  (aim {sign} {target}: {verdict})")
+    });
+    println!("{:<58} {:>14.2} {:<12}{target}", row.scenario, row.ours, row.metric);
+}
+
+fn machine() -> Machine {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo")
+        .lines()
+        .find_map(|line| line.strip_prefix("model name").and_then(|rest| rest.split_once(':')))
+        .map_or_else(String::new, |(_, name)| name.trim().to_owned());
+    let date = std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]).output();
+    Machine {
+        cpu,
+        cores: std::thread::available_parallelism().map_or(0, usize::from),
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        date: date.map_or_else(|_| String::new(), |out| String::from_utf8_lossy(&out.stdout).trim().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_of_the_runs() {
+        let mut values = vec![5.0, 1.0, 3.0, 2.0, 4.0];
+        assert_eq!(median(&mut values), 3.0);
+        assert_eq!(quantile(&mut values, 0.99), 5.0);
+        assert_eq!(quantile(&mut values, 0.0), 1.0);
+    }
+}
