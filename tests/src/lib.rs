@@ -15,18 +15,26 @@
 //! process, however that ends; nothing waits by sleeping, only by polling with a deadline ([`poll`]).
 
 pub mod bench;
+pub mod calls;
 mod cargo;
+pub mod cluster;
 pub mod controlplane;
+pub mod fleet;
 pub mod guests;
 pub mod host;
 mod http;
+pub mod load;
+pub mod loglines;
 pub mod metrics;
 mod paths;
+pub mod plugins;
 pub mod poll;
 pub mod process;
 pub mod proxy;
 
+pub use cluster::Cluster;
 pub use controlplane::ControlPlane;
+pub use fleet::Fleet;
 pub use host::Host;
 pub use proxy::Proxy;
 pub use rustix::process::Signal;

@@ -138,9 +138,9 @@ fn write(key: &Key, node: &str, data: &BTreeMap<String, String>) -> Result<(), F
             Ok(())
         }
         // A ConfigMap that does not exist yet can only be missing its namespace. It may still come: try again.
-        Err(error) if error.is_not_found() => {
-            Err(Failure::transient(format!("{key} cannot be created, does its namespace exist? {error}")))
-        }
+        Err(error) if error.is_not_found() => Err(Failure::transient(format!(
+            "{key} cannot be created, its namespace seems to be missing: {error}"
+        ))),
         Err(error) => Err(Failure::from(error).while_doing(format!("writing {key}"))),
     }
 }

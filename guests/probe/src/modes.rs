@@ -1,6 +1,7 @@
 //! What each mode does in a reconcile.
 
 use std::hint::black_box;
+use std::thread;
 use std::time::Instant;
 
 use pilothouse_sdk::prelude::*;
@@ -29,6 +30,10 @@ pub(crate) fn run(settings: &Settings, request: &Request) -> Result<Outcome, Fai
         }
         Mode::Slow => {
             stay_busy(Duration::from_millis(settings.milliseconds));
+            Ok(Outcome::Done)
+        }
+        Mode::Sleep => {
+            thread::sleep(Duration::from_millis(settings.milliseconds));
             Ok(Outcome::Done)
         }
         Mode::Log | Mode::DescribeError | Mode::DescribeUnknown | Mode::DescribeTrap => Ok(Outcome::Done),

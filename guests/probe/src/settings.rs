@@ -21,7 +21,7 @@ pub(crate) struct Settings {
     pub(crate) count: Option<u32>,
     /// `requeue-after`: the delay. `fail`: at least this long until the next try.
     pub(crate) delay: Option<String>,
-    /// `slow`: how long a call is busy, by the clock.
+    /// `slow`, `sleep`: how long a call takes, by the clock.
     pub(crate) milliseconds: u64,
     /// `block`, `snoop`: the kind of the object to reach for.
     pub(crate) target_kind: String,
@@ -70,6 +70,8 @@ pub(crate) enum Mode {
     Snoop,
     /// Is busy for `milliseconds`.
     Slow,
+    /// Sleeps for `milliseconds`, which takes time but no CPU.
+    Sleep,
     /// `describe` answers with an error.
     DescribeError,
     /// `describe` answers a field that no host knows.

@@ -79,11 +79,14 @@ impl Query {
 pub struct Objects {
     cursor: raw::Cursor,
     batch: std::vec::IntoIter<objects::Object>,
+    /// How many the cursor still has. It shows one moment, so asking once is enough.
+    left: u32,
 }
 
 impl Objects {
     fn new(cursor: raw::Cursor) -> Self {
-        Self { cursor, batch: Vec::new().into_iter() }
+        let left = cursor.remaining();
+        Self { cursor, batch: Vec::new().into_iter(), left }
     }
 }
 
@@ -91,14 +94,18 @@ impl Iterator for Objects {
     type Item = Object;
 
     fn next(&mut self) -> Option<Object> {
-        if self.batch.as_slice().is_empty() {
-            self.batch = self.cursor.next(BATCH).into_iter();
+        if self.batch.as_slice().is_empty() && self.left > 0 {
+            let batch = self.cursor.next(BATCH);
+            // A batch may be shorter than asked for; only an empty one is the end.
+            let got = u32::try_from(batch.len()).unwrap_or(u32::MAX);
+            self.left = if got == 0 { 0 } else { self.left.saturating_sub(got) };
+            self.batch = batch.into_iter();
         }
         self.batch.next().map(Object::new)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let rest = self.batch.len() + self.cursor.remaining() as usize;
+        let rest = self.batch.len() + self.left as usize;
         (rest, Some(rest))
     }
 }

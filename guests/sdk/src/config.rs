@@ -27,7 +27,9 @@ impl Config {
         let mut json = serde_json::Deserializer::from_slice(&self.0);
         serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let field = error.path().to_string();
-            let reason = error.into_inner();
+            let reason = error.into_inner().to_string();
+            // The position is one in JSON that the operator, who wrote YAML, has never seen.
+            let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
             if field == "." {
                 format!("the configuration cannot be read: {reason}")
             } else {
@@ -76,7 +78,11 @@ mod tests {
         let message = error(r#"{"nested": {"maxSize": "many"}}"#);
         assert!(message.contains("field `nested.maxSize`") && message.contains("expected u32"), "{message}");
         let message = error(r#"{"namespce": "a"}"#);
-        assert!(message.contains("unknown field `namespce`, expected `namespace`"), "{message}");
+        assert_eq!(
+            message,
+            "the configuration cannot be read: field `namespce`: unknown field `namespce`, \
+             expected `namespace` or `nested`"
+        );
         assert!(error("[1").starts_with("the configuration cannot be read"));
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! One rule decides what is terminal by itself: what the *host* refuses (a grant, a watch or an index is missing, a
 //! call is malformed) cannot change until the plugin is reloaded, and then every key is reconciled anyway (unless
-//! the manifest says `onReload: keep`). Everything else is transient: conflicts, timeouts, and also a `Forbidden` or `Invalid` of the API server, since
-//! roles, quotas and other objects change without a word to this key. Trying again costs little: the rate limiter
-//! spaces the tries out.
+//! the manifest says `onReload: keep`). Everything else is transient: conflicts, timeouts, and also a `Forbidden` or
+//! `Invalid` of the API server, since roles, quotas and other objects change without a word to this key. Trying
+//! again costs little: the rate limiter spaces the tries out.
 
 use std::fmt;
 use std::time::Duration;

@@ -203,7 +203,7 @@ impl Store {
         let key = object.key().clone();
         match self.put(object.clone()) {
             None => changed(Change::Added(object)),
-            Some(old) if !old.uid().is_empty() => changed(Change::Updated { old, new: object }),
+            Some(old) if old.uid() == object.uid() => changed(Change::Updated { old, new: object }),
             Some(old) => {
                 changed(Change::Deleted { key, object: Some(old), final_state_unknown: true });
                 changed(Change::Added(object));

@@ -92,7 +92,8 @@ impl Run {
         let engine = Engine::new(EngineOptions {
             cache_dir: self.cache_dir.map_or_else(default_cache_dir, Ok)?,
             compiler: Compiler::Worker {
-                program: std::env::current_exe().context("finding this program's own file")?,
+                // Also when the file was replaced since the start.
+                program: PathBuf::from("/proc/self/exe"),
                 args: vec![worker::COMMAND.to_owned()],
             },
             instances: EngineOptions::DEFAULT_INSTANCES,

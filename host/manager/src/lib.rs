@@ -9,6 +9,7 @@ mod grants;
 mod limiter;
 mod live;
 mod load;
+mod log_limit;
 mod manager;
 mod manifest;
 mod mapper;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use pilothouse_client::{
-    ApiResource, Client, DeleteParams, Error, ListParams, Patch, Preconditions, Propagation, WriteParams,
+    ApiResource, Client, DeleteParams, Error, ListParams, PAGE_SIZE, Patch, Preconditions, Propagation, WriteParams,
 };
 use pilothouse_engine::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientVerb};
 use pilothouse_object::ObjectKey;
@@ -175,7 +175,7 @@ impl Live {
             label_selector: options.label_selector,
             field_selector: options.field_selector,
             resource_version: options.resource_version,
-            limit: options.limit,
+            limit: if options.limit == 0 { PAGE_SIZE } else { options.limit },
             continue_token: options.continue_token,
             ..ListParams::default()
         };

@@ -24,6 +24,7 @@ use crate::directory::Files;
 use crate::generation::{Feeds, Generation};
 use crate::grants::{Access, Grants, Place, Scope};
 use crate::live::Live;
+use crate::log_limit::LogLimit;
 use crate::manifest::Manifest;
 use crate::plugin::Plugin;
 use crate::services::{KindView, Services};
@@ -61,19 +62,15 @@ impl Loader {
             }
             Some(Ok(generation)) => {
                 let digest = generation.code.digest().to_owned();
-                let generation = Arc::new(generation);
-                plugin.limiter.replace(&generation.description.rate_limiter);
-                let before = plugin.switch(Arc::clone(&generation));
-                // Keys in backoff are tried at once by the new generation.
-                plugin.queue.release_backoff();
-                generation.start(plugin, before.as_ref(), &self.io);
-                tracing::info!(
-                    plugin = &*plugin.name,
-                    generation = number,
-                    before = before.map(|g| g.number),
-                    digest,
-                    "plugin running"
-                );
+                if let Some(switched) = plugin.switch(Arc::new(generation), &self.io, cancel) {
+                    tracing::info!(
+                        plugin = &*plugin.name,
+                        generation = number,
+                        before = switched.before,
+                        digest,
+                        "plugin running"
+                    );
+                }
             }
         }
     }
@@ -100,6 +97,7 @@ impl Loader {
                 client: self.client.with_identity(identity(manifest)),
                 io: self.io.clone(),
             },
+            log_limit: LogLimit::default(),
             kinds: OnceLock::new(),
         });
         let limits = manifest.limits.engine;

@@ -222,12 +222,9 @@ impl Manager {
             Arc::clone(&entry.plugin)
         };
         tracing::info!(plugin = name, "plugin removed");
-        if let Some(generation) = plugin.retire() {
-            generation.stop();
-        }
+        plugin.retire();
         let this = self.clone();
         self.0.tasks.spawn(async move {
-            plugin.tasks.close();
             plugin.tasks.wait().await;
             let mut plugins = this.0.plugins.lock();
             // Unless one of the same name came meanwhile.
@@ -274,10 +271,7 @@ impl Manager {
         }
         let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
         for plugin in &plugins {
-            if let Some(generation) = plugin.retire() {
-                generation.stop();
-            }
-            plugin.tasks.close();
+            plugin.retire();
         }
         let ended = async {
             for plugin in &plugins {

@@ -51,6 +51,14 @@ pub(crate) struct Plugin {
     /// Woken when a load ends, well or badly, or the plugin stops.
     released: Notify,
     condition: Mutex<Condition>,
+    /// Held while one generation takes over from another, or while the plugin is retired.
+    handover: Mutex<()>,
+}
+
+/// A generation took over.
+pub(crate) struct Switched {
+    /// Number of the one before, if there was one.
+    pub(crate) before: Option<u64>,
 }
 
 #[derive(Default)]
@@ -82,6 +90,7 @@ impl Plugin {
             faults_in_a_row: AtomicU32::new(0),
             released: Notify::new(),
             condition: Mutex::default(),
+            handover: Mutex::default(),
         })
     }
 
@@ -94,10 +103,23 @@ impl Plugin {
         self.current.load_full()
     }
 
-    /// Makes a generation the current one and gives back the one before. Calls in flight end on theirs.
-    pub(crate) fn switch(&self, next: Arc<Generation>) -> Option<Arc<Generation>> {
+    /// Makes a generation the current one and feeds it in place of the one before, whose number is given back. Calls in
+    /// flight end on theirs; keys in backoff are tried at once. Nothing happens when `cancelled` says so by now, or when the
+    /// plugin is being removed.
+    pub(crate) fn switch(
+        self: &Arc<Self>,
+        next: Arc<Generation>,
+        io: &Handle,
+        cancelled: &CancellationToken,
+    ) -> Option<Switched> {
+        let _handover = self.handover.lock();
+        if cancelled.is_cancelled() || self.stopping.is_cancelled() {
+            return None;
+        }
         self.metrics.max_concurrent.set(i64::from(next.max_concurrent));
         self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
+        self.limiter.replace(&next.description.rate_limiter);
+        let before = self.current.swap(Some(Arc::clone(&next)));
         {
             let mut condition = self.condition.lock();
             condition.loading = false;
@@ -106,17 +128,22 @@ impl Plugin {
             condition.quarantined_until = None;
         }
         self.faults_in_a_row.store(0, Relaxed);
-        let previous = self.current.swap(Some(next));
         self.released.notify_waiters();
-        previous
+        self.queue.release_backoff();
+        next.start(self, before.as_ref(), io);
+        Some(Switched { before: before.map(|generation| generation.number) })
     }
 
-    /// Lets go of the current generation: the plugin was removed.
-    pub(crate) fn retire(&self) -> Option<Arc<Generation>> {
+    /// Ends the plugin: no new calls, nothing feeds it any more; calls in flight go on.
+    pub(crate) fn retire(&self) {
+        let _handover = self.handover.lock();
         self.stopping.cancel();
         self.queue.shut_down();
         self.released.notify_waiters();
-        self.current.swap(None)
+        if let Some(generation) = self.current.swap(None) {
+            generation.stop();
+        }
+        self.tasks.close();
     }
 
     /// Starts the worker that waits for keys, unless it runs already.

@@ -107,6 +107,9 @@ impl Pump {
             engine::Event::Deleted { key, .. } => key,
         };
         self.plugin.rest().await;
+        if self.plugin.stopping.is_cancelled() {
+            return;
+        }
         self.plugin.count_call();
         let call = next_call_id();
         let began = Instant::now();

@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use crate::grants::{Access, Grants, Place, Scope, Visibility};
 use crate::live::Live;
+use crate::log_limit::LogLimit;
 use crate::reasons::Reasons;
 
 /// What one generation of a plugin reaches.
@@ -24,6 +25,7 @@ pub(crate) struct Services {
     pub(crate) config: Arc<[u8]>,
     pub(crate) queue: Queue<ObjectKey, Reasons>,
     pub(crate) live: Live,
+    pub(crate) log_limit: LogLimit,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
     pub(crate) kinds: OnceLock<HashMap<Gvk, KindView>>,
 }
@@ -139,6 +141,9 @@ impl GuestHost for Services {
     }
 
     fn log(&self, context: &CallContext, level: LogLevel, message: &str, fields: &[(String, String)]) {
+        if !self.log_enabled(level) || !self.log_limit.allows(&self.plugin) {
+            return;
+        }
         macro_rules! line {
             ($level:ident) => {
                 tracing::event!(

@@ -108,6 +108,10 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
 /// One call and what follows from it.
 async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mut Option<Warm>, item: Key) {
     plugin.rest().await;
+    if plugin.stopping.is_cancelled() {
+        plugin.queue.done(&item.key);
+        return;
+    }
     plugin.metrics.queue_duration.observe(item.queued_for.as_secs_f64());
     plugin.metrics.active_workers.inc();
     plugin.count_call();

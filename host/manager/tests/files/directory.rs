@@ -93,7 +93,7 @@ impl Plugins {
 
     /// Nothing is told but this change, which is made now.
     async fn nothing_else(&mut self) {
-        let name = format!("sentinel-{}", uuid());
+        let name = format!("sentinel-{}", number());
         self.write(&format!("{name}.wasm"), "");
         assert_eq!(self.changed().await.name, name);
     }
@@ -112,7 +112,7 @@ impl Plugins {
 }
 
 /// A number that was not handed out before.
-fn uuid() -> usize {
+fn number() -> usize {
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }

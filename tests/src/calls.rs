@@ -1,0 +1,138 @@
+//! [`CallLog`]: the calls of the guest `probe`, read from the JSON log of a host.
+//!
+//! The probe logs `begin` and `end` of each reconcile; the host adds plugin, generation, key and the number of the call
+//! to each line and writes lines in the order in which they come about, so their order is that of the events.
+//!
+//! Rules that [`CallLog::problems`] tells breaches of: no key is reconciled twice at once; a call ends on the generation
+//! on which it began; once a key was taken by a generation, none before that begins with it.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use crate::process::Output;
+
+/// One reconcile of the probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The key, as `namespace/name`.
+    pub key: String,
+    /// The generation that it began on.
+    pub generation: u64,
+    /// Failures of the key before it.
+    pub attempt: u32,
+    /// Why it came.
+    pub reasons: Vec<String>,
+    /// When it began.
+    pub began: Timestamp,
+    /// Whether it has ended.
+    pub ended: bool,
+}
+
+/// All reconciles that a plugin has begun, in order.
+#[derive(Debug, Default)]
+pub struct CallLog {
+    /// The calls by the order of their begin.
+    pub calls: Vec<Call>,
+    /// Which rules were broken, and by what; calls that have not ended are none.
+    pub problems: Vec<String>,
+}
+
+/// What is under way for a key: the number of the call and its place in the list.
+type UnderWay = BTreeMap<String, (u64, usize)>;
+
+impl CallLog {
+    /// The calls of a plugin, which is a probe.
+    pub fn of(output: &Output, plugin: &str) -> anyhow::Result<CallLog> {
+        CallLog::parse(&output.matching("\"target\":\"guest\""), plugin)
+    }
+
+    /// The calls that began on a generation.
+    pub fn on(&self, generation: u64) -> impl Iterator<Item = &Call> {
+        self.calls.iter().filter(move |call| call.generation == generation)
+    }
+
+    /// Fails if a rule was broken or if a call has not ended.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let mut problems = self.problems.clone();
+        let open = self.calls.iter().filter(|call| !call.ended);
+        problems.extend(open.map(|call| format!("{}: a call has not ended: {call:?}", call.key)));
+        anyhow::ensure!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+        Ok(())
+    }
+
+    fn parse(lines: &[String], plugin: &str) -> anyhow::Result<CallLog> {
+        let (mut log, mut under_way, mut newest) = (CallLog::default(), UnderWay::new(), BTreeMap::new());
+        for line in lines {
+            let value: Value = serde_json::from_str(line).with_context(|| format!("log line {line}"))?;
+            if value["plugin"] != plugin {
+                continue;
+            }
+            match value["message"].as_str() {
+                Some("begin") => log.begin(&value, &mut under_way, &mut newest),
+                Some("end") => log.end(&value, &mut under_way),
+                _ => Some(()),
+            }
+            .with_context(|| format!("a field is missing in log line {line}"))?;
+        }
+        Ok(log)
+    }
+
+    fn begin(
+        &mut self,
+        line: &Value,
+        under_way: &mut UnderWay,
+        newest: &mut BTreeMap<String, u64>,
+    ) -> Option<()> {
+        let (key, generation, number) = head(line)?;
+        let fields: Value = serde_json::from_str(line["fields"].as_str()?).ok()?;
+        let call = Call {
+            key: key.clone(),
+            generation,
+            attempt: fields["attempt"].as_str()?.parse().ok()?,
+            reasons: fields["reasons"].as_str()?.split(',').map(str::to_owned).collect(),
+            began: line["timestamp"].as_str()?.parse().ok()?,
+            ended: false,
+        };
+        if let Some((other, _)) = under_way.insert(key.clone(), (number, self.calls.len())) {
+            self.problems.push(format!("{key}: call {number} began while call {other} was under way"));
+        }
+        let seen = newest.entry(key.clone()).or_insert(generation);
+        if generation < *seen {
+            self.problems.push(format!("{key}: call {number} began on generation {generation} after {seen}"));
+        }
+        *seen = generation.max(*seen);
+        self.calls.push(call);
+        Some(())
+    }
+
+    fn end(&mut self, line: &Value, under_way: &mut UnderWay) -> Option<()> {
+        let (key, generation, number) = head(line)?;
+        match under_way.remove(&key) {
+            Some((begun, at)) if begun == number => {
+                let call = &mut self.calls[at];
+                call.ended = true;
+                if call.generation != generation {
+                    let began = call.generation;
+                    self.problems.push(format!(
+                        "{key}: call {number} began on generation {began} and ended on {generation}"
+                    ));
+                }
+            }
+            other => {
+                self.problems.push(format!("{key}: call {number} ended, but under way was {other:?}"));
+            }
+        }
+        Some(())
+    }
+}
+
+/// Key, generation and number of the call, as the host adds them.
+fn head(line: &Value) -> Option<(String, u64, u64)> {
+    Some((line["key"].as_str()?.to_owned(), line["generation"].as_u64()?, line["call"].as_u64()?))
+}
+
+#[cfg(test)]
+mod tests;

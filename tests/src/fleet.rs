@@ -1,0 +1,327 @@
+//! [`Fleet`]: nodes and pods on a control plane, and what `pods-per-node` must say about them.
+//!
+//! Invariants: all pods and the plugin's ConfigMaps are in the fleet's own namespace; what is expected always comes from
+//! fresh quorum lists of the whole cluster, never from what the fleet believes to have done; no kubelet and no controller
+//! runs, so a pod changes only by the fleet's hand. All methods block.
+
+mod churn;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
+use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube_client::{Api, Client};
+use serde_json::json;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::{ControlPlane, Host, guests};
+
+pub use churn::{Churn, Done};
+
+/// How many requests are under way when many objects are made.
+const AT_ONCE: usize = 16;
+/// The phases that pods are in.
+pub const PHASES: [&str; 4] = ["Pending", "Running", "Succeeded", "Failed"];
+/// The plugin that counts the pods.
+pub const PLUGIN: &str = "pods-per-node";
+
+/// The data of ConfigMaps by their names.
+pub type Counts = BTreeMap<String, BTreeMap<String, String>>;
+
+/// How the host came to rest.
+#[derive(Debug, Clone, Copy)]
+pub struct Settled {
+    /// How long that took from when it was asked.
+    pub after: Duration,
+    /// Reconciles by then, of all results, since the plugin appeared.
+    pub reconciles: f64,
+}
+
+/// Nodes and pods on a control plane.
+pub struct Fleet {
+    runtime: Runtime,
+    pods: Pods,
+    maps: Api<ConfigMap>,
+    nodes: Api<Node>,
+    all_pods: Api<Pod>,
+    namespace: String,
+}
+
+/// Writes pods; a cheap clone.
+#[derive(Clone)]
+struct Pods(Api<Pod>);
+
+impl Fleet {
+    /// An empty fleet with a new namespace.
+    pub fn new(plane: &ControlPlane, namespace: &str) -> anyhow::Result<Fleet> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let client: Client = runtime.block_on(plane.client())?;
+        let object: Namespace = serde_json::from_value(json!({"metadata": {"name": namespace}}))?;
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        runtime.block_on(namespaces.create(&PostParams::default(), &object))?;
+        Ok(Fleet {
+            pods: Pods(Api::namespaced(client.clone(), namespace)),
+            maps: Api::namespaced(client.clone(), namespace),
+            nodes: Api::all(client.clone()),
+            all_pods: Api::all(client),
+            namespace: namespace.to_owned(),
+            runtime,
+        })
+    }
+
+    /// The runtime that the fleet's requests run on.
+    pub fn runtime(&self) -> &Handle {
+        self.runtime.handle()
+    }
+
+    /// The ConfigMaps of the fleet's namespace.
+    pub fn config_maps(&self) -> &Api<ConfigMap> {
+        &self.maps
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Installs `pods-per-node` for this fleet.
+    pub fn install(&self, host: &Host) -> anyhow::Result<()> {
+        host.install(PLUGIN, &guests::wasm(PLUGIN)?, Some(&self.manifest()))
+    }
+
+    /// The manifest of `pods-per-node` for this fleet.
+    pub fn manifest(&self) -> String {
+        let namespace = &self.namespace;
+        json!({
+            "apiVersion": "pilothouse.dev/v1alpha1",
+            "kind": "Plugin",
+            "metadata": {"name": PLUGIN},
+            "spec": {
+                "config": {"namespace": namespace},
+                "permissions": [
+                    {"groups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"],
+                     "namespaces": ["*"]},
+                    {"groups": [""], "resources": ["configmaps"], "namespaces": [namespace],
+                     "verbs": ["get", "list", "watch", "create", "update", "delete"]},
+                ],
+            },
+        })
+        .to_string()
+    }
+
+    /// Makes a node.
+    pub fn add_node(&self, name: &str) -> anyhow::Result<()> {
+        let node: Node = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        let made = self.runtime.block_on(self.nodes.create(&PostParams::default(), &node));
+        made.map(drop).with_context(|| format!("creating the node {name}"))
+    }
+
+    /// Deletes a node; its pods stay, as in a cluster whose controllers do not run.
+    pub fn delete_node(&self, name: &str) -> anyhow::Result<()> {
+        let deleted = self.runtime.block_on(self.nodes.delete(name, &DeleteParams::default()));
+        deleted.map(drop).with_context(|| format!("deleting the node {name}"))
+    }
+
+    /// Makes many pods, spread over the nodes and phases.
+    pub fn add_pods(&self, prefix: &str, count: usize, nodes: &[String]) -> anyhow::Result<()> {
+        self.at_once(0..count, |pods, number| {
+            let (name, node) = (format!("{prefix}-{number}"), nodes[number % nodes.len()].clone());
+            // Not in step with the nodes, so that each node has all phases.
+            let phase = PHASES[(number / nodes.len()) % PHASES.len()];
+            async move {
+                pods.create(&name, &node).await?;
+                if phase == PHASES[0] { Ok(()) } else { pods.set_phase(&name, phase).await }
+            }
+        })
+    }
+
+    /// Deletes many pods made by [`Fleet::add_pods`].
+    pub fn delete_pods(&self, prefix: &str, numbers: std::ops::Range<usize>) -> anyhow::Result<()> {
+        self.at_once(numbers, |pods, number| {
+            let name = format!("{prefix}-{number}");
+            async move { pods.delete(&name).await }
+        })
+    }
+
+    fn at_once<Fut>(
+        &self,
+        numbers: std::ops::Range<usize>,
+        work: impl Fn(Pods, usize) -> Fut,
+    ) -> anyhow::Result<()>
+    where
+        Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        self.runtime.block_on(async {
+            let (places, mut tasks) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
+            for number in numbers {
+                let place = places.clone().acquire_owned().await?;
+                let work = work(self.pods.clone(), number);
+                tasks.spawn(async move {
+                    let result = work.await;
+                    drop(place);
+                    result
+                });
+            }
+            while let Some(result) = tasks.join_next().await {
+                result??;
+            }
+            Ok(())
+        })
+    }
+
+    /// What the ConfigMaps must say, by fresh quorum lists of nodes and pods.
+    pub fn expected(&self) -> anyhow::Result<Counts> {
+        // Without a resource version the API server answers with the newest state.
+        let list = ListParams::default();
+        let (nodes, pods) = self.runtime.block_on(async {
+            anyhow::Ok((self.nodes.list(&list).await?, self.all_pods.list(&list).await?))
+        })?;
+        let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+        for node in nodes {
+            let name = node.metadata.name.unwrap_or_default();
+            counts.insert(name, BTreeMap::from([("total".to_owned(), 0)]));
+        }
+        for pod in pods {
+            let node = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
+            let Some(entries) = counts.get_mut(&node) else { continue };
+            let phase = pod.status.and_then(|status| status.phase).unwrap_or_else(|| "Unknown".to_owned());
+            for entry in [phase, "total".to_owned()] {
+                *entries.entry(entry).or_default() += 1;
+            }
+        }
+        let text = |entries: BTreeMap<String, usize>| {
+            entries.into_iter().map(|(entry, pods)| (entry, pods.to_string())).collect()
+        };
+        Ok(counts.into_iter().map(|(node, entries)| (map_of(&node), text(entries))).collect())
+    }
+
+    /// What the plugin's ConfigMaps say.
+    pub fn written(&self) -> anyhow::Result<Counts> {
+        let list = ListParams::default().labels("app.kubernetes.io/managed-by=pods-per-node");
+        let maps = self.runtime.block_on(self.maps.list(&list))?;
+        let named = maps.into_iter().map(|map| (map.metadata.name.unwrap_or_default(), map.data));
+        Ok(named.map(|(name, data)| (name, data.unwrap_or_default())).collect())
+    }
+
+    /// Begins to create, delete, move and change pods on these nodes, so many times a second. The same seed makes the
+    /// same choices, as long as requests end in the same order.
+    pub fn churn(&self, per_second: u32, seed: u64, nodes: &[String]) -> anyhow::Result<Churn> {
+        let list = ListParams::default();
+        let pods = self.runtime.block_on(self.pods.0.list(&list))?;
+        let names = pods.into_iter().filter_map(|pod| pod.metadata.name).collect();
+        Ok(Churn::start(self.runtime(), self.pods.clone(), per_second, seed, nodes, names))
+    }
+
+    /// Waits until the ConfigMaps say what a fresh list says and the plugin has nothing to do any more. Nothing may
+    /// change pods or nodes meanwhile.
+    pub fn settle(&self, host: &Host, deadline: Duration) -> anyhow::Result<Settled> {
+        let began = Instant::now();
+        let expected = self.expected()?;
+        let mut after = Duration::ZERO;
+        let reconciles = host.wait_for("every ConfigMap to equal a fresh list", deadline, || {
+            let before = quiet(host)?;
+            let written = self.written()?;
+            after = began.elapsed();
+            if let Some(difference) = difference(&expected, &written) {
+                return Err(anyhow::anyhow!(difference));
+            }
+            // A write under way could undo what was just seen.
+            match (before, quiet(host)?) {
+                (Some(before), Some(now)) if before == now => Ok(now),
+                _ => Err(anyhow::anyhow!("all are right, but {PLUGIN} is still at work")),
+            }
+            .map(Some)
+        })?;
+        // The test itself must not have changed anything.
+        let again = self.expected()?;
+        anyhow::ensure!(again == expected, "pods or nodes have changed while the host came to rest");
+        Ok(Settled { after, reconciles })
+    }
+}
+
+/// The number of reconciles if none is under way, waiting or delayed.
+fn quiet(host: &Host) -> anyhow::Result<Option<f64>> {
+    let metrics = host.metrics()?;
+    let queue = [("name", PLUGIN)];
+    let plugin = [("controller", PLUGIN)];
+    let mut busy = metrics.sum("controller_runtime_active_workers", &plugin).context("active workers")?;
+    for figure in ["workqueue_depth", "workqueue_delayed"] {
+        busy += metrics.sum(figure, &queue).with_context(|| format!("no series {figure} of {PLUGIN}"))?;
+    }
+    let reconciles = metrics.sum("controller_runtime_reconcile_total", &plugin).context("reconciles")?;
+    Ok((busy == 0.0).then_some(reconciles))
+}
+
+/// The name of a node's ConfigMap.
+pub fn map_of(node: &str) -> String {
+    format!("pods-on-{node}")
+}
+
+/// What is wrong with what was written, one ConfigMap a line.
+fn difference(expected: &Counts, written: &Counts) -> Option<String> {
+    let mut lines = Vec::new();
+    for (name, data) in expected {
+        match written.get(name) {
+            None => lines.push(format!("{name}: missing, should be {data:?}")),
+            Some(has) if has != data => lines.push(format!("{name}: is {has:?}, should be {data:?}")),
+            Some(_) => {}
+        }
+    }
+    for name in written.keys().filter(|name| !expected.contains_key(*name)) {
+        lines.push(format!("{name}: should be gone, its node is"));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+impl Pods {
+    async fn create(&self, name: &str, node: &str) -> anyhow::Result<()> {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"nodeName": node, "containers": [{"name": "main", "image": "none"}]},
+        }))?;
+        let made = self.0.create(&PostParams::default(), &pod).await;
+        made.map(drop).with_context(|| format!("creating the pod {name}"))
+    }
+
+    /// Deletes a pod at once: there is no kubelet that would agree to its end.
+    async fn delete(&self, name: &str) -> anyhow::Result<()> {
+        let deleted = self.0.delete(name, &DeleteParams::default().grace_period(0)).await;
+        deleted.map(drop).with_context(|| format!("deleting the pod {name}"))
+    }
+
+    async fn set_phase(&self, name: &str, phase: &str) -> anyhow::Result<()> {
+        let patch = Patch::Merge(json!({"status": {"phase": phase}}));
+        let patched = self.0.patch_status(name, &PatchParams::default(), &patch).await;
+        patched.map(drop).with_context(|| format!("setting the phase of the pod {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(entries: &[(&str, &str)]) -> Counts {
+        let data = |total: &str| BTreeMap::from([("total".to_owned(), total.to_owned())]);
+        entries.iter().map(|(name, total)| ((*name).to_owned(), data(total))).collect()
+    }
+
+    #[test]
+    fn each_kind_of_difference_is_told() {
+        let expected = counts(&[("pods-on-a", "1"), ("pods-on-b", "2")]);
+        assert_eq!(difference(&expected, &expected), None);
+        let told = difference(&expected, &counts(&[("pods-on-a", "2"), ("pods-on-c", "0")])).unwrap();
+        assert_eq!(
+            told.lines().collect::<Vec<_>>(),
+            [
+                r#"pods-on-a: is {"total": "2"}, should be {"total": "1"}"#,
+                r#"pods-on-b: missing, should be {"total": "2"}"#,
+                "pods-on-c: should be gone, its node is",
+            ]
+        );
+    }
+}

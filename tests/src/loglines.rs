@@ -1,0 +1,113 @@
+//! [`Line`]: what the host logs with `--log-format json`, parsed for assertions.
+//!
+//! Lines of the host itself have their fields at the top level; those of a guest have the guest's own in
+//! [`Line::fields`]. Lines that are not JSON, such as what the host prints on standard output, are left out.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::Host;
+
+/// One line of the log.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Line {
+    /// When it was written.
+    pub timestamp: Timestamp,
+    /// `INFO`, `WARN`, `ERROR`.
+    pub level: String,
+    /// The text.
+    #[serde(default)]
+    pub message: String,
+    /// Which part of the host wrote it; `guest` for guests.
+    #[serde(default)]
+    pub target: String,
+    /// The plugin it is about.
+    #[serde(default)]
+    pub plugin: String,
+    /// The plugin's generation.
+    #[serde(default)]
+    pub generation: Option<u64>,
+    /// The key of the call.
+    #[serde(default)]
+    pub key: String,
+    /// The number of the call.
+    #[serde(default)]
+    pub call: Option<u64>,
+    /// The kind of a fault.
+    #[serde(default)]
+    pub fault: String,
+    /// A guest's own fields.
+    #[serde(default, deserialize_with = "inner")]
+    pub fields: BTreeMap<String, String>,
+    /// All other fields.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
+}
+
+impl Line {
+    /// A guest's own field; empty when there is no such.
+    pub fn field(&self, name: &str) -> &str {
+        self.fields.get(name).map_or("", String::as_str)
+    }
+
+    /// Seconds from an earlier line to this one.
+    pub fn seconds_since(&self, earlier: &Line) -> f64 {
+        self.timestamp.duration_since(earlier.timestamp).as_secs_f64()
+    }
+}
+
+/// A guest's fields cross as one string that holds a JSON object.
+fn inner<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let text = String::deserialize(from)?;
+    serde_json::from_str(&text).map_err(serde::de::Error::custom)
+}
+
+/// All lines of the host's log so far that contain `needle`, which saves parsing the others.
+pub fn lines(host: &Host, needle: &str) -> Vec<Line> {
+    let lines = host.log().matching(needle);
+    lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// All lines about a plugin, its guest's included.
+pub fn of_plugin(host: &Host, plugin: &str) -> Vec<Line> {
+    lines(host, &format!("\"plugin\":\"{plugin}\""))
+}
+
+/// What a plugin's guest has logged with this message; `begin` and `end` are what the probe says of a call.
+pub fn said(host: &Host, plugin: &str, message: &str) -> Vec<Line> {
+    let mut lines = of_plugin(host, plugin);
+    lines.retain(|line| line.target == "guest" && line.message == message);
+    lines
+}
+
+/// The faults of a plugin's calls.
+pub fn faults(host: &Host, plugin: &str) -> Vec<Line> {
+    let mut lines = of_plugin(host, plugin);
+    lines.retain(|line| !line.fault.is_empty());
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guests_fields_are_taken_out_of_their_string() {
+        let text = r#"{"timestamp":"2026-01-02T03:04:05.000006Z","level":"INFO","message":"begin","target":"guest",
+            "plugin":"a","generation":2,"key":"ns/b","call":7,"fields":"{\"attempt\":\"3\"}","extra":true}"#;
+        let line: Line = serde_json::from_str(text).unwrap();
+        assert_eq!((line.field("attempt"), line.field("none")), ("3", ""));
+        assert_eq!((line.generation, line.call, line.key.as_str()), (Some(2), Some(7), "ns/b"));
+        assert_eq!(line.more["extra"], true);
+    }
+
+    #[test]
+    fn a_line_of_the_host_has_none() {
+        let text = r#"{"timestamp":"2026-01-02T03:04:05Z","level":"ERROR","message":"guest fault","fault":"cpu"}"#;
+        let line: Line = serde_json::from_str(text).unwrap();
+        assert_eq!((line.fault.as_str(), line.fields.len(), line.plugin.as_str()), ("cpu", 0, ""));
+    }
+}

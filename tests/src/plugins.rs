@@ -1,0 +1,144 @@
+//! Plugins from the operator's side: [`Manifest`] writes one, [`Status`] reads how one fares.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::Host;
+
+/// How long a load may take: a component that was never compiled takes a second or two in a debug build, and longer
+/// while other tests compile theirs.
+pub const LOAD: Duration = Duration::from_secs(60);
+
+/// A manifest under construction; its text is JSON, which is YAML too.
+#[derive(Debug, Clone)]
+pub struct Manifest {
+    name: String,
+    spec: Value,
+}
+
+impl Manifest {
+    /// A manifest without grants.
+    pub fn new(name: &str) -> Manifest {
+        Manifest { name: name.to_owned(), spec: json!({"permissions": []}) }
+    }
+
+    /// Sets a field of `spec`.
+    #[must_use]
+    pub fn with(mut self, field: &str, value: Value) -> Manifest {
+        self.spec[field] = value;
+        self
+    }
+
+    /// Sets the configuration.
+    #[must_use]
+    pub fn config(self, config: Value) -> Manifest {
+        self.with("config", config)
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn limits(self, limits: Value) -> Manifest {
+        self.with("limits", limits)
+    }
+
+    /// Grants verbs on resources of the core group in some namespaces.
+    #[must_use]
+    pub fn grant(mut self, resources: &[&str], verbs: &[&str], namespaces: &[&str]) -> Manifest {
+        let rule = json!({"groups": [""], "resources": resources, "verbs": verbs, "namespaces": namespaces});
+        if let Some(rules) = self.spec["permissions"].as_array_mut() {
+            rules.push(rule);
+        }
+        self
+    }
+
+    /// Grants reading of resources of the core group in one namespace.
+    #[must_use]
+    pub fn reads(self, resources: &[&str], namespace: &str) -> Manifest {
+        self.grant(resources, &["get", "list", "watch"], &[namespace])
+    }
+}
+
+impl fmt::Display for Manifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, spec) = (&self.name, &self.spec);
+        let document = json!({
+            "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": name}, "spec": spec,
+        });
+        write!(f, "{document:#}")
+    }
+}
+
+/// A plugin as `/plugins` shows it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// The number of the generation at work; 0 when there is none.
+    pub generation: u64,
+    /// The digest of its component.
+    pub digest: String,
+    /// `loading`, `running`, `draining`, `failed`, `quarantined`.
+    pub state: String,
+    /// The last error.
+    pub last_error: Option<String>,
+    /// Calls begun.
+    pub calls: u64,
+    /// Keys that wait.
+    pub queue_depth: u64,
+}
+
+/// All plugins of a host.
+pub fn all(host: &Host) -> anyhow::Result<Vec<Status>> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct List {
+        plugins: Vec<Status>,
+    }
+    let list: List = serde_json::from_value(host.plugins()?).context("the shape of /plugins")?;
+    Ok(list.plugins)
+}
+
+/// How a plugin fares; an error when the host does not know it.
+pub fn status(host: &Host, name: &str) -> anyhow::Result<Status> {
+    let found = all(host)?.into_iter().find(|plugin| plugin.name == name);
+    found.with_context(|| format!("/plugins shows no {name}"))
+}
+
+/// Waits until a plugin's status is as wanted, and returns it.
+pub fn wait_until(
+    host: &Host,
+    name: &str,
+    what: &str,
+    wanted: impl Fn(&Status) -> bool,
+) -> anyhow::Result<Status> {
+    host.wait_for(&format!("the plugin {name} to be {what}"), LOAD, || match status(host, name)? {
+        status if wanted(&status) => Ok(Some(status)),
+        status => bail!("{status:?}"),
+    })
+}
+
+/// Waits until a plugin runs and nothing is wrong with it.
+pub fn wait_running(host: &Host, name: &str) -> anyhow::Result<Status> {
+    wait_until(host, name, "running", |status| status.state == "running" && status.last_error.is_none())
+}
+
+/// A component that behaves as another and has other bytes: a section of its own is appended.
+pub fn marked(component: &Path, mark: &str) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = fs::read(component).with_context(|| format!("reading {}", component.display()))?;
+    let name = b"mark";
+    let size = 1 + name.len() + mark.len();
+    // Sizes below 128 are one byte of LEB128.
+    anyhow::ensure!(size < 128, "the mark {mark:?} is too long");
+    bytes.push(0);
+    bytes.extend([u8::try_from(size)?, u8::try_from(name.len())?]);
+    bytes.extend(name);
+    bytes.extend(mark.as_bytes());
+    Ok(bytes)
+}
