@@ -113,3 +113,60 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         out
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Pool, wasmtime_engine};
+
+    fn cache(dir: &Path) -> CompileCache {
+        CompileCache::new(dir, wasmtime_engine(&Pool::None).unwrap()).unwrap()
+    }
+
+    fn filled(cache: &CompileCache) -> PathBuf {
+        let (scratch, file) = (cache.scratch(&[1; 32]), cache.path(&[1; 32]));
+        fs::write(&scratch, b"machine code").unwrap();
+        cache.adopt(&scratch, &file).unwrap();
+        file
+    }
+
+    #[test]
+    fn the_folder_and_its_files_are_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("deep/cache");
+        let file = filled(&cache(&dir));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&dir), mode(&file)), (0o700, 0o400));
+    }
+
+    #[test]
+    fn an_entry_is_found_by_the_next_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = filled(&cache(dir.path()));
+        assert!(cache(dir.path()).contains(&file));
+        assert!(!cache(dir.path()).contains(&cache(dir.path()).path(&[2; 32])));
+    }
+
+    #[test]
+    fn a_damaged_entry_or_one_without_its_sum_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = filled(&cache(dir.path()));
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, b"other code").unwrap();
+        assert!(!cache(dir.path()).contains(&file));
+        assert!(!file.exists());
+        let file = filled(&cache(dir.path()));
+        fs::remove_file(file.with_extension("sum")).unwrap();
+        assert!(!cache(dir.path()).contains(&file));
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_a_folder_is_an_error_with_a_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, b"").unwrap();
+        let error = CompileCache::new(&file, wasmtime_engine(&Pool::None).unwrap()).map(drop).unwrap_err();
+        assert!(error.to_string().contains("--cache-dir"), "{error}");
+    }
+}

@@ -163,3 +163,28 @@ impl LoadError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(bytes: &[u8]) -> String {
+        check_header(bytes).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_a_component_is_refused_before_compiling() {
+        assert!(refused(b"").contains("empty"));
+        assert!(refused(b"\0as").contains("incomplete"));
+        assert!(refused(b"#!/bin/sh\n").contains("not a WebAssembly file"));
+        assert!(refused(b"\0asm\x01\0\0\0").contains("core module"));
+        assert!(check_header(b"\0asm\x0d\0\x01\0").is_ok());
+    }
+
+    #[test]
+    fn errors_pass_through_the_worker_s_output() {
+        let damaged = LoadError::Damaged("unexpected end".to_owned()).to_worker_output();
+        assert_eq!(damaged.strip_prefix(WORKER_DAMAGED), Some("unexpected end"));
+        assert_eq!(LoadError::Compile("too large".to_owned()).to_worker_output(), "too large");
+    }
+}

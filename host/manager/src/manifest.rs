@@ -585,6 +585,16 @@ fn position(error: &serde_saphyr::Error) -> Option<Position> {
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, ManifestError> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
         let at = position(&error);
-        ManifestError::Shape { at, field: None, reason: error.to_string() }
+        let field = at.and_then(|at| field_before(text, at)).map(str::to_owned);
+        ManifestError::Shape { at, field, reason: error.to_string() }
     })
+}
+
+/// The last field named on the line before a place: the parser says where a value is wrong, not which one it is.
+fn field_before(text: &str, at: Position) -> Option<&str> {
+    let line = text.lines().nth(usize::try_from(at.line).ok()?.checked_sub(1)?)?;
+    let end = line.char_indices().nth(usize::try_from(at.column).ok()?.checked_sub(1)?).map_or(line.len(), |(i, _)| i);
+    let before = line[..end].trim_end().strip_suffix(':')?;
+    let start = before.rfind(|c: char| !c.is_ascii_alphanumeric()).map_or(0, |i| i + 1);
+    Some(&before[start..]).filter(|field| !field.is_empty())
 }

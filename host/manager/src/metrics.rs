@@ -442,3 +442,34 @@ fn resident_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_s_series_have_the_names_dashboards_know_and_go_with_it() {
+        let metrics = Metrics::new();
+        let queue = Queue::new();
+        let plugin = metrics.plugin("p", &queue);
+        plugin.success.inc();
+        plugin.fault(FaultKind::Cpu);
+        plugin.reconcile_time.observe(0.1);
+        plugin.queue_duration.observe(0.1);
+        queue.add("a".parse().unwrap());
+        let text = metrics.encode();
+        for line in [
+            "controller_runtime_reconcile_total{controller=\"p\",result=\"success\"} 1",
+            "controller_runtime_reconcile_time_seconds_count{controller=\"p\"} 1",
+            "workqueue_depth{name=\"p\"} 1",
+            "workqueue_adds_total{name=\"p\"} 1",
+            "workqueue_queue_duration_seconds_count{name=\"p\"} 1",
+            "pilothouse_guest_faults_total{plugin=\"p\",kind=\"cpu\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        metrics.remove("p");
+        let left = metrics.encode();
+        assert!(!left.contains("\"p\""), "{left}");
+    }
+}

@@ -288,3 +288,77 @@ impl Plugin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plugin() -> Arc<Plugin> {
+        Plugin::new("p", Handle::current(), &Metrics::new(), Duration::from_secs(30))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_faults_in_a_row_bring_longer_and_longer_rests() {
+        let plugin = plugin();
+        for _ in 0..FAULTS_TO_QUARANTINE - 1 {
+            plugin.faulted("trap");
+        }
+        let begin = Instant::now();
+        plugin.rest().await;
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        for rest in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
+            plugin.faulted("trap");
+            assert_eq!(plugin.status().state, PluginState::Quarantined);
+            let begin = Instant::now();
+            plugin.rest().await;
+            assert_eq!(begin.elapsed().as_secs(), rest);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_good_call_ends_a_row_of_faults() {
+        let plugin = plugin();
+        for _ in 0..FAULTS_TO_QUARANTINE - 1 {
+            plugin.faulted("trap");
+        }
+        plugin.answered();
+        plugin.faulted("trap");
+        assert_ne!(plugin.status().state, PluginState::Quarantined);
+        assert_eq!(plugin.status().last_error.as_deref(), Some("trap"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn removal_ends_a_rest_and_all_workers() {
+        let plugin = plugin();
+        for _ in 0..=FAULTS_TO_QUARANTINE {
+            plugin.faulted("trap");
+        }
+        plugin.start_workers();
+        let resting = tokio::spawn({
+            let plugin = Arc::clone(&plugin);
+            async move { plugin.rest().await }
+        });
+        tokio::task::yield_now().await;
+        let begin = Instant::now();
+        plugin.retire();
+        resting.await.unwrap();
+        plugin.tasks.wait().await;
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        assert_eq!(plugin.status().state, PluginState::Draining);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_load_wakes_those_who_wait_for_it() {
+        let plugin = plugin();
+        plugin.set_loading();
+        let waiting = tokio::spawn({
+            let plugin = Arc::clone(&plugin);
+            async move { plugin.loaded().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        plugin.load_failed("no wasm".to_owned());
+        waiting.await.unwrap();
+        assert_eq!(plugin.status().state, PluginState::Failed);
+    }
+}
