@@ -91,7 +91,14 @@ impl Report {
     }
 
     /// Adds a figure that is held against a bound.
-    pub fn bound(&mut self, scenario: &str, metric: &str, better: Better, runs: &mut [f64], target: Option<f64>) {
+    pub fn bound(
+        &mut self,
+        scenario: &str,
+        metric: &str,
+        better: Better,
+        runs: &mut [f64],
+        target: Option<f64>,
+    ) {
         let ours = median(runs);
         let met = target.map(|target| match better {
             Better::Higher => ours >= target,
@@ -146,7 +153,8 @@ fn machine() -> Machine {
         cpu,
         cores: std::thread::available_parallelism().map_or(0, usize::from),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-        date: date.map_or_else(|_| String::new(), |out| String::from_utf8_lossy(&out.stdout).trim().to_owned()),
+        date: date
+            .map_or_else(|_| String::new(), |out| String::from_utf8_lossy(&out.stdout).trim().to_owned()),
     }
 }
 

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
 
-use crate::process::Output;
+use crate::Host;
+use crate::loglines::{self, Line};
 
 /// One reconcile of the probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub struct Call {
     pub reasons: Vec<String>,
     /// When it began.
     pub began: Timestamp,
-    /// Whether it has ended.
-    pub ended: bool,
+    /// When it ended, if it has.
+    pub ended: Option<Timestamp>,
 }
 
 /// All reconciles that a plugin has begun, in order.
@@ -45,8 +45,8 @@ type UnderWay = BTreeMap<String, (u64, usize)>;
 
 impl CallLog {
     /// The calls of a plugin, which is a probe.
-    pub fn of(output: &Output, plugin: &str) -> anyhow::Result<CallLog> {
-        CallLog::parse(&output.matching("\"target\":\"guest\""), plugin)
+    pub fn of(host: &Host, plugin: &str) -> anyhow::Result<CallLog> {
+        CallLog::read(&loglines::of_plugin(host, plugin))
     }
 
     /// The calls that began on a generation.
@@ -57,45 +57,32 @@ impl CallLog {
     /// Fails if a rule was broken or if a call has not ended.
     pub fn check(&self) -> anyhow::Result<()> {
         let mut problems = self.problems.clone();
-        let open = self.calls.iter().filter(|call| !call.ended);
+        let open = self.calls.iter().filter(|call| call.ended.is_none());
         problems.extend(open.map(|call| format!("{}: a call has not ended: {call:?}", call.key)));
         anyhow::ensure!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
         Ok(())
     }
 
-    fn parse(lines: &[String], plugin: &str) -> anyhow::Result<CallLog> {
+    fn read(lines: &[Line]) -> anyhow::Result<CallLog> {
         let (mut log, mut under_way, mut newest) = (CallLog::default(), UnderWay::new(), BTreeMap::new());
-        for line in lines {
-            let value: Value = serde_json::from_str(line).with_context(|| format!("log line {line}"))?;
-            if value["plugin"] != plugin {
-                continue;
-            }
-            match value["message"].as_str() {
-                Some("begin") => log.begin(&value, &mut under_way, &mut newest),
-                Some("end") => log.end(&value, &mut under_way),
+        for line in lines.iter().filter(|line| line.target == "guest") {
+            let understood = match line.message.as_str() {
+                "begin" => log.begin(line, &mut under_way, &mut newest),
+                "end" => log.end(line, &mut under_way),
                 _ => Some(()),
-            }
-            .with_context(|| format!("a field is missing in log line {line}"))?;
+            };
+            understood.with_context(|| format!("the log line lacks something: {line:?}"))?;
         }
         Ok(log)
     }
 
     fn begin(
         &mut self,
-        line: &Value,
+        line: &Line,
         under_way: &mut UnderWay,
         newest: &mut BTreeMap<String, u64>,
     ) -> Option<()> {
-        let (key, generation, number) = head(line)?;
-        let fields: Value = serde_json::from_str(line["fields"].as_str()?).ok()?;
-        let call = Call {
-            key: key.clone(),
-            generation,
-            attempt: fields["attempt"].as_str()?.parse().ok()?,
-            reasons: fields["reasons"].as_str()?.split(',').map(str::to_owned).collect(),
-            began: line["timestamp"].as_str()?.parse().ok()?,
-            ended: false,
-        };
+        let (key, generation, number) = (&line.key, line.generation?, line.call?);
         if let Some((other, _)) = under_way.insert(key.clone(), (number, self.calls.len())) {
             self.problems.push(format!("{key}: call {number} began while call {other} was under way"));
         }
@@ -104,16 +91,23 @@ impl CallLog {
             self.problems.push(format!("{key}: call {number} began on generation {generation} after {seen}"));
         }
         *seen = generation.max(*seen);
-        self.calls.push(call);
+        self.calls.push(Call {
+            key: key.clone(),
+            generation,
+            attempt: line.field("attempt").parse().ok()?,
+            reasons: line.field("reasons").split(',').map(str::to_owned).collect(),
+            began: line.timestamp,
+            ended: None,
+        });
         Some(())
     }
 
-    fn end(&mut self, line: &Value, under_way: &mut UnderWay) -> Option<()> {
-        let (key, generation, number) = head(line)?;
-        match under_way.remove(&key) {
+    fn end(&mut self, line: &Line, under_way: &mut UnderWay) -> Option<()> {
+        let (key, generation, number) = (&line.key, line.generation?, line.call?);
+        match under_way.remove(key) {
             Some((begun, at)) if begun == number => {
                 let call = &mut self.calls[at];
-                call.ended = true;
+                call.ended = Some(line.timestamp);
                 if call.generation != generation {
                     let began = call.generation;
                     self.problems.push(format!(
@@ -127,11 +121,6 @@ impl CallLog {
         }
         Some(())
     }
-}
-
-/// Key, generation and number of the call, as the host adds them.
-fn head(line: &Value) -> Option<(String, u64, u64)> {
-    Some((line["key"].as_str()?.to_owned(), line["generation"].as_u64()?, line["call"].as_u64()?))
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::{ControlPlane, Host, guests};
+use crate::plugins::Manifest;
+use crate::{ControlPlane, Host, guests, rest};
 
 pub use churn::{Churn, Done};
 
@@ -39,12 +40,13 @@ pub struct Settled {
     /// How long that took from when it was asked.
     pub after: Duration,
     /// Reconciles by then, of all results, since the plugin appeared.
-    pub reconciles: f64,
+    pub reconciles: u64,
 }
 
 /// Nodes and pods on a control plane.
 pub struct Fleet {
     runtime: Runtime,
+    client: Client,
     pods: Pods,
     maps: Api<ConfigMap>,
     nodes: Api<Node>,
@@ -68,7 +70,8 @@ impl Fleet {
             pods: Pods(Api::namespaced(client.clone(), namespace)),
             maps: Api::namespaced(client.clone(), namespace),
             nodes: Api::all(client.clone()),
-            all_pods: Api::all(client),
+            all_pods: Api::all(client.clone()),
+            client,
             namespace: namespace.to_owned(),
             runtime,
         })
@@ -79,9 +82,9 @@ impl Fleet {
         self.runtime.handle()
     }
 
-    /// The ConfigMaps of the fleet's namespace.
-    pub fn config_maps(&self) -> &Api<ConfigMap> {
-        &self.maps
+    /// The client of the fleet, which belongs to its runtime.
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// The namespace.
@@ -96,22 +99,12 @@ impl Fleet {
 
     /// The manifest of `pods-per-node` for this fleet.
     pub fn manifest(&self) -> String {
-        let namespace = &self.namespace;
-        json!({
-            "apiVersion": "pilothouse.dev/v1alpha1",
-            "kind": "Plugin",
-            "metadata": {"name": PLUGIN},
-            "spec": {
-                "config": {"namespace": namespace},
-                "permissions": [
-                    {"groups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"],
-                     "namespaces": ["*"]},
-                    {"groups": [""], "resources": ["configmaps"], "namespaces": [namespace],
-                     "verbs": ["get", "list", "watch", "create", "update", "delete"]},
-                ],
-            },
-        })
-        .to_string()
+        let namespace = self.namespace.as_str();
+        Manifest::new(PLUGIN)
+            .config(json!({"namespace": namespace}))
+            .grant(&["nodes", "pods"], &["get", "list", "watch"], &["*"])
+            .grant(&["configmaps"], &["get", "list", "watch", "create", "update", "delete"], &[namespace])
+            .to_string()
     }
 
     /// Makes a node.
@@ -224,14 +217,14 @@ impl Fleet {
         let expected = self.expected()?;
         let mut after = Duration::ZERO;
         let reconciles = host.wait_for("every ConfigMap to equal a fresh list", deadline, || {
-            let before = quiet(host)?;
+            let before = rest::quiet(host, PLUGIN)?;
             let written = self.written()?;
             after = began.elapsed();
             if let Some(difference) = difference(&expected, &written) {
                 return Err(anyhow::anyhow!(difference));
             }
             // A write under way could undo what was just seen.
-            match (before, quiet(host)?) {
+            match (before, rest::quiet(host, PLUGIN)?) {
                 (Some(before), Some(now)) if before == now => Ok(now),
                 _ => Err(anyhow::anyhow!("all are right, but {PLUGIN} is still at work")),
             }
@@ -242,19 +235,6 @@ impl Fleet {
         anyhow::ensure!(again == expected, "pods or nodes have changed while the host came to rest");
         Ok(Settled { after, reconciles })
     }
-}
-
-/// The number of reconciles if none is under way, waiting or delayed.
-fn quiet(host: &Host) -> anyhow::Result<Option<f64>> {
-    let metrics = host.metrics()?;
-    let queue = [("name", PLUGIN)];
-    let plugin = [("controller", PLUGIN)];
-    let mut busy = metrics.sum("controller_runtime_active_workers", &plugin).context("active workers")?;
-    for figure in ["workqueue_depth", "workqueue_delayed"] {
-        busy += metrics.sum(figure, &queue).with_context(|| format!("no series {figure} of {PLUGIN}"))?;
-    }
-    let reconciles = metrics.sum("controller_runtime_reconcile_total", &plugin).context("reconciles")?;
-    Ok((busy == 0.0).then_some(reconciles))
 }
 
 /// The name of a node's ConfigMap.

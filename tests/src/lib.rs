@@ -31,6 +31,7 @@ pub mod plugins;
 pub mod poll;
 pub mod process;
 pub mod proxy;
+pub mod rest;
 
 pub use cluster::Cluster;
 pub use controlplane::ControlPlane;

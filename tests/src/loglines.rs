@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn a_line_of_the_host_has_none() {
-        let text = r#"{"timestamp":"2026-01-02T03:04:05Z","level":"ERROR","message":"guest fault","fault":"cpu"}"#;
+        let text =
+            r#"{"timestamp":"2026-01-02T03:04:05Z","level":"ERROR","message":"guest fault","fault":"cpu"}"#;
         let line: Line = serde_json::from_str(text).unwrap();
         assert_eq!((line.fault.as_str(), line.fields.len(), line.plugin.as_str()), ("cpu", 0, ""));
     }

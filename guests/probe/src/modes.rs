@@ -18,6 +18,7 @@ pub(crate) fn run(settings: &Settings, request: &Request) -> Result<Outcome, Fai
         Mode::Spin => spin(),
         Mode::Hog => hog(),
         Mode::Block => block(settings),
+        Mode::Write => write(settings),
         Mode::Fail => fail(settings, request.attempt),
         Mode::Terminal => Err(Failure::terminal("the probe was told to fail for good")),
         Mode::RequeueAfter => {
@@ -59,6 +60,13 @@ fn hog() -> ! {
 fn block(settings: &Settings) -> Result<Outcome, Failure> {
     let (kind, key) = settings.target()?;
     client::get_opt(&kind, &key)?;
+    Ok(Outcome::Done)
+}
+
+fn write(settings: &Settings) -> Result<Outcome, Failure> {
+    let (kind, key) = settings.target()?;
+    let patch = json!({"metadata": {"labels": {"probe": "was-here"}}});
+    client::patch_merge(&kind, &key, &patch, &WriteOptions::default())?;
     Ok(Outcome::Done)
 }
 

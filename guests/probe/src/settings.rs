@@ -23,9 +23,9 @@ pub(crate) struct Settings {
     pub(crate) delay: Option<String>,
     /// `slow`, `sleep`: how long a call takes, by the clock.
     pub(crate) milliseconds: u64,
-    /// `block`, `snoop`: the kind of the object to reach for.
+    /// `block`, `write`, `snoop`: the kind of the object to reach for.
     pub(crate) target_kind: String,
-    /// `block`, `snoop`: its key, as `namespace/name`.
+    /// `block`, `write`, `snoop`: its key, as `namespace/name`.
     pub(crate) target_key: String,
     /// A key that is reconciled from time to time.
     pub(crate) schedule: Option<Timer>,
@@ -60,6 +60,8 @@ pub(crate) enum Mode {
     Hog,
     /// Reads the target live: with a stalled API server this does not return.
     Block,
+    /// Writes the label `probe: was-here` to the target.
+    Write,
     /// Fails, to be tried again.
     Fail,
     /// Fails for good.

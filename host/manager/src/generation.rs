@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_cache::{Registration, Ring, RingOptions};
+use pilothouse_cache::{CacheError, Registration, Ring, RingOptions};
 use pilothouse_engine::{Code, Limits};
-use pilothouse_object::Gvk;
 use pilothouse_workqueue::Priority;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -42,9 +41,17 @@ pub(crate) struct Generation {
 /// What feeds a generation while it is the current one.
 #[derive(Default)]
 pub(crate) struct Feeds {
-    registrations: Vec<Registration>,
-    pumps: Vec<(Gvk, JoinHandle<Leftover>)>,
+    mappers: Vec<Registration>,
+    handlers: Vec<HandlerFeed>,
     cancel: CancellationToken,
+}
+
+/// The way of one watch to the guest's handlers.
+struct HandlerFeed {
+    watch: WatchSpec,
+    ring: Arc<Ring>,
+    registration: Registration,
+    pump: JoinHandle<Leftover>,
 }
 
 impl Generation {
@@ -52,46 +59,39 @@ impl Generation {
     pub(crate) fn start(self: &Arc<Self>, plugin: &Arc<Plugin>, before: Option<&Arc<Self>>, io: &Handle) {
         let mut old = before.map(|g| std::mem::take(&mut *g.feeds.lock())).unwrap_or_default();
         let mut feeds = Feeds::default();
-        let mut rings = Vec::new();
+        let mut handlers = Vec::new();
         for watch in &self.description.watches {
             let Some(view) = self.services.kinds.get().and_then(|kinds| kinds.get(&watch.kind)) else { continue };
             let filter = Filter::new(watch, view.watchable());
-            let resync = self.description.resync;
-            let registration = match watch.map {
-                KeyMap::Handler => {
-                    let delivery = match watch.delivery {
-                        Delivery::Latest => pilothouse_cache::Delivery::Latest,
-                        Delivery::Every => pilothouse_cache::Delivery::Every,
-                    };
-                    let options = RingOptions { delivery, ..RingOptions::default() };
-                    let ring = Ring::new(view.lease.indexer().clone(), options);
-                    rings.push((watch, filter, Arc::clone(&ring)));
-                    view.lease.add_listener(ring, resync)
-                }
-                _ => view.lease.add_listener(Arc::new(self.mapper(plugin, watch, filter, before)), resync),
+            let outcome = if matches!(watch.map, KeyMap::Handler) {
+                self.ring(watch, view, &mut old).map(|(ring, place, before)| {
+                    handlers.push((watch.clone(), filter, ring, place, before));
+                })
+            } else {
+                let mapper = Arc::new(self.mapper(plugin, watch, filter, before));
+                view.lease.add_listener(mapper, self.description.resync).map(|place| feeds.mappers.push(place))
             };
-            match registration {
-                Ok(registration) => feeds.registrations.push(registration),
+            if let Err(error) = outcome {
                 // Only a host that shuts down stops informers that have leases.
-                Err(error) => tracing::warn!(plugin = &*plugin.name, %error, "no listener"),
+                tracing::warn!(plugin = &*plugin.name, %error, "no listener");
             }
         }
-        // From here on nothing more reaches the rings of the generation before.
-        old.registrations.clear();
+        // From here on nothing more reaches what the generation before listened with.
         old.cancel.cancel();
-        for (watch, filter, ring) in rings {
-            let same = old.pumps.iter().position(|(kind, _)| *kind == watch.kind);
+        drop(old);
+        for (watch, filter, ring, registration, before) in handlers {
             let pump = Pump {
                 plugin: Arc::clone(plugin),
                 generation: Arc::clone(self),
                 kind: watch.kind.clone(),
                 filter,
                 predicates: watch.predicates.clone(),
-                ring,
-                before: same.map(|at| old.pumps.swap_remove(at).1),
+                ring: Arc::clone(&ring),
+                before,
                 cancel: feeds.cancel.clone(),
             };
-            feeds.pumps.push((watch.kind.clone(), plugin.spawn(pump.run())));
+            let pump = plugin.spawn(pump.run());
+            feeds.handlers.push(HandlerFeed { watch, ring, registration, pump });
         }
         for schedule in &self.description.schedules {
             let (queue, key, every) = (plugin.queue.clone(), schedule.key.clone(), schedule.every);
@@ -110,6 +110,36 @@ impl Generation {
         *self.feeds.lock() = feeds;
         if self.reconciles {
             plugin.start_workers();
+        }
+    }
+
+    /// The ring of a handler's watch, its place in the informer, and the pump before, whose rest is to be delivered first. A
+    /// new ring is told of everything that is there; the old one is kept where the manifest asks for it and the watch is
+    /// the same.
+    fn ring(
+        &self,
+        watch: &WatchSpec,
+        view: &KindView,
+        old: &mut Feeds,
+    ) -> Result<(Arc<Ring>, Registration, Option<JoinHandle<Leftover>>), CacheError> {
+        let same = old.handlers.iter().position(|feed| feed.watch == *watch);
+        let same = same.or_else(|| old.handlers.iter().position(|feed| feed.watch.kind == watch.kind));
+        let before = same.map(|at| old.handlers.swap_remove(at));
+        match before {
+            Some(feed) if self.on_reload == OnReload::Keep && feed.watch == *watch => {
+                Ok((feed.ring, feed.registration, Some(feed.pump)))
+            }
+            before => {
+                let delivery = match watch.delivery {
+                    Delivery::Latest => pilothouse_cache::Delivery::Latest,
+                    Delivery::Every => pilothouse_cache::Delivery::Every,
+                };
+                let options = RingOptions { delivery, ..RingOptions::default() };
+                let ring = Ring::new(view.lease.indexer().clone(), options);
+                let place = view.lease.add_listener(Arc::clone(&ring) as _, self.description.resync)?;
+                // The old place is given up here, after the new one is taken: nothing falls between.
+                Ok((ring, place, before.map(|feed| feed.pump)))
+            }
         }
     }
 

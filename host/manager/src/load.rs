@@ -112,7 +112,12 @@ impl Loader {
         let answer = described
             .await
             .map_err(|e| format!("describe: {e}"))?
-            .map_err(|fault| format!("describe failed: {fault}"))?
+            .map_err(|fault| {
+                format!(
+                    "describe failed: {fault}; what the guest itself said of it is in the log: correct the guest or spec.config \
+                     of the manifest"
+                )
+            })?
             .map_err(|message| {
                 format!("describe refused its configuration: {message}; correct spec.config of the manifest")
             })?;

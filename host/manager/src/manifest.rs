@@ -14,7 +14,7 @@ use pilothouse_engine::Limits;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use serde_saphyr::Spanned;
+use serde_saphyr::{MessageFormatter as _, Spanned};
 
 use crate::duration::parse_duration;
 use crate::grants::Rule;
@@ -489,7 +489,7 @@ impl LimitsText {
         }
         if let Some(text) = &self.memory {
             let field = "spec.limits.memory";
-            let bytes = parse_memory(&text.value).map_err(|e| shape(text, field, &e))?;
+            let bytes = parse_memory(&text.value).map_err(|e| malformed(text, field, &e))?;
             engine.memory = usize::try_from(bytes).unwrap_or(usize::MAX);
             if bytes < MIN_MEMORY || engine.memory > Limits::MAX_MEMORY {
                 let reason = format!("{:?} is out of bounds", text.value);
@@ -515,7 +515,7 @@ impl LimitsText {
 
 fn time(text: &Spanned<String>, field: &str) -> Result<Duration, ManifestError> {
     match parse_duration(&text.value) {
-        Err(error) => Err(shape(text, field, &error)),
+        Err(error) => Err(malformed(text, field, &error)),
         Ok(Duration::ZERO) => {
             Err(refused(text, field, "it leaves a call no time".into(), "write a duration above zero, as 10s"))
         }
@@ -563,9 +563,11 @@ fn refused<T>(value: &Spanned<T>, field: &str, reason: String, remedy: &str) -> 
     ManifestError::Field { at, field: field.to_owned(), reason, remedy: remedy.to_owned() }
 }
 
-/// For errors whose text has the remedy already.
-fn shape<T>(value: &Spanned<T>, field: &str, error: &dyn std::error::Error) -> ManifestError {
-    ManifestError::Shape { at: known(value.referenced), field: Some(field.to_owned()), reason: error.to_string() }
+/// For errors whose text has the remedy already, behind a semicolon.
+fn malformed(value: &Spanned<String>, field: &str, error: &dyn std::error::Error) -> ManifestError {
+    let text = error.to_string();
+    let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, "docs/manifest.md describes the field"));
+    refused(value, field, reason.to_owned(), remedy)
 }
 
 fn options() -> serde_saphyr::Options {
@@ -586,7 +588,8 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, ManifestError> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
         let at = position(&error);
         let field = at.and_then(|at| field_before(text, at)).map(str::to_owned);
-        ManifestError::Shape { at, field, reason: error.to_string() }
+        let reason = serde_saphyr::UserMessageFormatter.format_message(&error).into_owned();
+        ManifestError::Shape { at, field, reason }
     })
 }
 

@@ -95,7 +95,11 @@ fn check(plane: &ControlPlane) -> anyhow::Result<bool> {
     let total = |node: usize| {
         let name = format!("pods-on-node-{node}");
         let items = maps["items"].as_array();
-        items.into_iter().flatten().find(|map| map["metadata"]["name"] == name).map(|map| map["data"]["total"].clone())
+        items
+            .into_iter()
+            .flatten()
+            .find(|map| map["metadata"]["name"] == name)
+            .map(|map| map["data"]["total"].clone())
     };
     // The last node has none.
     let wanted = |node: usize| (0..PODS).filter(|pod| pod % (NODES - 1) == node).count().to_string();
@@ -106,5 +110,7 @@ fn check(plane: &ControlPlane) -> anyhow::Result<bool> {
 fn readable(line: &str) -> String {
     let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { return line.to_owned() };
     let text = |field: &str| line[field].as_str().unwrap_or_default().to_owned();
-    format!("{:<5} {:<14} {} {}", text("level"), text("plugin"), text("message"), text("fields")).trim_end().to_owned()
+    format!("{:<5} {:<14} {} {}", text("level"), text("plugin"), text("message"), text("fields"))
+        .trim_end()
+        .to_owned()
 }

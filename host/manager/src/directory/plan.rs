@@ -54,50 +54,62 @@ pub(super) fn plan(
         (stem, Role::Manifest) => Some((head, stem, file)),
         (_, Role::Component) => None,
     });
-    let claimed: HashSet<String> = manifests().map(|(head, stem, file)| names(head, stem, file, known).component).collect();
+    let claimed: HashSet<String> = manifests().map(|(head, stem, file)| names(head, stem, file, known).0.component).collect();
     let manifest_to_come = manifests().any(|(_, _, file)| file.is_restless(now, patience));
 
-    let mut entries = Vec::new();
-    let mut taken: HashMap<String, String> = HashMap::new();
+    let mut entries: Vec<Entry> = Vec::new();
+    // Index of the entry that has a name. A guessed name takes none: one plugin's error must not stop another.
+    let mut taken: HashMap<String, usize> = HashMap::new();
     for (head, file) in files {
-        let mut entry = match role(head) {
+        let (mut entry, guessed) = match role(head) {
             Some((stem, Role::Manifest)) => {
-                let Known { name, component } = names(head, stem, file, known);
+                let (Known { name, component }, guessed) = names(head, stem, file, known);
                 let outcome = with_manifest(head, &component, file, files);
-                Entry { head: head.clone(), name, component, outcome }
+                (Entry { head: head.clone(), name, component, outcome }, guessed)
             }
-            Some((stem, Role::Component)) if !claimed.contains(head) => bare(head, stem, file, manifest_to_come),
+            Some((stem, Role::Component)) if !claimed.contains(head) => {
+                (bare(head, stem, file, manifest_to_come), false)
+            }
             _ => continue,
         };
-        if let Some(first) = taken.get(&entry.name) {
-            if !matches!(entry.outcome, Outcome::Hold) {
-                let reason = format!(
-                    "the plugin name {:?} is taken by {first}, which comes first in the order of file names; \
-                     set another metadata.name or remove one of the files",
-                    entry.name
-                );
-                entry.outcome = Outcome::Broken { file: head.clone(), reason };
+        match taken.get(&entry.name).map(|first| &entries[*first]) {
+            _ if guessed => {}
+            Some(first) => entry.outcome = second(first, &entry),
+            None => {
+                taken.insert(entry.name.clone(), entries.len());
             }
-        } else {
-            taken.insert(entry.name.clone(), head.clone());
         }
         entries.push(entry);
     }
     entries
 }
 
-/// Name and component of a manifest: what it says, or what it last said, or what its file's name suggests.
-fn names(head: &str, stem: &str, file: &Tracked, known: &HashMap<String, Known>) -> Known {
+/// What becomes of an entry whose name another one has.
+fn second(first: &Entry, entry: &Entry) -> Outcome {
+    // The first may turn out to have another name.
+    if matches!((&first.outcome, &entry.outcome), (Outcome::Hold, _) | (_, Outcome::Hold)) {
+        return Outcome::Hold;
+    }
+    let reason = format!(
+        "the plugin name {:?} is taken by {}, which comes first in the order of file names; \
+         set another metadata.name or remove one of the files",
+        entry.name, first.head
+    );
+    Outcome::Broken { file: entry.head.clone(), reason }
+}
+
+/// Name and component of a manifest: what it says, or what it last said, or what its file's name suggests: a guess.
+fn names(head: &str, stem: &str, file: &Tracked, known: &HashMap<String, Known>) -> (Known, bool) {
     let own_component = || format!("{stem}.wasm");
     match file.view() {
-        Some(View::Manifest(_, manifest)) if let Ok(manifest) = &**manifest => Known {
-            name: manifest.name.clone(),
-            component: manifest.source.file.clone().unwrap_or_else(own_component),
+        Some(View::Manifest(_, manifest)) if let Ok(manifest) = &**manifest => {
+            let component = manifest.source.file.clone().unwrap_or_else(own_component);
+            (Known { name: manifest.name.clone(), component }, false)
+        }
+        _ => match known.get(head) {
+            Some(known) => (known.clone(), false),
+            None => (Known { name: stem.to_owned(), component: own_component() }, true),
         },
-        _ => known
-            .get(head)
-            .cloned()
-            .unwrap_or_else(|| Known { name: stem.to_owned(), component: own_component() }),
     }
 }
 

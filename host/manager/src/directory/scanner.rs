@@ -1,7 +1,7 @@
 //! [`Scanner`]: looks at the directory and finds what has not been told yet.
 //!
-//! Invariants: `told` is what the consumer believes to be there; `broken` is what it was told of files that cannot be
-//! used. A look tells the difference between these and the plan, never more. Bytes of components are not kept between two
+//! Invariants: `told` is what the consumer believes to run; `broken` is what it was told of files that cannot be used;
+//! `named` has all plugins of either and those whose error was dropped since. A look tells the difference between these and the plan, never more. Bytes of components are not kept between two
 //! looks. Called by [`super::watch`] on its thread.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -31,6 +31,8 @@ pub(super) struct Scanner {
     files: BTreeMap<String, Tracked>,
     /// By manifest, see [`Known`].
     known: HashMap<String, Known>,
+    /// Names of plugins that the consumer was told something of, since it was last told that they are gone.
+    named: HashSet<String>,
     /// By plugin.
     told: HashMap<String, Told>,
     /// By the file that stands for the plugin.
@@ -63,6 +65,7 @@ impl Scanner {
             batch: BATCH,
             files: BTreeMap::new(),
             known: HashMap::new(),
+            named: HashSet::new(),
             told: HashMap::new(),
             broken: BTreeMap::new(),
             synced: false,
@@ -172,6 +175,7 @@ impl Scanner {
                     let Some(wasm) = self.component(&component, digest, &mut fresh, now) else { continue };
                     size += wasm.len();
                     changes.push(Change::Changed(self.files_of(&head, component, wasm, digest, *manifest)));
+                    self.named.insert(name.clone());
                     self.told.insert(name, Told { head, content, stale: false });
                 }
             }
@@ -194,13 +198,8 @@ impl Scanner {
     /// a plugin that changed its name does not run twice.
     fn removed(&mut self, entries: &[Entry]) -> Vec<Change> {
         let standing: HashSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        let mut gone: Vec<String> = self
-            .told
-            .keys()
-            .chain(self.broken.values().map(|(name, _)| name))
-            .filter(|name| !standing.contains(name.as_str()))
-            .cloned()
-            .collect();
+        let mut gone: Vec<String> =
+            self.named.iter().filter(|name| !standing.contains(name.as_str())).cloned().collect();
         gone.extend(entries.iter().filter_map(|entry| {
             let ends = matches!(entry.outcome, Outcome::Gone { .. })
                 && self.told.get(&entry.name).is_some_and(|told| told.head == entry.head);
@@ -209,6 +208,7 @@ impl Scanner {
         gone.sort_unstable();
         gone.dedup();
         for name in &gone {
+            self.named.remove(name);
             self.told.remove(name);
         }
         gone.into_iter().map(|name| Change::Removed { name }).collect()
@@ -240,6 +240,7 @@ impl Scanner {
             return;
         }
         let (name, reason) = new.clone();
+        self.named.insert(name.clone());
         changes.push(Change::Broken { name, file: self.path.join(file), reason });
         self.broken.insert(head, new);
     }

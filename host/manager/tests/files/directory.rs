@@ -356,6 +356,15 @@ async fn of_two_plugins_of_one_name_the_later_file_is_refused() {
 }
 
 #[tokio::test]
+async fn a_manifest_that_was_never_read_does_not_take_a_name() {
+    let (_plugins, first) =
+        Plugins::with(&[("a.yaml", "kind: {"), ("b.yaml", &manifest("a", "")), ("b.wasm", "1")], HEARD).await;
+    let [Change::Broken { name, file, .. }, Change::Changed(files)] = &first[..] else { panic!("{first:?}") };
+    assert!(file.ends_with("a.yaml"), "{file:?}");
+    assert_eq!((name.as_str(), files.name.as_str()), ("a", "a"));
+}
+
+#[tokio::test]
 async fn a_plugin_ends_with_its_component_and_comes_back_with_it() {
     let (mut plugins, _) = Plugins::with(&[("a.yaml", &manifest("a", "")), ("a.wasm", "1")], HEARD).await;
     plugins.remove("a.wasm");

@@ -22,6 +22,7 @@ fn refused(spec: &str) -> String {
 
 #[track_caller]
 fn says(text: &str, parts: &[&str]) {
+    if std::env::var_os("SHOW").is_some() { eprintln!("SHOW {text}"); }
     for part in parts {
         assert!(text.contains(part), "{part:?} is missing from: {text}");
     }
@@ -99,7 +100,8 @@ fn documents_of_other_kinds_are_told_apart_first() {
         &["line 2, column 7", "kind", "\"Plug\"", "write Plugin"],
     );
     says(&parse("metadata: { name: a }\n"), &["apiVersion", "it is missing", "write `apiVersion: pilothouse.dev/v1alpha1`"]);
-    for text in ["", "- a\n", "just text", "a: [", "\t", "a: b: c\n"] {
+    says(&parse(""), &["apiVersion", "it is missing"]);
+    for text in ["- a\n", "just text", "a: [", "a: b: c\n", "a: 1\na: 2\n", "kind: a\nkind: b\n"] {
         says(&parse(text), &["docs/manifest.md"]);
     }
     says(&Manifest::parse(b"\xff").unwrap_err().to_string(), &["not UTF-8"]);

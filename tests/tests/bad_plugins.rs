@@ -1,0 +1,384 @@
+//! Plugins that cannot be loaded, and the plugin directory: each bad plugin is shown with the file, the reason and the
+//! remedy, while its neighbours and its own previous generation go on; and each way in which files come, change and go works.
+//!
+//! Each test has a host and a namespace of its own. "Goes on" means: a ConfigMap is changed and the plugin is called.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use pilothouse_tests::host::HostOptions;
+use pilothouse_tests::plugins::{self, Manifest, Status};
+use pilothouse_tests::{Cluster, ControlPlane, Host, guests, loglines};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// The ConfigMap that all plugins of a test watch.
+const WATCHED: &str = "watched";
+
+/// A host on a namespace of its own, with a healthy plugin `neighbour`.
+struct Stage {
+    host: Host,
+    cluster: Cluster,
+    namespace: &'static str,
+}
+
+impl Stage {
+    fn set(namespace: &'static str) -> Result<Stage> {
+        let plane = ControlPlane::shared()?;
+        let cluster = Cluster::of(plane)?;
+        cluster.namespace(namespace)?;
+        cluster.config_map(namespace, WATCHED)?;
+        let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
+        host.install("neighbour", &guests::wasm("probe")?, Some(&good("neighbour", namespace).to_string()))?;
+        plugins::wait_running(&host, "neighbour")?;
+        Ok(Stage { host, cluster, namespace })
+    }
+
+    /// Changes the watched ConfigMap and waits until each of the plugins was called for it.
+    fn all_go_on(&self, plugins: &[&str]) -> Result<()> {
+        let calls = |name| plugins::status(&self.host, name).map(|status| status.calls);
+        let before: Vec<u64> = plugins.iter().map(|name| calls(name)).collect::<Result<_>>()?;
+        self.cluster.change(self.namespace, WATCHED, &format!("after {before:?}"))?;
+        for (name, before) in plugins.iter().zip(before) {
+            let what = format!("{name} to be called for a change");
+            self.host.wait_for(&what, SOON, || calls(name).map(|now| now > before))?;
+        }
+        Ok(())
+    }
+}
+
+/// The manifest of a probe that logs each call.
+fn good(name: &str, namespace: &str) -> Manifest {
+    Manifest::new(name).reads(&["configmaps"], namespace).config(json!({"namespaces": [namespace]}))
+}
+
+/// A plugin that cannot be loaded.
+struct Bad {
+    name: &'static str,
+    wasm: Vec<u8>,
+    manifest: String,
+    /// What `lastError` must hold: the file, the reason, the remedy.
+    words: &'static [&'static str],
+}
+
+fn all_bad(namespace: &str) -> Result<Vec<Bad>> {
+    let guest = |name: &str| anyhow::Ok(fs::read(guests::wasm(name)?)?);
+    let probe = guest("probe")?;
+    let component = |name, wasm: &[u8], words| Bad {
+        name,
+        wasm: wasm.to_vec(),
+        manifest: good(name, namespace).to_string(),
+        words,
+    };
+    let manifest = |name, manifest: Manifest, words| Bad {
+        name,
+        wasm: probe.clone(),
+        manifest: manifest.to_string(),
+        words,
+    };
+    let mode = |name, mode: &str, words| {
+        manifest(name, good(name, namespace).config(json!({"namespaces": [namespace], "mode": mode})), words)
+    };
+    Ok(vec![
+        component(
+            "no-wasm",
+            b"#!/bin/sh\necho hello\n",
+            &["no-wasm.wasm", "not a WebAssembly file", "cargo build --target wasm32-wasip2"],
+        ),
+        component(
+            "empty",
+            b"",
+            &["empty.wasm", "damaged or incomplete", "the file is empty", "copy the file again"],
+        ),
+        component(
+            "core-module",
+            b"\0asm\x01\0\0\0",
+            &[
+                "core-module.wasm",
+                "a WebAssembly core module, not a component",
+                "build the guest for the target wasm32-wasip2",
+            ],
+        ),
+        component(
+            "other-world",
+            &guest("other-world")?,
+            &[
+                "other-world.wasm",
+                "a component of another world",
+                "example:greeter/greet",
+                "use the pilothouse-sdk crate",
+            ],
+        ),
+        component(
+            "future",
+            &guest("future")?,
+            &["future.wasm", "imports what this host does not have", "teleport", "run a newer host"],
+        ),
+        component(
+            "half",
+            &probe[..probe.len() / 2],
+            &["half.wasm", "damaged or incomplete", "copy the file again"],
+        ),
+        mode(
+            "describe-error",
+            "describe-error",
+            &[
+                "describe-error.wasm",
+                "describe refused its configuration: the probe was told to refuse",
+                "correct spec.config",
+            ],
+        ),
+        mode(
+            "describe-unknown",
+            "describe-unknown",
+            &[
+                "describe-unknown.wasm",
+                "describe",
+                "unknown field `teleport`",
+                "docs/describe.md describes the fields",
+            ],
+        ),
+        mode(
+            "describe-trap",
+            "describe-trap",
+            &["describe-trap.wasm", "describe failed", "trapped", "correct the guest or spec.config"],
+        ),
+        manifest(
+            "misspelt",
+            good("misspelt", namespace).with("permision", json!([])),
+            &[
+                "misspelt.yaml",
+                "line ",
+                "unknown field",
+                "permision",
+                "docs/manifest.md describes the fields",
+            ],
+        ),
+        manifest(
+            "wrong-digest",
+            good("wrong-digest", namespace)
+                .with("source", json!({"digest": format!("sha256:{}", "0".repeat(64))})),
+            &[
+                "wrong-digest.yaml",
+                "the digest of wrong-digest.wasm is sha256:",
+                "demands sha256:0000",
+                "correct the digest",
+            ],
+        ),
+        manifest(
+            "no-grant",
+            Manifest::new("no-grant").config(json!({"namespaces": [namespace]})),
+            &[
+                "no-grant.wasm",
+                "no permission to list configmaps in namespace",
+                "add to spec.permissions",
+                "verbs",
+            ],
+        ),
+    ])
+}
+
+/// Puts the plugin's files into the directory.
+fn install(host: &Host, name: &str, wasm: &[u8], manifest: &str) -> Result<()> {
+    let file = host.dir().join("incoming").join(format!("{name}.copy"));
+    fs::write(&file, wasm)?;
+    host.install(name, &file, Some(manifest))
+}
+
+/// Waits until `/plugins` says what is wrong with a plugin, in all these words, and checks that the log does too.
+fn wait_blamed(host: &Host, bad: &Bad, state: &str) -> Result<Status> {
+    let names_all = |error: &str| bad.words.iter().all(|word| error.contains(word));
+    let what = format!("{state} with an error that has {:?}", bad.words);
+    let status = plugins::wait_until(host, bad.name, &what, |status| {
+        status.state == state && status.last_error.as_deref().is_some_and(names_all)
+    })?;
+    let logged = |line: &loglines::Line| line.level == "ERROR" && names_all(&line.message);
+    ensure!(
+        loglines::of_plugin(host, bad.name).iter().any(logged),
+        "no line of the log has the error of {}: {:?}",
+        bad.name,
+        loglines::of_plugin(host, bad.name)
+    );
+    Ok(status)
+}
+
+#[test]
+fn a_bad_plugin_says_what_is_wrong_and_harms_no_other() -> Result<()> {
+    let stage = Stage::set("bad-first")?;
+    let bad = all_bad(stage.namespace)?;
+    for it in &bad {
+        install(&stage.host, it.name, &it.wasm, &it.manifest)?;
+    }
+    for it in &bad {
+        let status = wait_blamed(&stage.host, it, "failed")?;
+        assert_eq!((status.generation, status.digest.as_str(), status.calls), (0, "", 0), "{status:?}");
+    }
+    stage.all_go_on(&["neighbour"])?;
+    assert_eq!(plugins::status(&stage.host, "neighbour")?.generation, 1);
+
+    // What is corrected heals.
+    let probe = fs::read(guests::wasm("probe")?)?;
+    for it in &bad {
+        install(&stage.host, it.name, &probe, &good(it.name, stage.namespace).to_string())?;
+    }
+    for it in &bad {
+        plugins::wait_running(&stage.host, it.name)?;
+    }
+    stage.all_go_on(&bad.iter().map(|it| it.name).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_bad_new_version_leaves_the_one_before_at_work() -> Result<()> {
+    let stage = Stage::set("bad-second")?;
+    let (bad, probe) = (all_bad(stage.namespace)?, fs::read(guests::wasm("probe")?)?);
+    let names: Vec<&str> = bad.iter().map(|it| it.name).collect();
+    let install_good =
+        |name: &str| install(&stage.host, name, &probe, &good(name, stage.namespace).to_string());
+    names.iter().try_for_each(|name| install_good(name))?;
+    let before: Vec<Status> =
+        names.iter().map(|name| plugins::wait_running(&stage.host, name)).collect::<Result<_>>()?;
+
+    for it in &bad {
+        install(&stage.host, it.name, &it.wasm, &it.manifest)?;
+    }
+    for (it, before) in bad.iter().zip(&before) {
+        let status = wait_blamed(&stage.host, it, "running")?;
+        assert_eq!((status.generation, &status.digest), (before.generation, &before.digest), "{status:?}");
+    }
+    stage.all_go_on(&names)?;
+    stage.all_go_on(&["neighbour"])?;
+    // A good call is no reason to forget that the file is bad.
+    for it in &bad {
+        wait_blamed(&stage.host, it, "running")?;
+    }
+
+    names.iter().try_for_each(|name| install_good(name))?;
+    for (name, before) in names.iter().zip(&before) {
+        let status = plugins::wait_running(&stage.host, name)?;
+        assert!(status.generation > before.generation, "{status:?}");
+        assert_eq!(status.digest, before.digest);
+    }
+    stage.all_go_on(&names)
+}
+
+#[test]
+fn a_file_that_is_written_bit_by_bit_loads_once_it_is_whole() -> Result<()> {
+    let stage = Stage::set("bit-by-bit")?;
+    let (host, directory) = (&stage.host, stage.host.plugins_dir());
+    let probe = fs::read(guests::wasm("probe")?)?;
+    let (first, second) = probe.split_at(probe.len() / 2);
+
+    // Long enough between the halves to be noticed.
+    host.install_manifest("slow", &good("slow", stage.namespace).to_string())?;
+    fs::write(directory.join("slow.wasm"), first)?;
+    plugins::wait_until(host, "slow", "failed", |status| status.state == "failed")?;
+    fs::OpenOptions::new().append(true).open(directory.join("slow.wasm"))?.write_all(second)?;
+    plugins::wait_running(host, "slow")?;
+
+    // At once, as `cp` does it.
+    host.install_manifest("fast", &good("fast", stage.namespace).to_string())?;
+    let begun = Instant::now();
+    let mut file = fs::File::create(directory.join("fast.wasm"))?;
+    file.write_all(first)?;
+    file.write_all(second)?;
+    drop(file);
+    let settled_between = begun.elapsed() > Duration::from_millis(100);
+    let status = plugins::wait_running(host, "fast")?;
+    let errors = loglines::of_plugin(host, "fast").into_iter().filter(|line| line.level == "ERROR").count();
+    assert!(errors == 0 || settled_between, "half a file was taken for a whole one");
+    assert_eq!(status.digest, digest(&probe));
+    stage.all_go_on(&["slow", "fast", "neighbour"])
+}
+
+fn digest(bytes: &[u8]) -> String {
+    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+#[test]
+fn plugins_come_change_and_go_with_their_files() -> Result<()> {
+    let stage = Stage::set("come-and-go")?;
+    let (host, probe) = (&stage.host, guests::wasm("probe")?);
+
+    // A component alone has no grants: the error tells how to give them, and a manifest beside it does.
+    host.install("mover", &probe, None)?;
+    plugins::wait_until(host, "mover", "refused", |status| {
+        status.state == "failed"
+            && status.last_error.as_deref().is_some_and(|e| e.contains("spec.permissions"))
+    })?;
+    host.install_manifest("mover", &good("mover", stage.namespace).to_string())?;
+    let first = plugins::wait_running(host, "mover")?;
+
+    // `mv` over it.
+    let next = host.dir().join("incoming/next.wasm");
+    fs::write(&next, plugins::marked(&probe, "next")?)?;
+    fs::rename(&next, host.plugins_dir().join("mover.wasm"))?;
+    let second = plugins::wait_until(host, "mover", "of the next digest", |now| now.digest != first.digest)?;
+    assert!(second.generation > first.generation && second.state == "running", "{second:?}");
+    stage.all_go_on(&["mover"])?;
+    let calls = loglines::said(host, "mover", "begin");
+    assert_eq!(calls.last().and_then(|line| line.generation), Some(second.generation));
+
+    // Another configuration is another generation too.
+    let quiet = good("mover", stage.namespace).limits(json!({"callTimeout": "3s"}));
+    host.install_manifest("mover", &quiet.to_string())?;
+    plugins::wait_until(host, "mover", "of the next generation", |now| now.generation > second.generation)?;
+
+    // Deleted: it is gone from everywhere, and its neighbour is not.
+    host.remove("mover")?;
+    host.wait_for("the plugin to be gone", SOON, || plugins::all(host).map(|all| all.len() == 1))?;
+    let series = host.metrics()?.sum("workqueue_depth", &[("name", "mover")]);
+    assert_eq!(series, None, "a series of a plugin that is gone");
+    let calls = loglines::said(host, "mover", "begin").len();
+    stage.all_go_on(&["neighbour"])?;
+    assert_eq!(loglines::said(host, "mover", "begin").len(), calls, "it is called after it was deleted");
+
+    // And again from the start.
+    host.install("mover", &probe, Some(&good("mover", stage.namespace).to_string()))?;
+    assert_eq!(plugins::wait_running(host, "mover")?.digest, first.digest);
+    stage.all_go_on(&["mover"])
+}
+
+#[test]
+fn a_mounted_config_map_is_followed_through_its_links() -> Result<()> {
+    let stage = Stage::set("mounted")?;
+    let (host, directory) = (&stage.host, stage.host.plugins_dir());
+    let probe = guests::wasm("probe")?;
+    let old = fs::read(&probe)?;
+    let new = plugins::marked(&probe, "mounted")?;
+
+    // As the kubelet lays it out: NAME -> ..data/NAME, ..data -> ..TIME.
+    let version = |folder: &str, wasm: &[u8], manifest: &Manifest| -> Result<()> {
+        fs::create_dir(directory.join(folder))?;
+        fs::write(directory.join(folder).join("mounted.wasm"), wasm)?;
+        fs::write(directory.join(folder).join("mounted.yaml"), manifest.to_string())?;
+        symlink(folder, directory.join("..data_tmp"))?;
+        fs::rename(directory.join("..data_tmp"), directory.join("..data")).context("swapping ..data")
+    };
+    version("..2026_01_01", &old, &good("mounted", stage.namespace))?;
+    for file in ["mounted.wasm", "mounted.yaml"] {
+        symlink(Path::new("..data").join(file), directory.join(file))?;
+    }
+    let first = plugins::wait_running(host, "mounted")?;
+    assert_eq!(first.digest, digest(&old));
+    stage.all_go_on(&["mounted"])?;
+
+    // Both files change at one moment, and never is a mixture of old and new seen.
+    let marked = good("mounted", stage.namespace).with("source", json!({"digest": digest(&new)}));
+    version("..2026_01_02", &new, &marked)?;
+    let second = plugins::wait_until(host, "mounted", "of the new digest", |now| now.digest == digest(&new))?;
+    fs::remove_dir_all(directory.join("..2026_01_01"))?;
+    assert!(second.generation > first.generation, "{second:?}");
+    assert_eq!(second.last_error, None);
+    stage.all_go_on(&["mounted"])?;
+    let errors: Vec<_> =
+        loglines::of_plugin(host, "mounted").into_iter().filter(|line| line.level == "ERROR").collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    Ok(())
+}
