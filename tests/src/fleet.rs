@@ -133,11 +133,11 @@ impl Fleet {
         })
     }
 
-    /// Deletes many pods made by [`Fleet::add_pods`].
+    /// Deletes those of many pods made by [`Fleet::add_pods`] that are still there.
     pub fn delete_pods(&self, prefix: &str, numbers: std::ops::Range<usize>) -> anyhow::Result<()> {
         self.at_once(numbers, |pods, number| {
             let name = format!("{prefix}-{number}");
-            async move { pods.delete(&name).await }
+            async move { pods.delete_if_there(&name).await }
         })
     }
 
@@ -272,6 +272,13 @@ impl Pods {
     async fn delete(&self, name: &str) -> anyhow::Result<()> {
         let deleted = self.0.delete(name, &DeleteParams::default().grace_period(0)).await;
         deleted.map(drop).with_context(|| format!("deleting the pod {name}"))
+    }
+
+    async fn delete_if_there(&self, name: &str) -> anyhow::Result<()> {
+        match self.0.delete(name, &DeleteParams::default().grace_period(0)).await {
+            Err(kube_client::Error::Api(status)) if status.code == 404 => Ok(()),
+            deleted => deleted.map(drop).with_context(|| format!("deleting the pod {name}")),
+        }
     }
 
     async fn set_phase(&self, name: &str, phase: &str) -> anyhow::Result<()> {

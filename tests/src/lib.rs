@@ -14,9 +14,11 @@
 //! and from any runtime of `#[tokio::test]`, and outlives that runtime; nothing that was started outlives the test
 //! process, however that ends; nothing waits by sleeping, only by polling with a deadline ([`poll`]).
 
+pub mod audit;
 pub mod bench;
 pub mod calls;
 mod cargo;
+pub mod cli;
 pub mod cluster;
 pub mod controlplane;
 pub mod fleet;
@@ -33,6 +35,7 @@ pub mod process;
 pub mod proxy;
 pub mod rest;
 
+pub use audit::Audit;
 pub use cluster::Cluster;
 pub use controlplane::ControlPlane;
 pub use fleet::Fleet;

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use pilothouse_tests::host::HostOptions;
@@ -44,7 +44,9 @@ impl Stage {
     fn all_go_on(&self, plugins: &[&str]) -> Result<()> {
         let calls = |name| plugins::status(&self.host, name).map(|status| status.calls);
         let before: Vec<u64> = plugins.iter().map(|name| calls(name)).collect::<Result<_>>()?;
-        self.cluster.change(self.namespace, WATCHED, &format!("after {before:?}"))?;
+        // The same value again would be no change.
+        let value = format!("{:?}", SystemTime::now());
+        self.cluster.change(self.namespace, WATCHED, &value)?;
         for (name, before) in plugins.iter().zip(before) {
             let what = format!("{name} to be called for a change");
             self.host.wait_for(&what, SOON, || calls(name).map(|now| now > before))?;

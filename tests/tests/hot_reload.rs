@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Api;
 use kube_client::api::{Patch, PatchParams};
-use pilothouse_tests::calls::CallLog;
+use pilothouse_tests::calls::{Call, CallLog};
 use pilothouse_tests::fleet::{self, Fleet};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::load::Load;
@@ -143,8 +143,9 @@ fn twenty_reloads_under_churn_lose_nothing_and_double_nothing() -> Result<()> {
     ensure!(seen == all, "the last generation has not seen {:?}", all.difference(&seen).collect::<Vec<_>>());
 
     // The switches did meet calls in flight, or the above would prove little.
-    let across = switches(&host, "probe").iter().skip(1).filter(|switch| {
-        log.calls.iter().any(|call| call.began < switch.timestamp && call.ended > Some(switch.timestamp))
+    let across = switches(&host, "probe").into_iter().filter(|switch| {
+        let of_the_old = |call: &&Call| Some(call.generation) < switch.generation;
+        log.calls.iter().filter(of_the_old).any(|call| call.ended > Some(switch.timestamp))
     });
     let across = across.count();
     eprintln!("{across} of {RELOADS} switches met calls in flight");

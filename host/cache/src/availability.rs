@@ -106,6 +106,14 @@ impl Availability {
         }
     }
 
+    /// Leave to make a request now, if the server is there as far as is known or if a probe is due; for those who would
+    /// rather fail than wait.
+    #[must_use]
+    pub fn try_enter(self: &Arc<Self>) -> Option<Permit> {
+        let probe = if self.is_up() { None } else { Some(self.try_probe().ok()?) };
+        Some(Permit { gate: self.clone(), probe })
+    }
+
     /// Becomes the probe, or tells when to ask again.
     fn try_probe(&self) -> Result<u64, Instant> {
         let mut state = self.state.lock();

@@ -1,6 +1,6 @@
 //! [`SharedInformerFactory`]: the informers of a process, one per resource and scope, for as long as somebody leases them.
 //!
-//! Invariants: an informer is in the table iff it has leases; every task that was ever started is in the tracker until
+//! Invariants: an informer is in the table iff it has leases (so a lease's informer is always the one in the table); every task that was ever started is in the tracker until
 //! it has ended. Informers run on the runtime that the factory was made in, so leases may be taken and dropped from
 //! any thread.
 
@@ -54,19 +54,12 @@ pub(crate) struct Informers {
     tasks: TaskTracker,
     /// Ends all informers.
     shutdown: CancellationToken,
-    table: Mutex<Table>,
-}
-
-#[derive(Default)]
-struct Table {
-    running: BTreeMap<InformerId, Running>,
-    next_serial: u64,
+    table: Mutex<BTreeMap<InformerId, Running>>,
 }
 
 struct Running {
     informer: SharedInformer,
     leases: usize,
-    serial: u64,
     cancel: CancellationToken,
 }
 
@@ -110,23 +103,21 @@ impl SharedInformerFactory {
         let namespace = namespace.filter(|_| resource.namespaced);
         let id = InformerId { resource: resource.gvr(), namespace: namespace.map(str::to_owned) };
         let mut table = informers.table.lock();
-        if let Some(running) = table.running.get_mut(&id) {
+        if let Some(running) = table.get_mut(&id) {
             running.leases += 1;
-            return InformerLease::new(running.informer.clone(), id, running.serial, informers.clone());
+            return InformerLease::new(running.informer.clone(), id, informers.clone());
         }
         let source = (informers.source)(resource, namespace);
         let informer =
             SharedInformer::new(source, resource.clone(), namespace, informers.options.informer.clone());
         // A child: ended by the last lease or by the shutdown, whichever comes first.
         let cancel = informers.shutdown.child_token();
-        let serial = table.next_serial;
-        table.next_serial += 1;
         let (run, token) = (informer.clone(), cancel.clone());
         informers.tasks.spawn_on(async move { run.run(token).await }, &informers.runtime);
-        let running = Running { informer: informer.clone(), leases: 1, serial, cancel };
-        table.running.insert(id.clone(), running);
+        let running = Running { informer: informer.clone(), leases: 1, cancel };
+        table.insert(id.clone(), running);
         drop(table);
-        InformerLease::new(informer, id, serial, informers.clone())
+        InformerLease::new(informer, id, informers.clone())
     }
 
     /// The informers that have leases, with how they fare.
@@ -171,23 +162,23 @@ impl SharedInformerFactory {
 
     fn running(&self) -> Vec<(InformerId, SharedInformer)> {
         let table = self.informers.table.lock();
-        table.running.iter().map(|(id, running)| (id.clone(), running.informer.clone())).collect()
+        table.iter().map(|(id, running)| (id.clone(), running.informer.clone())).collect()
     }
 }
 
 impl Informers {
-    pub(crate) fn share(&self, id: &InformerId, serial: u64) {
-        if let Some(running) = self.table.lock().running.get_mut(id).filter(|r| r.serial == serial) {
+    pub(crate) fn share(&self, id: &InformerId) {
+        if let Some(running) = self.table.lock().get_mut(id) {
             running.leases += 1;
         }
     }
 
-    pub(crate) fn release(&self, id: &InformerId, serial: u64) {
+    pub(crate) fn release(&self, id: &InformerId) {
         let mut table = self.table.lock();
-        let Some(running) = table.running.get_mut(id).filter(|r| r.serial == serial) else { return };
+        let Some(running) = table.get_mut(id) else { return };
         running.leases -= 1;
         if running.leases == 0 {
-            let ended = table.running.remove(id);
+            let ended = table.remove(id);
             drop(table);
             // Its store is freed when the task has let go of it.
             ended.into_iter().for_each(|running| running.cancel.cancel());

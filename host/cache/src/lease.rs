@@ -10,19 +10,12 @@ use crate::shared_informer::SharedInformer;
 pub struct InformerLease {
     informer: SharedInformer,
     id: InformerId,
-    /// Tells this informer from an earlier or later one of the same resource.
-    serial: u64,
     informers: Arc<Informers>,
 }
 
 impl InformerLease {
-    pub(crate) fn new(
-        informer: SharedInformer,
-        id: InformerId,
-        serial: u64,
-        informers: Arc<Informers>,
-    ) -> Self {
-        Self { informer, id, serial, informers }
+    pub(crate) fn new(informer: SharedInformer, id: InformerId, informers: Arc<Informers>) -> Self {
+        Self { informer, id, informers }
     }
 
     /// The informer; its clones do not keep it running.
@@ -48,19 +41,14 @@ impl std::ops::Deref for InformerLease {
 
 impl Clone for InformerLease {
     fn clone(&self) -> Self {
-        self.informers.share(&self.id, self.serial);
-        Self {
-            informer: self.informer.clone(),
-            id: self.id.clone(),
-            serial: self.serial,
-            informers: self.informers.clone(),
-        }
+        self.informers.share(&self.id);
+        Self { informer: self.informer.clone(), id: self.id.clone(), informers: self.informers.clone() }
     }
 }
 
 impl Drop for InformerLease {
     fn drop(&mut self) {
-        self.informers.release(&self.id, self.serial);
+        self.informers.release(&self.id);
     }
 }
 

@@ -7,6 +7,8 @@
 //!
 //! Called by the life cycle, once per generation.
 
+mod text;
+
 use std::time::Duration;
 
 use pilothouse_engine::World;
@@ -14,6 +16,9 @@ use pilothouse_object::{FieldSelector, Gvk, LabelSelector, ObjectKey, Pointer};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::text::{
+    Document, Head, IndexText, KindOnly, MapText, PredicateText, RateLimiterText, ScheduleText, WatchText,
+};
 use crate::duration::parse_duration;
 use crate::grants::Rule;
 use crate::manifest::MAX_CONCURRENT_RECONCILES;
@@ -192,135 +197,10 @@ pub struct DescribeError {
 }
 
 const API_VERSION: &str = "pilothouse.dev/describe/v1alpha1";
-const FIELDS: &str = "docs/describe.md describes the fields; the guest's SDK and the host must be of versions that fit";
+const FIELDS: &str =
+    "docs/describe.md describes the fields; the guest's SDK and the host must be of versions that fit";
 /// Below this a schedule is a busy loop.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Head {
-    api_version: String,
-}
-
-/// Lists hold raw elements: each is read on its own, so that an error can say which.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Document<'a> {
-    #[serde(rename = "apiVersion")]
-    _api_version: String,
-    name: String,
-    #[serde(borrow, default)]
-    watches: Vec<&'a RawValue>,
-    #[serde(borrow, default)]
-    indexes: Vec<&'a RawValue>,
-    #[serde(borrow, default)]
-    schedules: Vec<&'a RawValue>,
-    max_concurrent_reconciles: Option<u32>,
-    #[serde(borrow)]
-    rate_limiter: Option<&'a RawValue>,
-    resync: Option<String>,
-    #[serde(borrow, default)]
-    permissions: Vec<&'a RawValue>,
-    #[serde(borrow, default)]
-    outgoing_hosts: Vec<&'a RawValue>,
-    #[serde(borrow, default)]
-    projections: Vec<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct WatchText {
-    #[serde(default)]
-    group: String,
-    version: String,
-    kind: String,
-    namespaces: Option<Vec<String>>,
-    label_selector: Option<String>,
-    field_selector: Option<String>,
-    #[serde(default)]
-    predicates: Vec<PredicateText>,
-    map: Option<MapText>,
-    delivery: Option<Delivery>,
-}
-
-// Variants without fields are structs all the same: serde skips unknown fields of a unit variant.
-#[derive(Deserialize)]
-#[serde(tag = "type", deny_unknown_fields, rename_all = "camelCase")]
-#[allow(clippy::enum_variant_names, reason = "the words of the schema")]
-enum PredicateText {
-    GenerationChanged {},
-    ResourceVersionChanged {},
-    LabelsChanged {},
-    AnnotationsChanged {},
-    FieldChanged { path: String },
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", deny_unknown_fields, rename_all = "camelCase", rename_all_fields = "camelCase")]
-enum MapText {
-    #[serde(rename = "self")]
-    Itself {},
-    Owner {
-        #[serde(default)]
-        group: String,
-        kind: String,
-        #[serde(default)]
-        controller_only: bool,
-    },
-    Label {
-        name: String,
-        #[serde(default)]
-        same_namespace: bool,
-    },
-    Field {
-        path: String,
-        #[serde(default)]
-        same_namespace: bool,
-    },
-    Handler {},
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct IndexText {
-    #[serde(default)]
-    group: String,
-    version: String,
-    kind: String,
-    name: String,
-    path: Option<String>,
-    label: Option<String>,
-    #[serde(default)]
-    owner: bool,
-    #[serde(rename = "where")]
-    only_where: Option<String>,
-    split: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScheduleText {
-    every: String,
-    key: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RateLimiterText {
-    base_delay: Option<String>,
-    max_delay: Option<String>,
-    qps: Option<f64>,
-    burst: Option<u32>,
-}
-
-/// Names an element for errors: `watches[1] (apps/v1/Deployment)`.
-#[derive(Deserialize)]
-struct KindOnly {
-    #[serde(default)]
-    group: String,
-    version: String,
-    kind: String,
-}
 
 impl Description {
     /// Reads what a component of this world answered.
@@ -331,7 +211,11 @@ impl Description {
         let head: Head = serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
         if head.api_version != API_VERSION {
             let reason = format!("{:?} is not what this host reads", head.api_version);
-            return Err(error("apiVersion", reason, format!("build the guest with an SDK that writes {API_VERSION}")));
+            return Err(error(
+                "apiVersion",
+                reason,
+                format!("build the guest with an SDK that writes {API_VERSION}"),
+            ));
         }
         let document: Document<'_> =
             serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
@@ -343,7 +227,11 @@ impl Description {
         let schedules = elements("schedules", &document.schedules, schedule)?;
         if !schedules.is_empty() && !world.reconciles() {
             let remedy = "leave them out, or build the guest for the world reconciler or controller";
-            return Err(error("schedules", "the guest exports no reconcile, so nothing would be called", remedy));
+            return Err(error(
+                "schedules",
+                "the guest exports no reconcile, so nothing would be called",
+                remedy,
+            ));
         }
         let max_concurrent_reconciles = document.max_concurrent_reconciles.unwrap_or(1);
         if !(1..=MAX_CONCURRENT_RECONCILES).contains(&max_concurrent_reconciles) {
@@ -373,10 +261,15 @@ fn watch(at: &str, text: WatchText, world: World) -> Result<WatchSpec, DescribeE
     namespaces.sort_unstable();
     namespaces.dedup();
     if namespaces.iter().any(String::is_empty) {
-        return Err(error(format!("{at}.namespaces"), "an entry is empty", "leave it out; no entry at all means all namespaces"));
+        return Err(error(
+            format!("{at}.namespaces"),
+            "an entry is empty",
+            "leave it out; no entry at all means all namespaces",
+        ));
     }
     let all = namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*");
-    let predicates = text.predicates.into_iter().enumerate().map(|(i, p)| predicate(&format!("{at}.predicates[{i}]"), p));
+    let predicates =
+        text.predicates.into_iter().enumerate().map(|(i, p)| predicate(&format!("{at}.predicates[{i}]"), p));
     let selector = |field: &str, e: &dyn std::fmt::Display, example| {
         error(format!("{at}.{field}"), e.to_string(), format!("write one like {example}"))
     };
@@ -423,7 +316,9 @@ fn map(at: &str, text: Option<MapText>, world: World) -> Result<KeyMap, Describe
             required(at, "name", &name)?;
             KeyMap::Label { name, same_namespace }
         }
-        MapText::Field { path, same_namespace } => KeyMap::Field { path: pointer(at, &path)?, same_namespace },
+        MapText::Field { path, same_namespace } => {
+            KeyMap::Field { path: pointer(at, &path)?, same_namespace }
+        }
         MapText::Handler {} => KeyMap::Handler,
     };
     match (&map, world.handles(), world.reconciles()) {
@@ -454,10 +349,20 @@ fn index(at: &str, text: IndexText) -> Result<IndexSpec, DescribeError> {
         (None, None, false) => {
             return Err(error(at, "it has no values", "set one of path, label and owner"));
         }
-        _ => return Err(error(at, "it has more than one of path, label and owner", "make one index for each")),
+        _ => {
+            return Err(error(
+                at,
+                "it has more than one of path, label and owner",
+                "make one index for each",
+            ));
+        }
     };
     if text.split.as_deref() == Some("") {
-        return Err(error(format!("{at}.split"), "it is empty", "name the separator, as \",\", or leave it out"));
+        return Err(error(
+            format!("{at}.split"),
+            "it is empty",
+            "name the separator, as \",\", or leave it out",
+        ));
     }
     let only_where = text.only_where.map(|path| pointer(&format!("{at}.where"), &path)).transpose()?;
     Ok(IndexSpec { kind, name: text.name, source, only_where, split: text.split })
@@ -472,7 +377,11 @@ fn check_indexes(indexes: &[IndexSpec], watches: &[WatchSpec]) -> Result<(), Des
             return Err(error(at, reason, "give each index of a kind its own name"));
         }
         if !watches.iter().any(|watch| watch.kind == index.kind) {
-            return Err(error(at, "the kind is not watched, so nothing would be in the index", "watch it as well"));
+            return Err(error(
+                at,
+                "the kind is not watched, so nothing would be in the index",
+                "watch it as well",
+            ));
         }
     }
     Ok(())
@@ -499,7 +408,11 @@ fn rate_limiter(text: Option<&RawValue>) -> Result<RateLimiter, DescribeError> {
         limiter.max_delay = duration(&format!("{at}.maxDelay"), &delay)?;
     }
     if limiter.base_delay.is_zero() {
-        return Err(error(format!("{at}.baseDelay"), "without a delay a failing key is tried in a loop", "use 1ms or more"));
+        return Err(error(
+            format!("{at}.baseDelay"),
+            "without a delay a failing key is tried in a loop",
+            "use 1ms or more",
+        ));
     }
     if limiter.max_delay < limiter.base_delay {
         let remedy = "raise it, or lower baseDelay (5ms when absent)";
@@ -508,10 +421,18 @@ fn rate_limiter(text: Option<&RawValue>) -> Result<RateLimiter, DescribeError> {
     let default = limiter.bucket.map_or((0.0, 0), |bucket| (bucket.qps, bucket.burst));
     let (qps, burst) = (text.qps.unwrap_or(default.0), text.burst.unwrap_or(default.1));
     if !qps.is_finite() || qps < 0.0 {
-        return Err(error(format!("{at}.qps"), format!("{qps} is not a rate"), "use a number above 0, or 0 for no bucket"));
+        return Err(error(
+            format!("{at}.qps"),
+            format!("{qps} is not a rate"),
+            "use a number above 0, or 0 for no bucket",
+        ));
     }
     if burst == 0 {
-        return Err(error(format!("{at}.burst"), "0 would let nothing through", "use 1 or more, or qps 0 for no bucket"));
+        return Err(error(
+            format!("{at}.burst"),
+            "0 would let nothing through",
+            "use 1 or more, or qps 0 for no bucket",
+        ));
     }
     limiter.bucket = (qps > 0.0).then_some(Bucket { qps, burst });
     Ok(limiter)
@@ -537,7 +458,11 @@ fn kind(at: &str, group: &str, version: &str, kind: &str) -> Result<Gvk, Describ
     for (field, text) in [("group", group), ("version", version), ("kind", kind)] {
         if text.contains('/') || (text.is_empty() && field != "group") {
             let reason = format!("{text:?} is not a {field}");
-            return Err(error(format!("{at}.{field}"), reason, "name group, version and kind apart, as apps, v1, Deployment"));
+            return Err(error(
+                format!("{at}.{field}"),
+                reason,
+                "name group, version and kind apart, as apps, v1, Deployment",
+            ));
         }
     }
     Ok(Gvk::new(group, version, kind))
@@ -548,14 +473,22 @@ fn pointer(at: &str, text: &str) -> Result<Pointer, DescribeError> {
 }
 
 fn required(at: &str, field: &str, text: &str) -> Result<(), DescribeError> {
-    if text.is_empty() { Err(error(format!("{at}.{field}"), "it is empty", "give it a value")) } else { Ok(()) }
+    if text.is_empty() {
+        Err(error(format!("{at}.{field}"), "it is empty", "give it a value"))
+    } else {
+        Ok(())
+    }
 }
 
 fn not_supported(field: &str, list: &[&RawValue]) -> Result<(), DescribeError> {
     if list.is_empty() {
         return Ok(());
     }
-    Err(error(field, "not supported yet by this version of the host", "leave it out, or run the guest on a newer host"))
+    Err(error(
+        field,
+        "not supported yet by this version of the host",
+        "leave it out, or run the guest on a newer host",
+    ))
 }
 
 /// Reads the elements of a list, each under its name for errors.

@@ -7,29 +7,17 @@
 //! A live call asks [`Grants::check`]. A subscription takes a [`Visibility`] once and asks it for each object. Called by
 //! the life cycle (what to watch) and by the host's imports.
 
+mod rule;
+mod visibility;
+
 use std::fmt;
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
 use pilothouse_object::ObjectKey;
 
-/// One grant of the manifest, or one that a descriptor asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rule {
-    /// API groups; `""` is the core group, `"*"` all.
-    pub groups: Vec<String>,
-    /// Plural names: `pods`, `pods/status`, `pods/*` (every subresource of pods), `*/scale`, `*` (everything).
-    pub resources: Vec<String>,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or `"*"`.
-    pub verbs: Vec<String>,
-    /// Namespaces; empty: cluster-scoped objects only; `"*"`: all namespaces and cluster-scoped objects.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub namespaces: Vec<String>,
-    /// Names of objects; empty: all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub names: Vec<String>,
-}
+use self::rule::EVERY;
+pub use self::rule::Rule;
+pub use self::visibility::Visibility;
 
 /// Where an access happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,123 +82,6 @@ pub struct Grants {
     rules: Arc<[Rule]>,
 }
 
-/// Which objects of one resource a plugin may see, worked out once; a cheap clone.
-#[derive(Debug, Clone)]
-pub struct Visibility(Arc<Seen>);
-
-#[derive(Debug, Default)]
-struct Seen {
-    cluster: Names,
-    everywhere: Names,
-    namespaces: HashMap<Box<str>, Names>,
-}
-
-#[derive(Debug, Default)]
-enum Names {
-    #[default]
-    None,
-    Only(HashSet<Box<str>>),
-    All,
-}
-
-const EVERY: &str = "*";
-
-const VERBS: [&str; 9] =
-    ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", EVERY];
-
-fn any(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|entry| entry == EVERY || entry == wanted)
-}
-
-impl Rule {
-    /// Looks for what could never take effect, such as a misspelt verb: a grant that silently grants nothing is found
-    /// out late. The text says field, reason and remedy.
-    pub(crate) fn check(&self) -> Result<(), RuleError> {
-        for (field, list, remedy) in [
-            ("groups", &self.groups, "name an API group, \"\" for the core group, or \"*\""),
-            ("resources", &self.resources, "name a resource in the plural, such as pods, or \"*\""),
-            ("verbs", &self.verbs, "name a verb, such as get, or \"*\""),
-        ] {
-            if list.is_empty() {
-                return Err(RuleError { field, reason: "it is empty: the rule grants nothing".into(), remedy });
-            }
-        }
-        if let Some(verb) = self.verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
-            let remedy = "the verbs are get, list, watch, create, update, patch, delete, deletecollection and \"*\"";
-            return Err(RuleError { field: "verbs", reason: format!("{verb:?} is not a verb"), remedy });
-        }
-        if let Some(resource) = self.resources.iter().find(|resource| !is_resource(resource)) {
-            let remedy = "use the plural in lower case, as pods, pods/status, pods/*, */scale or *";
-            return Err(RuleError { field: "resources", reason: format!("{resource:?} is not a resource"), remedy });
-        }
-        if let Some(group) = self.groups.iter().find(|group| group.contains('/') || **group != group.to_lowercase()) {
-            let remedy = "name the group without its version, as apps, or \"\" for the core group";
-            return Err(RuleError { field: "groups", reason: format!("{group:?} is not an API group"), remedy });
-        }
-        for (field, list) in [("namespaces", &self.namespaces), ("names", &self.names)] {
-            if list.iter().any(String::is_empty) {
-                let remedy = "leave the entry out, or write \"*\" in namespaces for all";
-                return Err(RuleError { field, reason: "an entry is empty".into(), remedy });
-            }
-        }
-        if self.names.iter().any(|name| name == EVERY) {
-            let remedy = "leave names out to cover every object";
-            return Err(RuleError { field: "names", reason: "\"*\" is not the name of an object".into(), remedy });
-        }
-        Ok(())
-    }
-
-    fn covers_kind(&self, verb: &str, group: &str, resource: &str, subresource: Option<&str>) -> bool {
-        any(&self.verbs, verb)
-            && any(&self.groups, group)
-            && self.resources.iter().any(|entry| covers_resource(entry, resource, subresource))
-    }
-
-    fn covers_place(&self, place: Place<'_>) -> bool {
-        match place {
-            Place::Cluster => self.namespaces.is_empty() || self.everywhere(),
-            Place::Namespace(namespace) => any(&self.namespaces, namespace),
-            Place::AllNamespaces => self.everywhere(),
-        }
-    }
-
-    fn covers_name(&self, name: Option<&str>) -> bool {
-        self.names.is_empty() || name.is_some_and(|name| self.names.iter().any(|entry| entry == name))
-    }
-
-    fn everywhere(&self) -> bool {
-        self.namespaces.iter().any(|namespace| namespace == EVERY)
-    }
-}
-
-/// What is wrong with a rule; the caller says which rule it is.
-#[derive(Debug)]
-pub(crate) struct RuleError {
-    pub(crate) field: &'static str,
-    pub(crate) reason: String,
-    pub(crate) remedy: &'static str,
-}
-
-fn is_resource(entry: &str) -> bool {
-    let word = |part: &str| {
-        part == EVERY
-            || (!part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.'))
-    };
-    entry.split('/').count() <= 2 && entry.split('/').all(word)
-}
-
-/// As RBAC has it, with `pods/*` in addition: it covers the subresources of pods, not pods themselves.
-fn covers_resource(entry: &str, resource: &str, subresource: Option<&str>) -> bool {
-    if entry == EVERY {
-        return true;
-    }
-    match (entry.split_once('/'), subresource) {
-        (None, None) => entry == resource,
-        (Some((of, sub)), Some(wanted)) => (of == EVERY || of == resource) && (sub == EVERY || sub == wanted),
-        _ => false,
-    }
-}
-
 impl Grants {
     /// What the rules of a manifest grant; no rules grant nothing.
     #[must_use]
@@ -227,7 +98,9 @@ impl Grants {
     pub fn check(&self, access: &Access<'_>) -> Result<(), Missing> {
         let Access { verb, group, resource, subresource, place, name } = *access;
         let covered = self.rules.iter().any(|rule| {
-            rule.covers_kind(verb, group, resource, subresource) && rule.covers_place(place) && rule.covers_name(name)
+            rule.covers_kind(verb, group, resource, subresource)
+                && rule.covers_place(place)
+                && rule.covers_name(name)
         });
         if covered { Ok(()) } else { Err(Missing::of(access)) }
     }
@@ -236,7 +109,7 @@ impl Grants {
     /// how the group's resources are called.
     #[must_use]
     pub fn mentions_group(&self, verb: &str, group: &str) -> bool {
-        self.rules.iter().any(|rule| any(&rule.verbs, verb) && any(&rule.groups, group))
+        self.rules.iter().any(|rule| rule.covers_group(verb, group))
     }
 
     /// Where a verb is granted on a resource, be it for some names only: what a plugin's watch may cover at most.
@@ -260,19 +133,7 @@ impl Grants {
     /// Works out which objects of a resource a verb is granted on.
     #[must_use]
     pub fn visibility(&self, verb: &str, group: &str, resource: &str) -> Visibility {
-        let mut seen = Seen::default();
-        for rule in self.rules.iter().filter(|rule| rule.covers_kind(verb, group, resource, None)) {
-            if rule.everywhere() {
-                seen.everywhere.add(&rule.names);
-            } else if rule.namespaces.is_empty() {
-                seen.cluster.add(&rule.names);
-            } else {
-                for namespace in &rule.namespaces {
-                    seen.namespaces.entry_ref(namespace.as_str()).or_default().add(&rule.names);
-                }
-            }
-        }
-        Visibility(Arc::new(seen))
+        Visibility::of(self.rules.iter().filter(|rule| rule.covers_kind(verb, group, resource, None)))
     }
 
     /// Whether one object may be seen; for more than one, keep a [`Visibility`].
@@ -301,14 +162,25 @@ impl Grants {
                     });
                     if !granted {
                         let place = place.unwrap_or(Place::Cluster);
-                        missing.push(Missing::of(&Access { verb, group, resource, subresource, place, name: None }));
+                        missing.push(Missing::of(&Access {
+                            verb,
+                            group,
+                            resource,
+                            subresource,
+                            place,
+                            name: None,
+                        }));
                     }
                 };
                 if rule.namespaces.is_empty() {
                     need(None);
                 }
                 for namespace in &rule.namespaces {
-                    need(Some(if namespace == EVERY { Place::AllNamespaces } else { Place::Namespace(namespace) }));
+                    need(Some(if namespace == EVERY {
+                        Place::AllNamespaces
+                    } else {
+                        Place::Namespace(namespace)
+                    }));
                 }
             }
         }
@@ -322,53 +194,6 @@ fn combinations(rule: &Rule) -> impl Iterator<Item = (&str, &str, &str)> {
             rule.verbs.iter().map(move |verb| (group.as_str(), resource.as_str(), verb.as_str()))
         })
     })
-}
-
-impl Visibility {
-    /// Whether the object may be seen: one or two look-ups.
-    #[must_use]
-    pub fn sees(&self, key: &ObjectKey) -> bool {
-        let seen = &*self.0;
-        if seen.everywhere.holds(key.name()) {
-            return true;
-        }
-        match key.namespace() {
-            None => seen.cluster.holds(key.name()),
-            Some(namespace) => seen.namespaces.get(namespace).is_some_and(|names| names.holds(key.name())),
-        }
-    }
-
-    /// Whether every object may be seen, so that none need be asked about.
-    #[must_use]
-    pub fn sees_all(&self) -> bool {
-        matches!(self.0.everywhere, Names::All)
-    }
-
-    /// Whether no object may be seen.
-    #[must_use]
-    pub fn sees_nothing(&self) -> bool {
-        let seen = &*self.0;
-        matches!((&seen.everywhere, &seen.cluster), (Names::None, Names::None)) && seen.namespaces.is_empty()
-    }
-}
-
-impl Names {
-    fn add(&mut self, names: &[String]) {
-        match self {
-            Self::All => {}
-            _ if names.is_empty() => *self = Self::All,
-            Self::Only(set) => set.extend(names.iter().map(|name| name.as_str().into())),
-            Self::None => *self = Self::Only(names.iter().map(|name| name.as_str().into()).collect()),
-        }
-    }
-
-    fn holds(&self, name: &str) -> bool {
-        match self {
-            Self::None => false,
-            Self::Only(set) => set.contains(name),
-            Self::All => true,
-        }
-    }
 }
 
 impl Missing {
@@ -392,9 +217,13 @@ impl Missing {
     /// The line to add to the manifest's `permissions`.
     #[must_use]
     pub fn grant(&self) -> String {
-        let namespaces = self.place.as_ref().map(|place| format!(", namespaces: [{place:?}]")).unwrap_or_default();
+        let namespaces =
+            self.place.as_ref().map(|place| format!(", namespaces: [{place:?}]")).unwrap_or_default();
         // Quoted throughout: `*` and some names mean something else to YAML.
-        format!("- {{ groups: [{:?}], resources: [{:?}], verbs: [{:?}]{namespaces} }}", self.group, self.resource, self.verb)
+        format!(
+            "- {{ groups: [{:?}], resources: [{:?}], verbs: [{:?}]{namespaces} }}",
+            self.group, self.resource, self.verb
+        )
     }
 }
 
@@ -467,8 +296,10 @@ mod tests {
 
     #[test]
     fn two_rules_do_not_add_up_to_one() {
-        let grants =
-            Grants::new(vec![rule("", "pods", &["get"], &["b"], &[]), rule("", "pods", &["list"], &["a"], &[])]);
+        let grants = Grants::new(vec![
+            rule("", "pods", &["get"], &["b"], &[]),
+            rule("", "pods", &["list"], &["a"], &[]),
+        ]);
         assert!(grants.check(&GET_POD).is_err());
     }
 
@@ -517,7 +348,10 @@ mod tests {
         assert_eq!(grants.scope("list", "", "pods", true), Scope::Some(list(&["a", "b", "c"])));
         assert_eq!(grants.scope("get", "", "pods", true), Scope::All);
         assert_eq!(grants.scope("watch", "", "pods", true), Scope::None);
-        let grants = Grants::new(vec![rule("", "nodes", &["list"], &[], &[]), rule("", "csidrivers", &["list"], &["a"], &[])]);
+        let grants = Grants::new(vec![
+            rule("", "nodes", &["list"], &[], &[]),
+            rule("", "csidrivers", &["list"], &["a"], &[]),
+        ]);
         assert_eq!(grants.scope("list", "", "nodes", false), Scope::All);
         assert_eq!(grants.scope("list", "", "nodes", true), Scope::None);
         assert_eq!(grants.scope("list", "", "csidrivers", false), Scope::None);
@@ -525,7 +359,13 @@ mod tests {
 
     #[test]
     fn the_missing_grant_reads_as_the_line_to_add() {
-        let access = Access { group: "apps", resource: "deployments", subresource: Some("scale"), verb: "patch", ..GET_POD };
+        let access = Access {
+            group: "apps",
+            resource: "deployments",
+            subresource: Some("scale"),
+            verb: "patch",
+            ..GET_POD
+        };
         let error = Grants::default().check(&access).unwrap_err();
         let line = r#"- { groups: ["apps"], resources: ["deployments/scale"], verbs: ["patch"], namespaces: ["a"] }"#;
         assert_eq!(error.grant(), line);

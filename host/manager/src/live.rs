@@ -2,10 +2,12 @@
 //!
 //! A call is checked against the plugin's grants before anything of it goes on the wire; what is let through carries the
 //! plugin's own User-Agent, field manager and, where the manifest names a service account, identity. A write runs on the
-//! host's own runtime: when the guest's call is cut meanwhile, the write is let finish and its outcome is logged.
+//! host's own runtime: when the guest's call is cut meanwhile, the write is let finish and its outcome is logged. While the
+//! server is known to be away a call fails at once: guests and their retries must not knock where the caches already wait.
 
 use std::sync::Arc;
 
+use pilothouse_cache::{Availability, Permit};
 use pilothouse_client::{
     ApiResource, Client, DeleteParams, Error, ListParams, PAGE_SIZE, Patch, Preconditions, Propagation, WriteParams,
 };
@@ -24,6 +26,8 @@ pub(crate) struct Live {
     pub(crate) grants: Grants,
     /// Speaks with the plugin's identity.
     pub(crate) client: Client,
+    /// Whether the server is there, as all informers and plugins know it.
+    pub(crate) availability: Arc<Availability>,
     /// Where connections live and writes run.
     pub(crate) io: Handle,
 }
@@ -103,6 +107,25 @@ fn api_error(error: &Error) -> ApiError {
     }
 }
 
+/// What a call gets that is not made.
+fn away() -> ApiError {
+    ApiError {
+        code: 0,
+        reason: "unavailable".to_owned(),
+        message: "the API server refuses connections; the host tries again from time to time".to_owned(),
+        retry_after_seconds: None,
+    }
+}
+
+/// Tells the gate how a request went. One that was neither answered nor refused says nothing about the others' chances.
+fn settle<T>(permit: Permit, outcome: &Result<T, Error>) {
+    match outcome {
+        Ok(_) | Err(Error::Api(_) | Error::Protocol { .. }) => permit.settle(false),
+        Err(error) if error.is_connection_refused() => permit.settle(true),
+        Err(_) => drop(permit),
+    }
+}
+
 /// The object a call is about, as far as grants need it.
 struct Target {
     namespace: Option<String>,
@@ -118,21 +141,21 @@ impl Live {
                 text => serde_json::from_str(text).map_err(|e| invalid(format_args!("options: {e}")))?,
             };
             let target = target(&call.verb, &options)?;
-            let resource = live.permitted(&call, &options, &target).await?;
+            let (resource, permit) = live.permitted(&call, &options, &target).await?;
             match call.verb {
-                ClientVerb::Get(_) | ClientVerb::List => live.read(&resource, call.verb, options).await,
-                _ => live.write(resource, call, options, target).await,
+                ClientVerb::Get(_) | ClientVerb::List => live.read(&resource, call.verb, options, permit).await,
+                _ => live.write(resource, call, options, target, permit).await,
             }
         })
     }
 
-    /// The resource of the call's kind, if the plugin may do this.
+    /// The resource of the call's kind, if the plugin may do this and the server is there.
     async fn permitted(
         &self,
         call: &ClientCall,
         options: &Options,
         target: &Target,
-    ) -> Result<ApiResource, ApiError> {
+    ) -> Result<(ApiResource, Permit), ApiError> {
         let verb = verb_name(&call.verb);
         let check = |plural: &str, place: Place<'_>| {
             let access = Access {
@@ -151,14 +174,24 @@ impl Live {
         if !self.grants.mentions_group(verb, &call.kind.group) {
             check(&guess_plural(&call.kind.kind), Place::of_object(namespace))?;
         }
-        let resource = self.client.discover(&call.kind).await.map_err(|e| api_error(&e))?;
+        let permit = self.availability.try_enter().ok_or_else(away)?;
+        let resource = match self.client.discover(&call.kind).await {
+            Ok(resource) => resource,
+            Err(error) => {
+                // What the client remembers tells nothing of the server, being refused does.
+                if error.is_connection_refused() {
+                    permit.settle(true);
+                }
+                return Err(api_error(&error));
+            }
+        };
         let place = match namespace {
             _ if !resource.namespaced => Place::Cluster,
             Some(namespace) => Place::Namespace(namespace),
             None => Place::AllNamespaces,
         };
         check(&resource.plural, place)?;
-        Ok(resource)
+        Ok((resource, permit))
     }
 
     async fn read(
@@ -166,9 +199,11 @@ impl Live {
         resource: &ApiResource,
         verb: ClientVerb,
         options: Options,
+        permit: Permit,
     ) -> Result<ClientAnswer, ApiError> {
         if let ClientVerb::Get(key) = verb {
             let object = self.client.get(resource, &key, options.subresource.as_deref()).await;
+            settle(permit, &object);
             return object.map(ClientAnswer::Object).map_err(|e| api_error(&e));
         }
         let params = ListParams {
@@ -181,11 +216,9 @@ impl Live {
         };
         let mut items = Vec::new();
         let mut keep = |object| items.push(object);
-        let meta = self
-            .client
-            .list_page(resource, options.namespace.as_deref(), &params, &mut keep)
-            .await
-            .map_err(|e| api_error(&e))?;
+        let page = self.client.list_page(resource, options.namespace.as_deref(), &params, &mut keep).await;
+        settle(permit, &page);
+        let meta = page.map_err(|e| api_error(&e))?;
         Ok(ClientAnswer::Page {
             items,
             continue_token: Some(meta.continue_token).filter(|token| !token.is_empty()),
@@ -199,12 +232,13 @@ impl Live {
         call: ClientCall,
         options: Options,
         target: Target,
+        permit: Permit,
     ) -> Result<ClientAnswer, ApiError> {
         let (answered, answer) = oneshot::channel();
         let live = self.clone();
         self.io.spawn(async move {
             let verb = verb_name(&call.verb);
-            let outcome = live.send(&resource, &call.verb, options, &target).await;
+            let outcome = live.send(&resource, &call.verb, options, &target, permit).await;
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
                     plugin = &*live.plugin,
@@ -227,6 +261,7 @@ impl Live {
         verb: &ClientVerb,
         options: Options,
         target: &Target,
+        permit: Permit,
     ) -> Result<ClientAnswer, ApiError> {
         let params = WriteParams {
             subresource: options.subresource,
@@ -273,10 +308,12 @@ impl Live {
                     dry_run: options.dry_run,
                 };
                 let deleted = self.client.delete(resource, key, &params).await;
+                settle(permit, &deleted);
                 return deleted.map(|_| ClientAnswer::Deleted).map_err(|e| api_error(&e));
             }
             ClientVerb::Get(_) | ClientVerb::List => return Err(invalid("a read is no write")),
         };
+        settle(permit, &object);
         object.map(ClientAnswer::Object).map_err(|e| api_error(&e))
     }
 }

@@ -95,6 +95,7 @@ impl Loader {
                 plugin: Arc::clone(&plugin.name),
                 grants: grants.clone(),
                 client: self.client.with_identity(identity(manifest)),
+                availability: Arc::clone(self.factory.availability()),
                 io: self.io.clone(),
             },
             log_limit: LogLimit::default(),

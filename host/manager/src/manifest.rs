@@ -6,16 +6,20 @@
 //!
 //! Called by [`crate::directory`]; the caller puts the file's name before an error's text.
 
+mod error;
+mod read;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pilothouse_engine::Limits;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use serde_saphyr::{MessageFormatter as _, Spanned};
+use serde_saphyr::Spanned;
 
+pub use self::error::{ManifestError, Position, Unsupported};
+use self::read::{known, options, position, read};
 use crate::duration::parse_duration;
 use crate::grants::Rule;
 use crate::quantity::parse_memory;
@@ -95,67 +99,6 @@ pub struct PluginLimits {
     pub api_qps: Option<f64>,
     /// Keys that may wait. Not enforced yet, hence refused.
     pub queue_depth: Option<u64>,
-}
-
-/// A place in a manifest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
-    /// Line, from 1.
-    pub line: u64,
-    /// Column, from 1.
-    pub column: u64,
-}
-
-/// Why a manifest is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ManifestError {
-    /// The text is not YAML, or not of the manifest's shape.
-    #[error("{}{reason}; docs/manifest.md describes the fields", Prefix(*.at, .field.as_deref()))]
-    Shape {
-        /// Where, as far as it is known.
-        at: Option<Position>,
-        /// The field whose value has the wrong shape, as far as it is known.
-        field: Option<String>,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A field's value is refused.
-    #[error("{}{reason}; {remedy}", Prefix(*.at, Some(.field)))]
-    Field {
-        /// Where, as far as it is known.
-        at: Option<Position>,
-        /// Path of the field, as `spec.limits.memory`.
-        field: String,
-        /// What is wrong.
-        reason: String,
-        /// What to write instead.
-        remedy: String,
-    },
-    /// The manifest asks for what this version of the host does not do.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Unsupported(Vec<Unsupported>),
-}
-
-/// Something that the contract has and this version of the host has not.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: not supported yet by this version of the host; {remedy}")]
-pub struct Unsupported {
-    /// Path of the field.
-    pub field: String,
-    /// What to do instead.
-    pub remedy: &'static str,
-}
-
-/// `line 3, column 5: spec.limits.memory: `, as far as it is known.
-struct Prefix<'a>(Option<Position>, Option<&'a str>);
-
-impl fmt::Display for Prefix<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(Position { line, column }) = self.0 {
-            write!(f, "line {line}, column {column}: ")?;
-        }
-        self.1.map_or(Ok(()), |field| write!(f, "{field}: "))
-    }
 }
 
 const API_VERSION: &str = "pilothouse.dev/v1alpha1";
@@ -293,7 +236,9 @@ impl Manifest {
                 at: None,
                 field: "the plugin's name".into(),
                 reason: format!("{name:?}, taken from the file's, is not a DNS label"),
-                remedy: format!("rename the file ({DNS_LABEL}), or put a manifest beside it that names the plugin"),
+                remedy: format!(
+                    "rename the file ({DNS_LABEL}), or put a manifest beside it that names the plugin"
+                ),
             });
         }
         Ok(Self {
@@ -362,7 +307,9 @@ impl Manifest {
                 field: format!("spec.configFrom, file {}", path.display()),
                 reason: match at {
                     Some(Position { line, column }) => {
-                        format!("it does not hold one JSON or YAML object (line {line}, column {column} of the file)")
+                        format!(
+                            "it does not hold one JSON or YAML object (line {line}, column {column} of the file)"
+                        )
                     }
                     None => "it does not hold one JSON or YAML object".into(),
                 },
@@ -399,7 +346,8 @@ impl SourceText {
     fn check(self) -> Result<Source, ManifestError> {
         if let Some(file) = &self.file {
             let name = &file.value;
-            let remedy = "name a .wasm file of the manifest's own directory, without a path, as exporter.wasm";
+            let remedy =
+                "name a .wasm file of the manifest's own directory, without a path, as exporter.wasm";
             let reason = if name.contains(['/', '\\']) || name == ".." {
                 "is a path"
             } else if name.starts_with('.') {
@@ -447,7 +395,8 @@ fn config_from(entry: &Spanned<ConfigFromText>) -> Result<ConfigFrom, (String, &
 
 fn service_account(account: Spanned<NamespacedName>) -> Result<NamespacedName, ManifestError> {
     // Both become part of a user name that is sent to the server: nothing but names may get there.
-    let parts = [("namespace", is_dns_label(&account.value.namespace)), ("name", is_dns_name(&account.value.name))];
+    let parts =
+        [("namespace", is_dns_label(&account.value.namespace)), ("name", is_dns_name(&account.value.name))];
     if let Some((part, _)) = parts.iter().find(|(_, good)| !good) {
         let field = format!("spec.serviceAccount.{part}");
         let remedy = "name a ServiceAccount of the cluster by its namespace and name";
@@ -472,7 +421,12 @@ impl LimitsText {
             engine.call_timeout = time(text, field)?;
             if engine.call_timeout > MAX_CALL_TIMEOUT {
                 let reason = format!("{:?} is too long", text.value);
-                return Err(refused(text, field, reason, "write at most 10m, and split longer work into several calls"));
+                return Err(refused(
+                    text,
+                    field,
+                    reason,
+                    "write at most 10m, and split longer work into several calls",
+                ));
             }
         }
         match &self.cpu_per_call {
@@ -483,7 +437,12 @@ impl LimitsText {
                 engine.cpu_per_call = time(text, field)?;
                 if engine.cpu_per_call > engine.call_timeout {
                     let reason = format!("{:?} is longer than callTimeout", text.value);
-                    return Err(refused(text, field, reason, "write at most callTimeout (10s when absent), or raise that"));
+                    return Err(refused(
+                        text,
+                        field,
+                        reason,
+                        "write at most callTimeout (10s when absent), or raise that",
+                    ));
                 }
             }
         }
@@ -516,19 +475,26 @@ impl LimitsText {
 fn time(text: &Spanned<String>, field: &str) -> Result<Duration, ManifestError> {
     match parse_duration(&text.value) {
         Err(error) => Err(malformed(text, field, &error)),
-        Ok(Duration::ZERO) => {
-            Err(refused(text, field, "it leaves a call no time".into(), "write a duration above zero, as 10s"))
-        }
+        Ok(Duration::ZERO) => Err(refused(
+            text,
+            field,
+            "it leaves a call no time".into(),
+            "write a duration above zero, as 10s",
+        )),
         Ok(time) => Ok(time),
     }
 }
 
-const DNS_LABEL: &str = "use lower-case letters, digits and \"-\", 63 at most, with a letter or digit at both ends";
+const DNS_LABEL: &str =
+    "use lower-case letters, digits and \"-\", 63 at most, with a letter or digit at both ends";
 
 /// RFC 1123, as Kubernetes has it.
 fn is_dns_label(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    (1..=63).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+    (1..=63).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
 }
 
 fn is_dns_name(text: &str) -> bool {
@@ -547,7 +513,12 @@ fn expect(field: &str, found: Option<&Spanned<String>>, wanted: &str) -> Result<
         Some(found) if found.value == wanted => Ok(()),
         Some(found) => {
             let reason = format!("{:?} is not what this host reads", found.value);
-            Err(refused(found, field, reason, &format!("write {wanted}, or move the file out of the plugin directory")))
+            Err(refused(
+                found,
+                field,
+                reason,
+                &format!("write {wanted}, or move the file out of the plugin directory"),
+            ))
         }
         None => Err(ManifestError::Field {
             at: None,
@@ -568,36 +539,4 @@ fn malformed(value: &Spanned<String>, field: &str, error: &dyn std::error::Error
     let text = error.to_string();
     let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, "docs/manifest.md describes the field"));
     refused(value, field, reason.to_owned(), remedy)
-}
-
-fn options() -> serde_saphyr::Options {
-    // YAML 1.2: `on` and `yes` are words. Snippets would quote values.
-    serde_saphyr::options! { strict_booleans: true, with_snippet: false }
-}
-
-fn known(location: serde_saphyr::Location) -> Option<Position> {
-    let position = Position { line: location.line(), column: location.column() };
-    (position.line > 0).then_some(position)
-}
-
-fn position(error: &serde_saphyr::Error) -> Option<Position> {
-    error.location().and_then(known)
-}
-
-fn read<T: DeserializeOwned>(text: &str) -> Result<T, ManifestError> {
-    serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
-        let at = position(&error);
-        let field = at.and_then(|at| field_before(text, at)).map(str::to_owned);
-        let reason = serde_saphyr::UserMessageFormatter.format_message(&error).into_owned();
-        ManifestError::Shape { at, field, reason }
-    })
-}
-
-/// The last field named on the line before a place: the parser says where a value is wrong, not which one it is.
-fn field_before(text: &str, at: Position) -> Option<&str> {
-    let line = text.lines().nth(usize::try_from(at.line).ok()?.checked_sub(1)?)?;
-    let end = line.char_indices().nth(usize::try_from(at.column).ok()?.checked_sub(1)?).map_or(line.len(), |(i, _)| i);
-    let before = line[..end].trim_end().strip_suffix(':')?;
-    let start = before.rfind(|c: char| !c.is_ascii_alphanumeric()).map_or(0, |i| i + 1);
-    Some(&before[start..]).filter(|field| !field.is_empty())
 }

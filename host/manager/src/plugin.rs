@@ -128,9 +128,10 @@ impl Plugin {
             condition.quarantined_until = None;
         }
         self.faults_in_a_row.store(0, Relaxed);
-        self.released.notify_waiters();
         self.queue.release_backoff();
         next.start(self, before.as_ref(), io);
+        // Last: a pump that rests finds out when it wakes that it has been replaced.
+        self.released.notify_waiters();
         Some(Switched { before: before.map(|generation| generation.number) })
     }
 
@@ -214,19 +215,21 @@ impl Plugin {
         }
     }
 
-    /// Waits out a quarantine; a new generation or the end of the plugin ends it at once.
-    pub(crate) async fn rest(&self) {
+    /// Waits out a quarantine and says whether there was one; a new generation or the end of the plugin ends it at once.
+    pub(crate) async fn rest(&self) -> bool {
         if self.faults_in_a_row.load(Relaxed) < FAULTS_TO_QUARANTINE {
-            return;
+            return false;
         }
+        let mut rested = false;
         loop {
             let released = self.released.notified();
             let until = self.condition.lock().quarantined_until;
-            let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
+            let Some(until) = until.filter(|until| *until > Instant::now()) else { return rested };
+            rested = true;
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {}
                 () = released => {}
-                () = self.stopping.cancelled() => return,
+                () = self.stopping.cancelled() => return rested,
             }
         }
     }

@@ -45,6 +45,7 @@ impl Pump {
         if let Some(before) = self.before.take() {
             let mut events = before.await.unwrap_or_default().into_iter();
             while let Some(event) = events.next() {
+                self.plugin.rest().await;
                 if self.ended() {
                     return self.leave(std::iter::once(event).chain(events).collect());
                 }
@@ -54,6 +55,7 @@ impl Pump {
         while let Some(mut batch) = self.next(&mut warm).await {
             let mut events = batch.take().into_iter();
             while let Some(event) = events.next() {
+                self.plugin.rest().await;
                 if self.ended() {
                     return self.leave(std::iter::once(event).chain(events).collect());
                 }
@@ -106,10 +108,6 @@ impl Pump {
             engine::Event::Added { object, .. } | engine::Event::Updated { new: object, .. } => object.key(),
             engine::Event::Deleted { key, .. } => key,
         };
-        self.plugin.rest().await;
-        if self.plugin.stopping.is_cancelled() {
-            return;
-        }
         self.plugin.count_call();
         let call = next_call_id();
         let began = Instant::now();

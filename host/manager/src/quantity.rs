@@ -11,8 +11,15 @@ pub struct QuantityError {
     reason: &'static str,
 }
 
-const SUFFIXES: [(&str, u64); 7] =
-    [("", 1), ("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+const SUFFIXES: [(&str, u64); 7] = [
+    ("", 1),
+    ("Ki", 1 << 10),
+    ("Mi", 1 << 20),
+    ("Gi", 1 << 30),
+    ("k", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+];
 
 /// Reads a number of bytes, rounded up where a fraction leaves part of one.
 ///
@@ -20,7 +27,8 @@ const SUFFIXES: [(&str, u64); 7] =
 /// When the text has another form or the number is too large.
 pub fn parse_memory(text: &str) -> Result<u64, QuantityError> {
     let error = |reason| QuantityError { text: text.to_owned(), reason };
-    let (number, suffix) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
+    let (number, suffix) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
     let (_, unit) = SUFFIXES
         .iter()
         .find(|(name, _)| *name == suffix)
@@ -65,9 +73,14 @@ mod tests {
 
     #[test]
     fn refuses_the_rest_and_says_how_to_write_it() {
-        for text in ["", "Mi", "64MB", "64mi", "64 Mi", "-1", "1e3", "1.", "1..2", "99999999999999999999999Gi", "1m"] {
+        for text in
+            ["", "Mi", "64MB", "64mi", "64 Mi", "-1", "1e3", "1.", "1..2", "99999999999999999999999Gi", "1m"]
+        {
             let error = parse_memory(text).unwrap_err().to_string();
-            assert!(error.contains("is not an amount of memory") && error.contains("64Mi"), "{text}: {error}");
+            assert!(
+                error.contains("is not an amount of memory") && error.contains("64Mi"),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -63,6 +63,10 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
     let mut warm: Option<Warm> = None;
     let mut item = first;
     loop {
+        // Before the generation is looked up: a new one ends the rest, and the call is for it.
+        if plugin.rest().await {
+            item.started = Instant::now();
+        }
         if plugin.stopping.is_cancelled() {
             plugin.queue.done(&item.key);
             return;
@@ -107,11 +111,6 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
 
 /// One call and what follows from it.
 async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mut Option<Warm>, item: Key) {
-    plugin.rest().await;
-    if plugin.stopping.is_cancelled() {
-        plugin.queue.done(&item.key);
-        return;
-    }
     plugin.metrics.queue_duration.observe(item.queued_for.as_secs_f64());
     plugin.metrics.active_workers.inc();
     plugin.count_call();
@@ -236,7 +235,10 @@ pub(crate) fn faulted(
     fault: &Fault,
 ) {
     plugin.metrics.fault(fault.kind);
-    plugin.faulted(&format!("{key}: {fault}"));
+    // What a call of the generation before leaves behind says nothing about the one that took over.
+    if plugin.current().is_none_or(|current| current.number == generation.number) {
+        plugin.faulted(&format!("{key}: {fault}"));
+    }
     tracing::error!(
         plugin = &*plugin.name,
         generation = generation.number,

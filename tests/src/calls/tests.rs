@@ -7,7 +7,7 @@ use super::*;
 fn line(message: &str, key: &str, generation: u64, call: u64) -> Line {
     let fields = json!({"attempt": "0", "reasons": "added,owned"}).to_string();
     let line = json!({
-        "timestamp": "2025-01-01T00:00:00.5Z", "target": "guest", "plugin": "probe", "message": message,
+        "timestamp": "2025-01-01T00:00:00.5Z", "level": "INFO", "target": "guest", "plugin": "probe", "message": message,
         "key": key, "generation": generation, "call": call, "fields": fields,
     });
     serde_json::from_value(line).unwrap()

@@ -121,3 +121,22 @@ async fn pauses_between_probes_grow_to_five_seconds_and_start_over_after_an_answ
     gate.enter().await.settle(true);
     assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_is_let_through_once_in_a_while() {
+    let gate = Availability::new();
+    gate.try_enter().expect("it is open").settle(true);
+    let mut let_through = 0;
+    for _ in 0..600 {
+        if let Some(probe) = gate.try_enter() {
+            assert!(gate.try_enter().is_none(), "one probe at a time");
+            let_through += 1;
+            probe.settle(true);
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!((6..=20).contains(&let_through), "{let_through} in a minute");
+    sleep(Duration::from_secs(10)).await;
+    gate.try_enter().expect("a probe is due").settle(false);
+    assert!(gate.try_enter().is_some() && gate.try_enter().is_some());
+}

@@ -97,11 +97,13 @@ async fn events_that_come_while_no_watch_is_open_are_not_missed() {
     let server = server();
     let running = Running::on(&server);
     soon(server.wait_for_watches(1)).await;
+    server.bookmark();
     server.drop_watches();
     server.create("a/x", json!({}));
     server.update("a/x", json!({}));
     running.caught_up(&server).await;
     assert_eq!(running.informer.indexer().get_by_key("a/x").unwrap().resource_version(), "3");
+    assert_eq!(server.list_versions(), ["0"]);
     running.stop().await;
 }
 
@@ -207,12 +209,18 @@ async fn an_expired_version_in_the_stream_leads_to_a_list_from_the_last_version_
     let server = server();
     let running = Running::on(&server);
     soon(server.wait_for_watches(1)).await;
-    server.drop_watches();
     server.create("a/x", json!({}));
+    running.caught_up(&server).await;
+    server.drop_watches();
+    server.create("a/y", json!({}));
     server.compact();
+    running.caught_up(&server).await;
+    assert_eq!(server.list_versions(), ["0", "2"]);
     soon(server.wait_for_watches(3)).await;
-    assert_eq!(server.list_versions(), ["0", "1"]);
-    assert_eq!(running.informer.indexer().len(), 1);
+    let versions: Vec<_> = server.watches().into_iter().map(|(_, p)| p.resource_version.unwrap()).collect();
+    assert_eq!(versions, ["1", "2", "3"], "the second was told that its version expired");
+    assert_eq!(running.informer.indexer().len(), 2);
+    assert_eq!(running.informer.metrics().reflector_watch_failures_total, 0);
     assert!(running.informer.status().reflector.last_error.is_none());
     running.stop().await;
 }

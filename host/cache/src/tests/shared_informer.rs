@@ -111,6 +111,7 @@ async fn at_any_call_of_a_relist_the_store_equals_the_list_and_deletions_come_fi
     let recorder = Recorder::new();
     let _registration = join(&running, &recorder);
     let _ = recorder.take();
+    server.bookmark();
     server.drop_watches();
     server.delete("a/2");
     server.update("a/3", json!({}));
@@ -178,6 +179,7 @@ async fn a_new_uid_is_told_as_a_deletion_and_an_add() {
     let _registration = join(&running, &recorder);
     let _ = recorder.take();
     // Unseen by any watch: the history is gone before the next one.
+    server.bookmark();
     server.drop_watches();
     server.recreate("a/x", json!({}));
     server.compact();

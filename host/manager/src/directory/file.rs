@@ -189,18 +189,24 @@ pub(super) fn look(path: &Path) -> Look {
         }),
         Ok(_) => Look::Unusable("it is not a regular file; move it out of the plugin directory".into()),
         // A link that leads nowhere is there, and someone should know.
-        Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
-            Look::Unusable("it is a link to a file that does not exist; put the file there or remove the link".into())
-        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_symlink() => Look::Unusable(
+            "it is a link to a file that does not exist; put the file there or remove the link".into(),
+        ),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Look::Absent,
-        Err(e) => Look::Unusable(format!("it cannot be looked at: {e}; check its permissions and those of its folder")),
+        Err(e) => Look::Unusable(format!(
+            "it cannot be looked at: {e}; check its permissions and those of its folder"
+        )),
     }
 }
 
 fn read(path: &Path, role: Role, fingerprint: Fingerprint) -> Result<Bytes, String> {
     let (most, what) = match role {
-        Role::Component => (MAX_COMPONENT, "a component may have 64 MiB; build it in release mode and strip it"),
-        Role::Manifest => (MAX_MANIFEST, "a manifest may have 1 MiB; keep large configuration in a file (configFrom)"),
+        Role::Component => {
+            (MAX_COMPONENT, "a component may have 64 MiB; build it in release mode and strip it")
+        }
+        Role::Manifest => {
+            (MAX_MANIFEST, "a manifest may have 1 MiB; keep large configuration in a file (configFrom)")
+        }
     };
     if fingerprint.size > most {
         return Err(format!("it is too large ({} bytes); {what}", fingerprint.size));

@@ -109,7 +109,9 @@ pub enum DirectoryError {
     #[error("the plugin directory {} is not a directory; name one with --plugins", .0.display())]
     NotADirectory(PathBuf),
     /// The thread that watches cannot be started.
-    #[error("the plugin directory cannot be watched, since no thread can be started: {0}; raise the limit on processes")]
+    #[error(
+        "the plugin directory cannot be watched, since no thread can be started: {0}; raise the limit on processes"
+    )]
     Thread(std::io::Error),
 }
 

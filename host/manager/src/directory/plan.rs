@@ -50,11 +50,14 @@ pub(super) fn plan(
     now: Instant,
     patience: Duration,
 ) -> Vec<Entry> {
-    let manifests = || files.iter().filter_map(|(head, file)| match role(head)? {
-        (stem, Role::Manifest) => Some((head, stem, file)),
-        (_, Role::Component) => None,
-    });
-    let claimed: HashSet<String> = manifests().map(|(head, stem, file)| names(head, stem, file, known).0.component).collect();
+    let manifests = || {
+        files.iter().filter_map(|(head, file)| match role(head)? {
+            (stem, Role::Manifest) => Some((head, stem, file)),
+            (_, Role::Component) => None,
+        })
+    };
+    let claimed: HashSet<String> =
+        manifests().map(|(head, stem, file)| names(head, stem, file, known).0.component).collect();
     let manifest_to_come = manifests().any(|(_, _, file)| file.is_restless(now, patience));
 
     let mut entries: Vec<Entry> = Vec::new();
@@ -133,7 +136,9 @@ fn with_manifest(head: &str, component: &str, file: &Tracked, files: &Files) -> 
     let digest = match file.view() {
         None => return Outcome::Hold,
         Some(View::Component(digest)) => digest,
-        Some(View::Manifest(..)) => return broken(head, "its component is a manifest; set spec.source.file".into()),
+        Some(View::Manifest(..)) => {
+            return broken(head, "its component is a manifest; set spec.source.file".into());
+        }
         Some(View::Unusable(reason)) => return broken(component, reason.clone()),
     };
     if let Some(wanted) = &manifest.source.digest
@@ -160,7 +165,9 @@ fn bare(head: &str, stem: &str, file: &Tracked, manifest_to_come: bool) -> Entry
         (Some(View::Component(digest)), Ok(manifest)) => {
             Outcome::Ready { manifest: Box::new(manifest), manifest_digest: None, digest: *digest }
         }
-        (Some(View::Unusable(reason)), _) => Outcome::Broken { file: head.to_owned(), reason: reason.clone() },
+        (Some(View::Unusable(reason)), _) => {
+            Outcome::Broken { file: head.to_owned(), reason: reason.clone() }
+        }
         (Some(View::Manifest(..)), _) => {
             Outcome::Broken { file: head.to_owned(), reason: "it is not a component; rename it".into() }
         }

@@ -162,7 +162,8 @@ impl Scanner {
                     self.tell_broken(head.clone(), name, &head, reason, &mut changes);
                 }
                 Outcome::Ready { manifest, manifest_digest, digest } => {
-                    self.known.insert(head.clone(), Known { name: name.clone(), component: component.clone() });
+                    self.known
+                        .insert(head.clone(), Known { name: name.clone(), component: component.clone() });
                     let content = (manifest_digest, digest);
                     let same = |told: &Told| told.head == head && told.content == content && !told.stale;
                     if self.told.get(&name).is_some_and(same) {
@@ -183,7 +184,14 @@ impl Scanner {
         (changes, complete)
     }
 
-    fn files_of(&self, head: &str, component: String, wasm: Bytes, digest: Digest, manifest: Manifest) -> Files {
+    fn files_of(
+        &self,
+        head: &str,
+        component: String,
+        wasm: Bytes,
+        digest: Digest,
+        manifest: Manifest,
+    ) -> Files {
         Files {
             name: manifest.name.clone(),
             wasm_path: self.path.join(&component),
@@ -234,7 +242,14 @@ impl Scanner {
         }
     }
 
-    fn tell_broken(&mut self, head: String, name: String, file: &str, reason: String, changes: &mut Vec<Change>) {
+    fn tell_broken(
+        &mut self,
+        head: String,
+        name: String,
+        file: &str,
+        reason: String,
+        changes: &mut Vec<Change>,
+    ) {
         let new = (name, reason);
         if self.broken.get(&head) == Some(&new) {
             return;
@@ -298,11 +313,13 @@ mod tests {
 
     /// Names of the plugins told of, `+` for the mark that all is told.
     fn told(seen: &Seen) -> Vec<&str> {
-        let name = |change| match change {
-            &Change::Changed(ref files) => files.name.as_str(),
-            Change::Synced => "+",
-            other => panic!("{other:?}"),
-        };
+        fn name(change: &Change) -> &str {
+            match change {
+                Change::Changed(files) => &files.name,
+                Change::Synced => "+",
+                other => panic!("{other:?}"),
+            }
+        }
         seen.changes.iter().map(name).collect()
     }
 

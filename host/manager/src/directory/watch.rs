@@ -126,3 +126,52 @@ fn matters(kind: &EventKind) -> bool {
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{CreateKind, ModifyKind, RemoveKind};
+
+    use super::*;
+
+    #[test]
+    fn what_a_look_itself_brings_about_is_no_reason_for_another() {
+        let any = AccessMode::Any;
+        for kind in [AccessKind::Open(any), AccessKind::Read, AccessKind::Close(AccessMode::Read)] {
+            assert!(!matters(&EventKind::Access(kind)), "{kind:?}");
+        }
+        for kind in [
+            EventKind::Access(AccessKind::Close(AccessMode::Write)),
+            EventKind::Create(CreateKind::Any),
+            EventKind::Modify(ModifyKind::Any),
+            EventKind::Remove(RemoveKind::Any),
+            // What an overflow of the kernel's queue comes as.
+            EventKind::Other,
+        ] {
+            assert!(matters(&kind), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_takes_the_place_of_another_is_watched() {
+        let outer = tempfile::tempdir().unwrap();
+        let path = outer.path().join("plugins");
+        std::fs::create_dir(&path).unwrap();
+        let (signal, _signals) = mpsc::channel();
+        let mut watch = Watch { path: path.clone(), signal, watched: None, warned: false };
+        let mut watched = || {
+            watch.ensure();
+            watch.watched.as_ref().map(|(_, watched)| *watched)
+        };
+        let first = identity(&path);
+        assert!(first.is_some());
+        assert_eq!(watched(), first);
+        std::fs::rename(&path, outer.path().join("aside")).unwrap();
+        assert_eq!(watched(), None);
+        std::fs::create_dir(&path).unwrap();
+        assert_ne!(identity(&path), first);
+        assert_eq!(watched(), identity(&path));
+        std::fs::rename(&path, outer.path().join("aside too")).unwrap();
+        std::fs::rename(outer.path().join("aside"), &path).unwrap();
+        assert_eq!(watched(), first);
+    }
+}

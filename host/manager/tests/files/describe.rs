@@ -83,7 +83,10 @@ fn reads_every_field() {
             Predicate::FieldChanged("/spec".parse().unwrap()),
         ]
     );
-    assert_eq!(deployments.map, KeyMap::Owner { group: "x.io".into(), kind: "App".into(), controller_only: true });
+    assert_eq!(
+        deployments.map,
+        KeyMap::Owner { group: "x.io".into(), kind: "App".into(), controller_only: true }
+    );
     assert_eq!(deployments.delivery, Delivery::Every);
     assert_eq!(pods.map, KeyMap::Field { path: "/spec/nodeName".parse().unwrap(), same_namespace: false });
     assert_eq!((pods.delivery, &pods.namespaces), (Delivery::Latest, &None));
@@ -134,7 +137,11 @@ fn zero_means_off_where_the_sdk_writes_it() {
 fn other_schemas_are_told_apart_first() {
     refused(
         json!({"apiVersion": "pilothouse.dev/describe/v9", "new": 1}),
-        &["apiVersion", "describe/v9", "build the guest with an SDK that writes pilothouse.dev/describe/v1alpha1"],
+        &[
+            "apiVersion",
+            "describe/v9",
+            "build the guest with an SDK that writes pilothouse.dev/describe/v1alpha1",
+        ],
     );
     for text in ["", "[]", "null", "{}", "{\"apiVersion\":1}", "\u{1}"] {
         let error = Description::parse(text.as_bytes(), World::Reconciler).unwrap_err().to_string();
@@ -144,7 +151,10 @@ fn other_schemas_are_told_apart_first() {
 
 #[test]
 fn unknown_fields_are_refused_by_name_and_place() {
-    refused(json!({"wathces": []}), &["the description", "unknown field `wathces`", "`watches`", "docs/describe.md"]);
+    refused(
+        json!({"wathces": []}),
+        &["the description", "unknown field `wathces`", "`watches`", "docs/describe.md"],
+    );
     refused(
         json!({"watches": [watch(json!({})), watch(json!({"selector": "a=b"}))]}),
         &["watches[1] (apps/v1/Deployment)", "unknown field `selector`", "`labelSelector`"],
@@ -164,8 +174,14 @@ fn unknown_fields_are_refused_by_name_and_place() {
     ] {
         refused(json!({"watches": [watch(json!({"map": map}))]}), &["watches[0]", "unknown field `x`"]);
     }
-    refused(json!({"watches": [watch(json!({"map": {"type": "cel"}}))]}), &["watches[0]", "unknown variant `cel`"]);
-    refused(json!({"indexes": [watch(json!({"name": "a", "x": 1}))]}), &["indexes[0] (apps/v1/Deployment)", "`x`"]);
+    refused(
+        json!({"watches": [watch(json!({"map": {"type": "cel"}}))]}),
+        &["watches[0]", "unknown variant `cel`"],
+    );
+    refused(
+        json!({"indexes": [watch(json!({"name": "a", "x": 1}))]}),
+        &["indexes[0] (apps/v1/Deployment)", "`x`"],
+    );
     refused(json!({"schedules": [{"every": "1s", "key": "a", "x": 1}]}), &["schedules[0]", "`x`"]);
     refused(json!({"rateLimiter": {"x": 1}}), &["rateLimiter", "`x`"]);
     refused(json!({"permissions": [{"apiGroups": []}]}), &["permissions[0]", "`apiGroups`"]);
@@ -182,20 +198,38 @@ fn values_that_mean_nothing_are_refused_with_a_remedy() {
     let watched = |more: Value| json!({"watches": [watch(more)]});
     let indexed = |more: Value| json!({"watches": [watch(json!({}))], "indexes": [watch(more)]});
     for (value, parts) in [
-        (watched(json!({"labelSelector": "a in ("})), ["watches[0] (apps/v1/Deployment).labelSelector", "app=web"]),
-        (watched(json!({"fieldSelector": "a"})), ["watches[0] (apps/v1/Deployment).fieldSelector", "spec.nodeName=n1"]),
-        (watched(json!({"map": {"type": "field", "path": "spec"}})), [".map", "write one like /spec/nodeName"]),
+        (
+            watched(json!({"labelSelector": "a in ("})),
+            ["watches[0] (apps/v1/Deployment).labelSelector", "app=web"],
+        ),
+        (
+            watched(json!({"fieldSelector": "a"})),
+            ["watches[0] (apps/v1/Deployment).fieldSelector", "spec.nodeName=n1"],
+        ),
+        (
+            watched(json!({"map": {"type": "field", "path": "spec"}})),
+            [".map", "write one like /spec/nodeName"],
+        ),
         (watched(json!({"map": {"type": "label", "name": ""}})), [".map.name", "give it a value"]),
         (watched(json!({"map": {"type": "owner", "kind": ""}})), [".map.kind", "give it a value"]),
-        (watched(json!({"predicates": [{"type": "fieldChanged", "path": "x"}]})), [".predicates[0]", "/spec/nodeName"]),
+        (
+            watched(json!({"predicates": [{"type": "fieldChanged", "path": "x"}]})),
+            [".predicates[0]", "/spec/nodeName"],
+        ),
         (watched(json!({"namespaces": ["", "a"]})), [".namespaces", "leave it out"]),
         (watched(json!({"kind": ""})), ["watches[0]", "name group, version and kind apart"]),
         (watched(json!({"version": "apps/v1"})), [".version", "name group, version and kind apart"]),
-        (indexed(json!({"name": "a"})), ["indexes[0] (apps/v1/Deployment)", "set one of path, label and owner"]),
+        (
+            indexed(json!({"name": "a"})),
+            ["indexes[0] (apps/v1/Deployment)", "set one of path, label and owner"],
+        ),
         (indexed(json!({"name": "a", "owner": false})), ["indexes[0]", "set one of path, label and owner"]),
         (indexed(json!({"name": "a", "owner": true, "label": "b"})), ["more than one", "one index for each"]),
         (indexed(json!({"name": "a", "path": "b"})), ["indexes[0]", "/spec/nodeName"]),
-        (indexed(json!({"name": "", "path": "/b"})), ["indexes[0] (apps/v1/Deployment).name", "give it a value"]),
+        (
+            indexed(json!({"name": "", "path": "/b"})),
+            ["indexes[0] (apps/v1/Deployment).name", "give it a value"],
+        ),
         (indexed(json!({"name": "a", "path": "/b", "split": ""})), [".split", "name the separator"]),
         (indexed(json!({"name": "a", "path": "/b", "where": "c"})), [".where", "/spec/nodeName"]),
         (indexed(json!({"kind": "Pod", "name": "a", "path": "/b"})), ["not watched", "watch it as well"]),
@@ -209,7 +243,10 @@ fn values_that_mean_nothing_are_refused_with_a_remedy() {
         (json!({"rateLimiter": {"qps": -1}}), ["rateLimiter.qps", "0 for no bucket"]),
         (json!({"rateLimiter": {"burst": 0}}), ["rateLimiter.burst", "1 or more"]),
         (json!({"resync": "1ms"}), ["resync", "100ms or more"]),
-        (json!({"permissions": [{"groups": [""], "resources": ["pods"], "verbs": ["see"]}]}), ["permissions[0].verbs", "\"see\""]),
+        (
+            json!({"permissions": [{"groups": [""], "resources": ["pods"], "verbs": ["see"]}]}),
+            ["permissions[0].verbs", "\"see\""],
+        ),
     ] {
         refused(value, &parts);
     }
@@ -226,12 +263,17 @@ fn names_of_indexes_are_unique_for_a_kind() {
 
 #[test]
 fn maps_and_schedules_fit_the_world() {
-    let mapped = |map: Value, world| parse(json!({"watches": [watch(json!({"map": map}))]}), world).map_err(|e| e.to_string());
+    let mapped = |map: Value, world| {
+        parse(json!({"watches": [watch(json!({"map": map}))]}), world).map_err(|e| e.to_string())
+    };
     let handler = json!({"type": "handler"});
     assert!(mapped(handler.clone(), World::Controller).is_ok());
     assert!(mapped(handler.clone(), World::EventHandler).is_ok());
     let error = mapped(handler, World::Reconciler).unwrap_err();
-    assert!(error.contains("watches[0] (apps/v1/Deployment).map") && error.contains("exports no handler"), "{error}");
+    assert!(
+        error.contains("watches[0] (apps/v1/Deployment).map") && error.contains("exports no handler"),
+        "{error}"
+    );
     for map in [
         json!({"type": "self"}),
         json!({"type": "owner", "kind": "A"}),

@@ -59,20 +59,18 @@ impl Plugins {
 
     async fn next(&mut self) -> Change {
         while self.told.is_empty() {
-            let changes = tokio::time::timeout(DEADLINE, self.directory.next()).await.expect("nothing was told");
+            let changes =
+                tokio::time::timeout(DEADLINE, self.directory.next()).await.expect("nothing was told");
             assert!(!changes.is_empty());
             self.told.extend(changes);
         }
         self.told.pop_front().unwrap()
     }
 
-    #[track_caller]
-    fn changed(&mut self) -> impl Future<Output = Files> {
-        async {
-            match self.next().await {
-                Change::Changed(files) => files,
-                other => panic!("{other:?}"),
-            }
+    async fn changed(&mut self) -> Files {
+        match self.next().await {
+            Change::Changed(files) => files,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -118,7 +116,9 @@ fn number() -> usize {
 }
 
 fn manifest(name: &str, spec: &str) -> String {
-    format!("apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata: {{ name: {name} }}\nspec: {{ {spec} }}\n")
+    format!(
+        "apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata: {{ name: {name} }}\nspec: {{ {spec} }}\n"
+    )
 }
 
 #[track_caller]
@@ -325,7 +325,8 @@ async fn a_broken_manifest_that_goes_away_takes_its_plugin_along() {
 async fn another_digest_than_demanded_is_refused_with_both() {
     let wanted = format!("sha256:{}", "0".repeat(64));
     let spec = format!("source: {{ digest: \"{wanted}\" }}");
-    let (mut plugins, first) = Plugins::with(&[("a.yaml", &manifest("a", &spec)), ("a.wasm", "other")], HEARD).await;
+    let (mut plugins, first) =
+        Plugins::with(&[("a.yaml", &manifest("a", &spec)), ("a.wasm", "other")], HEARD).await;
     let [Change::Broken { name, file, reason }] = &first[..] else { panic!("{first:?}") };
     assert_eq!((name.as_str(), file), ("a", &plugins.path("a.yaml")));
     let found = "sha256:d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa";
@@ -338,7 +339,9 @@ async fn another_digest_than_demanded_is_refused_with_both() {
 async fn of_two_plugins_of_one_name_the_later_file_is_refused() {
     let (mut plugins, first) =
         Plugins::with(&[("a_b.wasm", "1"), ("z.yaml", &manifest("a-b", "")), ("z.wasm", "2")], HEARD).await;
-    let [Change::Changed(files), Change::Broken { name, file, reason }] = &first[..] else { panic!("{first:?}") };
+    let [Change::Changed(files), Change::Broken { name, file, reason }] = &first[..] else {
+        panic!("{first:?}")
+    };
     assert_eq!((&files.wasm[..], name.as_str(), file), (&b"1"[..], "a-b", &plugins.path("z.yaml")));
     says(reason, &["\"a-b\" is taken by a_b.wasm", "metadata.name"]);
     // With the first one gone, the name is free.
@@ -384,7 +387,8 @@ async fn a_plugin_ends_with_its_component_and_comes_back_with_it() {
 #[tokio::test]
 async fn without_its_manifest_a_component_is_a_plugin_of_its_own() {
     let permissions = "permissions: [ { groups: [''], resources: [pods], verbs: [get] } ]";
-    let (mut plugins, _) = Plugins::with(&[("a.yaml", &manifest("a", permissions)), ("a.wasm", "1")], HEARD).await;
+    let (mut plugins, _) =
+        Plugins::with(&[("a.yaml", &manifest("a", permissions)), ("a.wasm", "1")], HEARD).await;
     plugins.remove("a.yaml");
     let files = plugins.changed().await;
     assert_eq!((files.name.as_str(), files.manifest_path, files.manifest.permissions.len()), ("a", None, 0));
@@ -397,13 +401,13 @@ async fn without_its_manifest_a_component_is_a_plugin_of_its_own() {
 
 #[tokio::test]
 async fn a_component_waits_for_a_manifest_that_is_being_written() {
-    let options = DirectoryOptions { settle: Duration::from_millis(400), ..HEARD };
+    let options = DirectoryOptions { settle: Duration::from_secs(1), ..HEARD };
     let (mut plugins, _) = Plugins::with(&[], options).await;
     plugins.write("a.wasm", "1");
     let path = plugins.path("b.yaml");
     let write = tokio::task::spawn_blocking(move || {
         let mut text = manifest("b", "source: { file: a.wasm }");
-        for _ in 0..20 {
+        for _ in 0..40 {
             text.push('#');
             fs::write(&path, &text).unwrap();
             // The pace of the writer; the whole takes longer than the component's settling time.
@@ -418,9 +422,11 @@ async fn a_component_waits_for_a_manifest_that_is_being_written() {
 #[tokio::test]
 async fn manifests_may_share_a_component() {
     let with = |config: &str| format!("source: {{ file: x.wasm }}, config: {{ a: {config} }}");
-    let (mut plugins, first) =
-        Plugins::with(&[("a.yaml", &manifest("a", &with("1"))), ("b.yaml", &manifest("b", &with("2"))), ("x.wasm", "1")], HEARD)
-            .await;
+    let (mut plugins, first) = Plugins::with(
+        &[("a.yaml", &manifest("a", &with("1"))), ("b.yaml", &manifest("b", &with("2"))), ("x.wasm", "1")],
+        HEARD,
+    )
+    .await;
     assert_eq!(first.len(), 2, "{first:?}");
     plugins.write("x.wasm", "2");
     assert_eq!((plugins.changed().await.name, plugins.changed().await.name), ("a".into(), "b".into()));

@@ -22,7 +22,6 @@ fn refused(spec: &str) -> String {
 
 #[track_caller]
 fn says(text: &str, parts: &[&str]) {
-    if std::env::var_os("SHOW").is_some() { eprintln!("SHOW {text}"); }
     for part in parts {
         assert!(text.contains(part), "{part:?} is missing from: {text}");
     }
@@ -99,7 +98,10 @@ fn documents_of_other_kinds_are_told_apart_first() {
         &parse("apiVersion: pilothouse.dev/v1alpha1\nkind: Plug\nmetadata: {}\n"),
         &["line 2, column 7", "kind", "\"Plug\"", "write Plugin"],
     );
-    says(&parse("metadata: { name: a }\n"), &["apiVersion", "it is missing", "write `apiVersion: pilothouse.dev/v1alpha1`"]);
+    says(
+        &parse("metadata: { name: a }\n"),
+        &["apiVersion", "it is missing", "write `apiVersion: pilothouse.dev/v1alpha1`"],
+    );
     says(&parse(""), &["apiVersion", "it is missing"]);
     for text in ["- a\n", "just text", "a: [", "a: b: c\n", "a: 1\na: 2\n", "kind: a\nkind: b\n"] {
         says(&parse(text), &["docs/manifest.md"]);
@@ -110,7 +112,10 @@ fn documents_of_other_kinds_are_told_apart_first() {
 #[test]
 fn unknown_fields_are_refused_by_name_and_place() {
     says(&refused("  permision: []"), &["line 5, column 3", "unknown field", "permision", "permissions"]);
-    says(&refused("  limits:\n    memory: 64Mi\n    cpu: 1"), &["line 7, column 5", "unknown field", "cpu", "callTimeout"]);
+    says(
+        &refused("  limits:\n    memory: 64Mi\n    cpu: 1"),
+        &["line 7, column 5", "unknown field", "cpu", "callTimeout"],
+    );
     says(&refused("  source: { path: a.wasm }"), &["line 5, column 13", "path", "file"]);
     says(&refused("  permissions:\n    - { apiGroups: [apps] }"), &["line 6", "apiGroups", "groups"]);
     says(&refused("  configFrom: [ { files: /a } ]"), &["line 5", "files"]);
@@ -120,12 +125,15 @@ fn unknown_fields_are_refused_by_name_and_place() {
 
 #[test]
 fn wrong_types_are_refused_by_field_and_place() {
-    says(&refused("  limits: { maxConcurrentReconciles: many }"), &["line 5, column 38", "maxConcurrentReconciles"]);
-    says(&refused("  config: [1]"), &["line 5", "config"]);
-    says(&refused("  permissions: none"), &["line 5", "permissions"]);
+    says(
+        &refused("  limits: { maxConcurrentReconciles: many }"),
+        &["line 5, column 38: maxConcurrentReconciles: a whole number"],
+    );
+    says(&refused("  config: [1]"), &["line 5, column 11: config: an object"]);
+    says(&refused("  permissions: none"), &["line 5, column 16: permissions: a list"]);
     says(&refused("  onReload: never"), &["line 5", "never", "resync", "keep"]);
-    says(&refused("  limits: { memory: [1] }"), &["line 5", "memory"]);
-    says(&refused("  serviceAccount: { name: a }"), &["line 5", "namespace"]);
+    says(&refused("  limits: { memory: [1] }"), &["line 5, column 21: memory: text"]);
+    says(&refused("  serviceAccount: { name: a }"), &["line 5, column 21: serviceAccount: ", "namespace"]);
     says(&refused("  onReload: keep\n  onReload: keep"), &["line 6", "onReload"]);
 }
 
@@ -137,9 +145,15 @@ fn values_out_of_bounds_are_refused_with_a_remedy() {
         ("  source: { file: .a.wasm }", ["spec.source.file", "hidden", "exporter.wasm"]),
         ("  source: { file: a.wat }", ["spec.source.file", "does not end in .wasm", "exporter.wasm"]),
         ("  source: { digest: abc }", ["spec.source.digest", "\"abc\"", "sha256sum"]),
-        ("  configFrom: [ { file: es.json } ]", ["spec.configFrom[0]", "not an absolute path", "beginning with /"]),
+        (
+            "  configFrom: [ { file: es.json } ]",
+            ["spec.configFrom[0]", "not an absolute path", "beginning with /"],
+        ),
         ("  configFrom: [ {} ]", ["spec.configFrom[0]", "exactly one", "one entry for each"]),
-        ("  serviceAccount: { namespace: 'a:b', name: c }", ["spec.serviceAccount.namespace", "not a name", "ServiceAccount"]),
+        (
+            "  serviceAccount: { namespace: 'a:b', name: c }",
+            ["spec.serviceAccount.namespace", "not a name", "ServiceAccount"],
+        ),
         ("  limits: { callTimeout: 10 }", ["spec.limits.callTimeout", "unit is missing", "1m30s"]),
         ("  limits: { callTimeout: 11m }", ["spec.limits.callTimeout", "too long", "at most 10m"]),
         ("  limits: { callTimeout: 0s }", ["spec.limits.callTimeout", "no time", "above zero"]),
@@ -147,7 +161,10 @@ fn values_out_of_bounds_are_refused_with_a_remedy() {
         ("  limits: { memory: 64MB }", ["spec.limits.memory", "\"64MB\"", "64Mi"]),
         ("  limits: { memory: 4Gi }", ["spec.limits.memory", "out of bounds", "1024Mi"]),
         ("  limits: { memory: 64 }", ["spec.limits.memory", "out of bounds", "from 1Mi"]),
-        ("  limits: { maxConcurrentReconciles: 0 }", ["spec.limits.maxConcurrentReconciles", "0 is", "from 1 to 1024"]),
+        (
+            "  limits: { maxConcurrentReconciles: 0 }",
+            ["spec.limits.maxConcurrentReconciles", "0 is", "from 1 to 1024"],
+        ),
         (
             "  permissions:\n    - { groups: [''], resources: [pods], verbs: [get] }\n    - { groups: [''], resources: [Pod], verbs: [get] }",
             ["spec.permissions[1].resources", "\"Pod\"", "lower case"],
@@ -174,7 +191,8 @@ fn memory_may_be_a_plain_number() {
 fn names_are_dns_labels() {
     let named = |name: &str| {
         Manifest::parse(
-            format!("apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata: {{ name: {name:?} }}\n").as_bytes(),
+            format!("apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata: {{ name: {name:?} }}\n")
+                .as_bytes(),
         )
     };
     for good in ["a", "0", "a-b-0", &"a".repeat(63)] {
@@ -188,7 +206,10 @@ fn names_are_dns_labels() {
 #[test]
 fn a_component_alone_is_named_after_its_file() {
     assert_eq!(Manifest::bare("pods_per_Node").unwrap().name, "pods-per-node");
-    says(&Manifest::bare("a.b").unwrap_err().to_string(), &["the plugin's name", "\"a.b\"", "rename the file"]);
+    says(
+        &Manifest::bare("a.b").unwrap_err().to_string(),
+        &["the plugin's name", "\"a.b\"", "rename the file"],
+    );
 }
 
 #[test]
@@ -214,7 +235,8 @@ fn what_is_not_there_yet_is_refused_rather_than_skipped() {
 
 #[test]
 fn files_are_merged_over_the_configuration_key_by_key() {
-    let manifest = with_spec("  config: { a: { x: 1 }, b: 2 }\n  configFrom: [ { file: /1 }, { file: /2 } ]").unwrap();
+    let manifest =
+        with_spec("  config: { a: { x: 1 }, b: 2 }\n  configFrom: [ { file: /1 }, { file: /2 } ]").unwrap();
     let files: Vec<_> = manifest.config_files().collect();
     assert_eq!(files, [Path::new("/1"), Path::new("/2")]);
     let merged = manifest
@@ -229,10 +251,18 @@ fn secrets_are_neither_printed_nor_quoted() {
     let manifest = with_spec("  config: { password: hunter2 }\n  configFrom: [ { file: /s } ]").unwrap();
     let printed = format!("{manifest:?}");
     assert!(printed.contains("password") && !printed.contains("hunter2"), "{printed}");
-    for content in ["hunter2", "- hunter2", "a: b: hunter2", "a: \"hunter2", "hunter2: *hunter2", "\u{feff}{hunter2"] {
+    for content in
+        ["hunter2", "- hunter2", "a: b: hunter2", "a: \"hunter2", "hunter2: *hunter2", "\u{feff}{hunter2"]
+    {
         let error = manifest.merged_config([(Path::new("/s"), content.as_bytes())]).unwrap_err();
-        says(&error.to_string(), &["spec.configFrom", "/s", "does not hold one JSON or YAML object", "correct the file"]);
-        assert!(!error.to_string().contains("hunter2") && !format!("{error:?}").contains("hunter2"), "{error:?}");
+        says(
+            &error.to_string(),
+            &["spec.configFrom", "/s", "does not hold one JSON or YAML object", "correct the file"],
+        );
+        assert!(
+            !error.to_string().contains("hunter2") && !format!("{error:?}").contains("hunter2"),
+            "{error:?}"
+        );
     }
 }
 

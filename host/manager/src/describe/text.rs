@@ -1,0 +1,133 @@
+//! The JSON of a descriptor as serde reads it, before anything is checked. Unknown fields are refused throughout. Used by
+//! [`super`] only.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Delivery;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Head {
+    pub(super) api_version: String,
+}
+
+/// Lists hold raw elements: each is read on its own, so that an error can say which.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Document<'a> {
+    #[serde(rename = "apiVersion")]
+    _api_version: String,
+    pub(super) name: String,
+    #[serde(borrow, default)]
+    pub(super) watches: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) indexes: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) schedules: Vec<&'a RawValue>,
+    pub(super) max_concurrent_reconciles: Option<u32>,
+    #[serde(borrow)]
+    pub(super) rate_limiter: Option<&'a RawValue>,
+    pub(super) resync: Option<String>,
+    #[serde(borrow, default)]
+    pub(super) permissions: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) outgoing_hosts: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) projections: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct WatchText {
+    #[serde(default)]
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) kind: String,
+    pub(super) namespaces: Option<Vec<String>>,
+    pub(super) label_selector: Option<String>,
+    pub(super) field_selector: Option<String>,
+    #[serde(default)]
+    pub(super) predicates: Vec<PredicateText>,
+    pub(super) map: Option<MapText>,
+    pub(super) delivery: Option<Delivery>,
+}
+
+// Variants without fields are structs all the same: serde skips unknown fields of a unit variant.
+#[derive(Deserialize)]
+#[serde(tag = "type", deny_unknown_fields, rename_all = "camelCase")]
+#[allow(clippy::enum_variant_names, reason = "the words of the schema")]
+pub(super) enum PredicateText {
+    GenerationChanged {},
+    ResourceVersionChanged {},
+    LabelsChanged {},
+    AnnotationsChanged {},
+    FieldChanged { path: String },
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", deny_unknown_fields, rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(super) enum MapText {
+    #[serde(rename = "self")]
+    Itself {},
+    Owner {
+        #[serde(default)]
+        group: String,
+        kind: String,
+        #[serde(default)]
+        controller_only: bool,
+    },
+    Label {
+        name: String,
+        #[serde(default)]
+        same_namespace: bool,
+    },
+    Field {
+        path: String,
+        #[serde(default)]
+        same_namespace: bool,
+    },
+    Handler {},
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct IndexText {
+    #[serde(default)]
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) path: Option<String>,
+    pub(super) label: Option<String>,
+    #[serde(default)]
+    pub(super) owner: bool,
+    #[serde(rename = "where")]
+    pub(super) only_where: Option<String>,
+    pub(super) split: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScheduleText {
+    pub(super) every: String,
+    pub(super) key: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RateLimiterText {
+    pub(super) base_delay: Option<String>,
+    pub(super) max_delay: Option<String>,
+    pub(super) qps: Option<f64>,
+    pub(super) burst: Option<u32>,
+}
+
+/// Names an element for errors: `watches[1] (apps/v1/Deployment)`.
+#[derive(Deserialize)]
+pub(super) struct KindOnly {
+    #[serde(default)]
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) kind: String,
+}

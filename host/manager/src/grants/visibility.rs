@@ -1,0 +1,93 @@
+//! [`Visibility`]: the rules on one resource and verb, turned into tables for asking about many objects.
+//!
+//! Invariant: it sees an object iff one of the rules it was made of covers it. Kept by subscriptions and cached reads.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use pilothouse_object::ObjectKey;
+
+use super::Rule;
+
+/// Which objects of one resource a plugin may see, worked out once; a cheap clone.
+#[derive(Debug, Clone)]
+pub struct Visibility(Arc<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    cluster: Names,
+    everywhere: Names,
+    namespaces: HashMap<Box<str>, Names>,
+}
+
+#[derive(Debug, Default)]
+enum Names {
+    #[default]
+    None,
+    Only(HashSet<Box<str>>),
+    All,
+}
+
+impl Visibility {
+    /// What these rules let one see; the caller has picked those that cover the resource and the verb.
+    pub(super) fn of<'a>(rules: impl Iterator<Item = &'a Rule>) -> Self {
+        let mut seen = Seen::default();
+        for rule in rules {
+            if rule.everywhere() {
+                seen.everywhere.add(&rule.names);
+            } else if rule.namespaces.is_empty() {
+                seen.cluster.add(&rule.names);
+            } else {
+                for namespace in &rule.namespaces {
+                    seen.namespaces.entry_ref(namespace.as_str()).or_default().add(&rule.names);
+                }
+            }
+        }
+        Self(Arc::new(seen))
+    }
+
+    /// Whether the object may be seen: one or two look-ups.
+    #[must_use]
+    pub fn sees(&self, key: &ObjectKey) -> bool {
+        let seen = &*self.0;
+        if seen.everywhere.holds(key.name()) {
+            return true;
+        }
+        match key.namespace() {
+            None => seen.cluster.holds(key.name()),
+            Some(namespace) => seen.namespaces.get(namespace).is_some_and(|names| names.holds(key.name())),
+        }
+    }
+
+    /// Whether every object may be seen, so that none need be asked about.
+    #[must_use]
+    pub fn sees_all(&self) -> bool {
+        matches!(self.0.everywhere, Names::All)
+    }
+
+    /// Whether no object may be seen.
+    #[must_use]
+    pub fn sees_nothing(&self) -> bool {
+        let seen = &*self.0;
+        matches!((&seen.everywhere, &seen.cluster), (Names::None, Names::None)) && seen.namespaces.is_empty()
+    }
+}
+
+impl Names {
+    fn add(&mut self, names: &[String]) {
+        match self {
+            Self::All => {}
+            _ if names.is_empty() => *self = Self::All,
+            Self::Only(set) => set.extend(names.iter().map(|name| name.as_str().into())),
+            Self::None => *self = Self::Only(names.iter().map(|name| name.as_str().into()).collect()),
+        }
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Only(set) => set.contains(name),
+            Self::All => true,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Guests that misbehave in a call: each is cut, told of and tried again later and later, its neighbours are called
+//! meanwhile, and nothing of it stays behind in the host.
+//!
+//! Each test has a host and a namespace of its own. All guests are probes; in those that are bad, only keys that begin
+//! with `bad` are treated badly. What a guest may not do at all is in `grants.rs`.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use pilothouse_tests::host::HostOptions;
+use pilothouse_tests::loglines::{self, Line};
+use pilothouse_tests::plugins::{self, Manifest};
+use pilothouse_tests::{Cluster, ControlPlane, Host, Proxy, guests};
+use serde_json::{Value, json};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// The rate limiter's first delay, unless the descriptor has another.
+const FIRST_DELAY: f64 = 0.005;
+/// Timers and the clock of the log need not agree on the last millisecond.
+const TOLERANCE: f64 = 0.002;
+
+/// A host on a namespace of its own.
+struct Stage {
+    host: Host,
+    cluster: Cluster,
+    namespace: &'static str,
+}
+
+impl Stage {
+    fn set(namespace: &'static str) -> Result<Stage> {
+        let plane = ControlPlane::shared()?;
+        Stage::with(plane, namespace, HostOptions::new(plane.kubeconfig()))
+    }
+
+    fn with(plane: &ControlPlane, namespace: &'static str, options: HostOptions) -> Result<Stage> {
+        let cluster = Cluster::of(plane)?;
+        cluster.namespace(namespace)?;
+        Ok(Stage { host: Host::start(options)?, cluster, namespace })
+    }
+
+    /// Installs a probe and waits until it runs.
+    fn install(&self, name: &str, config: Value, limits: Value) -> Result<()> {
+        let manifest = self.manifest(name, config, limits).to_string();
+        self.host.install(name, &guests::wasm("probe")?, Some(&manifest))?;
+        plugins::wait_until(&self.host, name, "running", |status| status.generation > 0).map(drop)
+    }
+
+    fn manifest(&self, name: &str, mut config: Value, limits: Value) -> Manifest {
+        config["namespaces"] = json!([self.namespace]);
+        let verbs = ["get", "list", "watch", "patch"];
+        Manifest::new(name).grant(&["configmaps"], &verbs, &[self.namespace]).config(config).limits(limits)
+    }
+
+    fn wait_for_faults(&self, name: &str, count: usize) -> Result<Vec<Line>> {
+        self.host.wait_for(&format!("{count} faults of {name}"), SOON, || {
+            let faults = loglines::faults(&self.host, name);
+            (faults.len() >= count).then_some(faults)
+        })
+    }
+
+    /// Makes or changes an object that nobody treats badly, and waits until a plugin is called for it; returns how
+    /// long that took, from before the write.
+    fn reach(&self, plugin: &str, name: &str) -> Result<Duration> {
+        let begins = || loglines::said(&self.host, plugin, "begin").into_iter();
+        let key = format!("{}/{name}", self.namespace);
+        let count = || begins().filter(|line| line.key == key).count();
+        let (before, began) = (count(), Instant::now());
+        self.cluster.config_map(self.namespace, name)?;
+        self.host.wait_for(&format!("{plugin} to be called for {name}"), SOON, || count() > before)?;
+        Ok(began.elapsed())
+    }
+}
+
+/// `begin` lines of one key.
+fn begins(stage: &Stage, plugin: &str, name: &str) -> Vec<Line> {
+    let key = format!("{}/{name}", stage.namespace);
+    loglines::said(&stage.host, plugin, "begin").into_iter().filter(|line| line.key == key).collect()
+}
+
+#[test]
+fn each_fault_is_named_and_tried_again_later_and_later() -> Result<()> {
+    let stage = Stage::set("faults")?;
+    stage.cluster.config_map(stage.namespace, "bad")?;
+    let bad = |mode| json!({"mode": mode, "onlyPrefix": "bad"});
+    stage.install("trap", bad("trap"), json!({}))?;
+    stage.install("spin", bad("spin"), json!({"cpuPerCall": "200ms"}))?;
+    stage.install("hog", bad("hog"), json!({"memory": "32Mi"}))?;
+    stage.install("neighbour", json!({}), json!({}))?;
+
+    let cases = [
+        ("trap", "trap", "trapped"),
+        ("spin", "cpu", "more than 200ms of CPU time in one call (limits.cpuPerCall)"),
+        ("hog", "memory", "may have 33554432 (limits.memory)"),
+    ];
+    for (plugin, kind, words) in cases {
+        let faults = stage.wait_for_faults(plugin, 8)?;
+        for fault in &faults {
+            assert_eq!((fault.fault.as_str(), fault.level.as_str()), (kind, "ERROR"), "{fault:?}");
+            assert!(fault.message.contains(words) && fault.key == "faults/bad", "{fault:?}");
+        }
+        let counted =
+            stage.host.metrics()?.sum("pilothouse_guest_faults_total", &[("plugin", plugin), ("kind", kind)]);
+        assert!(counted.is_some_and(|count| count >= 8.0), "{plugin}: {counted:?}");
+        let status = plugins::status(&stage.host, plugin)?;
+        assert!(status.last_error.as_deref().is_some_and(|error| error.contains(words)), "{status:?}");
+
+        // One try after the other, each with a number of its own, after twice the wait.
+        let begins = begins(&stage, plugin, "bad");
+        for (at, pair) in faults.windows(2).enumerate() {
+            let begin = begins.get(at + 1).context("a fault without a call")?;
+            assert_eq!(begin.field("attempt"), (at + 1).to_string(), "{plugin}");
+            assert_eq!(begin.call, pair[1].call, "{plugin}");
+            let (waited, wanted) = (begin.seconds_since(&pair[0]), FIRST_DELAY * f64::from(1 << at));
+            assert!(
+                waited >= wanted - TOLERANCE,
+                "{plugin}: try {} came after {waited} s, not {wanted}",
+                at + 1
+            );
+        }
+    }
+    let panicked = loglines::of_plugin(&stage.host, "trap");
+    assert!(
+        panicked.iter().any(|line| line.message.contains("told to panic at faults/bad")),
+        "no panic message"
+    );
+    for fault in loglines::faults(&stage.host, "spin") {
+        let begin = begins(&stage, "spin", "bad").into_iter().find(|begin| begin.call == fault.call);
+        let took = fault.seconds_since(&begin.context("a fault without a call")?);
+        assert!((0.19..5.0).contains(&took), "cut after {took} s");
+    }
+
+    // Other plugins, and other keys of the bad ones, are as well as ever.
+    for plugin in ["neighbour", "trap", "spin", "hog"] {
+        stage.reach(plugin, &format!("good-{plugin}"))?;
+    }
+    assert_eq!(loglines::faults(&stage.host, "neighbour"), []);
+    Ok(())
+}
+
+#[test]
+fn a_neighbour_is_called_while_guests_spin() -> Result<()> {
+    let stage = Stage::set("spinners")?;
+    let keys = ["bad-1", "bad-2", "bad-3", "bad-4"];
+    for key in keys {
+        stage.cluster.config_map(stage.namespace, key)?;
+    }
+    stage.install("neighbour", json!({}), json!({}))?;
+    // More spinners than cores.
+    let spin = json!({"mode": "spin", "onlyPrefix": "bad", "maxConcurrentReconciles": keys.len()});
+    stage.install("spin", spin, json!({"cpuPerCall": "30s", "callTimeout": "5m"}))?;
+    let spinning = || loglines::said(&stage.host, "spin", "begin").len() == keys.len();
+    stage.host.wait_for("all spinners to spin", SOON, spinning)?;
+
+    for turn in 0..8 {
+        let took = stage.reach("neighbour", &format!("good-{turn}"))?;
+        assert!(took < Duration::from_secs(2), "write {turn} reached the neighbour after {took:?}");
+    }
+    assert_eq!(loglines::faults(&stage.host, "spin"), [], "they were to spin all the while");
+    assert_eq!(stage.host.get("/livez")?.status, 200);
+    Ok(())
+}
+
+#[test]
+fn a_hog_leaves_no_memory_behind() -> Result<()> {
+    const MEBIBYTE: u64 = 1 << 20;
+
+    let stage = Stage::set("hogs")?;
+    stage.cluster.config_map(stage.namespace, "bad")?;
+    stage.install("hog", json!({"mode": "hog"}), json!({"memory": "64Mi"}))?;
+    let resident = || stage.host.process().resident_bytes();
+    stage.wait_for_faults("hog", 3)?;
+    let before = resident()?;
+    stage.wait_for_faults("hog", 9)?;
+    let most = before + 32 * MEBIBYTE;
+    // Six tries took 384 MiB; one may be under way.
+    stage.host.wait_for("its memory to be given back", SOON, || {
+        let now = resident()?;
+        ensure!(now <= most, "{} MiB, {} before", now / MEBIBYTE, before / MEBIBYTE);
+        anyhow::Ok(true)
+    })
+}
+
+#[test]
+fn many_faults_in_a_row_are_quarantined_until_a_good_version_comes() -> Result<()> {
+    let stage = Stage::set("quarantine")?;
+    for key in 0..5 {
+        stage.cluster.config_map(stage.namespace, &format!("bad-{key}"))?;
+    }
+    stage.install("trap", json!({"mode": "trap"}), json!({}))?;
+    // From the tenth on, rests of 1, 2 and 4 s.
+    let faults = stage.wait_for_faults("trap", 12)?;
+    for (at, wanted) in [(9, 1.0), (10, 2.0)] {
+        let rested = faults[at + 1].seconds_since(&faults[at]);
+        assert!(rested >= wanted - TOLERANCE, "after fault {} it rested {rested} s", at + 1);
+    }
+    let status = plugins::status(&stage.host, "trap")?;
+    assert_eq!(status.state, "quarantined", "{status:?}");
+    assert!(status.last_error.as_deref().is_some_and(|error| error.contains("trapped")), "{status:?}");
+
+    stage.host.install_manifest("trap", &stage.manifest("trap", json!({}), json!({})).to_string())?;
+    let healed = plugins::wait_running(&stage.host, "trap")?;
+    assert_eq!(healed.generation, 2);
+    let done = || loglines::said(&stage.host, "trap", "end").len() >= 5;
+    stage.host.wait_for("all keys to be reconciled", SOON, done)?;
+    let lines = loglines::of_plugin(&stage.host, "trap");
+    let begins = loglines::said(&stage.host, "trap", "begin");
+    let running = lines.iter().rfind(|line| line.message == "plugin running").context("no line about it")?;
+    let first = begins.iter().find(|line| line.generation == Some(2)).context("no call of the new one")?;
+    assert!(first.seconds_since(running) < 2.0, "the rest went on for {} s", first.seconds_since(running));
+    let late = begins
+        .iter()
+        .filter(|line| line.generation == Some(1))
+        .any(|line| line.timestamp > running.timestamp);
+    assert!(!late, "a call began on the bad generation after it was replaced");
+    assert_eq!(first.field("attempt"), "0", "the failures of the bad generation were not forgotten");
+    Ok(())
+}
+
+#[test]
+fn a_call_that_waits_for_the_server_is_cut_at_its_deadline() -> Result<()> {
+    let plane = ControlPlane::shared()?;
+    let proxy = Proxy::start(plane.address())?;
+    let stage = Stage::with(plane, "waiting", HostOptions::new(plane.kubeconfig_via(&proxy)?))?;
+    stage.cluster.config_map(stage.namespace, "target")?;
+    let schedule = |key| json!({"every": "200ms", "key": format!("waiting/{key}")});
+    let target = json!({
+        "mode": "block", "onlyPrefix": "bad", "targetKind": "v1/ConfigMap", "targetKey": "waiting/target",
+        "schedule": schedule("bad"),
+    });
+    stage.install("waits", target, json!({"callTimeout": "1s"}))?;
+    stage.install("neighbour", json!({"schedule": schedule("good")}), json!({}))?;
+    let ends = |plugin| loglines::said(&stage.host, plugin, "end").len();
+    stage.host.wait_for("calls to get through", SOON, || ends("waits") > 1 && ends("neighbour") > 1)?;
+    assert_eq!(loglines::faults(&stage.host, "waits"), []);
+
+    proxy.stall();
+    stage.wait_for_faults("waits", 1)?;
+    let neighbours = ends("neighbour");
+    let faults = stage.wait_for_faults("waits", 4)?;
+    let neighbours = ends("neighbour") - neighbours;
+    for fault in &faults {
+        assert_eq!(fault.fault, "deadline", "{fault:?}");
+        assert!(fault.message.contains("cut after 1s (limits.callTimeout)"), "{fault:?}");
+        let begin = begins(&stage, "waits", "bad").into_iter().find(|begin| begin.call == fault.call);
+        let took = fault.seconds_since(&begin.context("a fault without a call")?);
+        assert!((0.99..3.0).contains(&took), "cut after {took} s");
+    }
+    let counted = stage
+        .host
+        .metrics()?
+        .sum("pilothouse_guest_faults_total", &[("plugin", "waits"), ("kind", "deadline")]);
+    assert!(counted.is_some_and(|count| count >= 4.0), "{counted:?}");
+    // Three faults took three seconds, which are fifteen schedules.
+    assert!(neighbours >= 5, "the neighbour was called {neighbours} times meanwhile");
+
+    proxy.heal();
+    let before = ends("waits");
+    stage.host.wait_for("calls to get through again", SOON, || ends("waits") > before)?;
+    Ok(())
+}
+
+#[test]
+fn a_write_that_outlives_its_call_is_finished_and_told() -> Result<()> {
+    const DELAY: Duration = Duration::from_millis(700);
+
+    let plane = ControlPlane::shared()?;
+    let proxy = Proxy::start(plane.address())?;
+    let stage = Stage::with(plane, "outlived", HostOptions::new(plane.kubeconfig_via(&proxy)?))?;
+    stage.cluster.config_map(stage.namespace, "target")?;
+    let config = json!({
+        "mode": "write", "onlyPrefix": "bad", "targetKind": "v1/ConfigMap", "targetKey": "outlived/target",
+    });
+    stage.install("writer", config, json!({"callTimeout": "1s"}))?;
+    // The request passes before the deadline, the answer does not.
+    proxy.delay(DELAY);
+    stage.cluster.config_map(stage.namespace, "bad")?;
+    let fault = stage.wait_for_faults("writer", 1)?.remove(0);
+    assert_eq!((fault.fault.as_str(), fault.key.as_str()), ("deadline", "outlived/bad"), "{fault:?}");
+    let told = stage.host.wait_for("the outcome of the write", SOON, || {
+        let lines = loglines::of_plugin(&stage.host, "writer");
+        lines.into_iter().find(|line| line.message == "a write outlived the call that made it")
+    })?;
+    proxy.heal();
+    assert_eq!((told.call, told.key.as_str()), (fault.call, "outlived/bad"), "{told:?}");
+    for (field, value) in
+        [("verb", "patch"), ("name", "target"), ("outcome", "done"), ("kind", "v1/ConfigMap")]
+    {
+        assert_eq!(told.more.get(field), Some(&json!(value)), "{field} of {told:?}");
+    }
+    let target = stage.cluster.get("v1/ConfigMap", stage.namespace, "target")?.context("no target")?;
+    assert_eq!(target["metadata"]["labels"]["probe"], "was-here");
+    Ok(())
+}

@@ -1,0 +1,327 @@
+//! Events and schedules: what handlers are told of is a legal history of each key, in order and without gaps at the end;
+//! keys that handlers put on the queue are reconciled; and schedules call on time.
+//!
+//! A legal history: an add, then updates that each begin where the one before has ended, then a delete; then perhaps an
+//! add again. Updates may be merged, but the last state is always told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use pilothouse_tests::host::HostOptions;
+use pilothouse_tests::loglines::{self, Line};
+use pilothouse_tests::plugins::{self, Manifest};
+use pilothouse_tests::{Cluster, ControlPlane, Host, guests};
+use serde_json::{Value, json};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// A host on a namespace of its own.
+struct Stage {
+    host: Host,
+    cluster: Cluster,
+    namespace: &'static str,
+}
+
+impl Stage {
+    fn set(namespace: &'static str) -> Result<Stage> {
+        let plane = ControlPlane::shared()?;
+        let cluster = Cluster::of(plane)?;
+        cluster.namespace(namespace)?;
+        Ok(Stage { host: Host::start(HostOptions::new(plane.kubeconfig()))?, cluster, namespace })
+    }
+
+    fn install(&self, guest: &str, manifest: &Manifest) -> Result<()> {
+        self.host.install(guest, &guests::wasm(guest)?, Some(&manifest.to_string()))?;
+        plugins::wait_running(&self.host, guest).map(drop)
+    }
+
+    fn reader(&self, guest: &str, resource: &str) -> Manifest {
+        Manifest::new(guest).reads(&[resource], self.namespace)
+    }
+
+    /// What a guest has said so far.
+    fn said(&self, plugin: &str) -> Vec<Line> {
+        let mut lines = loglines::of_plugin(&self.host, plugin);
+        lines.retain(|line| line.target == "guest");
+        lines
+    }
+
+    /// Waits until a guest has said something that begins so.
+    fn wait_for(&self, plugin: &str, words: &str) -> Result<Line> {
+        self.host.wait_for(&format!("{plugin} to say {words:?}"), SOON, || {
+            self.said(plugin).into_iter().find(|line| line.message.starts_with(words))
+        })
+    }
+}
+
+/// What a handler was told of one key.
+#[derive(Debug, PartialEq)]
+enum Told {
+    Add { version: String, initial: bool },
+    Update { old: String, new: String },
+    Delete { version: String },
+}
+
+/// What `events-only` was told, by the names of the objects, each in order.
+fn histories(lines: &[Line]) -> Result<BTreeMap<String, Vec<Told>>> {
+    let mut histories: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+    for line in lines {
+        let (what, key) = line.message.split_once(' ').with_context(|| format!("not an event: {line:?}"))?;
+        ensure!(line.key == key, "the host says {}, the guest {key}", line.key);
+        let version = line.field("resource_version").to_owned();
+        let told = match what {
+            "add" => Told::Add { version, initial: line.field("initial") == "true" },
+            "update" => Told::Update { old: line.field("old").to_owned(), new: version },
+            "delete" => Told::Delete { version },
+            _ => bail!("not an event: {line:?}"),
+        };
+        let name = key.rsplit('/').next().unwrap_or(key);
+        histories.entry(name.to_owned()).or_default().push(told);
+    }
+    Ok(histories)
+}
+
+/// The version in which a legal history leaves its object, `None` for one that is gone.
+fn follow(history: &[Told]) -> Result<Option<String>> {
+    let mut now: Option<String> = None;
+    for told in history {
+        now = match (told, now) {
+            (Told::Add { version, .. }, None) => Some(version.clone()),
+            (Told::Update { old, new }, Some(before)) if *old == before && *new != before => {
+                Some(new.clone())
+            }
+            // A delete comes with the last state, whose version is that of the deletion.
+            (Told::Delete { .. }, Some(_)) => None,
+            (told, now) => bail!("{told:?} after {now:?} in {history:?}"),
+        };
+    }
+    Ok(now)
+}
+
+fn version(object: &Value) -> Result<String> {
+    Ok(object["metadata"]["resourceVersion"].as_str().context("an object without a version")?.to_owned())
+}
+
+#[test]
+fn a_handler_is_told_the_history_of_each_key_in_order() -> Result<()> {
+    const KEYS: usize = 15;
+    const TURNS: usize = 6;
+
+    let stage = Stage::set("events")?;
+    let (cluster, namespace) = (&stage.cluster, stage.namespace);
+    cluster.config_map(namespace, "early")?;
+    stage.install("events-only", &stage.reader("events-only", "configmaps"))?;
+
+    // Interleaved; every third is deleted, and every sixth made again.
+    let name = |key: usize| format!("key-{key}");
+    let mut last = BTreeMap::new();
+    for key in 0..KEYS {
+        last.insert(name(key), Some(version(&cluster.config_map(namespace, &name(key))?)?));
+    }
+    for turn in 0..TURNS {
+        for key in 0..KEYS {
+            let changed = cluster.change(namespace, &name(key), &format!("{turn}"))?;
+            last.insert(name(key), Some(version(&changed)?));
+        }
+    }
+    for key in (0..KEYS).step_by(3) {
+        cluster.delete("v1/ConfigMap", namespace, &name(key))?;
+        last.insert(name(key), None);
+        if key % 6 == 0 {
+            last.insert(name(key), Some(version(&cluster.config_map(namespace, &name(key))?)?));
+        }
+    }
+    last.insert("early".to_owned(), Some(version(&cluster.change(namespace, "early", "late")?)?));
+
+    let told = stage.host.wait_for("the last state of each key", SOON, || {
+        let histories = histories(&stage.said("events-only"))?;
+        let mut seen = BTreeMap::new();
+        for (name, history) in &histories {
+            seen.insert(name.clone(), follow(history).with_context(|| name.clone())?);
+        }
+        ensure!(seen == last, "it ends with {seen:?}, and should with {last:?}");
+        anyhow::Ok(Some(histories))
+    })?;
+    for (name, history) in &told {
+        let initial = matches!(history[0], Told::Add { initial: true, .. });
+        assert_eq!(initial, name == "early", "{name}: {history:?}");
+    }
+    // One that is deleted and made again is another object: both ends are told, never an update across them.
+    for key in (0..KEYS).step_by(6) {
+        let history = &told[&name(key)];
+        assert!(
+            matches!(history[..], [Told::Add { .. }, .., Told::Delete { .. }, Told::Add { .. }]),
+            "{history:?}"
+        );
+    }
+    let handled =
+        stage.host.metrics()?.sum("pilothouse_events_handled_total", &[("controller", "events-only")]);
+    let count = told.values().map(Vec::len).sum::<usize>();
+    assert_eq!(handled, Some(count as f64));
+    assert_eq!(plugins::status(&stage.host, "events-only")?.calls, count as u64);
+    Ok(())
+}
+
+#[test]
+fn what_happens_while_no_host_runs_is_told_at_the_next_start() -> Result<()> {
+    let stage = Stage::set("absent")?;
+    let (cluster, namespace) = (&stage.cluster, stage.namespace);
+    for name in ["stays", "goes"] {
+        cluster.config_map(namespace, name)?;
+    }
+    stage.install("events-only", &stage.reader("events-only", "configmaps"))?;
+    for name in ["stays", "goes"] {
+        stage.wait_for("events-only", &format!("add {namespace}/{name}"))?;
+    }
+    let Stage { host, cluster, .. } = stage;
+    drop(host);
+    cluster.delete("v1/ConfigMap", namespace, "goes")?;
+    cluster.config_map(namespace, "comes")?;
+
+    let host = Host::start(HostOptions::new(ControlPlane::shared()?.kubeconfig()))?;
+    let stage = Stage { host, cluster, namespace: "absent" };
+    stage.install("events-only", &stage.reader("events-only", "configmaps"))?;
+    for name in ["stays", "comes"] {
+        let line = stage.wait_for("events-only", &format!("add {namespace}/{name}"))?;
+        assert_eq!(line.field("initial"), "true", "{line:?}");
+    }
+    stage.cluster.config_map(namespace, "last")?;
+    stage.wait_for("events-only", "add absent/last")?;
+    assert!(!histories(&stage.said("events-only"))?.contains_key("goes"), "it is told of what it never saw");
+    Ok(())
+}
+
+#[test]
+fn pod_log_says_what_became_of_each_pod() -> Result<()> {
+    let stage = Stage::set("pods")?;
+    let (cluster, namespace) = (&stage.cluster, stage.namespace);
+    let pod = |name: &str, app: &str| {
+        cluster.create(&json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": namespace, "name": name, "labels": {"app": app}},
+            "spec": {"containers": [{"name": "main", "image": "none"}]},
+        }))
+    };
+    pod("early", "web")?;
+    let config = json!({"namespaces": [namespace], "labelSelector": "app=web"});
+    stage.install("pod-log", &stage.reader("pod-log", "pods").config(config))?;
+    stage.wait_for("pod-log", "found pods/early: ")?;
+
+    pod("web", "web")?;
+    pod("other", "db")?;
+    stage.wait_for("pod-log", "added pods/web: ")?;
+    let phase = |name: &str, phase: &str| {
+        cluster.merge_status("v1/Pod", namespace, name, &json!({"status": {"phase": phase}}))
+    };
+    phase("web", "Running")?;
+    let line = stage.wait_for("pod-log", "updated pods/web: ")?;
+    assert!(line.message.contains("Pending") && line.message.contains("Running"), "{}", line.message);
+
+    // Out of the selector's view and back is a delete and an add.
+    let label =
+        |app: &str| cluster.merge("v1/Pod", namespace, "web", &json!({"metadata": {"labels": {"app": app}}}));
+    label("db")?;
+    stage.wait_for("pod-log", "deleted pods/web: last ")?;
+    label("web")?;
+    let added = || {
+        stage.said("pod-log").iter().filter(|line| line.message.starts_with("added pods/web: ")).count() == 2
+    };
+    stage.host.wait_for("the pod to be back in view", SOON, added)?;
+
+    for name in ["early", "web", "other"] {
+        cluster.delete("v1/Pod", namespace, name)?;
+    }
+    stage.wait_for("pod-log", "deleted pods/early: last ")?;
+    let messages: Vec<String> = stage.host.wait_for("the end of the pod", SOON, || {
+        let lines = stage.said("pod-log").into_iter().map(|line| line.message);
+        let of_web: Vec<String> = lines.filter(|message| message.contains(" pods/web: ")).collect();
+        (of_web.iter().filter(|message| message.starts_with("deleted ")).count() == 2).then_some(of_web)
+    })?;
+    let events: Vec<&str> = messages.iter().filter_map(|message| message.split(' ').next()).collect();
+    let (told, end) = events.split_at(4);
+    assert_eq!(told, ["added", "updated", "deleted", "added"], "{messages:?}");
+    // That it is about to be deleted may be told by itself, or along with the deletion.
+    assert!(matches!(end, ["deleted"] | ["updated", "deleted"]), "{messages:?}");
+    let other = stage.said("pod-log").into_iter().find(|line| line.message.contains("pods/other"));
+    assert_eq!(other, None, "a pod that the selector hides");
+    Ok(())
+}
+
+#[test]
+fn keys_that_handlers_put_on_the_queue_are_reconciled() -> Result<()> {
+    let stage = Stage::set("handlers")?;
+    let (cluster, namespace) = (&stage.cluster, stage.namespace);
+    cluster.config_map(namespace, "one")?;
+    stage.install("handlers", &stage.reader("handlers", "configmaps"))?;
+    let events = || {
+        let lines = stage.said("handlers").into_iter().map(|line| line.message);
+        lines.filter(|message| message.ends_with(" handlers/one")).collect::<Vec<_>>()
+    };
+    let follow = |event: &str| {
+        stage.host.wait_for(&format!("the reconcile after the {event}"), SOON, || {
+            let events = events();
+            let last = events.iter().rposition(|message| message.starts_with(event))?;
+            events[last..].iter().any(|message| message.starts_with("reconcile")).then_some(())
+        })
+    };
+    follow("add")?;
+    cluster.change(namespace, "one", "other")?;
+    follow("update")?;
+    cluster.delete("v1/ConfigMap", namespace, "one")?;
+    follow("delete")?;
+    let wanted: Vec<String> = ["add", "reconcile", "update", "reconcile", "delete", "reconcile"]
+        .iter()
+        .map(|event| format!("{event} handlers/one"))
+        .collect();
+    assert_eq!(events(), wanted);
+
+    // Many events of one key are one reconcile at least, and none is lost behind the last event.
+    for turn in 0..20 {
+        cluster.config_map(namespace, &format!("many-{turn}"))?;
+    }
+    stage.host.wait_for("all keys to be reconciled", SOON, || {
+        let lines = stage.said("handlers");
+        (0..20).all(|turn| lines.iter().any(|line| line.message == format!("reconcile handlers/many-{turn}")))
+    })?;
+    let status = plugins::status(&stage.host, "handlers")?;
+    assert_eq!((status.queue_depth, status.last_error), (0, None));
+    Ok(())
+}
+
+#[test]
+fn schedules_call_on_time() -> Result<()> {
+    const EVERY: f64 = 0.3;
+
+    let stage = Stage::set("schedules")?;
+    let config =
+        json!({"namespaces": ["schedules"], "schedule": {"every": "300ms", "key": "schedules/tick"}});
+    stage.install("probe", &stage.reader("probe", "configmaps").config(config.clone()))?;
+    let begins = || loglines::said(&stage.host, "probe", "begin");
+    let calls = stage.host.wait_for("ten scheduled calls", SOON, || {
+        let calls = begins();
+        (calls.len() >= 10).then_some(calls)
+    })?;
+    for call in &calls {
+        assert_eq!((call.key.as_str(), call.field("reasons")), ("schedules/tick", "scheduled"), "{call:?}");
+    }
+    // A tick may be late, but the rate is kept: the nth is never before its time.
+    for (tick, call) in calls.iter().enumerate() {
+        let passed = call.seconds_since(&calls[0]);
+        let due = EVERY * tick as f64;
+        assert!(passed > due - EVERY, "tick {tick} came {passed} s after the first, due after {due} s");
+    }
+
+    // A new generation brings its own schedule; the old one is not heard of again.
+    let mut config = config;
+    config["schedule"]["key"] = json!("schedules/tock");
+    stage.host.install_manifest("probe", &stage.reader("probe", "configmaps").config(config).to_string())?;
+    let tocks = || begins().into_iter().filter(|line| line.key == "schedules/tock").count();
+    stage.host.wait_for("the new schedule", SOON, || tocks() >= 5)?;
+    let calls = begins();
+    let first = calls.iter().position(|line| line.key == "schedules/tock").context("no tock")?;
+    let late = calls[first..].iter().filter(|line| line.key == "schedules/tick").count();
+    // One may have been on the queue already.
+    assert!(late <= 1, "the old schedule went on {late} times");
+    Ok(())
+}
