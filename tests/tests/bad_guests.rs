@@ -218,6 +218,27 @@ fn many_faults_in_a_row_are_quarantined_until_a_good_version_comes() -> Result<(
 }
 
 #[test]
+fn the_fault_of_a_replaced_generation_is_not_blamed_on_the_next() -> Result<()> {
+    let stage = Stage::set("replaced")?;
+    stage.cluster.config_map(stage.namespace, "bad")?;
+    // Time enough to be replaced in the middle of the call.
+    stage.install("spin", json!({"mode": "spin"}), json!({"cpuPerCall": "5s", "callTimeout": "5m"}))?;
+    stage.host.wait_for("the spinner to spin", SOON, || !begins(&stage, "spin", "bad").is_empty())?;
+    stage.host.install_manifest("spin", &stage.manifest("spin", json!({}), json!({})).to_string())?;
+    plugins::wait_until(&stage.host, "spin", "replaced", |status| status.generation == 2)?;
+    assert_eq!(loglines::faults(&stage.host, "spin"), [], "it was replaced too late");
+
+    let fault = stage.wait_for_faults("spin", 1)?.remove(0);
+    assert_eq!((fault.fault.as_str(), fault.generation), ("cpu", Some(1)), "{fault:?}");
+    // The key is the next one's from here on.
+    let ended = || loglines::said(&stage.host, "spin", "end").iter().any(|line| line.generation == Some(2));
+    stage.host.wait_for("the key to be reconciled", SOON, ended)?;
+    let status = plugins::status(&stage.host, "spin")?;
+    assert_eq!((status.state.as_str(), status.last_error), ("running", None));
+    Ok(())
+}
+
+#[test]
 fn a_call_that_waits_for_the_server_is_cut_at_its_deadline() -> Result<()> {
     let plane = ControlPlane::shared()?;
     let proxy = Proxy::start(plane.address())?;

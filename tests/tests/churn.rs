@@ -64,8 +64,8 @@ fn at_rest_every_config_map_says_what_a_fresh_list_says() -> Result<()> {
     let settled = fleet.settle(&host, REST)?;
     eprintln!("right {:?} after the churn, {} reconciles in all", settled.after, settled.reconciles);
     let written = fleet.written()?;
-    ensure!(!written.contains_key(&fleet::map_of("node-3")), "{written:?}");
-    ensure!(written[&fleet::map_of("late")]["total"] != "0", "{written:?}");
+    ensure!(!written.contains_key(&fleet::map_of("node-3")), "node-3 has gone and its ConfigMap has not");
+    ensure!(written[&fleet::map_of("late")]["total"] != "0", "no pods came to the node that came late");
     ensure!(
         written[&fleet::map_of("empty")].iter().eq([(&"total".to_owned(), &"0".to_owned())]),
         "{written:?}"

@@ -54,14 +54,18 @@ impl Status {
     async fn fetch(&self) -> Result<Bytes> {
         let address = self.admin.trim_start_matches("http://").trim_end_matches('/');
         let client: Client<HttpConnector, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-        let uri = format!("http://{address}/plugins").parse().with_context(|| format!("address {address:?}"))?;
+        let uri =
+            format!("http://{address}/plugins").parse().with_context(|| format!("address {address:?}"))?;
         let ask = async {
             let answer = client.get(uri).await?;
             let status = answer.status();
             anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
         };
-        let hint = || format!("no host answers at {address}: is `pilothouse run` up, and is this its --listen address?");
-        let (status, body) = tokio::time::timeout(TIMEOUT, ask).await.with_context(hint)?.with_context(hint)?;
+        let hint = || {
+            format!("no host answers at {address}: is `pilothouse run` up, and is this its --listen address?")
+        };
+        let (status, body) =
+            tokio::time::timeout(TIMEOUT, ask).await.with_context(hint)?.with_context(hint)?;
         if !status.is_success() {
             bail!("{address} answered {status}: is it a pilothouse host?");
         }
@@ -112,7 +116,10 @@ mod tests {
         let text = table(&list.plugins);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert!(lines[1].starts_with("a-long-name  3           running  12     0      0123456789ab"), "{text}");
+        assert!(
+            lines[1].starts_with("a-long-name  3           running  12     0      0123456789ab"),
+            "{text}"
+        );
         assert!(lines[2].ends_with("b.wasm: not wasm"), "{text}");
     }
 }

@@ -36,10 +36,14 @@ impl CompileCache {
         let meta = fs::metadata(dir).map_err(|e| at("cannot read", &e))?;
         let me = rustix::process::geteuid().as_raw();
         if meta.uid() != me {
-            return Err(at("cannot trust", &format!("it belongs to user {}, the host runs as {me}", meta.uid())));
+            return Err(at(
+                "cannot trust",
+                &format!("it belongs to user {}, the host runs as {me}", meta.uid()),
+            ));
         }
         if meta.permissions().mode() & 0o077 != 0 {
-            fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(|e| at("cannot protect", &e))?;
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
+                .map_err(|e| at("cannot protect", &e))?;
         }
         // SipHash with fixed keys: the same in every process of one build.
         let mut hasher = DefaultHasher::new();
@@ -49,7 +53,8 @@ impl CompileCache {
 
     /// Where the compiled form of a component with this digest belongs.
     pub(crate) fn path(&self, digest: &[u8; 32]) -> PathBuf {
-        let key = Sha256::new().chain_update(digest).chain_update(self.compatibility.to_be_bytes()).finalize();
+        let key =
+            Sha256::new().chain_update(digest).chain_update(self.compatibility.to_be_bytes()).finalize();
         self.dir.join(format!("{}.cwasm", hex(&key)))
     }
 

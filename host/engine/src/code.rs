@@ -140,7 +140,8 @@ fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
         let found = if found.is_empty() { "nothing".to_owned() } else { found.join(", ") };
         return Err(LoadError::OtherWorld { found, missing: missing.to_owned() });
     }
-    let pre = engine.0.linker.instantiate_pre(component).map_err(|e| LoadError::MissingImport(format!("{e:#}")))?;
+    let pre =
+        engine.0.linker.instantiate_pre(component).map_err(|e| LoadError::MissingImport(format!("{e:#}")))?;
     let mismatch = |e: wasmtime::Error| LoadError::OtherWorld {
         found: format!("an interface of another shape ({e:#})"),
         missing: "the one of this version".to_owned(),

@@ -83,7 +83,10 @@ pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
         return Err(LoadError::CoreModule);
     }
     if bytes.len() > MAX_COMPONENT {
-        return Err(LoadError::Compile(format!("{} bytes, and at most {MAX_COMPONENT} are compiled", bytes.len())));
+        return Err(LoadError::Compile(format!(
+            "{} bytes, and at most {MAX_COMPONENT} are compiled",
+            bytes.len()
+        )));
     }
     Ok(())
 }

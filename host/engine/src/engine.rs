@@ -132,7 +132,8 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
-        let _one_at_a_time = self.0.compiling.acquire().await.map_err(|e| LoadError::Compile(e.to_string()))?;
+        let _one_at_a_time =
+            self.0.compiling.acquire().await.map_err(|e| LoadError::Compile(e.to_string()))?;
         if !self.0.cache.contains(&file) {
             let scratch = self.0.cache.scratch(&digest);
             self.0.compiler.compile(&self.0.wasmtime, bytes, &scratch).await?;

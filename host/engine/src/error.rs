@@ -9,7 +9,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
     /// No WebAssembly at all.
-    #[error("not a WebAssembly file (it begins with {0}); build the guest with `cargo build --target wasm32-wasip2 --release`")]
+    #[error(
+        "not a WebAssembly file (it begins with {0}); build the guest with `cargo build --target wasm32-wasip2 --release`"
+    )]
     NotWasm(String),
     /// A core module.
     #[error(
@@ -18,7 +20,9 @@ pub enum LoadError {
     )]
     CoreModule,
     /// Cut off or damaged.
-    #[error("damaged or incomplete ({0}); copy the file again, best to another name first and then rename it")]
+    #[error(
+        "damaged or incomplete ({0}); copy the file again, best to another name first and then rename it"
+    )]
     Damaged(String),
     /// A component of some other world.
     #[error(
@@ -113,7 +117,9 @@ impl Fault {
     pub(crate) fn deadline(limit: Duration) -> Self {
         Self::new(
             FaultKind::Deadline,
-            format!("the call was cut after {limit:?} (limits.callTimeout); raise it if the work needs longer"),
+            format!(
+                "the call was cut after {limit:?} (limits.callTimeout); raise it if the work needs longer"
+            ),
         )
     }
 

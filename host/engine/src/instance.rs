@@ -183,7 +183,9 @@ impl Instance {
             Ok(outcome) => Ok(Ok(match outcome {
                 exports::reconcile::Outcome::Done => Outcome::Done,
                 exports::reconcile::Outcome::Requeue => Outcome::Requeue,
-                exports::reconcile::Outcome::RequeueAfter(ms) => Outcome::RequeueAfter(Duration::from_millis(ms)),
+                exports::reconcile::Outcome::RequeueAfter(ms) => {
+                    Outcome::RequeueAfter(Duration::from_millis(ms))
+                }
             })),
             Err(failure) => Ok(Err(Failure {
                 message: failure.message,
@@ -224,7 +226,9 @@ impl Instance {
                 }
                 Event::Deleted { kind, key, object, final_state_unknown } => {
                     let object = object.map(|object| push(store, object)).transpose()?;
-                    guest.call_on_delete(store, &wit_kind(kind), &wit_key(key), object, *final_state_unknown).await
+                    guest
+                        .call_on_delete(store, &wit_kind(kind), &wit_key(key), object, *final_state_unknown)
+                        .await
                 }
             }
         };
@@ -242,7 +246,10 @@ impl Instance {
         self.store.set_epoch_deadline(1);
     }
 
-    fn end<R>(&mut self, answer: Result<wasmtime::Result<R>, tokio::time::error::Elapsed>) -> Result<R, Fault> {
+    fn end<R>(
+        &mut self,
+        answer: Result<wasmtime::Result<R>, tokio::time::error::Elapsed>,
+    ) -> Result<R, Fault> {
         match answer {
             Ok(Ok(answer)) => {
                 self.usable = true;

@@ -41,7 +41,12 @@ pub(crate) struct Limiter {
 const MAX_TABLE: usize = 20_000;
 
 impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, _current: usize, desired: usize, _max: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _max: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         if desired <= self.max_memory {
             return Ok(true);
         }
@@ -50,7 +55,12 @@ impl ResourceLimiter for Limiter {
         Err(wasmtime::Error::msg("memory limit"))
     }
 
-    fn table_growing(&mut self, _current: usize, desired: usize, _max: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _max: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         Ok(desired <= MAX_TABLE)
     }
 }

@@ -120,7 +120,11 @@ impl wasmtime_wasi::p2::Pollable for LineWriter {
 }
 
 impl AsyncWrite for LineWriter {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         self.push(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

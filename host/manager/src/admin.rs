@@ -45,9 +45,11 @@ pub async fn serve(listener: TcpListener, manager: Manager, metrics: Metrics) {
 /// # Errors
 /// When the address is taken or not this machine's.
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|e| format!("cannot listen on {address}: {e}; choose another address with --listen (port 0 takes a free one)"))
+    TcpListener::bind(address).await.map_err(|e| {
+        format!(
+            "cannot listen on {address}: {e}; choose another address with --listen (port 0 takes a free one)"
+        )
+    })
 }
 
 fn answer(request: &Request<Incoming>, manager: &Manager, metrics: &Metrics) -> Response<Full<Bytes>> {
@@ -59,7 +61,9 @@ fn answer(request: &Request<Incoming>, manager: &Manager, metrics: &Metrics) -> 
         "/readyz" | "/healthz" => match manager.not_ready() {
             None => text(StatusCode::OK, "ok\n"),
             // The host as a whole is healthy while it waits for a cluster.
-            Some(why) if request.uri().path() == "/healthz" => text(StatusCode::OK, &format!("ok, not ready: {why}\n")),
+            Some(why) if request.uri().path() == "/healthz" => {
+                text(StatusCode::OK, &format!("ok, not ready: {why}\n"))
+            }
             Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("not ready: {why}\n")),
         },
         "/metrics" => typed(

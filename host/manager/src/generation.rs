@@ -54,6 +54,9 @@ struct HandlerFeed {
     pump: JoinHandle<Leftover>,
 }
 
+/// A ring, its place in the informer, and the pump that served the watch before.
+type RingPlace = (Arc<Ring>, Registration, Option<JoinHandle<Leftover>>);
+
 impl Generation {
     /// Begins to feed this generation, which is the current one by now, and ends feeding the one before.
     pub(crate) fn start(self: &Arc<Self>, plugin: &Arc<Plugin>, before: Option<&Arc<Self>>, io: &Handle) {
@@ -61,7 +64,9 @@ impl Generation {
         let mut feeds = Feeds::default();
         let mut handlers = Vec::new();
         for watch in &self.description.watches {
-            let Some(view) = self.services.kinds.get().and_then(|kinds| kinds.get(&watch.kind)) else { continue };
+            let Some(view) = self.services.kinds.get().and_then(|kinds| kinds.get(&watch.kind)) else {
+                continue;
+            };
             let filter = Filter::new(watch, view.watchable());
             let outcome = if matches!(watch.map, KeyMap::Handler) {
                 self.ring(watch, view, &mut old).map(|(ring, place, before)| {
@@ -69,7 +74,9 @@ impl Generation {
                 })
             } else {
                 let mapper = Arc::new(self.mapper(plugin, watch, filter, before));
-                view.lease.add_listener(mapper, self.description.resync).map(|place| feeds.mappers.push(place))
+                view.lease
+                    .add_listener(mapper, self.description.resync)
+                    .map(|place| feeds.mappers.push(place))
             };
             if let Err(error) = outcome {
                 // Only a host that shuts down stops informers that have leases.
@@ -116,12 +123,7 @@ impl Generation {
     /// The ring of a handler's watch, its place in the informer, and the pump before, whose rest is to be delivered first. A
     /// new ring is told of everything that is there; the old one is kept where the manifest asks for it and the watch is
     /// the same.
-    fn ring(
-        &self,
-        watch: &WatchSpec,
-        view: &KindView,
-        old: &mut Feeds,
-    ) -> Result<(Arc<Ring>, Registration, Option<JoinHandle<Leftover>>), CacheError> {
+    fn ring(&self, watch: &WatchSpec, view: &KindView, old: &mut Feeds) -> Result<RingPlace, CacheError> {
         let same = old.handlers.iter().position(|feed| feed.watch == *watch);
         let same = same.or_else(|| old.handlers.iter().position(|feed| feed.watch.kind == watch.kind));
         let before = same.map(|at| old.handlers.swap_remove(at));
@@ -143,7 +145,13 @@ impl Generation {
         }
     }
 
-    fn mapper(&self, plugin: &Plugin, watch: &WatchSpec, filter: Filter, before: Option<&Arc<Self>>) -> Mapper {
+    fn mapper(
+        &self,
+        plugin: &Plugin,
+        watch: &WatchSpec,
+        filter: Filter,
+        before: Option<&Arc<Self>>,
+    ) -> Mapper {
         let known = before.is_some_and(|g| g.description.watches.contains(watch));
         let initial = match (before, self.on_reload) {
             (None, _) => Some(Reasons::ADDED),

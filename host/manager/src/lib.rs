@@ -24,14 +24,16 @@ mod status;
 mod worker;
 
 pub use describe::{
-    Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate, RateLimiter, Schedule, WatchSpec,
+    Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate, RateLimiter,
+    Schedule, WatchSpec,
 };
 pub use directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
 pub use duration::{DurationError, parse_duration};
 pub use grants::{Access, Grants, Missing, Place, Rule, Scope, Visibility};
 pub use manager::{Manager, ManagerOptions};
 pub use manifest::{
-    ConfigFrom, Manifest, ManifestError, NamespacedName, OnReload, PluginLimits, Position, Source, Unsupported,
+    ConfigFrom, Manifest, ManifestError, NamespacedName, OnReload, PluginLimits, Position, Source,
+    Unsupported,
 };
 pub use metrics::Metrics;
 pub use quantity::{QuantityError, parse_memory};

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use pilothouse_cache::{Availability, Permit};
 use pilothouse_client::{
-    ApiResource, Client, DeleteParams, Error, ListParams, PAGE_SIZE, Patch, Preconditions, Propagation, WriteParams,
+    ApiResource, Client, DeleteParams, Error, ListParams, PAGE_SIZE, Patch, Preconditions, Propagation,
+    WriteParams,
 };
 use pilothouse_engine::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientVerb};
 use pilothouse_object::ObjectKey;
@@ -83,7 +84,12 @@ struct BodyMeta {
 }
 
 fn invalid(message: impl std::fmt::Display) -> ApiError {
-    ApiError { code: 0, reason: "invalid".to_owned(), message: message.to_string(), retry_after_seconds: None }
+    ApiError {
+        code: 0,
+        reason: "invalid".to_owned(),
+        message: message.to_string(),
+        retry_after_seconds: None,
+    }
 }
 
 fn forbidden(message: String) -> ApiError {
@@ -143,7 +149,9 @@ impl Live {
             let target = target(&call.verb, &options)?;
             let (resource, permit) = live.permitted(&call, &options, &target).await?;
             match call.verb {
-                ClientVerb::Get(_) | ClientVerb::List => live.read(&resource, call.verb, options, permit).await,
+                ClientVerb::Get(_) | ClientVerb::List => {
+                    live.read(&resource, call.verb, options, permit).await
+                }
                 _ => live.write(resource, call, options, target, permit).await,
             }
         })
@@ -334,7 +342,9 @@ fn target(verb: &ClientVerb, options: &Options) -> Result<Target, ApiError> {
         ClientVerb::Get(key) | ClientVerb::Patch { key, .. } | ClientVerb::Delete(key) => {
             Target { namespace: key.namespace().map(str::to_owned), name: Some(key.name().to_owned()) }
         }
-        ClientVerb::List => Target { namespace: options.namespace.clone().filter(|ns| !ns.is_empty()), name: None },
+        ClientVerb::List => {
+            Target { namespace: options.namespace.clone().filter(|ns| !ns.is_empty()), name: None }
+        }
         ClientVerb::Create(body) | ClientVerb::Update(body) => {
             let body: Body = serde_json::from_slice(body).map_err(|e| invalid(format_args!("body: {e}")))?;
             let BodyMeta { namespace, name, generate_name } = body.metadata;

@@ -189,7 +189,11 @@ impl Loader {
         for (kind, resource) in resources {
             let mut namespaces = BTreeSet::new();
             for watch in description.watches.iter().filter(|watch| watch.kind == *kind) {
-                namespaces.extend(granted(grants, resource, watch.namespaces.as_deref().unwrap_or_default())?);
+                namespaces.extend(granted(
+                    grants,
+                    resource,
+                    watch.namespaces.as_deref().unwrap_or_default(),
+                )?);
             }
             let one = match namespaces.iter().collect::<Vec<_>>().as_slice() {
                 [Some(namespace)] => Some(namespace.clone()),
@@ -231,7 +235,10 @@ async fn config(manifest: &Manifest) -> Result<Vec<u8>, String> {
     let mut files = Vec::new();
     for path in manifest.config_files() {
         let content = tokio::fs::read(path).await.map_err(|e| {
-            format!("spec.configFrom, file {}: {e}; make it readable for the host or leave it out", path.display())
+            format!(
+                "spec.configFrom, file {}: {e}; make it readable for the host or leave it out",
+                path.display()
+            )
         })?;
         files.push((path, content));
     }
@@ -240,7 +247,11 @@ async fn config(manifest: &Manifest) -> Result<Vec<u8>, String> {
 }
 
 /// The namespaces that a watch covers (`None`: all of them, or the cluster), if the grants let it.
-fn granted(grants: &Grants, resource: &ApiResource, wanted: &[String]) -> Result<Vec<Option<String>>, String> {
+fn granted(
+    grants: &Grants,
+    resource: &ApiResource,
+    wanted: &[String],
+) -> Result<Vec<Option<String>>, String> {
     let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
     let mut covered: Option<Vec<Option<String>>> = None;
     for verb in ["list", "watch"] {

@@ -51,7 +51,8 @@ impl Bucket {
         } else {
             self.dropped += 1;
         }
-        let due = self.dropped > 0 && self.told.is_none_or(|told| now.saturating_duration_since(told) >= TELL_EVERY);
+        let due = self.dropped > 0
+            && self.told.is_none_or(|told| now.saturating_duration_since(told) >= TELL_EVERY);
         if due {
             self.told = Some(now);
             return (allowed, Some(std::mem::take(&mut self.dropped)));

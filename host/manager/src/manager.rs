@@ -255,7 +255,9 @@ impl Manager {
         if !*self.0.settled.borrow() {
             let loading = self.status().plugins.into_iter().find(|p| p.state == PluginState::Loading);
             return Some(match loading {
-                Some(p) => format!("plugin {}: {}", p.name, p.last_error.unwrap_or_else(|| "loading".to_owned())),
+                Some(p) => {
+                    format!("plugin {}: {}", p.name, p.last_error.unwrap_or_else(|| "loading".to_owned()))
+                }
                 None => "reading the plugin directory".to_owned(),
             });
         }

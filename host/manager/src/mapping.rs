@@ -146,7 +146,8 @@ mod tests {
     fn each_mapping_gives_its_keys() {
         let pod = pod("n1", "web");
         assert_eq!(mapped(&KeyMap::Itself, true, &pod), ["ns/p"]);
-        let field = |path: &str, same_namespace| KeyMap::Field { path: path.parse().unwrap(), same_namespace };
+        let field =
+            |path: &str, same_namespace| KeyMap::Field { path: path.parse().unwrap(), same_namespace };
         assert_eq!(mapped(&field("/spec/nodeName", false), true, &pod), ["n1"]);
         assert_eq!(mapped(&field("/spec/nodeName", true), true, &pod), ["ns/n1"]);
         assert_eq!(mapped(&field("/metadata/ownerReferences/[*]/name", false), true, &pod), ["rs", "n"]);

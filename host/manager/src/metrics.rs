@@ -69,12 +69,12 @@ impl MetricConstructor<Histogram> for Buckets {
 
 /// Seconds; controller-runtime's buckets.
 const RECONCILE: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
-    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
+    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
+    50.0, 60.0,
 ];
 /// Seconds; controller-runtime's buckets for work queues.
-const QUEUE: &[f64] =
-    &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
+const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
 /// Seconds.
 const WAKE: &[f64] = &[2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0];
 /// Seconds; client-go's buckets.
@@ -155,7 +155,9 @@ impl Metrics {
     /// An empty set.
     #[must_use]
     pub fn new() -> Self {
-        fn histogram<L: Clone + Eq + std::hash::Hash>(buckets: &'static [f64]) -> Family<L, Histogram, Buckets> {
+        fn histogram<L: Clone + Eq + std::hash::Hash>(
+            buckets: &'static [f64],
+        ) -> Family<L, Histogram, Buckets> {
             Family::new_with_constructor(Buckets(buckets))
         }
         let mut registry = Registry::default();
@@ -211,8 +213,16 @@ impl Metrics {
             Unit::Seconds,
             inner.work_duration.clone(),
         );
-        r.register("pilothouse_guest_faults", "Calls that ended in a fault of the guest", inner.faults.clone());
-        r.register("pilothouse_plugin_generation", "Number of the working generation", inner.generation.clone());
+        r.register(
+            "pilothouse_guest_faults",
+            "Calls that ended in a fault of the guest",
+            inner.faults.clone(),
+        );
+        r.register(
+            "pilothouse_plugin_generation",
+            "Number of the working generation",
+            inner.generation.clone(),
+        );
         r.register("pilothouse_events_handled", "Events given to handlers", inner.handled.clone());
         r.register("pilothouse_instantiations", "Instances made", inner.instantiations.clone());
         r.register_with_unit(
@@ -335,16 +345,18 @@ impl fmt::Debug for QueueCollector {
 
 impl Collector for QueueCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let queues: Vec<_> = self.0.lock().iter().map(|(name, queue)| (name.clone(), queue.stats())).collect();
-        let mut gauges = |name: &str, help: &str, value: &dyn Fn(&pilothouse_workqueue::QueueStats) -> f64| {
-            let kind = ConstGauge::new(0.0).metric_type();
-            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (queue, stats) in &queues {
-                let labels = QueueName { name: queue.clone() };
-                ConstGauge::new(value(stats)).encode(family.encode_family(&labels)?)?;
-            }
-            Ok::<(), fmt::Error>(())
-        };
+        let queues: Vec<_> =
+            self.0.lock().iter().map(|(name, queue)| (name.clone(), queue.stats())).collect();
+        let mut gauges =
+            |name: &str, help: &str, value: &dyn Fn(&pilothouse_workqueue::QueueStats) -> f64| {
+                let kind = ConstGauge::new(0.0).metric_type();
+                let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+                for (queue, stats) in &queues {
+                    let labels = QueueName { name: queue.clone() };
+                    ConstGauge::new(value(stats)).encode(family.encode_family(&labels)?)?;
+                }
+                Ok::<(), fmt::Error>(())
+            };
         gauges("workqueue_depth", "Keys that wait", &|s| s.depth as f64)?;
         gauges("workqueue_delayed", "Keys that wait for a deadline", &|s| s.delayed as f64)?;
         gauges("workqueue_unfinished_work_seconds", "Age of the runs under way, summed", &|s| {
@@ -353,15 +365,16 @@ impl Collector for QueueCollector {
         gauges("workqueue_longest_running_processor_seconds", "Age of the longest run under way", &|s| {
             s.longest_running.as_secs_f64()
         })?;
-        let mut counters = |name: &str, help: &str, value: &dyn Fn(&pilothouse_workqueue::QueueStats) -> u64| {
-            let kind = ConstCounter::new(0_u64).metric_type();
-            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (queue, stats) in &queues {
-                let labels = QueueName { name: queue.clone() };
-                ConstCounter::new(value(stats)).encode(family.encode_family(&labels)?)?;
-            }
-            Ok::<(), fmt::Error>(())
-        };
+        let mut counters =
+            |name: &str, help: &str, value: &dyn Fn(&pilothouse_workqueue::QueueStats) -> u64| {
+                let kind = ConstCounter::new(0_u64).metric_type();
+                let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+                for (queue, stats) in &queues {
+                    let labels = QueueName { name: queue.clone() };
+                    ConstCounter::new(value(stats)).encode(family.encode_family(&labels)?)?;
+                }
+                Ok::<(), fmt::Error>(())
+            };
         counters("workqueue_adds", "Adds that made a key need a run", &|s| s.adds)?;
         counters("workqueue_retries", "Adds with a delay", &|s| s.retries)
     }
@@ -431,7 +444,12 @@ impl Collector for ProcessCollector {
         let usage = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let seconds = usage.tv_sec as f64 + usage.tv_nsec as f64 / 1e9;
         let metric = ConstCounter::new(seconds);
-        metric.encode(encoder.encode_descriptor("process_cpu_seconds", "CPU time used", None, metric.metric_type())?)
+        metric.encode(encoder.encode_descriptor(
+            "process_cpu_seconds",
+            "CPU time used",
+            None,
+            metric.metric_type(),
+        )?)
     }
 }
 
@@ -441,7 +459,6 @@ fn resident_bytes() -> Option<u64> {
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kib * 1024)
 }
-
 
 #[cfg(test)]
 mod tests {

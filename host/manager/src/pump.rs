@@ -146,7 +146,8 @@ impl Pump {
                 }
             },
             Event::Deleted { key, object, final_state_unknown } => {
-                let shown = object.as_ref().map_or_else(|| self.filter.shows_key(key), |o| self.filter.shows(o));
+                let shown =
+                    object.as_ref().map_or_else(|| self.filter.shows_key(key), |o| self.filter.shows(o));
                 shown.then(|| self.deleted(key, object.as_ref(), *final_state_unknown))
             }
         }

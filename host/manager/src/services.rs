@@ -211,7 +211,7 @@ impl GuestHost for Services {
         let indexer = view.lease.indexer();
         let values = indexer.index_values(name).map_err(|e| invalid(&e))?;
         if view.listable.sees_all() {
-            return Ok(values.iter().map(|v| v.to_string()).collect());
+            return Ok(values.iter().map(ToString::to_string).collect());
         }
         // A value that only hidden objects have is hidden too.
         let mut seen = Vec::new();

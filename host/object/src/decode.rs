@@ -24,7 +24,9 @@ pub enum DecodeError {
     #[error("object {0} has no apiVersion or kind")]
     NoKind(ObjectKey),
     /// The server answered with a kind that cannot be kept.
-    #[error("the server answered {got} where a {want} was asked for; ask for application/json without `as=Table`")]
+    #[error(
+        "the server answered {got} where a {want} was asked for; ask for application/json without `as=Table`"
+    )]
     WrongKind {
         /// What came.
         got: String,

@@ -69,7 +69,8 @@ impl FromStr for FieldSelector {
             if term.is_empty() {
                 continue;
             }
-            let operator = term.find(['=', '!']).ok_or_else(|| error("a term is FIELD=VALUE or FIELD!=VALUE"))?;
+            let operator =
+                term.find(['=', '!']).ok_or_else(|| error("a term is FIELD=VALUE or FIELD!=VALUE"))?;
             let (name, rest) = term.split_at(operator);
             let (equal, value) = if let Some(value) = rest.strip_prefix("!=") {
                 (false, value)
@@ -83,7 +84,8 @@ impl FromStr for FieldSelector {
             if name.is_empty() || name.split('.').any(str::is_empty) {
                 return Err(error("a field is a dotted path such as metadata.name"));
             }
-            let value = unescape(value).ok_or_else(|| error("in a value, \\ stands only before \\, comma or ="))?;
+            let value =
+                unescape(value).ok_or_else(|| error("in a value, \\ stands only before \\, comma or ="))?;
             requirements.push(Requirement { field: name.to_owned(), equal, value });
         }
         Ok(Self { requirements })

@@ -204,7 +204,9 @@ fn requirement(label: &str, operator: Operator) -> Result<Requirement, String> {
             && p.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'))
     });
     if !prefix_ok || name.is_empty() || !is_qualified(name) {
-        return Err(format!("{label:?} is not a label name: [DNS-PREFIX/]NAME, NAME of 63 letters, digits, -, _ or ."));
+        return Err(format!(
+            "{label:?} is not a label name: [DNS-PREFIX/]NAME, NAME of 63 letters, digits, -, _ or ."
+        ));
     }
     Ok(Requirement { label: label.to_owned(), operator })
 }
@@ -213,7 +215,9 @@ fn check_value(value: &str) -> Result<(), String> {
     if is_qualified(value) {
         return Ok(());
     }
-    Err(format!("{value:?} is not a label value: at most 63 letters, digits, -, _ or ., a letter or digit at both ends"))
+    Err(format!(
+        "{value:?} is not a label value: at most 63 letters, digits, -, _ or ., a letter or digit at both ends"
+    ))
 }
 
 fn is_qualified(text: &str) -> bool {
@@ -271,12 +275,25 @@ mod tests {
     #[test]
     fn every_operator_matches_as_the_server_does() {
         for yes in [
-            "", "app", "app=web", "app == web", "app!=x", "none!=x", "none notin (a, b)", "!none",
-            "app in (web,db),tier notin (back)", "size>4,size<6", "example.com/x=", "example.com/x in (,a)", "in=y",
+            "",
+            "app",
+            "app=web",
+            "app == web",
+            "app!=x",
+            "none!=x",
+            "none notin (a, b)",
+            "!none",
+            "app in (web,db),tier notin (back)",
+            "size>4,size<6",
+            "example.com/x=",
+            "example.com/x in (,a)",
+            "in=y",
         ] {
             assert!(matches(yes), "{yes}");
         }
-        for no in ["none", "app=db", "!app", "app notin (web)", "size>5", "app>1", "none<9", "app=web,tier=back"] {
+        for no in
+            ["none", "app=db", "!app", "app notin (web)", "size>5", "app>1", "none<9", "app=web,tier=back"]
+        {
             assert!(!matches(no), "{no}");
         }
     }

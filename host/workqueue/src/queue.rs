@@ -107,7 +107,13 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
 
     /// As [`add_rate_limited`](Self::add_rate_limited), but no earlier than after `at_least`: for a failure that says
     /// itself how long to wait.
-    pub fn add_rate_limited_at_least(&self, key: K, payload: M, priority: Priority, at_least: Duration) -> Duration {
+    pub fn add_rate_limited_at_least(
+        &self,
+        key: K,
+        payload: M,
+        priority: Priority,
+        at_least: Duration,
+    ) -> Duration {
         let delay = self.shared.limiter.when(&key).max(at_least);
         self.delay(key, payload, priority, delay, true);
         delay

@@ -20,7 +20,10 @@ fn invalid(error: &dyn std::fmt::Display) -> CacheError {
 }
 
 impl State {
-    fn cursor(&mut self, objects: Result<Vec<Object>, Refusal>) -> wasmtime::Result<Result<Resource<Cursor>, CacheError>> {
+    fn cursor(
+        &mut self,
+        objects: Result<Vec<Object>, Refusal>,
+    ) -> wasmtime::Result<Result<Resource<Cursor>, CacheError>> {
         Ok(match objects {
             Ok(objects) => Ok(self.handles.push(Cursor(objects.into_iter()))?),
             Err(refusal) => Err(refusal.into()),
@@ -29,7 +32,11 @@ impl State {
 }
 
 impl Host for State {
-    fn get(&mut self, kind: Gvk, k: ObjectKey) -> wasmtime::Result<Result<Option<Resource<Object>>, CacheError>> {
+    fn get(
+        &mut self,
+        kind: Gvk,
+        k: ObjectKey,
+    ) -> wasmtime::Result<Result<Option<Resource<Object>>, CacheError>> {
         let k = match key(&k) {
             Ok(k) => k,
             Err(error) => return Ok(Err(invalid(&error))),
@@ -60,7 +67,11 @@ impl Host for State {
         self.cursor(objects)
     }
 
-    fn index_values(&mut self, kind: Gvk, index: String) -> wasmtime::Result<Result<Vec<String>, CacheError>> {
+    fn index_values(
+        &mut self,
+        kind: Gvk,
+        index: String,
+    ) -> wasmtime::Result<Result<Vec<String>, CacheError>> {
         Ok(self.host.cache_index_values(&gvk(kind), &index).map_err(Into::into))
     }
 }

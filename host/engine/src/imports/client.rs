@@ -10,7 +10,12 @@ use crate::state::State;
 
 impl From<crate::host::ApiError> for ApiError {
     fn from(e: crate::host::ApiError) -> Self {
-        Self { code: e.code, reason: e.reason, message: e.message, retry_after_seconds: e.retry_after_seconds }
+        Self {
+            code: e.code,
+            reason: e.reason,
+            message: e.message,
+            retry_after_seconds: e.retry_after_seconds,
+        }
     }
 }
 
@@ -103,7 +108,12 @@ impl Host for State {
         }
     }
 
-    async fn delete(&mut self, kind: Gvk, k: ObjectKey, options: String) -> wasmtime::Result<Result<(), ApiError>> {
+    async fn delete(
+        &mut self,
+        kind: Gvk,
+        k: ObjectKey,
+        options: String,
+    ) -> wasmtime::Result<Result<(), ApiError>> {
         Ok(match checked(&k) {
             Ok(k) => self.call(kind, ClientVerb::Delete(k), options).await.map(drop),
             Err(error) => Err(error),

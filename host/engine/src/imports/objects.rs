@@ -10,7 +10,9 @@ use crate::state::State;
 impl State {
     fn object(&self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
         self.handles.get(handle).map_err(|_| {
-            wasmtime::Error::msg("an object handle was used after the call that got it; handles must not be kept")
+            wasmtime::Error::msg(
+                "an object handle was used after the call that got it; handles must not be kept",
+            )
         })
     }
 }

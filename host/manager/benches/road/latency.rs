@@ -76,7 +76,8 @@ async fn write(plane: &ControlPlane, run: usize) -> anyhow::Result<HashMap<Strin
 
 /// Seconds since the epoch of a log line's RFC 3339 time, of which the day does not matter here.
 fn timestamp(text: &str) -> anyhow::Result<f64> {
-    let time = text.split_once('T').and_then(|(_, time)| time.strip_suffix('Z')).context("no RFC 3339 time")?;
+    let time =
+        text.split_once('T').and_then(|(_, time)| time.strip_suffix('Z')).context("no RFC 3339 time")?;
     let parts: Vec<f64> = time.split(':').map(str::parse).collect::<Result<_, _>>()?;
     let [hours, minutes, seconds] = parts[..] else { anyhow::bail!("no RFC 3339 time: {text}") };
     let of_day = hours * 3600.0 + minutes * 60.0 + seconds;

@@ -11,10 +11,13 @@ mod wake;
 
 use pilothouse_tests::bench::Report;
 
+/// Measures something and adds its rows.
+type Part = fn(&mut Report) -> anyhow::Result<()>;
+
 fn main() -> anyhow::Result<()> {
     let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let mut report = Report::new("pilothouse-manager", "cargo bench -p pilothouse-manager");
-    let parts: [(&str, fn(&mut Report) -> anyhow::Result<()>); 4] = [
+    let parts: [(&str, Part); 4] = [
         ("latency", latency::run),
         ("throughput", throughput::run),
         ("memory", memory::run),

@@ -15,9 +15,21 @@ pub(crate) const PLUGINS: usize = 1000;
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let plane = ControlPlane::start(Options::default())?;
     let loaded = measure(&plane, "3600")?;
-    report.bound("anonymous memory per idle plugin, loaded", "KiB", Better::Lower, &mut [loaded], Some(100.0));
+    report.bound(
+        "anonymous memory per idle plugin, loaded",
+        "KiB",
+        Better::Lower,
+        &mut [loaded],
+        Some(100.0),
+    );
     let unloaded = measure(&plane, "1")?;
-    report.bound("anonymous memory per idle plugin, unloaded", "KiB", Better::Lower, &mut [unloaded], Some(16.0));
+    report.bound(
+        "anonymous memory per idle plugin, unloaded",
+        "KiB",
+        Better::Lower,
+        &mut [unloaded],
+        Some(16.0),
+    );
     Ok(())
 }
 

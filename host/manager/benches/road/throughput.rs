@@ -36,7 +36,13 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         per_second.push(done / began.elapsed().as_secs_f64());
         per_core.push(done / (host.cpu_time()? - cpu).as_secs_f64());
     }
-    report.bound("no-op reconciles, one worker, per CPU second", "1/s", Better::Higher, &mut per_core, Some(AIM));
+    report.bound(
+        "no-op reconciles, one worker, per CPU second",
+        "1/s",
+        Better::Higher,
+        &mut per_core,
+        Some(AIM),
+    );
     report.bound("no-op reconciles, one worker, per second", "1/s", Better::Higher, &mut per_second, None);
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pilothouse_engine::{
-    CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, GuestHost, Instance, Limits, LogLevel,
-    Refusal, Request,
+    CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, GuestHost, Instance,
+    Limits, LogLevel, Refusal, Request,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_tests::bench::{Better, Report, quantile};

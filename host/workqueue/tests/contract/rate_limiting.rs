@@ -131,7 +131,8 @@ async fn release_backoff_voids_the_reservations_it_made_useless() {
 
 #[tokio::test(start_paused = true)]
 async fn add_rate_limited_at_least_waits_for_the_longer_of_the_two() {
-    let queue: TestQueue = Queue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(ms(100), ms(10_000)));
+    let queue: TestQueue =
+        Queue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(ms(100), ms(10_000)));
     let add = |floor| queue.add_rate_limited_at_least("a", Reasons(0), Priority::Normal, ms(floor));
     assert_eq!(add(150), ms(150));
     assert_eq!(queue.num_requeues(&"a"), 1);
