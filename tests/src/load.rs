@@ -1,7 +1,7 @@
 //! [`Load`]: an operation repeated at a steady pace in the background, while a test does something to the host.
 //!
 //! Invariants: operations are begun at the pace asked for on average, also if some take long, up to
-//! [`MOST_AT_ONCE`] at a time; a failed one is counted and not repeated; after [`Load::stop`] none is under way.
+//! `MOST_AT_ONCE` at a time; a failed one is counted and not repeated; after [`Load::stop`] none is under way.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
