@@ -1,7 +1,8 @@
 //! [`Audit`]: the API server's own record of every request it got, as a proof of what went over the wire and as whom.
 //!
-//! Invariant: the record is complete and in time: the API server writes a request down before it answers it. It knows all
-//! requests of authenticated users, those that it forbids included.
+//! Invariant: the record is complete and in time: the API server writes down that it got a request before it does anything
+//! about it, and how that ended once the answer is out. It knows all requests of authenticated users, those that it
+//! forbids included.
 
 use std::fs;
 use std::path::PathBuf;

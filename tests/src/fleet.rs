@@ -37,7 +37,7 @@ pub type Counts = BTreeMap<String, BTreeMap<String, String>>;
 /// How the host came to rest.
 #[derive(Debug, Clone, Copy)]
 pub struct Settled {
-    /// How long that took from when it was asked.
+    /// How long it took from when it was asked until all ConfigMaps were right.
     pub after: Duration,
     /// Reconciles by then, of all results, since the plugin appeared.
     pub reconciles: u64,
@@ -215,25 +215,24 @@ impl Fleet {
     pub fn settle(&self, host: &Host, deadline: Duration) -> anyhow::Result<Settled> {
         let began = Instant::now();
         let expected = self.expected()?;
-        let mut after = Duration::ZERO;
+        let mut right_since = None;
         let reconciles = host.wait_for("every ConfigMap to equal a fresh list", deadline, || {
             let before = rest::quiet(host, PLUGIN)?;
-            let written = self.written()?;
-            after = began.elapsed();
-            if let Some(difference) = difference(&expected, &written) {
-                return Err(anyhow::anyhow!(difference));
+            if let Some(difference) = difference(&expected, &self.written()?) {
+                right_since = None;
+                anyhow::bail!(difference);
             }
+            right_since.get_or_insert_with(|| began.elapsed());
             // A write under way could undo what was just seen.
             match (before, rest::quiet(host, PLUGIN)?) {
-                (Some(before), Some(now)) if before == now => Ok(now),
-                _ => Err(anyhow::anyhow!("all are right, but {PLUGIN} is still at work")),
+                (Some(before), Some(now)) if before == now => Ok(Some(now)),
+                _ => anyhow::bail!("all are right, but {PLUGIN} is still at work"),
             }
-            .map(Some)
         })?;
         // The test itself must not have changed anything.
         let again = self.expected()?;
         anyhow::ensure!(again == expected, "pods or nodes have changed while the host came to rest");
-        Ok(Settled { after, reconciles })
+        Ok(Settled { after: right_since.unwrap_or_default(), reconciles })
     }
 }
 

@@ -1,4 +1,5 @@
-//! When a plugin has nothing to do: nothing under way, nothing waiting, nothing delayed.
+//! When a plugin has nothing to do: nothing under way and nothing waiting. A key that is delayed does not count: one that
+//! failed and was put right since keeps its delay, and comes once more for nothing.
 
 use std::time::Duration;
 
@@ -6,19 +7,15 @@ use anyhow::Context;
 
 use crate::Host;
 
-/// The number of a plugin's reconciles so far, if none is under way, waiting or delayed.
+/// The number of a plugin's reconciles so far, if none is under way or waiting.
 pub fn quiet(host: &Host, plugin: &str) -> anyhow::Result<Option<u64>> {
     let metrics = host.metrics()?;
-    let by_queue = [("name", plugin)];
     let by_plugin = [("controller", plugin)];
-    let mut busy =
-        metrics.sum("controller_runtime_active_workers", &by_plugin).context("no active workers")?;
-    for figure in ["workqueue_depth", "workqueue_delayed"] {
-        busy += metrics.sum(figure, &by_queue).with_context(|| format!("no {figure} of {plugin}"))?;
-    }
+    let active = metrics.sum("controller_runtime_active_workers", &by_plugin).context("no active workers")?;
+    let waiting = metrics.sum("workqueue_depth", &[("name", plugin)]).context("no queue")?;
     let reconciles =
         metrics.sum("controller_runtime_reconcile_total", &by_plugin).context("no reconciles")?;
-    Ok((busy == 0.0).then_some(reconciles as u64))
+    Ok((active + waiting == 0.0).then_some(reconciles as u64))
 }
 
 /// Waits until a plugin has nothing to do.

@@ -203,16 +203,16 @@ fn many_faults_in_a_row_are_quarantined_until_a_good_version_comes() -> Result<(
     assert_eq!(healed.generation, 2);
     let done = || loglines::said(&stage.host, "trap", "end").len() >= 5;
     stage.host.wait_for("all keys to be reconciled", SOON, done)?;
-    let lines = loglines::of_plugin(&stage.host, "trap");
+    let running = stage.host.wait_for("the log to say so", SOON, || {
+        let is = |line: &Line| line.message == "plugin running" && line.generation == Some(2);
+        loglines::of_plugin(&stage.host, "trap").into_iter().find(is)
+    })?;
     let begins = loglines::said(&stage.host, "trap", "begin");
-    let running = lines.iter().rfind(|line| line.message == "plugin running").context("no line about it")?;
     let first = begins.iter().find(|line| line.generation == Some(2)).context("no call of the new one")?;
-    assert!(first.seconds_since(running) < 2.0, "the rest went on for {} s", first.seconds_since(running));
-    let late = begins
-        .iter()
-        .filter(|line| line.generation == Some(1))
-        .any(|line| line.timestamp > running.timestamp);
-    assert!(!late, "a call began on the bad generation after it was replaced");
+    assert!(first.seconds_since(&running) < 2.0, "the rest went on for {} s", first.seconds_since(&running));
+    let rested_out = first.seconds_since(&faults[11]) >= 4.0;
+    let of_bad = begins.iter().filter(|line| line.generation == Some(1)).count();
+    assert!(of_bad == 12 || rested_out, "a call began on the bad generation when a good one ended its rest");
     assert_eq!(first.field("attempt"), "0", "the failures of the bad generation were not forgotten");
     Ok(())
 }
@@ -300,10 +300,13 @@ fn a_write_that_outlives_its_call_is_finished_and_told() -> Result<()> {
     assert_eq!((fault.fault.as_str(), fault.key.as_str()), ("deadline", "outlived/bad"), "{fault:?}");
     let told = stage.host.wait_for("the outcome of the write", SOON, || {
         let lines = loglines::of_plugin(&stage.host, "writer");
-        lines.into_iter().find(|line| line.message == "a write outlived the call that made it")
+        // Of the next tries too, in any order.
+        lines
+            .into_iter()
+            .find(|line| line.message == "a write outlived the call that made it" && line.call == fault.call)
     })?;
     proxy.heal();
-    assert_eq!((told.call, told.key.as_str()), (fault.call, "outlived/bad"), "{told:?}");
+    assert_eq!(told.key, "outlived/bad", "{told:?}");
     for (field, value) in
         [("verb", "patch"), ("name", "target"), ("outcome", "done"), ("kind", "v1/ConfigMap")]
     {

@@ -155,10 +155,13 @@ fn a_handler_is_told_the_history_of_each_key_in_order() -> Result<()> {
             "{history:?}"
         );
     }
-    let handled =
-        stage.host.metrics()?.sum("pilothouse_events_handled_total", &[("controller", "events-only")]);
     let count = told.values().map(Vec::len).sum::<usize>();
-    assert_eq!(handled, Some(count as f64));
+    stage.host.wait_for("all events to be counted", SOON, || {
+        let labels = [("controller", "events-only")];
+        let handled = stage.host.metrics()?.sum("pilothouse_events_handled_total", &labels);
+        ensure!(handled == Some(count as f64), "{handled:?}, not {count}");
+        anyhow::Ok(true)
+    })?;
     assert_eq!(plugins::status(&stage.host, "events-only")?.calls, count as u64);
     Ok(())
 }

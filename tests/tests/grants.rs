@@ -219,8 +219,12 @@ fn live_calls_are_made_as_the_service_account_of_the_manifest() -> Result<()> {
         assert_eq!((line.field("reason"), line.field("code")), ("Forbidden", "403"), "{line:?}");
         assert!(line.field("message").contains(ACCOUNT), "{line:?}");
     }
-    let sent = audit.of_plugin("robot")?;
-    let done: Vec<&Event> = sent.iter().filter(|event| event.stage == "ResponseComplete").collect();
+    // Its end is written down when the answer is out.
+    let done: Vec<Event> = host.wait_for("all calls on record", SOON, || {
+        let mut done = audit.of_plugin("robot")?;
+        done.retain(|event| event.stage == "ResponseComplete");
+        anyhow::Ok((done.len() >= LIVE.len()).then_some(done))
+    })?;
     assert_eq!(done.len(), LIVE.len(), "{done:?}");
     for event in &done {
         let user = event.impersonated_user.as_ref().context("not impersonated")?;

@@ -138,7 +138,7 @@ fn a_host_without_a_cluster_says_so_and_waits_for_it() -> Result<()> {
     host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))?;
     plugins::wait_running(&host, "probe")?;
     host.wait_for("the plugin to work", SOON, || !loglines::said(&host, "probe", "end").is_empty())?;
-    assert_eq!(loglines::lines(&host, "\"connected\"").len(), 1);
+    host.wait_for("the log to say so", SOON, || loglines::lines(&host, "\"connected\"").len() == 1)?;
     assert_eq!(host.get("/healthz")?.body, "ok\n");
     Ok(())
 }

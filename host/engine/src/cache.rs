@@ -2,8 +2,8 @@
 //!
 //! Layout: `DIR/KEY.cwasm`, and `DIR/KEY.sum` with the SHA-256 of the former; KEY is the SHA-256 of the component and of
 //! wasmtime's own compatibility hash (version, target, settings). DIR belongs to this user alone (0700): mapping a file as
-//! code trusts whoever can write it. Files are written to a temporary name, made read-only and renamed, sum last, so a
-//! crash leaves no entry that passes the check. Several hosts may share a folder.
+//! code trusts whoever can write it. Files are written to a temporary name, made read-only and renamed, the sum first, so
+//! that an entry without its sum is never one of ours and a crash leaves none that passes the check. Several hosts may share a folder.
 
 use std::collections::HashSet;
 use std::fs;
@@ -72,8 +72,8 @@ impl CompileCache {
         }
         let sound = match (fs::read(file), fs::read_to_string(file.with_extension("sum"))) {
             (Ok(code), Ok(sum)) => sum == hex(&Sha256::digest(code)),
-            (Err(_), _) => return false,
-            (Ok(_), Err(_)) => false,
+            // Without its sum it is none of ours, or another host is about to replace it.
+            (Err(_), _) | (Ok(_), Err(_)) => return false,
         };
         if sound {
             self.checked.lock().insert(file.to_owned());
@@ -99,8 +99,8 @@ impl CompileCache {
         let sum = scratch.with_extension("sum");
         let mut out = fs::File::create(&sum).map_err(at)?;
         out.write_all(hex(&Sha256::digest(code)).as_bytes()).map_err(at)?;
-        fs::rename(scratch, file).map_err(at)?;
         fs::rename(&sum, file.with_extension("sum")).map_err(at)?;
+        fs::rename(scratch, file).map_err(at)?;
         self.checked.lock().insert(file.to_owned());
         Ok(())
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_entry_or_one_without_its_sum_is_removed() {
+    fn a_damaged_entry_is_removed_and_one_without_its_sum_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
         let file = filled(&cache(dir.path()));
         fs::remove_file(&file).unwrap();
@@ -163,7 +163,7 @@ mod tests {
         let file = filled(&cache(dir.path()));
         fs::remove_file(file.with_extension("sum")).unwrap();
         assert!(!cache(dir.path()).contains(&file));
-        assert!(!file.exists());
+        assert!(cache(dir.path()).contains(&filled(&cache(dir.path()))));
     }
 
     #[test]

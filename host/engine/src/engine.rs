@@ -7,7 +7,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker};
-use wasmtime::{Config, Enabled, PoolingAllocationConfig};
+use wasmtime::{Config, PoolingAllocationConfig};
 
 use crate::bindings::pilothouse::controller as wit;
 use crate::cache::{CompileCache, hex};
@@ -64,9 +64,6 @@ pub(crate) enum Pool {
     None,
 }
 
-/// Bytes of a slot's memory that stay resident when an instance goes: what small guests touch.
-const KEEP_RESIDENT: usize = 2 << 20;
-
 pub(crate) fn wasmtime_engine(pool: &Pool) -> wasmtime::Result<wasmtime::Engine> {
     let mut config = Config::new();
     // Component-model async makes each call four times slower, and the contract does not use it.
@@ -82,8 +79,11 @@ pub(crate) fn wasmtime_engine(pool: &Pool) -> wasmtime::Result<wasmtime::Engine>
         slots.total_stacks(n);
         slots.max_memory_size(MAX_MEMORY).table_elements(20_000);
         slots.max_memories_per_component(1).max_core_instances_per_component(8).max_tables_per_component(4);
-        slots.linear_memory_keep_resident(KEEP_RESIDENT).table_keep_resident(64 << 10);
-        slots.pagemap_scan(Enabled::Auto).max_unused_warm_slots(32);
+        // Nothing of a slot stays resident when its instance goes. Keeping it would make an instance 20 µs cheaper to make, but
+        // slots are never trimmed: a thousand plugins that once ran together would hold their pages for ever
+        // (docs/decisions/0004-slots-keep-nothing.md).
+        slots.linear_memory_keep_resident(0).table_keep_resident(0);
+        slots.max_unused_warm_slots(32);
         config.allocation_strategy(slots);
     }
     wasmtime::Engine::new(&config)

@@ -5,6 +5,7 @@
 //! generation, and with it the informers and indexes that the call may read; they are let go with the last such call.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::describe::{Delivery, Description, KeyMap, WatchSpec};
 use crate::manifest::OnReload;
 use crate::mapper::Mapper;
+use crate::filtered::Filtered;
 use crate::mapping::Filter;
 use crate::plugin::Plugin;
 use crate::pump::{Leftover, Pump};
@@ -36,6 +38,8 @@ pub(crate) struct Generation {
     pub(crate) description: Description,
     pub(crate) on_reload: OnReload,
     pub(crate) feeds: Mutex<Feeds>,
+    /// Live instances; the mapped code goes with the last.
+    pub(crate) instances: AtomicUsize,
 }
 
 /// What feeds a generation while it is the current one.
@@ -67,12 +71,12 @@ impl Generation {
             let Some(view) = self.services.kinds.get().and_then(|kinds| kinds.get(&watch.kind)) else {
                 continue;
             };
-            let filter = Filter::new(watch, view.watchable());
             let outcome = if matches!(watch.map, KeyMap::Handler) {
                 self.ring(watch, view, &mut old).map(|(ring, place, before)| {
-                    handlers.push((watch.clone(), filter, ring, place, before));
+                    handlers.push((watch.clone(), ring, place, before));
                 })
             } else {
+                let filter = Filter::new(watch, view.watchable());
                 let mapper = Arc::new(self.mapper(plugin, watch, filter, before));
                 view.lease
                     .add_listener(mapper, self.description.resync)
@@ -86,12 +90,11 @@ impl Generation {
         // From here on nothing more reaches what the generation before listened with.
         old.cancel.cancel();
         drop(old);
-        for (watch, filter, ring, registration, before) in handlers {
+        for (watch, ring, registration, before) in handlers {
             let pump = Pump {
                 plugin: Arc::clone(plugin),
                 generation: Arc::clone(self),
                 kind: watch.kind.clone(),
-                filter,
                 predicates: watch.predicates.clone(),
                 ring: Arc::clone(&ring),
                 before,
@@ -125,7 +128,10 @@ impl Generation {
     /// the same.
     fn ring(&self, watch: &WatchSpec, view: &KindView, old: &mut Feeds) -> Result<RingPlace, CacheError> {
         let same = old.handlers.iter().position(|feed| feed.watch == *watch);
-        let same = same.or_else(|| old.handlers.iter().position(|feed| feed.watch.kind == watch.kind));
+        // Else one of the same kind that no watch of this generation equals.
+        let free = |feed: &HandlerFeed| !self.description.watches.contains(&feed.watch);
+        let same =
+            same.or_else(|| old.handlers.iter().position(|feed| feed.watch.kind == watch.kind && free(feed)));
         let before = same.map(|at| old.handlers.swap_remove(at));
         match before {
             Some(feed) if self.on_reload == OnReload::Keep && feed.watch == *watch => {
@@ -138,7 +144,9 @@ impl Generation {
                 };
                 let options = RingOptions { delivery, ..RingOptions::default() };
                 let ring = Ring::new(view.lease.indexer().clone(), options);
-                let place = view.lease.add_listener(Arc::clone(&ring) as _, self.description.resync)?;
+                let filter = Filter::new(watch, view.watchable());
+                let listener = Arc::new(Filtered { filter, ring: Arc::clone(&ring) });
+                let place = view.lease.add_listener(listener, self.description.resync)?;
                 // The old place is given up here, after the new one is taken: nothing falls between.
                 Ok((ring, place, before.map(|feed| feed.pump)))
             }
@@ -176,6 +184,18 @@ impl Generation {
         let mut views = kinds.into_iter().flatten();
         let view = views.find(|(gvk, _)| gvk.group == *group && gvk.kind == *kind);
         view.is_none_or(|(_, view)| view.lease.resource().namespaced)
+    }
+
+    /// An instance lives.
+    pub(crate) fn instance_made(&self) {
+        self.instances.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// An instance is about to go.
+    pub(crate) fn instance_gone(&self) {
+        if self.instances.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.code.unload();
+        }
     }
 
     /// Ends feeding: the plugin was removed.

@@ -4,6 +4,7 @@ pub mod admin;
 mod describe;
 mod directory;
 mod duration;
+mod filtered;
 mod generation;
 mod grants;
 mod limiter;

@@ -33,7 +33,7 @@ pub(crate) struct Live {
     pub(crate) io: Handle,
 }
 
-/// Options of all calls; each verb refuses those that are not its own.
+/// Options of all calls; each verb refuses those that are not its own ([`Options::check`]).
 #[derive(Debug, Deserialize, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Options {
@@ -52,6 +52,39 @@ struct Options {
     #[serde(rename = "continue")]
     continue_token: Option<String>,
     resource_version: Option<String>,
+}
+
+impl Options {
+    /// Refuses options that the verb would not heed: one that is silently dropped could turn a call on a subresource, which
+    /// the grants allow, into one on the whole object, which they may not.
+    fn check(&self, verb: &ClientVerb) -> Result<(), ApiError> {
+        let list = matches!(verb, ClientVerb::List);
+        let delete = matches!(verb, ClientVerb::Delete(_));
+        let apply = matches!(verb, ClientVerb::Patch { patch_type, .. } if patch_type == "apply");
+        let body = matches!(verb, ClientVerb::Create(_) | ClientVerb::Update(_) | ClientVerb::Patch { .. });
+        let on_object = matches!(verb, ClientVerb::Get(_) | ClientVerb::Update(_) | ClientVerb::Patch { .. });
+        let selects = self.namespace.is_some()
+            || !self.label_selector.is_empty()
+            || !self.field_selector.is_empty()
+            || self.limit != 0
+            || self.continue_token.is_some()
+            || self.resource_version.is_some();
+        let foreign = [
+            ("subresource", self.subresource.is_some() && !on_object),
+            ("dryRun", self.dry_run && !body && !delete),
+            ("fieldManager", self.field_manager.is_some() && !body),
+            ("fieldValidation", self.field_validation.is_some() && !body),
+            ("force", self.force && !apply),
+            ("preconditions", self.preconditions.is_some() && !delete),
+            ("propagationPolicy", self.propagation_policy.is_some() && !delete),
+            ("gracePeriodSeconds", self.grace_period_seconds.is_some() && !delete),
+            ("namespace, labelSelector, fieldSelector, limit, continue and resourceVersion", selects && !list),
+        ];
+        match foreign.iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(invalid(format_args!("options: {name} has no meaning for {}", verb_name(verb)))),
+            None => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize, Default)]
@@ -146,6 +179,7 @@ impl Live {
                 "" => Options::default(),
                 text => serde_json::from_str(text).map_err(|e| invalid(format_args!("options: {e}")))?,
             };
+            options.check(&call.verb)?;
             let target = target(&call.verb, &options)?;
             let (resource, permit) = live.permitted(&call, &options, &target).await?;
             match call.verb {
@@ -165,7 +199,7 @@ impl Live {
         target: &Target,
     ) -> Result<(ApiResource, Permit), ApiError> {
         let verb = verb_name(&call.verb);
-        let check = |plural: &str, place: Place<'_>| {
+        let check = |verb: &str, plural: &str, place: Place<'_>| {
             let access = Access {
                 verb,
                 group: &call.kind.group,
@@ -180,7 +214,7 @@ impl Live {
         let namespace = target.namespace.as_deref();
         // A group that no rule names is refused without even asking the server how its resources are called.
         if !self.grants.mentions_group(verb, &call.kind.group) {
-            check(&guess_plural(&call.kind.kind), Place::of_object(namespace))?;
+            check(verb, &guess_plural(&call.kind.kind), Place::of_object(namespace))?;
         }
         let permit = self.availability.try_enter().ok_or_else(away)?;
         let resource = match self.client.discover(&call.kind).await {
@@ -198,7 +232,11 @@ impl Live {
             Some(namespace) => Place::Namespace(namespace),
             None => Place::AllNamespaces,
         };
-        check(&resource.plural, place)?;
+        check(verb, &resource.plural, place)?;
+        if matches!(&call.verb, ClientVerb::Patch { patch_type, .. } if patch_type == "apply") {
+            // An apply creates what is not there; the API server asks for both as well.
+            check("create", &resource.plural, place)?;
+        }
         Ok((resource, permit))
     }
 
@@ -218,7 +256,7 @@ impl Live {
             label_selector: options.label_selector,
             field_selector: options.field_selector,
             resource_version: options.resource_version,
-            limit: if options.limit == 0 { PAGE_SIZE } else { options.limit },
+            limit: if options.limit == 0 { PAGE_SIZE } else { options.limit.min(PAGE_SIZE) },
             continue_token: options.continue_token,
             ..ListParams::default()
         };

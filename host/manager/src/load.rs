@@ -8,6 +8,7 @@
 //! switch leaves it in place. What depends on the API server is tried again until it is there.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -40,6 +41,30 @@ pub(crate) struct Loader {
     pub(crate) require_service_account: bool,
 }
 
+/// Most reconciles at once that a plugin gets by asking; a manifest may grant more. Each may hold an instance with its memory.
+const DEFAULT_MOST_CONCURRENT: u32 = 16;
+
+/// Most watches, indexes or schedules of one plugin: each costs the host something on every change or tick.
+const MOST_ENTRIES: usize = 256;
+
+/// Why a generation is refused, and whether the manifest is to blame rather than the component.
+struct Refused {
+    manifest: bool,
+    reason: String,
+}
+
+impl Refused {
+    fn manifest(reason: String) -> Self {
+        Self { manifest: true, reason }
+    }
+}
+
+impl From<String> for Refused {
+    fn from(reason: String) -> Self {
+        Self { manifest: false, reason }
+    }
+}
+
 /// First and longest wait before the API server is asked again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
@@ -51,8 +76,9 @@ impl Loader {
         match loaded {
             // A newer version of the files is being loaded instead, or the plugin was removed.
             None => {}
-            Some(Err(reason)) => {
-                let message = format!("{}: {reason}", files.wasm_path.display());
+            Some(Err(refused)) => {
+                let manifest = files.manifest_path.as_ref().filter(|_| refused.manifest);
+                let message = format!("{}: {}", manifest.unwrap_or(&files.wasm_path).display(), refused.reason);
                 tracing::error!(
                     plugin = &*plugin.name,
                     kept = plugin.current().map(|g| g.number),
@@ -75,16 +101,18 @@ impl Loader {
         }
     }
 
-    async fn build(&self, plugin: &Arc<Plugin>, files: &Files, number: u64) -> Result<Generation, String> {
+    async fn build(&self, plugin: &Arc<Plugin>, files: &Files, number: u64) -> Result<Generation, Refused> {
         let manifest = &files.manifest;
         if self.require_service_account && manifest.service_account.is_none() {
-            return Err("spec.serviceAccount is missing and the host runs with --require-service-account: name one, so that \
-                        live calls are made with its rights"
-                .to_owned());
+            return Err(Refused::manifest(
+                "spec.serviceAccount is missing and the host runs with --require-service-account: name one, so that live \
+                 calls are made with its rights"
+                    .to_owned(),
+            ));
         }
         let code = self.engine.prepare(&files.wasm).await.map_err(|e| e.to_string())?;
         let world = code.world().map_err(|e| e.to_string())?;
-        let config: Arc<[u8]> = config(manifest).await?.into();
+        let config: Arc<[u8]> = config(manifest).await.map_err(Refused::manifest)?.into();
         let grants = Grants::new(manifest.permissions.clone());
         let services = Arc::new(Services {
             plugin: Arc::clone(&plugin.name),
@@ -123,18 +151,24 @@ impl Loader {
                 format!("describe refused its configuration: {message}; correct spec.config of the manifest")
             })?;
         let description = Description::parse(&answer, world).map_err(|e| format!("describe: {e}"))?;
+        if description.watches.len().max(description.indexes.len()).max(description.schedules.len()) > MOST_ENTRIES {
+            return Err(format!("describe: more than {MOST_ENTRIES} watches, indexes or schedules; split the plugin").into());
+        }
         for missing in grants.not_granted(&description.permissions) {
             tracing::warn!(plugin = &*plugin.name, "the plugin asks for more than it is granted: {missing}");
         }
         let resources = self.resolve(plugin, &description).await;
-        let kinds = self.lease(plugin, number, &description, &resources, &grants)?;
+        let kinds = self.lease(plugin, number, &description, &resources, &grants).map_err(Refused::manifest)?;
         let views: Vec<&KindView> = kinds.values().collect();
         if !Generation::wait_for_caches(&views, |error| plugin.set_error(Some(error))).await {
-            return Err("the host is shutting down".to_owned());
+            return Err("the host is shutting down".to_owned().into());
         }
+        plugin.alone().await;
         plugin.set_error(None);
-        let asked = description.max_concurrent_reconciles;
-        let max_concurrent = manifest.limits.max_concurrent_reconciles.map_or(asked, |most| asked.min(most));
+        let most = manifest.limits.max_concurrent_reconciles.unwrap_or(DEFAULT_MOST_CONCURRENT);
+        let max_concurrent = description.max_concurrent_reconciles.min(most);
+        // The first call maps it again: a plugin that is never called costs no mapping.
+        code.unload();
         // Set once, by this task alone.
         let _ = services.kinds.set(kinds);
         Ok(Generation {
@@ -147,6 +181,7 @@ impl Loader {
             description,
             on_reload: manifest.on_reload,
             feeds: Mutex::new(Feeds::default()),
+            instances: AtomicUsize::new(0),
         })
     }
 

@@ -169,7 +169,7 @@ impl Manager {
             Change::Broken { name, file, reason } => {
                 let message = format!("{}: {reason}", file.display());
                 tracing::error!(plugin = name, "plugin not loaded: {message}");
-                self.plugin(&name).load_failed(message);
+                self.plugin(&name).files_broken(message);
             }
             Change::Unreadable { reason } => tracing::error!("{reason}"),
             Change::Synced => {
@@ -193,11 +193,13 @@ impl Manager {
     /// The plugin of a name, made when it is new.
     fn plugin(&self, name: &str) -> Arc<Plugin> {
         let mut plugins = self.0.plugins.lock();
-        if let Some(entry) = plugins.get(name).filter(|entry| !entry.plugin.stopping.is_cancelled()) {
-            return Arc::clone(&entry.plugin);
-        }
+        let present = plugins.get(name).map(|entry| Arc::clone(&entry.plugin));
+        let predecessor = match present {
+            Some(plugin) if !plugin.stopping.is_cancelled() => return plugin,
+            other => other,
+        };
         let guests = self.0.loader.guests.clone();
-        let plugin = Plugin::new(name, guests, &self.0.metrics, self.0.idle_ttl);
+        let plugin = Plugin::new(name, guests, &self.0.metrics, self.0.idle_ttl, predecessor);
         let entry = Entry { plugin: Arc::clone(&plugin), load: CancellationToken::new() };
         plugins.insert(name.to_owned(), entry);
         plugin

@@ -50,7 +50,7 @@ impl Listener for Mapper {
 
     fn on_update(&self, old: &Object, new: &Object, is_sync: bool) {
         if is_sync {
-            if self.filter.shows(new) {
+            if self.filter.shows(new) && self.predicates.iter().all(|p| p.passes(old, new)) {
                 self.add(new, Reasons::RESYNC, Priority::Low);
             }
             return;

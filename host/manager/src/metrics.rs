@@ -53,6 +53,12 @@ struct Rest {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RestVerb {
+    verb: String,
+    host: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Informer {
     name: String,
     namespace: String,
@@ -103,7 +109,7 @@ struct Inner {
     instantiations: Family<Controller, Counter>,
     instantiate_time: Family<Controller, Histogram, Buckets>,
     rest_requests: Family<Rest, Counter>,
-    rest_duration: Family<Controller, Histogram, Buckets>,
+    rest_duration: Family<RestVerb, Histogram, Buckets>,
 }
 
 /// One plugin's handles.
@@ -329,7 +335,7 @@ impl RequestObserver for Metrics {
         };
         self.0.rest_requests.get_or_create(&labels).inc();
         if !request.watch {
-            let verb = Controller { controller: request.method.to_owned() };
+            let verb = RestVerb { verb: request.method.to_owned(), host: request.host.to_owned() };
             self.0.rest_duration.get_or_create(&verb).observe(request.duration.as_secs_f64());
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use pilothouse_object::ObjectKey;
-use pilothouse_workqueue::Queue;
+use pilothouse_workqueue::{Item, Queue};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -44,7 +44,11 @@ pub(crate) struct Plugin {
     current: ArcSwapOption<Generation>,
     /// Numbers handed out to generations, those that failed to load included.
     last_number: AtomicU64,
+    /// The plugin that had this name before, until its calls have ended.
+    predecessor: Mutex<Option<Arc<Self>>>,
     workers: AtomicU32,
+    /// Workers that wait for a key.
+    standing_by: AtomicU32,
     worker_zero: AtomicBool,
     calls: AtomicU64,
     faults_in_a_row: AtomicU32,
@@ -66,11 +70,20 @@ struct Condition {
     loading: bool,
     digest: String,
     last_error: Option<String>,
+    /// Why the files in the directory cannot be used; outlives what else happens until they change.
+    file_error: Option<String>,
     quarantined_until: Option<Instant>,
 }
 
 impl Plugin {
-    pub(crate) fn new(name: &str, guests: Handle, metrics: &Metrics, idle_ttl: Duration) -> Arc<Self> {
+    /// A new plugin; `predecessor` had the name before and may still have calls in flight.
+    pub(crate) fn new(
+        name: &str,
+        guests: Handle,
+        metrics: &Metrics,
+        idle_ttl: Duration,
+        predecessor: Option<Arc<Self>>,
+    ) -> Arc<Self> {
         let limiter = PluginLimiter::default();
         let queue = Queue::with_rate_limiter(limiter.clone());
         Arc::new(Self {
@@ -83,8 +96,10 @@ impl Plugin {
             idle_ttl,
             guests,
             current: ArcSwapOption::empty(),
-            last_number: AtomicU64::new(0),
+            last_number: AtomicU64::new(predecessor.as_ref().map_or(0, |p| p.last_number.load(Relaxed))),
+            predecessor: Mutex::new(predecessor),
             workers: AtomicU32::new(0),
+            standing_by: AtomicU32::new(0),
             worker_zero: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             faults_in_a_row: AtomicU32::new(0),
@@ -155,10 +170,24 @@ impl Plugin {
         }
     }
 
-    /// Starts one more worker if keys wait and the generation allows it.
+    /// Waits for a key; who does so is counted as standing by.
+    pub(crate) async fn next_key(&self) -> Option<Item<ObjectKey, Reasons>> {
+        struct StandingBy<'a>(&'a AtomicU32);
+        impl Drop for StandingBy<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Relaxed);
+            }
+        }
+        self.standing_by.fetch_add(1, Relaxed);
+        let _counted = StandingBy(&self.standing_by);
+        self.queue.get().await
+    }
+
+    /// A worker is about to call: starts one more to stand by for keys that come meanwhile, unless one does or the
+    /// generation's limit is reached.
     pub(crate) fn reinforce(self: &Arc<Self>, max: u32) {
         let running = self.workers.load(Relaxed);
-        if running >= max || self.queue.is_empty() {
+        if running >= max || self.standing_by.load(Relaxed) > 0 {
             return;
         }
         if self.workers.compare_exchange(running, running + 1, Relaxed, Relaxed).is_ok() {
@@ -166,8 +195,8 @@ impl Plugin {
         }
     }
 
-    pub(crate) fn worker_left(&self) -> u32 {
-        self.workers.fetch_sub(1, Relaxed) - 1
+    pub(crate) fn worker_left(&self) {
+        self.workers.fetch_sub(1, Relaxed);
     }
 
     pub(crate) fn workers(&self) -> u32 {
@@ -208,13 +237,6 @@ impl Plugin {
         }
     }
 
-    /// Lets go of the mapped code until the next call.
-    pub(crate) fn unload(&self) {
-        if let Some(generation) = self.current() {
-            generation.code.unload();
-        }
-    }
-
     /// Waits out a quarantine and says whether there was one; a new generation or the end of the plugin ends it at once.
     pub(crate) async fn rest(&self) -> bool {
         if self.faults_in_a_row.load(Relaxed) < FAULTS_TO_QUARANTINE {
@@ -236,7 +258,24 @@ impl Plugin {
 
     /// A load began.
     pub(crate) fn set_loading(&self) {
-        self.condition.lock().loading = true;
+        let mut condition = self.condition.lock();
+        condition.loading = true;
+        condition.file_error = None;
+    }
+
+    /// The files cannot be used; the generation before, if any, goes on.
+    pub(crate) fn files_broken(&self, error: String) {
+        self.condition.lock().file_error = Some(error);
+        self.released.notify_waiters();
+    }
+
+    /// Waits until no call of a removed plugin of the same name is under way: its keys are ours now.
+    pub(crate) async fn alone(&self) {
+        let predecessor = self.predecessor.lock().clone();
+        if let Some(predecessor) = predecessor {
+            predecessor.tasks.wait().await;
+            *self.predecessor.lock() = None;
+        }
     }
 
     /// Waits until the plugin has a generation, or was found not to be loadable, or is removed.
@@ -285,7 +324,7 @@ impl Plugin {
             generation: current.as_ref().map_or(0, |g| g.number),
             digest: condition.digest.clone(),
             state,
-            last_error: condition.last_error.clone(),
+            last_error: condition.file_error.clone().or_else(|| condition.last_error.clone()),
             calls: self.calls.load(Relaxed),
             queue_depth: self.queue.len(),
         }
@@ -297,7 +336,7 @@ mod tests {
     use super::*;
 
     fn plugin() -> Arc<Plugin> {
-        Plugin::new("p", Handle::current(), &Metrics::new(), Duration::from_secs(30))
+        Plugin::new("p", Handle::current(), &Metrics::new(), Duration::from_secs(30), None)
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::describe::Predicate;
 use crate::generation::Generation;
-use crate::mapping::{Filter, Seen};
 use crate::plugin::Plugin;
 use crate::worker::{Warm, faulted, instance, next_call_id};
 
@@ -30,7 +29,6 @@ pub(crate) struct Pump {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) generation: Arc<Generation>,
     pub(crate) kind: Gvk,
-    pub(crate) filter: Filter,
     pub(crate) predicates: Vec<Predicate>,
     pub(crate) ring: Arc<Ring>,
     /// The pump of this watch in the generation before.
@@ -96,9 +94,6 @@ impl Pump {
                 () = idle => {}
             }
             *warm = None;
-            if self.plugin.workers() == 0 {
-                self.plugin.unload();
-            }
         }
     }
 
@@ -126,39 +121,20 @@ impl Pump {
         tokio::task::coop::consume_budget().await;
     }
 
-    /// The event as the watch's filter and predicates show it.
+    /// The event for the guest, unless the watch's predicates keep it back.
     fn shown<'a>(&'a self, event: &'a Event) -> Option<engine::Event<'a>> {
-        match event {
-            Event::Added { object, initial } => {
-                self.filter.shows(object).then_some(engine::Event::Added { object, initial: *initial })
+        Some(match event {
+            Event::Added { object, initial } => engine::Event::Added { object, initial: *initial },
+            Event::Updated { old: Some(old), new } if !self.predicates.iter().all(|p| p.passes(old, new)) => {
+                return None;
             }
-            Event::Updated { old: None, new } => {
-                self.filter.shows(new).then_some(engine::Event::Updated { old: None, new })
-            }
-            Event::Updated { old: Some(old), new } => match self.filter.update(old, new) {
-                Seen::Nothing => None,
-                Seen::Added => Some(engine::Event::Added { object: new, initial: false }),
-                Seen::Deleted => Some(self.deleted(new.key(), Some(old), false)),
-                Seen::Updated => {
-                    let resync = old.resource_version() == new.resource_version();
-                    let matters = resync || self.predicates.iter().all(|p| p.passes(old, new));
-                    matters.then_some(engine::Event::Updated { old: Some(old), new })
-                }
+            Event::Updated { old, new } => engine::Event::Updated { old: old.as_ref(), new },
+            Event::Deleted { key, object, final_state_unknown } => engine::Event::Deleted {
+                kind: &self.kind,
+                key,
+                object: object.as_ref(),
+                final_state_unknown: *final_state_unknown,
             },
-            Event::Deleted { key, object, final_state_unknown } => {
-                let shown =
-                    object.as_ref().map_or_else(|| self.filter.shows_key(key), |o| self.filter.shows(o));
-                shown.then(|| self.deleted(key, object.as_ref(), *final_state_unknown))
-            }
-        }
-    }
-
-    fn deleted<'a>(
-        &'a self,
-        key: &'a pilothouse_object::ObjectKey,
-        object: Option<&'a pilothouse_object::Object>,
-        final_state_unknown: bool,
-    ) -> engine::Event<'a> {
-        engine::Event::Deleted { kind: &self.kind, key, object, final_state_unknown }
+        })
     }
 }

@@ -71,6 +71,12 @@ impl KindView {
         Refusal { reason: "forbidden", message: format!("plugin {plugin}: {}", missing.unwrap_or_default()) }
     }
 
+    /// The informer holds one namespace only, and this is another: what it says of it would be wrong.
+    fn outside(&self, namespace: Option<&str>) -> bool {
+        let held = self.lease.id().namespace.as_deref();
+        held.is_some() && namespace.is_some() && held != namespace
+    }
+
     /// Whether a list may show anything at all, in one namespace or in all.
     fn check_list(&self, plugin: &str, namespace: Option<&str>) -> Result<(), Refusal> {
         let allowed = match (&self.list_scope, namespace) {
@@ -105,13 +111,18 @@ fn invalid(error: &dyn std::fmt::Display) -> Refusal {
 
 impl Services {
     fn view(&self, kind: &Gvk) -> Result<&KindView, Refusal> {
-        self.kinds.get().and_then(|kinds| kinds.get(kind)).ok_or_else(|| Refusal {
+        self.kinds.get().and_then(|kinds| kinds.get(kind)).ok_or_else(|| self.not_watched(kind, None))
+    }
+
+    fn not_watched(&self, kind: &Gvk, namespace: Option<&str>) -> Refusal {
+        let place = namespace.map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
+        Refusal {
             reason: "not-watched",
             message: format!(
-                "plugin {} reads {kind} from the cache but does not watch it: add it to `watches` of the descriptor",
+                "plugin {} reads {kind}{place} from the cache but does not watch it there: add it to `watches` of the descriptor",
                 self.plugin
             ),
-        })
+        }
     }
 
     fn indexed<'a>(&self, view: &'a KindView, kind: &Gvk, index: &str) -> Result<&'a str, Refusal> {
@@ -144,6 +155,7 @@ impl GuestHost for Services {
         if !self.log_enabled(level) || !self.log_limit.allows(&self.plugin) {
             return;
         }
+        let message = clip(message);
         macro_rules! line {
             ($level:ident) => {
                 tracing::event!(
@@ -173,6 +185,9 @@ impl GuestHost for Services {
             let place = Place::of_object(key.namespace());
             return Err(view.forbidden(&self.plugin, "get", place, Some(key.name())));
         }
+        if view.outside(key.namespace()) {
+            return Err(self.not_watched(kind, key.namespace()));
+        }
         Ok(view.lease.indexer().get(key))
     }
 
@@ -185,6 +200,9 @@ impl GuestHost for Services {
         let selector: LabelSelector = query.label_selector.parse().map_err(|e| invalid(&e))?;
         let namespace = query.namespace.as_deref().filter(|ns| !ns.is_empty());
         view.check_list(&self.plugin, namespace)?;
+        if view.outside(namespace) {
+            return Err(self.not_watched(kind, namespace));
+        }
         let indexer = view.lease.indexer();
         let mut objects = match namespace {
             Some(namespace) => indexer.list_namespace(namespace),
@@ -253,13 +271,22 @@ impl GuestHost for Services {
     }
 }
 
+/// Longest text of a guest that one log line holds, in bytes, and the most fields.
+const MAX_TEXT: usize = 8 << 10;
+const MAX_FIELDS: usize = 32;
+
+/// The beginning of a text that a guest made.
+pub(crate) fn clip(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT)]
+}
+
 /// A guest's own fields as one JSON object: their names are not known at compile time, as tracing's must be.
 struct Fields<'a>(&'a [(String, String)]);
 
 impl std::fmt::Display for Fields<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let map: serde_json::Map<String, serde_json::Value> =
-            self.0.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
+            self.0.iter().take(MAX_FIELDS).map(|(k, v)| (clip(k).to_owned(), clip(v).into())).collect();
         write!(f, "{}", serde_json::Value::Object(map))
     }
 }

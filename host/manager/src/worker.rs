@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::generation::Generation;
 use crate::plugin::Plugin;
 use crate::reasons::Reasons;
+use crate::services::clip;
 
 type Key = Item<ObjectKey, Reasons>;
 
@@ -35,7 +36,7 @@ pub(crate) async fn wait_for_keys(plugin: Arc<Plugin>) {
         let item = tokio::select! {
             biased;
             () = plugin.stopping.cancelled() => break,
-            item = plugin.queue.get() => item,
+            item = plugin.next_key() => item,
         };
         let Some(item) = item else { break };
         // Boxed, so that the waiting task stays small: there is one for each plugin.
@@ -44,18 +45,33 @@ pub(crate) async fn wait_for_keys(plugin: Arc<Plugin>) {
     plugin.worker_left();
 }
 
-/// A worker that helps while keys wait.
+/// A worker that stands by for keys that come while all others are in a call.
 pub(crate) async fn help(plugin: Arc<Plugin>) {
-    if let Some(item) = plugin.queue.try_get() {
+    if let Some(item) = idle(&plugin).await {
         work(&plugin, item, true).await;
     }
     plugin.worker_left();
 }
 
+/// Waits for a key as long as an instance is kept warm; none when there was none, or the plugin stops.
+async fn idle(plugin: &Plugin) -> Option<Key> {
+    tokio::select! {
+        biased;
+        () = plugin.stopping.cancelled() => None,
+        next = tokio::time::timeout(plugin.idle_ttl, plugin.next_key()) => next.ok().flatten(),
+    }
+}
+
 /// An instance and the generation it belongs to.
 pub(crate) struct Warm {
-    pub(crate) generation: Arc<Generation>,
-    pub(crate) instance: Instance,
+    generation: Arc<Generation>,
+    instance: Instance,
+}
+
+impl Drop for Warm {
+    fn drop(&mut self) {
+        self.generation.instance_gone();
+    }
 }
 
 /// Reconciles keys until none came for a while.
@@ -75,36 +91,25 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
             plugin.queue.done(&item.key);
             return;
         };
+        if helper && plugin.workers() > generation.max_concurrent {
+            // The limit was lowered: the others take the key, with all that came with it.
+            plugin.queue.add_with(item.key.clone(), item.payload, item.priority);
+            plugin.queue.done(&item.key);
+            return;
+        }
         if generation.max_concurrent > 1 {
             plugin.reinforce(generation.max_concurrent);
         }
         reconcile(plugin, &generation, &mut warm, item).await;
-        if helper && plugin.workers() > generation.max_concurrent {
-            return;
-        }
         drop(generation);
         // Other plugins' tasks get their turn.
         tokio::task::coop::consume_budget().await;
         item = match plugin.queue.try_get() {
             Some(item) => item,
-            None => {
-                let next = tokio::select! {
-                    biased;
-                    () = plugin.stopping.cancelled() => return,
-                    next = tokio::time::timeout(plugin.idle_ttl, plugin.queue.get()) => next,
-                };
-                match next {
-                    Ok(Some(item)) => item,
-                    Ok(None) => return,
-                    Err(_) => {
-                        drop(warm);
-                        if plugin.workers() == 1 {
-                            plugin.unload();
-                        }
-                        return;
-                    }
-                }
-            }
+            None => match idle(plugin).await {
+                Some(item) => item,
+                None => return,
+            },
         };
     }
 }
@@ -162,6 +167,7 @@ pub(crate) async fn instance<'a>(
         let began = Instant::now();
         let instance =
             Instance::new(&generation.code, Arc::clone(&generation.services) as _, generation.limits).await?;
+        generation.instance_made();
         plugin.metrics.instantiations.inc();
         plugin.metrics.instantiate_time.observe(began.elapsed().as_secs_f64());
         *warm = Some(Warm { generation: Arc::clone(generation), instance });
@@ -221,7 +227,8 @@ fn log(
         call,
         kind,
         retry_in = retry_in.map(tracing::field::debug),
-        "reconcile failed: {message}"
+        "reconcile failed: {}",
+        clip(message)
     );
 }
 
