@@ -177,7 +177,7 @@ fn all_bad(namespace: &str) -> Result<Vec<Bad>> {
             "no-grant",
             Manifest::new("no-grant").config(json!({"namespaces": [namespace]})),
             &[
-                "no-grant.wasm",
+                "no-grant.yaml",
                 "no permission to list configmaps in namespace",
                 "add to spec.permissions",
                 "verbs",

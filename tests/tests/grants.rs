@@ -296,7 +296,7 @@ fn a_host_may_insist_on_service_accounts() -> Result<()> {
     host.install("nobody", &guests::wasm("probe")?, Some(&manifest.to_string()))?;
     let status = plugins::wait_until(&host, "nobody", "refused", |status| status.state == "failed")?;
     let error = status.last_error.unwrap_or_default();
-    assert!(error.contains("nobody.wasm") && error.contains("spec.serviceAccount is missing"), "{error}");
+    assert!(error.contains("nobody.yaml") && error.contains("spec.serviceAccount is missing"), "{error}");
 
     let account = json!({"namespace": "default", "name": "somebody"});
     host.install_manifest("nobody", &manifest.with("serviceAccount", account).to_string())?;

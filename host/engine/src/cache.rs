@@ -70,8 +70,8 @@ impl CompileCache {
         if self.checked.lock().contains(file) && file.exists() {
             return true;
         }
-        let sound = match (fs::read(file), fs::read_to_string(file.with_extension("sum"))) {
-            (Ok(code), Ok(sum)) => sum == hex(&Sha256::digest(code)),
+        let sound = match (digest_of(file), fs::read_to_string(file.with_extension("sum"))) {
+            (Ok(found), Ok(sum)) => sum == found,
             // Without its sum it is none of ours, or another host is about to replace it.
             (Err(_), _) | (Ok(_), Err(_)) => return false,
         };
@@ -94,11 +94,10 @@ impl CompileCache {
     /// Takes the compiler's output in.
     pub(crate) fn adopt(&self, scratch: &Path, file: &Path) -> Result<(), LoadError> {
         let at = |e: std::io::Error| LoadError::Cache(format!("{}: {e}", file.display()));
-        let code = fs::read(scratch).map_err(at)?;
         fs::set_permissions(scratch, fs::Permissions::from_mode(0o400)).map_err(at)?;
         let sum = scratch.with_extension("sum");
         let mut out = fs::File::create(&sum).map_err(at)?;
-        out.write_all(hex(&Sha256::digest(code)).as_bytes()).map_err(at)?;
+        out.write_all(digest_of(scratch).map_err(at)?.as_bytes()).map_err(at)?;
         fs::rename(&sum, file.with_extension("sum")).map_err(at)?;
         fs::rename(scratch, file).map_err(at)?;
         self.checked.lock().insert(file.to_owned());
@@ -109,6 +108,13 @@ impl CompileCache {
     pub(crate) fn open(&self, file: &Path) -> wasmtime::Result<Component> {
         cwasm::map(&self.engine, file)
     }
+}
+
+/// The SHA-256 of a file, read in pieces: compiled code is large, and a thousand plugins may be checked at once.
+fn digest_of(file: &Path) -> std::io::Result<String> {
+    let mut hasher = Sha256::new();
+    std::io::copy(&mut fs::File::open(file)?, &mut hasher)?;
+    Ok(hex(&hasher.finalize()))
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -94,7 +94,9 @@ mod tests {
         filtered.on_update(&pod("web", 1), &pod("db", 2), false);
         filtered.on_delete(pod("db", 3).key(), Some(&pod("db", 3)), false);
         let batch = filtered.ring.try_next_batch(9).unwrap();
-        assert!(matches!(&batch[..], [Event::Deleted { object: Some(object), .. }] if object.resource_version() == "1"));
+        assert!(
+            matches!(&batch[..], [Event::Deleted { object: Some(object), .. }] if object.resource_version() == "1")
+        );
     }
 
     #[test]

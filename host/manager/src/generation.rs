@@ -17,9 +17,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::describe::{Delivery, Description, KeyMap, WatchSpec};
+use crate::filtered::Filtered;
 use crate::manifest::OnReload;
 use crate::mapper::Mapper;
-use crate::filtered::Filtered;
 use crate::mapping::Filter;
 use crate::plugin::Plugin;
 use crate::pump::{Leftover, Pump};

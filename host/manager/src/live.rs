@@ -78,10 +78,15 @@ impl Options {
             ("preconditions", self.preconditions.is_some() && !delete),
             ("propagationPolicy", self.propagation_policy.is_some() && !delete),
             ("gracePeriodSeconds", self.grace_period_seconds.is_some() && !delete),
-            ("namespace, labelSelector, fieldSelector, limit, continue and resourceVersion", selects && !list),
+            (
+                "namespace, labelSelector, fieldSelector, limit, continue and resourceVersion",
+                selects && !list,
+            ),
         ];
         match foreign.iter().find(|(_, given)| *given) {
-            Some((name, _)) => Err(invalid(format_args!("options: {name} has no meaning for {}", verb_name(verb)))),
+            Some((name, _)) => {
+                Err(invalid(format_args!("options: {name} has no meaning for {}", verb_name(verb))))
+            }
             None => Ok(()),
         }
     }

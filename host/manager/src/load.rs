@@ -78,7 +78,8 @@ impl Loader {
             None => {}
             Some(Err(refused)) => {
                 let manifest = files.manifest_path.as_ref().filter(|_| refused.manifest);
-                let message = format!("{}: {}", manifest.unwrap_or(&files.wasm_path).display(), refused.reason);
+                let message =
+                    format!("{}: {}", manifest.unwrap_or(&files.wasm_path).display(), refused.reason);
                 tracing::error!(
                     plugin = &*plugin.name,
                     kept = plugin.current().map(|g| g.number),
@@ -151,14 +152,20 @@ impl Loader {
                 format!("describe refused its configuration: {message}; correct spec.config of the manifest")
             })?;
         let description = Description::parse(&answer, world).map_err(|e| format!("describe: {e}"))?;
-        if description.watches.len().max(description.indexes.len()).max(description.schedules.len()) > MOST_ENTRIES {
-            return Err(format!("describe: more than {MOST_ENTRIES} watches, indexes or schedules; split the plugin").into());
+        if description.watches.len().max(description.indexes.len()).max(description.schedules.len())
+            > MOST_ENTRIES
+        {
+            return Err(format!(
+                "describe: more than {MOST_ENTRIES} watches, indexes or schedules; split the plugin"
+            )
+            .into());
         }
         for missing in grants.not_granted(&description.permissions) {
             tracing::warn!(plugin = &*plugin.name, "the plugin asks for more than it is granted: {missing}");
         }
         let resources = self.resolve(plugin, &description).await;
-        let kinds = self.lease(plugin, number, &description, &resources, &grants).map_err(Refused::manifest)?;
+        let kinds =
+            self.lease(plugin, number, &description, &resources, &grants).map_err(Refused::manifest)?;
         let views: Vec<&KindView> = kinds.values().collect();
         if !Generation::wait_for_caches(&views, |error| plugin.set_error(Some(error))).await {
             return Err("the host is shutting down".to_owned().into());
