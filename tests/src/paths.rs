@@ -25,8 +25,11 @@ pub(crate) fn target() -> PathBuf {
 pub(crate) fn profile() -> String {
     let folder = || {
         let executable = std::env::current_exe().ok()?;
-        // The folder above `deps` or `examples`.
-        Some(executable.parent()?.parent()?.file_name()?.to_str()?.to_owned())
+        let within = executable.parent()?;
+        // Tests and benches are in a folder of their own below the profile's, binaries are not.
+        let below = matches!(within.file_name()?.to_str()?, "deps" | "examples");
+        let profile = if below { within.parent()? } else { within };
+        Some(profile.file_name()?.to_str()?.to_owned())
     };
     match folder().as_deref() {
         None | Some("debug") => "dev".to_owned(),
