@@ -41,26 +41,32 @@ impl Pump {
     pub(crate) async fn run(mut self) -> Leftover {
         let mut warm = None;
         if let Some(before) = self.before.take() {
-            let mut events = before.await.unwrap_or_default().into_iter();
-            while let Some(event) = events.next() {
-                self.plugin.rest().await;
-                if self.ended() {
-                    return self.leave(std::iter::once(event).chain(events).collect());
-                }
-                self.deliver(&mut warm, &event).await;
+            let events = before.await.unwrap_or_default();
+            if let Some(rest) = self.deliver_all(&mut warm, events).await {
+                return self.leave(rest);
             }
         }
         while let Some(mut batch) = self.next(&mut warm).await {
-            let mut events = batch.take().into_iter();
-            while let Some(event) = events.next() {
-                self.plugin.rest().await;
-                if self.ended() {
-                    return self.leave(std::iter::once(event).chain(events).collect());
-                }
-                self.deliver(&mut warm, &event).await;
+            // The batch itself lives on until its events are dealt with: dropping it acknowledges them.
+            let events = batch.take();
+            if let Some(rest) = self.deliver_all(&mut warm, events).await {
+                return self.leave(rest);
             }
         }
         self.leave(Vec::new())
+    }
+
+    /// Delivers events one after the other; what is left of them when the pump ends before the last.
+    async fn deliver_all(&self, warm: &mut Option<Warm>, events: Vec<Event>) -> Option<Vec<Event>> {
+        let mut events = events.into_iter();
+        while let Some(event) = events.next() {
+            self.plugin.rest().await;
+            if self.ended() {
+                return Some(std::iter::once(event).chain(events).collect());
+            }
+            self.deliver(warm, &event).await;
+        }
+        None
     }
 
     fn ended(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Workers: they take keys from a plugin's queue, call the guest, and do with the key what the outcome says.
 //!
-//! One worker of each plugin waits for keys for as long as the plugin lives; it is small while it waits. Others come when
-//! keys pile up, to the generation's limit, and leave when there is nothing to do. A busy worker keeps its instance warm;
+//! One worker of each plugin waits for keys for as long as the plugin lives; it is small while it waits. Where
+//! the generation allows several, one more stands by whenever all others are in a call, and leaves when nothing came. A busy worker keeps its instance warm;
 //! when it has been idle for a while the instance goes, and with the last one the mapped code: the next key wakes the plugin
 //! from its `.cwasm`.
 //!
