@@ -96,9 +96,11 @@ fn plugins_are_installed_replaced_and_removed() {
 
 #[test]
 fn a_failed_wait_shows_the_log() {
-    // On the stream of the admin line, behind which it then stands for sure: two streams are read by two threads.
-    let host = start("http://127.0.0.1:1", "echo the cache is cold; exec sleep 600").unwrap();
-    host.wait_for("the log", SOON, || host.log().tail(1).contains("cold")).unwrap();
+    // On both streams, which two threads read: when both lines are there, one of them is the last.
+    let host =
+        start("http://127.0.0.1:1", "echo the cache is cold >&2; echo the cache is cold; exec sleep 600")
+            .unwrap();
+    host.wait_for("the log", SOON, || host.log().matching("cold").len() == 2).unwrap();
     let error = host.wait_for("a warm cache", Duration::ZERO, || false).unwrap_err().to_string();
     assert!(error.starts_with("a warm cache: not within 0ns"), "{error}");
     assert!(error.ends_with("the cache is cold"), "{error}");
