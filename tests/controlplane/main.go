@@ -20,6 +20,8 @@ import (
 const usage = `usage:
   controlplane serve --dir DIR [flags]   run a control plane; one JSON line on stdout tells that it is ready
   controlplane kubectl ARGS...           the kubectl of the same version
+  controlplane tables --kubeconfig FILE --out DIR
+                                         write what a running control plane serves as resources.json and schemas.json
 `
 
 func main() {
@@ -33,6 +35,8 @@ func main() {
 		err = serve(args)
 	case "kubectl":
 		runKubectl(args)
+	case "tables":
+		err = tables(args)
 	case apiServerCommand:
 		os.Exit(runAPIServer(args))
 	case controllersCommand:

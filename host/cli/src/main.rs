@@ -1,5 +1,7 @@
 //! The `pilothouse` binary: parses the command line and hands over to one file for each command.
 
+mod dev;
+mod hosting;
 mod run;
 mod status;
 mod worker;
@@ -22,6 +24,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Develop plugins: an API server in memory, plugins built from source and reloaded at every change.
+    Dev(dev::Dev),
     /// Connect to a cluster and run the plugins of a directory.
     Run(run::Run),
     /// Show how the plugins of a running host fare.
@@ -33,6 +37,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Dev(dev) => dev.main(),
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),
         Command::Compile(compile) => return compile.main(),

@@ -13,7 +13,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use pilothouse_manager::{PluginList, PluginStatus};
 
-use crate::run::DEFAULT_LISTEN;
+use crate::hosting::DEFAULT_LISTEN;
 
 #[derive(Args)]
 pub(crate) struct Status {

@@ -40,3 +40,4 @@ pub use metrics::Metrics;
 pub use quantity::{QuantityError, parse_memory};
 pub use reasons::Reasons;
 pub use status::{PluginList, PluginState, PluginStatus};
+pub use worker::RECONCILES;

@@ -228,12 +228,22 @@ impl Plugin {
     /// A call faulted; after many in a row the plugin rests for a while.
     pub(crate) fn faulted(&self, error: &str) {
         let faults = self.faults_in_a_row.fetch_add(1, Relaxed) + 1;
-        let mut condition = self.condition.lock();
-        condition.last_error = Some(error.to_owned());
-        if faults >= FAULTS_TO_QUARANTINE {
-            let doublings = (faults - FAULTS_TO_QUARANTINE).min(16);
-            let rest = QUARANTINE.0.saturating_mul(1 << doublings).min(QUARANTINE.1);
-            condition.quarantined_until = Some(Instant::now() + rest);
+        let rest = faults.checked_sub(FAULTS_TO_QUARANTINE).map(|beyond| {
+            let doublings = beyond.min(16);
+            QUARANTINE.0.saturating_mul(1 << doublings).min(QUARANTINE.1)
+        });
+        {
+            let mut condition = self.condition.lock();
+            condition.last_error = Some(error.to_owned());
+            if let Some(rest) = rest {
+                condition.quarantined_until = Some(Instant::now() + rest);
+            }
+        }
+        if let Some(rest) = rest {
+            tracing::warn!(
+                plugin = &*self.name,
+                "plugin quarantined: {faults} faults in a row; it is tried again in {rest:?}, and at once with a new version"
+            );
         }
     }
 

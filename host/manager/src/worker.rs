@@ -23,6 +23,10 @@ use crate::services::clip;
 
 type Key = Item<ObjectKey, Reasons>;
 
+/// Target of the event, at debug level, that is written for each reconcile: `plugin`, `key`, `outcome` (as the label `result` of
+/// the metrics has it), `after` (a requeue's delay) and `milliseconds`. Nobody listens unless the log's filter names it.
+pub const RECONCILES: &str = "pilothouse::reconciles";
+
 /// Numbers all calls of this process, for logs.
 static CALLS: AtomicU64 = AtomicU64::new(1);
 
@@ -136,6 +140,16 @@ async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mu
     plugin.metrics.active_workers.dec();
     plugin.metrics.reconcile_time.observe(took.as_secs_f64());
     plugin.metrics.work_duration.observe(took.as_secs_f64());
+    // One load of an atomic while nobody listens.
+    tracing::debug!(
+        target: RECONCILES,
+        plugin = &*plugin.name,
+        key = %item.key,
+        outcome = label(&outcome),
+        after = delay(&outcome).map(tracing::field::debug),
+        milliseconds = took.as_secs_f64() * 1e3,
+        "reconciled"
+    );
     match outcome {
         Ok(answer) => {
             plugin.answered();
@@ -153,6 +167,23 @@ async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mu
         }
     }
     plugin.queue.done(&item.key);
+}
+
+/// What the metrics call an outcome.
+fn label(outcome: &Result<Result<Outcome, Failure>, Fault>) -> &'static str {
+    match outcome {
+        Ok(Ok(Outcome::Done)) => "success",
+        Ok(Ok(Outcome::Requeue)) => "requeue",
+        Ok(Ok(Outcome::RequeueAfter(_))) => "requeue_after",
+        Ok(Err(_)) | Err(_) => "error",
+    }
+}
+
+fn delay(outcome: &Result<Result<Outcome, Failure>, Fault>) -> Option<Duration> {
+    match outcome {
+        Ok(Ok(Outcome::RequeueAfter(delay))) => Some(*delay),
+        _ => None,
+    }
 }
 
 /// The warm instance if it is of this generation, or a new one.

@@ -38,6 +38,11 @@ impl FieldSelector {
         self.requirements.is_empty()
     }
 
+    /// The requirements: a field, whether it must be equal or must differ, and the value.
+    pub fn requirements(&self) -> impl Iterator<Item = (&str, bool, &str)> {
+        self.requirements.iter().map(|r| (r.field.as_str(), r.equal, r.value.as_str()))
+    }
+
     /// Whether the object meets every requirement.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {

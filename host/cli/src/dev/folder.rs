@@ -1,0 +1,119 @@
+//! [`Folder`]: `.pilothouse/` in the current folder, with all that `dev` writes.
+//!
+//! ```text
+//! .pilothouse/.gitignore   all of it
+//!             lock         held while a `dev` runs here
+//!             kubeconfig   for kubectl, the host and the plugins' author
+//!             plugins/     what the host runs
+//!             incoming/    files on their way into plugins/
+//!             target/      Cargo's, shared by all guests
+//! ```
+//!
+//! Invariant: one process at a time has it; a file appears whole or not at all ([`put`]).
+
+use std::fs::{self, File, TryLockError};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+const NAME: &str = ".pilothouse";
+
+/// The folder, held by this process.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Gives the lock back when it is closed.
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes the folder in `within`, or takes the one that is there.
+    pub(crate) fn open(within: &Path) -> Result<Self> {
+        let path = within.join(NAME);
+        for part in ["", "plugins", "incoming"] {
+            let part = path.join(part);
+            fs::create_dir_all(&part).with_context(|| format!("creating {}", part.display()))?;
+        }
+        // Without the name of the current folder in it, lines to copy would hold only there.
+        let path = path.canonicalize().with_context(|| format!("looking for {}", path.display()))?;
+        let lock = path.join("lock");
+        let lock = File::create(&lock).with_context(|| format!("creating {}", lock.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => bail!(
+                "another `pilothouse dev` runs in this folder and uses {}: end it, or start this one in another folder",
+                path.display()
+            ),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("locking {}", path.display()));
+            }
+        }
+        let folder = Self { path, _lock: lock };
+        folder.put(&folder.path.join(".gitignore"), b"*\n", 0o644)?;
+        Ok(folder)
+    }
+
+    /// Where the host looks for plugins.
+    pub(crate) fn plugins(&self) -> PathBuf {
+        self.path.join("plugins")
+    }
+
+    /// Cargo's target folder of all guests.
+    pub(crate) fn target(&self) -> PathBuf {
+        self.path.join("target")
+    }
+
+    /// Writes the kubeconfig, for this user's eyes only, and says where it is.
+    pub(crate) fn put_kubeconfig(&self, text: &str) -> Result<PathBuf> {
+        let path = self.path.join("kubeconfig");
+        self.put(&path, text.as_bytes(), 0o600)?;
+        Ok(path)
+    }
+
+    /// Writes a file of this folder by renaming: nobody sees half of it.
+    pub(crate) fn put(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
+        let name = path.file_name().context("a file has a name")?;
+        let incoming = self.path.join("incoming").join(name);
+        let write = || {
+            // One that a killed process left has its own mode.
+            let _ = fs::remove_file(&incoming);
+            let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&incoming)?;
+            file.write_all(content)?;
+            fs::rename(&incoming, path)
+        };
+        write().with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_folder_is_kept_out_of_git_and_its_kubeconfig_from_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join(".pilothouse/.gitignore")).unwrap(), "*\n");
+        for text in ["one", "two"] {
+            let path = folder.put_kubeconfig(text).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert!(path.is_absolute());
+        }
+        assert_eq!(fs::read_dir(dir.path().join(".pilothouse/incoming")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn one_process_at_a_time_has_the_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        let error = Folder::open(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("another `pilothouse dev`"), "{error}");
+        drop(folder);
+        Folder::open(dir.path()).unwrap();
+    }
+}

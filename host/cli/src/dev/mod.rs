@@ -1,0 +1,196 @@
+//! `pilothouse dev`: an API server in memory, plugins built from source and reloaded at every change, and what they do as a
+//! running log.
+//!
+//! ```text
+//!  paths ─► projects ─► workshop (watch, build, install) ─► .pilothouse/plugins ─► hosting (as `run`) ─┐
+//!  objects ─────────────────────────────────► DevServer ◄── .pilothouse/kubeconfig ◄───────────────────┘
+//! ```
+//!
+//! The server is there first, so that the kubeconfig holds from the start; the host starts while the first build runs. At the
+//! end it goes the other way round: builds, host, server.
+
+mod build;
+mod cargo;
+mod depinfo;
+mod folder;
+mod install;
+mod log;
+mod manifests;
+mod projects;
+mod snapshot;
+mod watch;
+mod workshop;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use pilothouse_devserver::{DevServer, DevServerOptions};
+use pilothouse_manager::ManagerOptions;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+
+use self::folder::Folder;
+use self::log::{Log, Tone, counted, spell};
+use self::workshop::Workshop;
+use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, on_runtimes};
+
+/// How long calls under way may go on at the end.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long the API server's connections may take to end.
+const SERVER_GRACE: Duration = Duration::from_secs(2);
+/// The folder beneath a given one whose objects the server starts with.
+const OBJECTS: &str = "objects";
+
+#[derive(Args)]
+pub(crate) struct Dev {
+    /// Guest crates, folders of them, .wasm files or folders of them
+    #[arg(value_name = "PATH", default_value = ".")]
+    paths: Vec<PathBuf>,
+    /// Serve the API alone: no plugins are built or run
+    #[arg(long)]
+    api_only: bool,
+    /// Port of the API server on 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    api_port: u16,
+    /// File or folder of YAML whose objects the API server starts with [default: `objects` beneath the first PATH that has one]
+    #[arg(long, value_name = "DIR")]
+    objects: Option<PathBuf>,
+    /// Let the API server speak TLS, with a certificate of its own that the kubeconfig trusts
+    #[arg(long)]
+    tls: bool,
+}
+
+impl Dev {
+    pub(crate) fn main(self) -> Result<()> {
+        let log = Log::to_stdout();
+        let title =
+            "pilothouse {} dev: for development and tests, not a Kubernetes distribution; nothing is kept";
+        log.verbatim(&title.replace("{}", env!("CARGO_PKG_VERSION")));
+        log.show_events();
+        on_runtimes(|guests| self.serve(log, guests))
+    }
+
+    async fn serve(self, log: Log, guests: Handle) -> Result<()> {
+        let mut signals = Signals::catch()?;
+        let dropped = log.clone();
+        tokio::spawn(async move { dropped.tell_of_dropped().await });
+        let started = tokio::select! {
+            started = self.start(&log, guests) => started?,
+            // Ended before there was anything to end.
+            () = signals.next() => return Ok(()),
+        };
+        let Started { server, hosting, workshop } = started;
+        let work = async {
+            match workshop {
+                Some(workshop) => workshop.run().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // The build under way ends with it.
+            () = work => {}
+            () = signals.next() => {}
+        }
+        log.say("dev", Tone::Plain, "ending; once more to end at once");
+        if let Some(hosting) = hosting {
+            hosting.end(GRACE, &mut signals).await;
+        }
+        let _ = tokio::time::timeout(SERVER_GRACE, server.shutdown()).await;
+        log.say("dev", Tone::Plain, "ended");
+        Ok(())
+    }
+
+    async fn start(&self, log: &Log, guests: Handle) -> Result<Started> {
+        let folder = Arc::new(Folder::open(Path::new("."))?);
+        let projects = if self.api_only {
+            Vec::new()
+        } else {
+            let paths = self.paths.clone();
+            tokio::task::spawn_blocking(move || projects::find(&paths)).await??
+        };
+        projects.iter().for_each(|project| log.expect_name(&project.label));
+        let server = self.start_server(log).await?;
+        let kubeconfig = folder.put_kubeconfig(&server.kubeconfig())?;
+        log.say("api", Tone::Plain, "for kubectl, in another terminal:");
+        log.verbatim(&format!("\n  export KUBECONFIG={}\n", quoted(&kubeconfig)));
+        if self.api_only {
+            return Ok(Started { server, hosting: None, workshop: None });
+        }
+        let names: Vec<&str> = projects.iter().map(|project| project.label.as_str()).collect();
+        log.say("dev", Tone::Plain, &format!("{}: {}", counted(names.len(), "guest"), names.join(", ")));
+        // Before the host, which looks into the plugin directory at once.
+        let workshop = Workshop::new(projects, Arc::clone(&folder), log.clone())?;
+        let options = HostingOptions {
+            kubeconfig: Some(kubeconfig),
+            context: None,
+            cache_dir: None,
+            listener: listen().await?,
+            manager: ManagerOptions::new(folder.plugins()),
+        };
+        let hosting = Hosting::start(options, guests).await?;
+        let admin = hosting.admin();
+        let flag =
+            if admin.to_string() == DEFAULT_LISTEN { String::new() } else { format!(" --admin {admin}") };
+        log.say(
+            "host",
+            Tone::Plain,
+            &format!("admin: http://{admin} (/plugins, /metrics; `pilothouse status{flag}`)"),
+        );
+        Ok(Started { server, hosting: Some(hosting), workshop: Some(workshop) })
+    }
+
+    async fn start_server(&self, log: &Log) -> Result<DevServer> {
+        let begin = Instant::now();
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, self.api_port));
+        let options = DevServerOptions { listen, tls: self.tls, ..DevServerOptions::default() };
+        let server = DevServer::start(options).await.context("the API server does not start")?;
+        log.say("api", Tone::Plain, &format!("{} is up after {}", server.url(), spell(begin.elapsed())));
+        let found = || self.paths.iter().map(|path| path.join(OBJECTS)).find(|path| path.is_dir());
+        if let Some(objects) = self.objects.clone().or_else(found) {
+            let seeded = server.seed(&objects)?;
+            let count = counted(seeded.created + seeded.updated, "object");
+            log.say("api", Tone::Plain, &format!("{count} of {}", objects.display()));
+        }
+        Ok(server)
+    }
+}
+
+/// All that runs.
+struct Started {
+    server: DevServer,
+    hosting: Option<Hosting>,
+    workshop: Option<Workshop>,
+}
+
+/// Listens where `pilothouse status` looks, or on a free port when another host is there.
+async fn listen() -> Result<TcpListener> {
+    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    match TcpListener::bind(DEFAULT_LISTEN).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind(free).await.context("listening for the admin endpoints"),
+    }
+}
+
+/// A path as a shell reads it.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    if path.chars().all(|c| c.is_alphanumeric() || "/._-+@%:,".contains(c)) {
+        return path;
+    }
+    format!("'{}'", path.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_can_be_copied_into_a_shell() {
+        assert_eq!(quoted(Path::new("/home/a/.pilothouse/kubeconfig")), "/home/a/.pilothouse/kubeconfig");
+        assert_eq!(quoted(Path::new("/my things/it's")), r"'/my things/it'\''s'");
+    }
+}

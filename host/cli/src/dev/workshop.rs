@@ -1,0 +1,224 @@
+//! [`Workshop`]: from sources to the plugin directory, again at every change.
+//!
+//! ```text
+//!  Watch ─► what each project needs ─► one build at a time ─► Installer ─► the host reloads
+//! ```
+//!
+//! Invariants: a project whose sources change while it is built is built again afterwards; nothing is installed of a build that
+//! failed, nor without the manifests that belong to it, so the generation before goes on. Called by [`super`].
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, Result};
+use tokio::task::JoinSet;
+
+use super::build::{Order, Report, build, built};
+use super::folder::Folder;
+use super::install::Installer;
+use super::log::{Log, Tone, spell};
+use super::projects::{Need, Project, Source};
+use super::watch::{Root, Watch};
+
+/// A project and how it stands.
+struct Bench {
+    project: Project,
+    /// What is watched for it.
+    roots: BTreeSet<Root>,
+    /// What is still to be done.
+    need: Option<Need>,
+    /// A build has ended, well or badly.
+    tried: bool,
+    /// A component of it is in the plugin directory.
+    installed: bool,
+    /// A component that was built and waits for its manifests to be put right.
+    waiting: Option<Vec<u8>>,
+}
+
+/// All projects.
+pub(crate) struct Workshop {
+    benches: Vec<Bench>,
+    watch: Watch,
+    installer: Installer,
+    folder: Arc<Folder>,
+    log: Log,
+    /// The build under way, with the number of its project.
+    builds: JoinSet<(usize, Report)>,
+}
+
+impl Workshop {
+    /// Starts to watch; everything is to be built.
+    pub(crate) fn new(projects: Vec<Project>, folder: Arc<Folder>, log: Log) -> Result<Self> {
+        let installer = Installer::new(Arc::clone(&folder))?;
+        let bench = |project: Project| Bench {
+            roots: project.roots(),
+            project,
+            need: Some(Need::Build),
+            tried: false,
+            installed: false,
+            waiting: None,
+        };
+        let benches: Vec<Bench> = projects.into_iter().map(bench).collect();
+        let roots = benches.iter().flat_map(|bench| bench.roots.iter().cloned()).collect();
+        let watch = Watch::start(roots, log.clone())?;
+        Ok(Self { benches, watch, installer, folder, log, builds: JoinSet::new() })
+    }
+
+    /// Works until it is dropped, which ends the build under way.
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.begin_work();
+            tokio::select! {
+                changed = self.watch.next() => {
+                    for path in &changed {
+                        for bench in &mut self.benches {
+                            bench.need = bench.need.max(bench.project.need(&bench.roots, path));
+                        }
+                    }
+                }
+                Some(ended) = self.builds.join_next(), if !self.builds.is_empty() => {
+                    if let Ok((number, report)) = ended {
+                        self.end_build(number, report);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what can be done at once, and starts a build if none is under way.
+    fn begin_work(&mut self) {
+        for number in 0..self.benches.len() {
+            let bench = &mut self.benches[number];
+            match (&bench.project.source, bench.need) {
+                (_, None) => {}
+                (Source::Component(path), Some(need)) => {
+                    bench.need = None;
+                    let read = (need == Need::Build).then(|| {
+                        fs::read(path).with_context(|| {
+                            format!("reading {}; the version before goes on", path.display())
+                        })
+                    });
+                    match read.transpose() {
+                        Ok(bytes) => self.install(number, bytes, "installed"),
+                        Err(error) => self.say(number, Tone::Error, &format!("{error:#}")),
+                    }
+                }
+                (Source::Crate(_), Some(Need::Install)) => {
+                    bench.need = None;
+                    // Until there was a build it is to come, and brings the manifests.
+                    if bench.installed || bench.waiting.is_some() {
+                        self.install(number, None, "manifest installed");
+                    }
+                }
+                (Source::Crate(_), Some(Need::Build)) if self.builds.is_empty() => {
+                    bench.need = None;
+                    let order = Order {
+                        label: bench.project.label.clone(),
+                        folder: bench.project.folder.clone(),
+                        target: self.folder.target(),
+                        first: !bench.tried,
+                    };
+                    let log = self.log.clone();
+                    self.builds.spawn(async move { (number, build(order, log).await) });
+                }
+                (Source::Crate(_), Some(Need::Build)) => {}
+            }
+        }
+    }
+
+    fn end_build(&mut self, number: usize, report: Report) {
+        self.watch_what_was_read(number, &report);
+        let bench = &mut self.benches[number];
+        let first = !std::mem::replace(&mut bench.tried, true);
+        let path = match &report.component {
+            Ok(path) => path,
+            Err(error) => {
+                let consequence = if bench.installed {
+                    "the version before goes on"
+                } else {
+                    "it is built again when its sources change"
+                };
+                let text = format!("build failed after {}: {error}; {consequence}", spell(report.took));
+                return self.say(number, Tone::Error, &text);
+            }
+        };
+        match fs::read(path).with_context(|| format!("reading {}", path.display())) {
+            Ok(bytes) => {
+                // The crate may call its library otherwise by now.
+                if let Some(name) = path.file_name() {
+                    bench.project.component = name.to_string_lossy().into_owned();
+                }
+                let what = if report.compiled || first { built(&report) } else { String::new() };
+                self.install(number, Some(bytes), &what);
+            }
+            Err(error) => self.say(number, Tone::Error, &format!("{error:#}")),
+        }
+    }
+
+    /// Watches the packages and files that turned out to belong to a project.
+    fn watch_what_was_read(&mut self, number: usize, report: &Report) {
+        let roots = &mut self.benches[number].roots;
+        let trees = report.packages.iter().cloned().map(Root::Tree);
+        let mut more: BTreeSet<Root> = trees.filter(|root| !roots.contains(root)).collect();
+        let held = |path: &std::path::Path| roots.iter().chain(&more).any(|root| root.holds(path));
+        let files: Vec<Root> =
+            report.files.iter().filter(|path| !held(path)).cloned().map(Root::File).collect();
+        more.extend(files);
+        if more.is_empty() {
+            return;
+        }
+        // What Cargo itself wrote for the build is not a source.
+        let target = self.folder.target();
+        more.retain(|root| !matches!(root, Root::File(path) if path.starts_with(&target)));
+        roots.extend(more.iter().cloned());
+        let since: SystemTime = report.began;
+        self.watch.add(more, since);
+    }
+
+    /// Installs the manifests, and the component if there is a new one. `what` is told if it is of interest.
+    fn install(&mut self, number: usize, bytes: Option<Vec<u8>>, what: &str) {
+        let bench = &mut self.benches[number];
+        let paired = bench.project.paired();
+        for broken in &paired.broken {
+            let consequence = if bench.installed { "; the version before goes on" } else { "" };
+            self.log.say(&bench.project.label, Tone::Error, &format!("{broken}{consequence}"));
+        }
+        let keep = !paired.broken.is_empty();
+        if paired.manifests.is_empty() && keep {
+            // It must not run without what its manifest says.
+            bench.waiting = bytes.or(bench.waiting.take());
+            if !what.is_empty() {
+                self.say(
+                    number,
+                    Tone::Warning,
+                    &format!("{what}; not installed until its manifest is right"),
+                );
+            }
+            return;
+        }
+        let bytes = bytes.or(bench.waiting.take());
+        let component = (bench.project.component.as_str(), bytes.as_deref());
+        match self.installer.install(number, &paired.manifests, component, keep) {
+            Ok(changed) => {
+                let bare = !bench.installed && paired.manifests.is_empty();
+                bench.installed |= bytes.is_some();
+                match (changed, what) {
+                    (_, "") => {}
+                    (true, what) => self.say(number, Tone::Plain, &format!("{what}; loading")),
+                    (false, what) => self.say(number, Tone::Plain, &format!("{what}; nothing is different")),
+                }
+                if bare {
+                    let text = "it has no manifest beside its Cargo.toml or .wasm, so nothing is permitted to it: see docs/manifest.md";
+                    self.say(number, Tone::Warning, text);
+                }
+            }
+            Err(error) => self.say(number, Tone::Error, &format!("{error:#}")),
+        }
+    }
+
+    fn say(&self, number: usize, tone: Tone, text: &str) {
+        self.log.say(&self.benches[number].project.label, tone, text);
+    }
+}

@@ -1,0 +1,135 @@
+//! [`Hosting`]: the host in this process, from the client to the end of the last call. Called by `run` and `dev`.
+//!
+//! Two runtimes: one for the network, the caches and the life of plugins, one for the guests, so that guests which compute
+//! can hold up each other for a tick but never a watch.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use pilothouse_cache::{FactoryOptions, SharedInformerFactory};
+use pilothouse_client::{Client, ClientOptions};
+use pilothouse_engine::{Compiler, Engine, EngineOptions};
+use pilothouse_manager::{Manager, ManagerOptions, Metrics, admin};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
+
+use crate::worker;
+
+/// Where the admin endpoints listen unless told otherwise.
+pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
+
+/// Runs `work` on a runtime for the network, and hands it the one for guests. What still runs when it ends is dropped: it
+/// was given its time.
+pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(work: impl FnOnce(Handle) -> W) -> Result<()> {
+    // kube-client's TLS settings ask for the process's provider.
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| anyhow!("a TLS provider is installed already"))?;
+    let guests = Builder::new_multi_thread().thread_name("guest").enable_all().build()?;
+    let io = Builder::new_multi_thread().thread_name("io").enable_all().build()?;
+    let outcome = io.block_on(work(guests.handle().clone()));
+    guests.shutdown_background();
+    io.shutdown_background();
+    outcome
+}
+
+/// SIGTERM and SIGINT, caught from the moment this is made.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(crate) fn catch() -> Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next of either. Cancel-safe.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// How a host is started.
+pub(crate) struct HostingOptions {
+    /// Kubeconfig file; none looks as kubectl does.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    pub(crate) context: Option<String>,
+    /// Folder of compiled plugins.
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Where the admin endpoints are served.
+    pub(crate) listener: TcpListener,
+    /// The plugins and how they are treated.
+    pub(crate) manager: ManagerOptions,
+}
+
+/// A running host.
+pub(crate) struct Hosting {
+    manager: Manager,
+    admin: SocketAddr,
+    serving: JoinHandle<()>,
+}
+
+impl Hosting {
+    /// Starts on the current runtime; guests run on `guests`.
+    pub(crate) async fn start(options: HostingOptions, guests: Handle) -> Result<Self> {
+        let metrics = Metrics::new();
+        let client = Client::new(ClientOptions {
+            kubeconfig: options.kubeconfig,
+            context: options.context,
+            observer: Some(Arc::new(metrics.clone())),
+            ..ClientOptions::default()
+        })
+        .await?;
+        let engine = Engine::new(EngineOptions {
+            cache_dir: options.cache_dir.map_or_else(default_cache_dir, Ok)?,
+            compiler: Compiler::Worker {
+                // Also when the file was replaced since the start.
+                program: PathBuf::from("/proc/self/exe"),
+                args: vec![worker::COMMAND.to_owned()],
+            },
+            instances: EngineOptions::DEFAULT_INSTANCES,
+        })?;
+        let admin = options.listener.local_addr()?;
+        let factory = SharedInformerFactory::for_client(client.clone(), FactoryOptions::default());
+        let manager = Manager::start(options.manager, engine, client, factory, metrics.clone(), guests)?;
+        let serving = tokio::spawn(admin::serve(options.listener, manager.clone(), metrics));
+        Ok(Self { manager, admin, serving })
+    }
+
+    /// Where the admin endpoints are.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Ends: no new calls, those under way may go on for `grace`; a signal cuts it short.
+    pub(crate) async fn end(self, grace: Duration, signals: &mut Signals) {
+        tracing::info!("ending: no new calls; those under way may go on for {} s", grace.as_secs());
+        let all_ended = tokio::select! {
+            ended = self.manager.shutdown(grace) => ended,
+            // Asked twice.
+            () = signals.next() => false,
+        };
+        self.serving.abort();
+        if !all_ended {
+            tracing::warn!("calls under way were cut");
+        }
+        tracing::info!("ended");
+    }
+}
+
+fn default_cache_dir() -> Result<PathBuf> {
+    let from = |variable: &str| std::env::var_os(variable).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let base = from("XDG_CACHE_HOME").or_else(|| from("HOME").map(|home| home.join(".cache")));
+    let base = base.context("neither XDG_CACHE_HOME nor HOME is set: name a folder with --cache-dir")?;
+    Ok(base.join("pilothouse"))
+}

@@ -1,0 +1,187 @@
+//! The metadata of an object that is being written: its reading, and the rules that hold for every kind.
+
+use serde_json::{Map, Value};
+
+use super::names::{is_label_value, is_qualified};
+use super::{ApiError, Cause, NameRule, check_name};
+
+/// Bytes that keys and values of annotations may have together.
+const ANNOTATIONS_LIMIT: usize = 256 << 10;
+
+/// `metadata` of an object, to be read and changed.
+pub(crate) struct Metadata<'a>(&'a mut Map<String, Value>);
+
+impl<'a> Metadata<'a> {
+    /// The metadata, made if there is none.
+    ///
+    /// # Errors
+    /// 400 when `metadata` or a part of it that the server reads is of another type than it has in the API.
+    pub(crate) fn of(object: &'a mut Map<String, Value>) -> Result<Self, ApiError> {
+        let metadata = object.entry("metadata").or_insert_with(|| Map::new().into());
+        if metadata.is_null() {
+            *metadata = Map::new().into();
+        }
+        let Value::Object(metadata) = metadata else {
+            return Err(wrong_type("metadata", "an object"));
+        };
+        metadata.retain(|_, value| !value.is_null());
+        check_types(metadata)?;
+        Ok(Self(metadata))
+    }
+
+    pub(crate) fn text(&self, field: &str) -> &str {
+        self.0.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(crate) fn set(&mut self, field: &str, value: impl Into<Value>) {
+        self.0.insert(field.to_owned(), value.into());
+    }
+
+    pub(crate) fn remove(&mut self, field: &str) {
+        self.0.remove(field);
+    }
+
+    /// Takes a field over from another object's metadata, or removes it if it has none.
+    pub(crate) fn copy(&mut self, field: &str, from: Option<&Value>) {
+        match from {
+            Some(value) => self.set(field, value.clone()),
+            None => self.remove(field),
+        }
+    }
+
+    pub(crate) fn generation(&self) -> i64 {
+        self.0.get("generation").and_then(Value::as_i64).unwrap_or(0)
+    }
+
+    pub(crate) fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.0.get("finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    pub(crate) fn add_finalizer(&mut self, name: &str) {
+        if !self.finalizers().any(|f| f == name) {
+            let finalizers = self.0.entry("finalizers").or_insert_with(|| Value::Array(Vec::new()));
+            finalizers.as_array_mut().into_iter().for_each(|list| list.push(name.into()));
+        }
+    }
+
+    pub(crate) fn remove_finalizer(&mut self, name: &str) {
+        if let Some(Value::Array(list)) = self.0.get_mut("finalizers") {
+            list.retain(|f| f != name);
+        }
+    }
+
+    /// `deletionGracePeriodSeconds`; `None` when no deletion was asked for.
+    pub(crate) fn grace(&self) -> Option<i64> {
+        self.0.get("deletionTimestamp")?;
+        Some(self.0.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0))
+    }
+
+    pub(crate) fn set_label(&mut self, name: &str, value: &str) {
+        let labels = self.0.entry("labels").or_insert_with(|| Map::new().into());
+        if let Value::Object(labels) = labels {
+            labels.insert(name.to_owned(), value.into());
+        }
+    }
+}
+
+fn wrong_type(field: &str, expected: &str) -> ApiError {
+    ApiError::bad_request(format!("{field} cannot be read: it must be {expected}"))
+}
+
+fn check_types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
+    const TEXTS: [&str; 6] =
+        ["name", "generateName", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+    for field in TEXTS {
+        if metadata.get(field).is_some_and(|v| !v.is_string()) {
+            return Err(wrong_type(&format!("metadata.{field}"), "a string"));
+        }
+    }
+    for field in ["labels", "annotations"] {
+        let texts = |v: &Value| v.as_object().is_some_and(|map| map.values().all(Value::is_string));
+        if metadata.get(field).is_some_and(|v| !texts(v)) {
+            return Err(wrong_type(&format!("metadata.{field}"), "a map of strings"));
+        }
+    }
+    let strings = |v: &Value| v.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+    if metadata.get("finalizers").is_some_and(|v| !strings(v)) {
+        return Err(wrong_type("metadata.finalizers", "a list of strings"));
+    }
+    let objects = |v: &Value| v.as_array().is_some_and(|list| list.iter().all(Value::is_object));
+    if metadata.get("ownerReferences").is_some_and(|v| !objects(v)) {
+        return Err(wrong_type("metadata.ownerReferences", "a list of objects"));
+    }
+    Ok(())
+}
+
+/// What is wrong with the metadata of an object.
+pub(crate) fn check_metadata(metadata: &Metadata<'_>, rule: NameRule) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let name = metadata.text("name");
+    if name.is_empty() {
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+    } else if let Err(why) = check_name(name, rule) {
+        causes.push(Cause::invalid("metadata.name", name, why));
+    }
+    check_labels(metadata.0, &mut causes);
+    check_annotations(metadata.0, &mut causes);
+    for finalizer in metadata.finalizers() {
+        if !is_qualified(finalizer) {
+            causes.push(Cause::invalid("metadata.finalizers", finalizer, "must be a qualified name"));
+        }
+    }
+    check_owners(metadata.0, &mut causes);
+    causes
+}
+
+fn entries<'a>(metadata: &'a Map<String, Value>, field: &str) -> impl Iterator<Item = (&'a String, &'a str)> {
+    let map = metadata.get(field).and_then(Value::as_object).into_iter().flatten();
+    map.map(|(key, value)| (key, value.as_str().unwrap_or_default()))
+}
+
+fn check_labels(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    for (key, value) in entries(metadata, "labels") {
+        if !is_qualified(key) {
+            causes.push(Cause::invalid("metadata.labels", key, "the key must be a qualified name"));
+        }
+        if !is_label_value(value) {
+            let why = "a value must be empty or at most 63 letters, digits, '-', '_' and '.', with a letter or digit at \
+                       both ends";
+            causes.push(Cause::invalid("metadata.labels", value, why));
+        }
+    }
+}
+
+fn check_annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    let mut size = 0;
+    for (key, value) in entries(metadata, "annotations") {
+        size += key.len() + value.len();
+        if !is_qualified(&key.to_lowercase()) {
+            causes.push(Cause::invalid("metadata.annotations", key, "the key must be a qualified name"));
+        }
+    }
+    if size > ANNOTATIONS_LIMIT {
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            message: format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
+            field: "metadata.annotations".to_owned(),
+        });
+    }
+}
+
+fn check_owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    let owners = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let mut controllers = 0;
+    for (index, owner) in owners.enumerate() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner[field].as_str().is_none_or(str::is_empty) {
+                let field = format!("metadata.ownerReferences[{index}].{field}");
+                causes.push(Cause::required(&field, "must not be empty"));
+            }
+        }
+        controllers += usize::from(owner["controller"] == true);
+    }
+    if controllers > 1 {
+        let why = "only one reference can have controller set to true";
+        causes.push(Cause::invalid("metadata.ownerReferences", "", why));
+    }
+}

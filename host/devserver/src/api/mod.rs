@@ -1,0 +1,17 @@
+//! The conventions that all of the API shares: paths, parameters, forms of answers, errors, names, metadata.
+
+mod accept;
+mod error;
+mod meta;
+mod names;
+mod path;
+mod query;
+mod time;
+
+pub(crate) use accept::{Accepted, Shape, clauses, negotiate};
+pub(crate) use error::{About, ApiError, Cause};
+pub(crate) use meta::{Metadata, check_metadata};
+pub(crate) use names::{NameRule, check_name};
+pub(crate) use path::{Path, Target};
+pub(crate) use query::{Params, VersionMatch, list_options_invalid};
+pub(crate) use time::Timestamp;

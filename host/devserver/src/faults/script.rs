@@ -1,0 +1,155 @@
+//! [`Faults`]: the rules that are set, and which of them hits a call.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use serde::Serialize;
+
+use super::{Fault, FaultRule};
+
+/// What is asked of the rules.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Asked<'a> {
+    pub(crate) verb: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) group: &'a str,
+    /// Empty for a path that names no objects.
+    pub(crate) resource: &'a str,
+    pub(crate) subresource: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) user: &'a str,
+}
+
+/// A rule that hit a call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Hit {
+    pub(crate) id: u64,
+    pub(crate) fault: Fault,
+}
+
+/// A rule, and how it has fared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FaultState {
+    /// By which it is removed.
+    pub id: u64,
+    /// How many calls it fitted.
+    pub seen: u64,
+    /// How many it hit.
+    pub hits: u64,
+    /// The rule.
+    pub rule: FaultRule,
+}
+
+#[derive(Debug)]
+struct Active {
+    state: FaultState,
+    since: Instant,
+    random: StdRng,
+}
+
+#[derive(Debug, Default)]
+struct Rules {
+    next: u64,
+    active: Vec<Active>,
+}
+
+/// The faults of a server.
+#[derive(Debug, Default)]
+pub struct Faults(Mutex<Rules>);
+
+impl Faults {
+    /// Sets a rule behind those that are set already; the answer is by what it can be removed.
+    pub fn add(&self, rule: FaultRule) -> u64 {
+        let mut rules = self.0.lock();
+        rules.next += 1;
+        let id = rules.next;
+        let random = StdRng::seed_from_u64(rule.when.seed);
+        rules.active.push(Active { state: FaultState { id, seen: 0, hits: 0, rule }, since: Instant::now(), random });
+        id
+    }
+
+    /// Removes a rule; whether it was there.
+    pub fn remove(&self, id: u64) -> bool {
+        let mut rules = self.0.lock();
+        let before = rules.active.len();
+        rules.active.retain(|rule| rule.state.id != id);
+        rules.active.len() < before
+    }
+
+    /// Removes all rules. What already goes on, such as a silent watch, goes on.
+    pub fn clear(&self) {
+        self.0.lock().active.clear();
+    }
+
+    /// The rules that are set.
+    pub fn list(&self) -> Vec<FaultState> {
+        self.0.lock().active.iter().map(|rule| rule.state.clone()).collect()
+    }
+
+    /// The rules that hit a call: all delays, and the first of the others.
+    pub(crate) fn hits(&self, asked: &Asked<'_>) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        let mut decided = false;
+        let mut rules = self.0.lock();
+        for rule in &mut rules.active {
+            let delays = matches!(rule.state.rule.fault, Fault::Delay { .. });
+            if (delays || !decided) && rule.hits(asked) {
+                decided |= !delays;
+                hits.push(Hit { id: rule.state.id, fault: rule.state.rule.fault.clone() });
+            }
+        }
+        hits
+    }
+}
+
+impl Active {
+    fn hits(&mut self, asked: &Asked<'_>) -> bool {
+        if !fits(&self.state.rule, asked) {
+            return false;
+        }
+        self.state.seen += 1;
+        let when = &self.state.rule.when;
+        // One number for each call that fits, whatever else decides: a seed stands for one sequence.
+        let drawn = when.probability.is_none_or(|share| self.random.random::<f64>() < share);
+        let over = when.times.is_some_and(|times| self.state.hits >= times)
+            || when.for_milliseconds.is_some_and(|ms| self.since.elapsed() >= Duration::from_millis(ms));
+        let hit = drawn && !over && self.state.seen > when.skip;
+        self.state.hits += u64::from(hit);
+        hit
+    }
+}
+
+fn fits(rule: &FaultRule, asked: &Asked<'_>) -> bool {
+    let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+    (rule.verbs.is_empty() || rule.verbs.iter().any(|verb| verb == asked.verb))
+        && (rule.resources.is_empty() || rule.resources.iter().any(|r| names(r, asked)))
+        && same(&rule.namespace, asked.namespace)
+        && same(&rule.name, asked.name)
+        && same(&rule.user, asked.user)
+        && rule.path.as_deref().is_none_or(|path| asked.path.starts_with(path))
+        && suits(&rule.fault, asked)
+}
+
+/// Whether a rule's `deployments.apps/scale` names the resource.
+fn names(text: &str, asked: &Asked<'_>) -> bool {
+    let (resource, subresource) = text.split_once('/').unwrap_or((text, ""));
+    let (name, group) = resource.split_once('.').unwrap_or((resource, ""));
+    name == asked.resource && group == asked.group && subresource == asked.subresource
+}
+
+/// Whether the fault can happen to such a call at all.
+fn suits(fault: &Fault, asked: &Asked<'_>) -> bool {
+    match fault {
+        Fault::Silent
+        | Fault::NoInitialEventsEnd
+        | Fault::Duplicate
+        | Fault::OutOfOrder
+        | Fault::Gone { after: Some(_) } => asked.verb == "watch",
+        Fault::Stale { .. } => !asked.resource.is_empty() && matches!(asked.verb, "get" | "list"),
+        Fault::Truncate => asked.verb != "watch",
+        _ => true,
+    }
+}

@@ -1,0 +1,80 @@
+//! Answers as HTTP responses.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Frame;
+use serde_json::Value;
+
+use super::control::{Control, Mode};
+use crate::api::ApiError;
+use crate::verbs::{Piece, WatchStream};
+
+pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// How long the first half of something torn has to arrive before the connection is reset: a reset overtakes what is under
+/// way.
+const BEFORE_RESET: Duration = Duration::from_millis(20);
+
+pub(super) fn whole(code: StatusCode, content_type: &str, body: Bytes) -> Response<Body> {
+    with_body(code, content_type, Full::new(body).map_err(|never: Infallible| match never {}).boxed_unsync())
+}
+
+pub(super) fn json(code: StatusCode, value: &Value) -> Response<Body> {
+    whole(code, "application/json", value.to_string().into())
+}
+
+pub(super) fn error(error: &ApiError) -> Response<Body> {
+    let mut response = json(error.code, &error.status());
+    if let Some(seconds) = error.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+pub(super) fn watch(stream: WatchStream, content_type: &str, control: Arc<Control>) -> Response<Body> {
+    let lines = stream::unfold((stream, control), |(mut stream, control)| async {
+        let line = match stream.next().await? {
+            Piece::Line(line) => line,
+            Piece::Torn(half) => {
+                tokio::spawn(tear_behind(control.clone()));
+                half
+            }
+            Piece::Hang => std::future::pending().await,
+        };
+        Some((Ok(Frame::data(line)), (stream, control)))
+    });
+    with_body(StatusCode::OK, content_type, StreamBody::new(lines).boxed_unsync())
+}
+
+/// The first half of a body, and then a reset.
+pub(super) fn torn(code: StatusCode, content_type: &str, half: Bytes, control: Arc<Control>) -> Response<Body> {
+    let frames = stream::unfold((Some(half), control), |(half, control)| async {
+        let Some(half) = half else { return std::future::pending().await };
+        tokio::spawn(tear_behind(control.clone()));
+        Some((Ok(Frame::data(half)), (None, control)))
+    });
+    with_body(code, content_type, StreamBody::new(frames).boxed_unsync())
+}
+
+async fn tear_behind(control: Arc<Control>) {
+    tokio::time::sleep(BEFORE_RESET).await;
+    control.set(Mode::Reset);
+}
+
+fn with_body(code: StatusCode, content_type: &str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    // A fault may name any type, also one that no header can carry.
+    let value = HeaderValue::from_str(content_type).unwrap_or(HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, value);
+    response
+}

@@ -1,0 +1,105 @@
+//! [`Listener`]: takes connections and serves HTTP/1.1 and HTTP/2 on them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use super::connection::Socket;
+use super::control::Control;
+use super::{Connections, Identity, Service};
+
+/// Requests that a connection may have under way, as a real API server allows.
+const STREAMS: u32 = 1000;
+/// How long to rest when no connection can be taken for want of files.
+const REST: Duration = Duration::from_millis(50);
+
+/// Opens a port; one that was used a moment ago can be had again.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(1024)
+}
+
+/// A port that is being served; it is closed, and every connection with it, when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Listener(AbortHandle);
+
+impl Listener {
+    pub(crate) fn serve(
+        listener: TcpListener,
+        identity: Option<Identity>,
+        connections: Arc<Connections>,
+        service: Arc<Service>,
+    ) -> Self {
+        let acceptor = identity.map(|i| TlsAcceptor::from(i.config));
+        Self(tokio::spawn(accept(listener, acceptor, connections, service)).abort_handle())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    connections: Arc<Connections>,
+    service: Arc<Service>,
+) {
+    // Ends all connections when this task ends.
+    let mut served = JoinSet::new();
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!("taking a connection: {error}");
+                tokio::time::sleep(REST).await;
+                continue;
+            }
+        };
+        while served.try_join_next().is_some() {}
+        served.spawn(serve(stream, acceptor.clone(), connections.add(), service.clone()));
+    }
+}
+
+async fn serve(stream: TcpStream, acceptor: Option<TlsAcceptor>, control: Arc<Control>, service: Arc<Service>) {
+    // Events are small and should not wait for each other.
+    let _ = stream.set_nodelay(true);
+    let socket = Socket::new(stream, control.clone());
+    let outcome = match acceptor {
+        None => serve_http(socket, control, service).await,
+        Some(acceptor) => match acceptor.accept(socket).await {
+            Ok(stream) => serve_http(stream, control, service).await,
+            Err(error) => Err(error.into()),
+        },
+    };
+    if let Err(error) = outcome {
+        // Clients go away in many ways, and faults make more.
+        tracing::debug!("a connection ended: {error}");
+    }
+}
+
+async fn serve_http<S>(stream: S, control: Arc<Control>, service: Arc<Service>) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new());
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
+    let handle = hyper::service::service_fn(move |request| {
+        let (service, control) = (service.clone(), control.clone());
+        async move { service.handle(request, &control).await }
+    });
+    builder.serve_connection(TokioIo::new(stream), handle).await
+}

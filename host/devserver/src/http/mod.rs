@@ -1,0 +1,16 @@
+//! The server on the network: connections, requests, answers, faults and the log of what was served.
+
+mod answer;
+mod connection;
+mod control;
+mod listener;
+mod service;
+mod served;
+mod tls;
+
+pub(crate) use control::Connections;
+pub(crate) use listener::{Listener, bind};
+pub(crate) use served::Log;
+pub use served::Served;
+pub(crate) use service::Service;
+pub(crate) use tls::Identity;

@@ -1,0 +1,89 @@
+//! The kinds whose versions differ in more than `apiVersion`: Events (of two groups) and HorizontalPodAutoscalers.
+//!
+//! Stored are core/v1 Events and autoscaling/v2 autoscalers.
+
+use serde_json::{Map, Value, json};
+
+use crate::resources::Resource;
+
+type Fields = Map<String, Value>;
+
+/// Whether objects of this resource are not stored as they are served.
+pub(crate) fn needs_conversion(resource: &Resource) -> bool {
+    matches!(
+        (resource.group.as_str(), resource.version.as_str(), resource.name.as_str()),
+        ("events.k8s.io", _, "events") | ("autoscaling", "v1", "horizontalpodautoscalers")
+    )
+}
+
+/// From the form in which objects come in to the stored one.
+pub(crate) fn to_stored(resource: &Resource, object: &mut Fields) {
+    match resource.group.as_str() {
+        "events.k8s.io" => rename(object, |(served, stored)| (served, stored)),
+        _ => autoscaler_to_v2(object),
+    }
+}
+
+/// From the stored form to that in which objects are served.
+pub(crate) fn from_stored(resource: &Resource, object: &mut Fields) {
+    match resource.group.as_str() {
+        "events.k8s.io" => rename(object, |(served, stored)| (stored, served)),
+        _ => autoscaler_to_v1(object),
+    }
+}
+
+/// Names of fields in events.k8s.io/v1 and in core/v1.
+const EVENT_FIELDS: [(&str, &str); 7] = [
+    ("note", "message"),
+    ("regarding", "involvedObject"),
+    ("reportingController", "reportingComponent"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+];
+
+fn rename(object: &mut Fields, order: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) {
+    for names in EVENT_FIELDS {
+        let (from, to) = order(names);
+        if let Some(value) = object.remove(from) {
+            object.insert(to.to_owned(), value);
+        }
+    }
+}
+
+fn autoscaler_to_v2(object: &mut Fields) {
+    if let Some(Value::Object(spec)) = object.get_mut("spec")
+        && let Some(percent) = spec.remove("targetCPUUtilizationPercentage")
+    {
+        let target = json!({"type": "Utilization", "averageUtilization": percent});
+        spec.insert("metrics".to_owned(), json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
+    }
+    if let Some(Value::Object(status)) = object.get_mut("status")
+        && let Some(percent) = status.remove("currentCPUUtilizationPercentage")
+    {
+        let current = json!({"averageUtilization": percent});
+        let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "current": current}}]);
+        status.insert("currentMetrics".to_owned(), metrics);
+    }
+}
+
+fn autoscaler_to_v1(object: &mut Fields) {
+    let cpu = |metrics: Option<Value>, part: &str| {
+        let metrics = metrics?;
+        let cpu = metrics.as_array()?.iter().find(|m| m["resource"]["name"] == "cpu")?;
+        cpu["resource"][part].get("averageUtilization").cloned()
+    };
+    if let Some(Value::Object(spec)) = object.get_mut("spec") {
+        spec.remove("behavior");
+        if let Some(percent) = cpu(spec.remove("metrics"), "target") {
+            spec.insert("targetCPUUtilizationPercentage".to_owned(), percent);
+        }
+    }
+    if let Some(Value::Object(status)) = object.get_mut("status") {
+        status.remove("conditions");
+        if let Some(percent) = cpu(status.remove("currentMetrics"), "current") {
+            status.insert("currentCPUUtilizationPercentage".to_owned(), percent);
+        }
+    }
+}

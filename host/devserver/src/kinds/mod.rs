@@ -1,0 +1,72 @@
+//! What the server knows of particular kinds: their names, what it fills in and what it keeps out of clients' hands, the
+//! fields that select, and the two kinds whose versions differ in form.
+//!
+//! Everything else about a kind is in `tables/`. Defaults are limited to what clients and controllers trip over when it is
+//! missing; the full set belongs to schemas, which the server does not look at yet.
+
+mod convert;
+mod fields;
+mod prepare;
+
+pub(crate) use convert::{from_stored, needs_conversion, to_stored};
+pub(crate) use fields::{Fields, fields};
+pub(crate) use prepare::{prepare_create, prepare_update};
+
+use serde_json::Value;
+
+use crate::api::NameRule;
+use crate::resources::Resource;
+
+/// Which names the resource takes.
+pub(crate) fn name_rule(resource: &Resource) -> NameRule {
+    match (resource.group.as_str(), resource.name.as_str()) {
+        ("", "namespaces" | "services") => NameRule::Label,
+        ("rbac.authorization.k8s.io" | "certificates.k8s.io", _) | ("" | "events.k8s.io", "events") => {
+            NameRule::Segment
+        }
+        _ => NameRule::Subdomain,
+    }
+}
+
+/// Whether the resource counts changes of its spec in `metadata.generation`.
+pub(crate) fn keeps_generation(resource: &Resource) -> bool {
+    resource.is_custom()
+        || matches!(
+            (resource.group.as_str(), resource.name.as_str()),
+            ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
+                | ("batch", "jobs" | "cronjobs")
+                | ("policy", "poddisruptionbudgets")
+                | ("networking.k8s.io", "ingresses" | "ingressclasses" | "networkpolicies")
+                | ("", "pods" | "replicationcontrollers")
+                | ("apiextensions.k8s.io" | "admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
+                | ("discovery.k8s.io", "endpointslices")
+        )
+}
+
+/// Whether the answer to a deletion is the object itself, not a `Status`.
+pub(crate) fn answers_deleted(resource: &Resource) -> bool {
+    resource.group.is_empty()
+        && matches!(
+            resource.name.as_str(),
+            "pods"
+                | "services"
+                | "serviceaccounts"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "podtemplates"
+                | "resourcequotas"
+        )
+}
+
+/// Seconds that the object stays when its deletion names none; `None` for kinds that go at once.
+pub(crate) fn grace(resource: &Resource, object: &Value) -> Option<i64> {
+    if !resource.is("", "pods") {
+        return None;
+    }
+    let node = object["spec"]["nodeName"].as_str().unwrap_or_default();
+    let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if node.is_empty() || ended {
+        return Some(0);
+    }
+    Some(object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30))
+}

@@ -1,0 +1,120 @@
+//! What the server does to an object of a kind before it is kept.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use crate::api::{ApiError, Cause, Metadata, Timestamp};
+use crate::resources::{Definition, Resource, definition_status};
+
+type Fields = Map<String, Value>;
+
+/// Fills in what a new object of a kind lacks and takes out what is not the client's to say.
+pub(crate) fn prepare_create(
+    resource: &Resource,
+    object: &mut Fields,
+    now: Timestamp,
+) -> Result<Vec<Cause>, ApiError> {
+    if resource.has_status() && !keeps_status(resource) {
+        object.remove("status");
+    }
+    if resource.is_custom() {
+        return Ok(Vec::new());
+    }
+    match (resource.group.as_str(), resource.name.as_str()) {
+        ("", "pods") => pod(object),
+        ("", "namespaces") => namespace(object)?,
+        ("", "secrets") => secret(object),
+        ("", "services") => set_defaults(
+            object,
+            "spec",
+            json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}),
+        ),
+        ("", "persistentvolumes" | "persistentvolumeclaims") => {
+            set_defaults(object, "status", json!({"phase": "Pending"}));
+        }
+        ("", "replicationcontrollers") | ("apps", "replicasets" | "deployments" | "statefulsets") => {
+            set_defaults(object, "spec", json!({"replicas": 1}));
+        }
+        ("batch", "jobs") => set_defaults(object, "spec", json!({"parallelism": 1, "completions": 1})),
+        ("batch", "cronjobs") => {
+            set_defaults(object, "spec", json!({"concurrencyPolicy": "Allow", "suspend": false}));
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => return Ok(definition(object, now)),
+        _ => {}
+    }
+    Ok(Vec::new())
+}
+
+/// As [`prepare_create`], for an object that takes the place of another.
+pub(crate) fn prepare_update(resource: &Resource, object: &mut Fields, now: Timestamp) -> Vec<Cause> {
+    match (resource.group.as_str(), resource.name.as_str()) {
+        ("", "secrets") => secret(object),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => return definition(object, now),
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Kubelets register nodes together with their status.
+fn keeps_status(resource: &Resource) -> bool {
+    resource.is("", "nodes")
+}
+
+/// Puts in the entries of `defaults` that `object[field]` has not.
+fn set_defaults(object: &mut Fields, field: &str, defaults: Value) {
+    let part = object.entry(field).or_insert_with(|| Map::new().into());
+    if let (Value::Object(part), Value::Object(defaults)) = (part, defaults) {
+        for (name, value) in defaults {
+            part.entry(name).or_insert(value);
+        }
+    }
+}
+
+fn pod(object: &mut Fields) {
+    let spec = json!({
+        "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+        "schedulerName": "default-scheduler", "securityContext": {}, "enableServiceLinks": true,
+    });
+    set_defaults(object, "spec", spec);
+    set_defaults(object, "status", json!({"phase": "Pending"}));
+}
+
+fn namespace(object: &mut Fields) -> Result<(), ApiError> {
+    set_defaults(object, "spec", json!({"finalizers": ["kubernetes"]}));
+    object.insert("status".to_owned(), json!({"phase": "Active"}));
+    let mut metadata = Metadata::of(object)?;
+    let name = metadata.text("name").to_owned();
+    metadata.set_label("kubernetes.io/metadata.name", &name);
+    Ok(())
+}
+
+fn secret(object: &mut Fields) {
+    object.entry("type").or_insert_with(|| "Opaque".into());
+    let Some(Value::Object(texts)) = object.remove("stringData") else { return };
+    let data = object.entry("data").or_insert_with(|| Map::new().into());
+    if let Value::Object(data) = data {
+        for (name, text) in texts {
+            data.insert(name, STANDARD.encode(text.as_str().unwrap_or_default()).into());
+        }
+    }
+}
+
+fn definition(object: &mut Fields, now: Timestamp) -> Vec<Cause> {
+    if let Some(Value::Object(spec)) = object.get_mut("spec") {
+        spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+        if let Some(Value::Object(names)) = spec.get_mut("names") {
+            let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+            names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
+            names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
+        }
+    }
+    let whole = Value::Object(object.clone());
+    match Definition::read(&whole) {
+        Ok(_) => {
+            object.insert("status".to_owned(), definition_status(&whole, &now));
+            Vec::new()
+        }
+        Err(causes) => causes,
+    }
+}

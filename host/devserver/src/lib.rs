@@ -1,0 +1,40 @@
+//! An embedded, in-memory Kubernetes API server for development, tests and fault injection: not a Kubernetes distribution.
+//!
+//! ```text
+//!   http        connections, requests, answers; faults strike here; the log of what was served
+//!     ▼
+//!   verbs       get, list, watch, create, update, patch, delete on objects and their parts
+//!     ▼               │ uses: api (conventions), kinds (particular kinds), patch, printing (tables)
+//!   store       objects in their current state, the last changes, one revision for all
+//!
+//!   resources   which resources there are: tables of the built-in ones, and definitions
+//!   discovery   what the server says of itself
+//! ```
+//!
+//! It keeps what clients observe: resource versions, conflicts, watches with bookmarks, 410, selectors, paging on one
+//! snapshot, finalizers and grace, status and generation. It does not look at schemas, knows no rules of access, applies
+//! nothing on the server's side and collects no garbage.
+//!
+//! Invariant: nothing that a client sends makes it panic or grow without bound.
+
+mod api;
+mod discovery;
+mod error;
+mod faults;
+mod http;
+mod kinds;
+mod options;
+mod patch;
+mod printing;
+mod resources;
+mod schemas;
+mod seed;
+mod server;
+mod store;
+mod verbs;
+
+pub use error::StartError;
+pub use faults::{Fault, FaultRule, FaultState, Faults, When};
+pub use http::Served;
+pub use options::DevServerOptions;
+pub use server::{DevServer, Seeded};

@@ -1,0 +1,29 @@
+//! [`DevServerOptions`]: how a server is started.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// How a [`DevServer`](crate::DevServer) is started.
+#[derive(Debug, Clone)]
+pub struct DevServerOptions {
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Whether it speaks TLS, with a certificate of its own making that the kubeconfig trusts.
+    pub tls: bool,
+    /// How many changes of each resource are kept for watches that resume and for lists that go on; an older resource
+    /// version is answered with 410. A change is kept whole: the object before and after it.
+    pub window: usize,
+    /// How often a watch that asked for bookmarks gets one.
+    pub bookmark_every: Duration,
+}
+
+impl Default for DevServerOptions {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            tls: false,
+            window: 4096,
+            bookmark_every: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Quantities (`1500m`, `2Gi`) in the form that the real server stores and shows.
+//!
+//! The server rewrites every quantity: `1024Mi` to `1Gi`, `0.5` to `500m`. The suffix system stays; a binary quantity
+//! falls back to the decimal one where it is no whole number or below 1024.
+
+use serde_json::Value;
+
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+/// From 10^-9 on, in steps of 10^3.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Format {
+    Decimal,
+    Exponent,
+    Binary,
+}
+
+/// The canonical form; a value that is no quantity, or too large to calculate with, as it is.
+pub(super) fn canonical(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    rewrite(&text).unwrap_or(text)
+}
+
+fn rewrite(text: &str) -> Option<String> {
+    let number_end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(number_end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let mut mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let mut scale = -i32::try_from(fraction.len()).ok()?;
+
+    let mut format = Format::Decimal;
+    if let Some(power) = BINARY.iter().skip(1).position(|known| *known == suffix) {
+        format = Format::Binary;
+        mantissa = mantissa.checked_mul(1 << (10 * (power + 1)))?;
+    } else if let Some(step) = DECIMAL.iter().position(|known| *known == suffix) {
+        scale += 3 * (i32::try_from(step).ok()? - 3);
+    } else {
+        format = Format::Exponent;
+        scale += suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok().filter(|exponent| exponent.abs() < 30)?;
+    }
+    while scale < -9 {
+        // What is below the smallest unit is rounded away from zero.
+        let rounded_up = if mantissa % 10 == 0 { 0 } else { mantissa.signum() };
+        mantissa = mantissa / 10 + rounded_up;
+        scale += 1;
+    }
+    if mantissa == 0 {
+        return Some("0".to_owned());
+    }
+    while mantissa % 10 == 0 {
+        mantissa /= 10;
+        scale += 1;
+    }
+    if format == Format::Binary && scale >= 0 {
+        let whole = mantissa.checked_mul(10_i128.checked_pow(scale.unsigned_abs())?)?;
+        if whole.abs() >= 1024 {
+            return Some(binary(whole));
+        }
+    }
+    let padding = scale.rem_euclid(3);
+    mantissa = mantissa.checked_mul(10_i128.pow(padding.unsigned_abs()))?;
+    scale -= padding;
+    let suffix = match (format, scale) {
+        (Format::Exponent, 0) => String::new(),
+        (Format::Exponent, scale) => format!("e{scale}"),
+        _ => (*DECIMAL.get(usize::try_from(scale / 3 + 3).ok()?)?).to_owned(),
+    };
+    Some(format!("{mantissa}{suffix}"))
+}
+
+fn binary(mut whole: i128) -> String {
+    let mut power = 0;
+    while whole % 1024 == 0 && power + 1 < BINARY.len() {
+        whole /= 1024;
+        power += 1;
+    }
+    format!("{whole}{}", BINARY[power])
+}

@@ -1,0 +1,50 @@
+use serde_json::{Value, json};
+
+use crate::printing::quantity::canonical;
+
+#[test]
+fn quantities_are_written_as_the_server_stores_them() {
+    for (given, expected) in [
+        ("0", "0"),
+        ("0Gi", "0"),
+        ("000100", "100"),
+        ("1", "1"),
+        ("+1", "1"),
+        ("1.0", "1"),
+        ("0.5", "500m"),
+        ("-0.5", "-500m"),
+        ("100m", "100m"),
+        ("1000m", "1"),
+        ("1500m", "1500m"),
+        ("1000", "1k"),
+        ("100000", "100k"),
+        ("1234567", "1234567"),
+        ("1.5k", "1500"),
+        ("0.000001", "1u"),
+        ("0.0000000001", "1n"),
+        ("-0.0000000001", "-1n"),
+        ("1e3", "1e3"),
+        ("12e2", "1200"),
+        ("1E6", "1e6"),
+        ("1024Mi", "1Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("1Ki", "1Ki"),
+        ("0.5Ki", "512"),
+        ("1000Ki", "1000Ki"),
+        ("-2048Ki", "-2Mi"),
+        ("1.0001Ki", "1024102400u"),
+        ("5Ei", "5Ei"),
+    ] {
+        assert_eq!(canonical(&json!(given)), expected, "{given}");
+    }
+    assert_eq!(canonical(&json!(2)), "2");
+    assert_eq!(canonical(&json!(0.25)), "250m");
+}
+
+#[test]
+fn what_is_no_quantity_stays() {
+    for text in ["", "-", ".", "1.2.3", "1Q", "much", "1e99", "99999999999999999999999999999999999999999Ei"] {
+        assert_eq!(canonical(&json!(text)), text);
+    }
+    assert_eq!(canonical(&Value::Null), "null");
+}

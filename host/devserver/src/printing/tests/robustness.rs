@@ -1,0 +1,102 @@
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::now;
+use crate::printing::{CustomColumn, cells, custom_cells};
+
+/// Group, name and columns of every built-in resource that can be shown.
+static RESOURCES: LazyLock<Vec<(String, String, usize)>> = LazyLock::new(|| {
+    let table: Value = serde_json::from_str(include_str!("../../tables/resources.json")).unwrap();
+    let mut resources = Vec::new();
+    for group in table["groups"].as_array().unwrap() {
+        for resource in group["versions"].as_array().unwrap().iter().flat_map(|v| v["resources"].as_array().unwrap()) {
+            if let Some(columns) = resource["columns"].as_array() {
+                let text = |value: &Value| value.as_str().unwrap().to_owned();
+                resources.push((text(&group["name"]), text(&resource["name"]), columns.len()));
+            }
+        }
+    }
+    resources
+});
+
+#[test]
+fn every_built_in_resource_has_as_many_cells_as_columns() {
+    assert!(RESOURCES.len() > 50);
+    for (group, resource, columns) in RESOURCES.iter() {
+        // The server itself sends one cell more there.
+        let columns = columns + usize::from(resource == "ipaddresses");
+        let cells = cells(group, resource, &json!({}), now()).map(|cells| cells.len());
+        assert_eq!(cells, Some(columns), "{group}/{resource}");
+    }
+}
+
+#[test]
+fn what_is_not_built_in_has_no_cells() {
+    for (group, resource) in [("example.org", "widgets"), ("", "widgets"), ("apps", "pods"), ("storage.k8s.io", "")] {
+        assert_eq!(cells(group, resource, &json!({}), now()), None);
+    }
+}
+
+/// Names that the code looks for, so that random objects have them, with values of any type.
+const KNOWN: [&str; 58] = [
+    "metadata", "spec", "status", "name", "namespace", "labels", "annotations", "creationTimestamp", "deletionTimestamp",
+    "ownerReferences", "controller", "apiVersion", "kind", "phase", "reason", "conditions", "type", "containers",
+    "initContainers", "restartPolicy", "containerStatuses", "initContainerStatuses", "state", "lastState", "waiting",
+    "terminated", "running", "exitCode", "signal", "finishedAt", "restartCount", "ready", "started", "podIPs", "ip",
+    "replicas", "selector", "matchLabels", "matchExpressions", "key", "operator", "values", "template", "ports", "port",
+    "metrics", "currentMetrics", "resource", "target", "averageValue", "subsets", "addresses", "rules", "capacity",
+    "storage", "hard", "used", "series",
+];
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop::sample::select(vec!["Ready", "True", "Always", "Resource", "In", "1.5Gi", "2026-01-01T00:00:00Z", "Failed", ""])
+            .prop_map(Value::from),
+        ".{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(7, 120, 8, |inner| {
+        let name = prop_oneof![9 => prop::sample::select(KNOWN.to_vec()).prop_map(str::to_owned), 1 => ".{0,4}"];
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            3 => prop::collection::vec((name, inner), 0..8).prop_map(|members| members.into_iter().collect::<Map<_, _>>().into()),
+        ]
+    })
+}
+
+/// An object whose well-known members have the right shape further down than chance would give.
+fn any_object() -> impl Strategy<Value = Value> {
+    let part = || {
+        let member = (prop::sample::select(KNOWN.to_vec()), any_json());
+        let members = prop::collection::vec(member, 0..10);
+        members.prop_map(|members| members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Value>())
+    };
+    (part(), part(), part())
+        .prop_map(|(metadata, spec, status)| json!({"metadata": metadata, "spec": spec, "status": status}))
+}
+
+proptest! {
+    #[test]
+    fn no_object_makes_cells_panic(object in prop_oneof![any_json(), any_object()]) {
+        for (group, resource, columns) in RESOURCES.iter() {
+            let cells = cells(group, resource, &object, now()).unwrap();
+            prop_assert!(cells.len() >= *columns);
+        }
+    }
+
+    #[test]
+    fn no_path_makes_custom_cells_panic(
+        object in any_object(),
+        path in r#"(\.(metadata|spec|status|\*)|\.conditions|\[[0-9*:'@?()=<.-]{0,9}\]|\[\?\(@\.type(==|<)"Ready"\)\]|.){0,6}"#,
+        kind in "string|integer|number|boolean|date",
+    ) {
+        let column = json!({"name": "Column", "type": kind, "jsonPath": path});
+        let column: CustomColumn = serde_json::from_value(column).unwrap();
+        prop_assert_eq!(custom_cells(&[column], &object, now()).len(), 2);
+    }
+}

@@ -1,0 +1,148 @@
+//! Objects from files, as `kubectl apply -f FOLDER` would make them, with their status.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::{Map, Value};
+
+use crate::api::{Params, Target, negotiate};
+use crate::server::Seeded;
+use crate::verbs::{Call, Core, ListTwist, User};
+use crate::{StartError, StartError::Read};
+
+/// One document of a file.
+struct Document {
+    path: PathBuf,
+    number: usize,
+    object: Value,
+}
+
+impl Document {
+    fn wrong(&self, message: impl Into<String>) -> StartError {
+        StartError::Object { path: self.path.clone(), document: self.number, message: message.into() }
+    }
+
+    fn text(&self, pointer: &str) -> &str {
+        self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// What others stand on comes first.
+    fn rank(&self) -> u8 {
+        match self.text("/kind") {
+            "CustomResourceDefinition" => 0,
+            "Namespace" => 1,
+            _ => 2,
+        }
+    }
+}
+
+/// Makes or brings up to date the objects of a file or of the files of a folder.
+pub(crate) fn seed(core: &std::sync::Arc<Core>, path: &Path) -> Result<Seeded, StartError> {
+    let mut documents = Vec::new();
+    for file in files(path)? {
+        read(&file, &mut documents)?;
+    }
+    documents.sort_by_key(Document::rank);
+    let mut seeded = Seeded::default();
+    for document in &documents {
+        if put(core, document)? {
+            seeded.created += 1;
+        } else {
+            seeded.updated += 1;
+        }
+    }
+    Ok(seeded)
+}
+
+/// The file, or the YAML and JSON files of a folder by name.
+fn files(path: &Path) -> Result<Vec<PathBuf>, StartError> {
+    let failed = |source| Read { path: path.to_owned(), source };
+    if !path.metadata().map_err(failed)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in path.read_dir().map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        if path.is_file() && matches!(extension, "yaml" | "yml" | "json") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read(path: &Path, documents: &mut Vec<Document>) -> Result<(), StartError> {
+    let text = std::fs::read_to_string(path).map_err(|source| Read { path: path.to_owned(), source })?;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| StartError::Object {
+        path: path.to_owned(),
+        document: 1,
+        message: format!("not YAML: {error}"),
+    })?;
+    for (index, object) in objects.into_iter().enumerate() {
+        let number = index + 1;
+        match object {
+            Value::Null => {}
+            Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
+                let items = list.remove("items").and_then(|i| if let Value::Array(a) = i { Some(a) } else { None });
+                for object in items.into_iter().flatten() {
+                    documents.push(Document { path: path.to_owned(), number, object });
+                }
+            }
+            object => documents.push(Document { path: path.to_owned(), number, object }),
+        }
+    }
+    Ok(())
+}
+
+/// Makes an object, or brings the one that is there to what the document says; whether it was made.
+fn put(core: &std::sync::Arc<Core>, document: &Document) -> Result<bool, StartError> {
+    let (api_version, kind) = (document.text("/apiVersion"), document.text("/kind"));
+    if api_version.is_empty() || kind.is_empty() {
+        return Err(document.wrong("it has no apiVersion or no kind"));
+    }
+    let served = core.registry.now();
+    let resource = served.of_kind(api_version, kind).ok_or_else(|| {
+        document.wrong(format!(
+            "{api_version} {kind} is not served: is the CustomResourceDefinition in the same folder, and the version right?"
+        ))
+    })?;
+    let name = document.text("/metadata/name").to_owned();
+    let namespace = resource.namespaced.then(|| match document.text("/metadata/namespace") {
+        "" => "default".to_owned(),
+        namespace => namespace.to_owned(),
+    });
+    let accepted = negotiate(&HeaderMap::new()).map_err(|e| document.wrong(e.message))?;
+    let call = |name: Option<&str>, subresource: Option<&str>, content_type: &str, body: &Value| Call {
+        resource: resource.clone(),
+        target: Target {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            resource: resource.name.clone(),
+            namespace: namespace.clone(),
+            name: name.map(str::to_owned),
+            subresource: subresource.map(str::to_owned),
+            old_watch: false,
+        },
+        params: Params::default(),
+        accepted,
+        content_type: content_type.to_owned(),
+        body: Bytes::from(body.to_string()),
+        user: User::default(),
+        twist: ListTwist::default(),
+    };
+    let there = core.answer("get", &call(Some(&name), None, "", &Value::Null)).is_ok();
+    let outcome = if there {
+        core.answer("patch", &call(Some(&name), None, "application/merge-patch+json", &document.object))
+    } else {
+        core.answer("create", &call(None, None, "", &document.object))
+    };
+    outcome.map_err(|e| document.wrong(e.message))?;
+    if let Some(status) = document.object.get("status").filter(|_| resource.has_status()) {
+        let patch = Value::Object(Map::from_iter([("status".to_owned(), status.clone())]));
+        let call = call(Some(&name), Some("status"), "application/merge-patch+json", &patch);
+        core.answer("patch", &call).map_err(|e| document.wrong(e.message))?;
+    }
+    Ok(!there)
+}

@@ -1,0 +1,75 @@
+//! [`Feed`]: the changes of a table in order, for one watch; and [`Change`], which all watches share.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::{Store, Stored};
+
+/// One change of one object.
+#[derive(Debug)]
+pub(crate) struct Change {
+    key: Box<str>,
+    pub(crate) before: Option<Arc<Stored>>,
+    /// The object after the change; of one that was deleted its last state with the revision of the deletion.
+    pub(crate) now: Arc<Stored>,
+    pub(crate) deleted: bool,
+    /// The line that most watches send, made when the first of them needs it.
+    line: OnceLock<Bytes>,
+}
+
+impl Change {
+    pub(super) fn new(key: &str, before: Option<Arc<Stored>>, now: Arc<Stored>, deleted: bool) -> Self {
+        Self { key: key.into(), before, now, deleted, line: OnceLock::new() }
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.now.revision
+    }
+
+    /// The line of this change for whoever sees the object before and after it; made once.
+    pub(crate) fn line(&self, make: impl FnOnce() -> Bytes) -> Bytes {
+        self.line.get_or_init(make).clone()
+    }
+}
+
+/// What has happened since a feed looked last.
+#[derive(Debug)]
+pub(crate) enum Moved {
+    /// All changes up to a revision.
+    Changes { changes: Vec<Arc<Change>>, revision: u64 },
+    /// Some changes are forgotten.
+    Forgotten,
+}
+
+/// The changes of a table as they come.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    store: Arc<Store>,
+    table: Arc<str>,
+    next: u64,
+    wake: watch::Receiver<()>,
+}
+
+impl Feed {
+    pub(super) fn new(store: Arc<Store>, table: Arc<str>, next: u64, wake: watch::Receiver<()>) -> Self {
+        Self { store, table, next, wake }
+    }
+
+    /// What came since the last call, at once; perhaps nothing.
+    pub(crate) fn take(&mut self) -> Moved {
+        // Before looking, so that a change after the look wakes again.
+        self.wake.mark_unchanged();
+        self.store.news(&self.table, &mut self.next)
+    }
+
+    /// Waits until there may be something to take; `false` when the table is gone. Cancel-safe.
+    pub(crate) async fn wait(&mut self) -> bool {
+        self.wake.changed().await.is_ok()
+    }
+}

@@ -1,0 +1,204 @@
+//! [`Store`]: every object in its current state, and what changed last.
+//!
+//! Invariants, all under one lock: each write gets the next revision; a table's history holds its changes in the order of
+//! revisions, without a gap after `forgotten`; what a list or a watch is told of a revision is all of it.
+//!
+//! The state of a table at an earlier revision is the current one with the later changes taken back, so a list that goes
+//! on page by page needs no copy of anything.
+
+mod feed;
+mod stored;
+mod table;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+
+pub(crate) use feed::{Change, Feed, Moved};
+pub(crate) use stored::{Head, Stored};
+use table::Table;
+
+/// What a write found instead of what it expected.
+#[derive(Debug)]
+pub(crate) enum Raced {
+    /// Another object of that key is there.
+    Exists(Arc<Stored>),
+    /// The object has changed or gone.
+    Changed,
+    /// The bytes are not an object's; cannot come from checked metadata.
+    Malformed(String),
+}
+
+/// Why there is no state at a revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoState {
+    /// Older than the history.
+    Forgotten,
+    /// Not reached yet; the current one.
+    Future(u64),
+}
+
+/// Some objects of a table at one revision.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) revision: u64,
+    pub(crate) objects: Vec<Arc<Stored>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    revision: u64,
+    tables: HashMap<Arc<str>, Table>,
+}
+
+/// All objects.
+#[derive(Debug)]
+pub(crate) struct Store {
+    inner: Mutex<Inner>,
+    window: usize,
+}
+
+impl Store {
+    /// An empty store whose tables keep that many changes.
+    pub(crate) fn new(window: usize) -> Arc<Self> {
+        // A new cluster has made some writes of its own; resource version 0 has a meaning of its own.
+        Arc::new(Self { inner: Mutex::new(Inner { revision: 1, tables: HashMap::new() }), window: window.max(1) })
+    }
+
+    /// The revision of the last write.
+    pub(crate) fn revision(&self) -> u64 {
+        self.inner.lock().revision
+    }
+
+    pub(crate) fn get(&self, table: &str, key: &str) -> Option<Arc<Stored>> {
+        self.inner.lock().tables.get(table)?.objects.get(key).cloned()
+    }
+
+    /// Makes an object.
+    pub(crate) fn create(
+        &self,
+        table: &Arc<str>,
+        key: &str,
+        head: &Head,
+        object: Map<String, Value>,
+    ) -> Result<Arc<Stored>, Raced> {
+        self.write(table, |t, revision| {
+            if let Some(found) = t.objects.get(key) {
+                return Err(Raced::Exists(found.clone()));
+            }
+            let stored = Stored::encode(head, object, revision).map_err(Raced::Malformed)?;
+            t.put(key, stored.clone());
+            Ok(stored)
+        })
+    }
+
+    /// Puts an object in the place of `current`, if that is still the one.
+    pub(crate) fn replace(
+        &self,
+        table: &Arc<str>,
+        key: &str,
+        current: &Stored,
+        head: &Head,
+        object: Map<String, Value>,
+    ) -> Result<Arc<Stored>, Raced> {
+        self.write(table, |t, revision| {
+            t.expect(key, current)?;
+            let stored = Stored::encode(head, object, revision).map_err(Raced::Malformed)?;
+            t.put(key, stored.clone());
+            Ok(stored)
+        })
+    }
+
+    /// Takes an object away, if it is still `current`; the answer is its last state with the revision of its end.
+    pub(crate) fn remove(&self, table: &Arc<str>, key: &str, current: &Stored) -> Result<Arc<Stored>, Raced> {
+        self.write(table, |t, revision| {
+            t.expect(key, current)?;
+            let last = current.at_revision(revision).map_err(Raced::Malformed)?;
+            t.take(key, last.clone());
+            Ok(last)
+        })
+    }
+
+    fn write(
+        &self,
+        table: &Arc<str>,
+        write: impl FnOnce(&mut Table, u64) -> Result<Arc<Stored>, Raced>,
+    ) -> Result<Arc<Stored>, Raced> {
+        let mut inner = self.inner.lock();
+        let revision = inner.revision + 1;
+        let t = inner.tables.entry(table.clone()).or_insert_with(|| Table::new(self.window));
+        let stored = write(t, revision)?;
+        inner.revision = revision;
+        Ok(stored)
+    }
+
+    /// The objects whose keys begin with a prefix, at a revision or now, from the first key after `after`, at most
+    /// `limit` of those that `wanted` takes, and one more if there is one.
+    pub(crate) fn list(&self, query: &Query<'_>) -> Result<Snapshot, NoState> {
+        let inner = self.inner.lock();
+        let revision = query.revision.unwrap_or(inner.revision);
+        if revision > inner.revision {
+            return Err(NoState::Future(inner.revision));
+        }
+        let Some(table) = inner.tables.get(query.table) else {
+            return Ok(Snapshot { revision, objects: Vec::new() });
+        };
+        Ok(Snapshot { revision, objects: table.at(revision, query)? })
+    }
+
+    /// The changes of a table after a revision, as they come.
+    pub(crate) fn feed(self: &Arc<Self>, table: &Arc<str>, after: u64) -> Result<Feed, NoState> {
+        let mut inner = self.inner.lock();
+        let t = inner.tables.entry(table.clone()).or_insert_with(|| Table::new(self.window));
+        let next = t.after(after).ok_or(NoState::Forgotten)?;
+        Ok(Feed::new(self.clone(), table.clone(), next, t.subscribe()))
+    }
+
+    /// What a feed has not seen yet.
+    fn news(&self, table: &Arc<str>, next: &mut u64) -> Moved {
+        let inner = self.inner.lock();
+        let changes = inner.tables.get(table).and_then(|t| t.since(next));
+        match changes {
+            Some(changes) => Moved::Changes { changes, revision: inner.revision },
+            None => Moved::Forgotten,
+        }
+    }
+
+    /// Forgets all that was before now: older resource versions are answered with 410 from here on.
+    pub(crate) fn compact(&self) -> u64 {
+        let mut inner = self.inner.lock();
+        let revision = inner.revision;
+        inner.tables.values_mut().for_each(|t| t.forget(revision));
+        revision
+    }
+
+    /// Forgets a table with all that is in it; its watches end.
+    pub(crate) fn drop_table(&self, table: &str) {
+        self.inner.lock().tables.remove(table);
+    }
+
+    /// The names of all tables that hold objects.
+    pub(crate) fn tables(&self) -> Vec<Arc<str>> {
+        let inner = self.inner.lock();
+        inner.tables.iter().filter(|(_, t)| !t.objects.is_empty()).map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// What [`Store::list`] is asked.
+pub(crate) struct Query<'a> {
+    pub(crate) table: &'a str,
+    /// What keys begin with: `namespace/`, or nothing.
+    pub(crate) prefix: &'a str,
+    /// The key after which to begin.
+    pub(crate) after: Option<&'a str>,
+    /// At which revision; now if absent.
+    pub(crate) revision: Option<u64>,
+    /// How many, the one that tells that there are more included; 0 is all.
+    pub(crate) limit: usize,
+    pub(crate) wanted: &'a dyn Fn(&Stored) -> bool,
+}
+
+#[cfg(test)]
+mod tests;

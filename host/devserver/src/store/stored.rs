@@ -1,0 +1,78 @@
+//! [`Stored`]: an object as it is kept and sent.
+//!
+//! The JSON begins with `kind` and `apiVersion`, whatever came in, so that another version of the same object, or an item
+//! of a list without either, is the same bytes behind another [`Head`].
+
+use std::sync::Arc;
+
+use pilothouse_object::Object;
+use serde_json::{Map, Value};
+
+/// `{"kind":…,"apiVersion":…`, what stands before an object's other fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Head(Box<str>);
+
+impl Head {
+    pub(crate) fn new(api_version: &str, kind: &str) -> Self {
+        let (kind, api_version) = (Value::from(kind), Value::from(api_version));
+        Self(format!("{{\"kind\":{kind},\"apiVersion\":{api_version}").into())
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// One object at one revision.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) object: Object,
+    pub(crate) revision: u64,
+    /// Where the head ends.
+    head: usize,
+}
+
+impl Stored {
+    /// Makes the bytes of an object; `apiVersion` and `kind` are the head's and the resource version is the revision.
+    pub(super) fn encode(head: &Head, mut object: Map<String, Value>, revision: u64) -> Result<Arc<Self>, String> {
+        object.remove("apiVersion");
+        object.remove("kind");
+        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
+        }
+        let mut bytes = Vec::with_capacity(1024);
+        bytes.extend_from_slice(head.as_bytes());
+        let start = bytes.len();
+        serde_json::to_writer(&mut bytes, &object).map_err(|e| e.to_string())?;
+        bytes[start] = b',';
+        Self::decode(&bytes, start, revision)
+    }
+
+    fn decode(bytes: &[u8], head: usize, revision: u64) -> Result<Arc<Self>, String> {
+        let object = Object::decode(bytes).map_err(|e| e.to_string())?;
+        Ok(Arc::new(Self { object, revision, head }))
+    }
+
+    /// The same object with another resource version.
+    pub(crate) fn at_revision(&self, revision: u64) -> Result<Arc<Self>, String> {
+        let bytes = self.object.bytes();
+        let old = self.object.resource_version();
+        let start = old.as_ptr().addr() - bytes.as_ptr().addr();
+        let mut copy = Vec::with_capacity(bytes.len() + 4);
+        copy.extend_from_slice(&bytes[..start]);
+        copy.extend_from_slice(revision.to_string().as_bytes());
+        copy.extend_from_slice(&bytes[start + old.len()..]);
+        Self::decode(&copy, self.head, revision)
+    }
+
+    /// Everything behind the head: a comma, the other fields, the closing brace.
+    pub(crate) fn tail(&self) -> &[u8] {
+        &self.object.bytes()[self.head..]
+    }
+
+    /// As a tree, for changes.
+    pub(crate) fn value(&self) -> Map<String, Value> {
+        // The bytes were written by `encode`.
+        serde_json::from_slice(self.object.bytes()).unwrap_or_default()
+    }
+}

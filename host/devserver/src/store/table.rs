@@ -1,0 +1,144 @@
+//! [`Table`]: the objects of one resource by key, and the last changes of them.
+//!
+//! Keys are `namespace/name`, or the name alone, in the order of bytes: the order in which a real server lists.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{Change, NoState, Query, Raced, Stored};
+
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) objects: BTreeMap<Box<str>, Arc<Stored>>,
+    history: VecDeque<Arc<Change>>,
+    window: usize,
+    /// How many changes were dropped from the front of the history.
+    dropped: u64,
+    /// The history is whole after this revision.
+    forgotten: u64,
+    /// Wakes the feeds.
+    wake: watch::Sender<()>,
+}
+
+impl Table {
+    pub(super) fn new(window: usize) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            history: VecDeque::new(),
+            window,
+            dropped: 0,
+            forgotten: 0,
+            wake: watch::Sender::new(()),
+        }
+    }
+
+    pub(super) fn expect(&self, key: &str, current: &Stored) -> Result<(), Raced> {
+        match self.objects.get(key) {
+            Some(found) if found.revision == current.revision => Ok(()),
+            _ => Err(Raced::Changed),
+        }
+    }
+
+    pub(super) fn put(&mut self, key: &str, stored: Arc<Stored>) {
+        let before = self.objects.insert(key.into(), stored.clone());
+        self.log(Change::new(key, before, stored, false));
+    }
+
+    pub(super) fn take(&mut self, key: &str, last: Arc<Stored>) {
+        let before = self.objects.remove(key);
+        self.log(Change::new(key, before, last, true));
+    }
+
+    fn log(&mut self, change: Change) {
+        self.history.push_back(Arc::new(change));
+        if self.history.len() > self.window {
+            self.drop_first();
+        }
+        self.wake.send_replace(());
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(first) = self.history.pop_front() {
+            self.forgotten = first.revision();
+            self.dropped += 1;
+        }
+    }
+
+    pub(super) fn forget(&mut self, revision: u64) {
+        while !self.history.is_empty() {
+            self.drop_first();
+        }
+        self.forgotten = revision;
+        self.wake.send_replace(());
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<()> {
+        self.wake.subscribe()
+    }
+
+    /// The number of the first change after a revision; `None` if the history does not reach so far.
+    pub(super) fn after(&self, revision: u64) -> Option<u64> {
+        if revision < self.forgotten {
+            return None;
+        }
+        Some(self.dropped + self.history.partition_point(|c| c.revision() <= revision) as u64)
+    }
+
+    /// The changes from a number on, which moves behind them; `None` if some of them are forgotten.
+    pub(super) fn since(&self, next: &mut u64) -> Option<Vec<Arc<Change>>> {
+        let from = next.checked_sub(self.dropped)? as usize;
+        let changes: Vec<_> = self.history.range(from.min(self.history.len())..).cloned().collect();
+        *next += changes.len() as u64;
+        Some(changes)
+    }
+
+    /// The objects of a query at a revision that is not in the future.
+    pub(super) fn at(&self, revision: u64, query: &Query<'_>) -> Result<Vec<Arc<Stored>>, NoState> {
+        let first = self.after(revision).ok_or(NoState::Forgotten)?;
+        let mut undone: HashMap<&str, Option<&Arc<Stored>>> = HashMap::new();
+        for change in self.history.range((first - self.dropped) as usize..) {
+            // Of several later changes the first knows how it was before them.
+            undone.entry(change.key()).or_insert(change.before.as_ref());
+        }
+        let from = match query.after {
+            Some(after) if after >= query.prefix => Bound::Excluded(after),
+            _ => Bound::Included(query.prefix),
+        };
+        let in_range = |key: &str| {
+            key.starts_with(query.prefix) && query.after.is_none_or(|after| key > after)
+        };
+        // Those that have gone since, to be put in at their places.
+        let mut gone: Vec<(&str, &Arc<Stored>)> = undone
+            .iter()
+            .filter_map(|(key, before)| Some((*key, (*before)?)))
+            .filter(|(key, _)| in_range(key) && !self.objects.contains_key(*key))
+            .collect();
+        gone.sort_unstable_by_key(|(key, _)| *key);
+        let mut gone = gone.into_iter().peekable();
+        let mut present = self
+            .objects
+            .range::<str, _>((from, Bound::Unbounded))
+            .take_while(|(key, _)| key.starts_with(query.prefix))
+            .filter_map(|(key, now)| match undone.get(&**key) {
+                None => Some((&**key, now)),
+                Some(before) => before.map(|before| (&**key, before)),
+            })
+            .peekable();
+        let limit = if query.limit == 0 { usize::MAX } else { query.limit };
+        let mut objects = Vec::new();
+        while objects.len() < limit {
+            let take_gone = match (gone.peek(), present.peek()) {
+                (Some((gone, _)), Some((present, _))) => gone < present,
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (None, None) => break,
+            };
+            let next = if take_gone { gone.next() } else { present.next() };
+            objects.extend(next.map(|(_, stored)| stored).filter(|s| (query.wanted)(s)).cloned());
+        }
+        Ok(objects)
+    }
+}

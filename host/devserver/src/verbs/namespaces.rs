@@ -1,0 +1,173 @@
+//! What controllers of a real cluster do for namespaces and definitions: the first ones are made, and one that is deleted
+//! takes along what is in it and goes when that has gone.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::{Map, Value, json};
+
+use super::{Call, Core, Fields, ListTwist, User};
+use crate::api::{Metadata, Params, Target, negotiate};
+use crate::resources::Definition;
+use crate::store::{Query, Stored};
+
+/// Where namespaces are kept.
+pub(super) const TABLE: &str = "/namespaces";
+const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
+/// What a definition waits for whose objects have not gone yet.
+pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// The namespaces of a new cluster.
+const FIRST: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+impl Core {
+    pub(super) fn make_namespaces(self: &Arc<Self>) {
+        for name in FIRST {
+            let Some(call) = self.own_call(TABLE, name) else { continue };
+            let mut object = Map::new();
+            object.insert("metadata".to_owned(), json!({"name": name}));
+            if let Err(error) = self.create_object(&call, object) {
+                tracing::error!(name, "a namespace of a new cluster could not be made: {}", error.message);
+            }
+        }
+    }
+
+    /// Deletes everything in a namespace, and the namespace when it is empty.
+    pub(super) fn empty_namespace(self: &Arc<Self>, namespace: &str) {
+        let prefix = format!("{namespace}/");
+        for table in self.store.tables() {
+            for stored in self.under(&table, &prefix) {
+                if let Some(call) = self.own_call(&table, stored.object.name()) {
+                    let call = call.on(&stored);
+                    self.delete_silently(&call, stored.object.key().as_str());
+                }
+            }
+        }
+        self.settle_namespace(namespace);
+    }
+
+    /// Lets a namespace go that is being deleted and is empty.
+    pub(super) fn settle_namespace(&self, namespace: &str) {
+        let Some(found) = self.store.get(TABLE, namespace) else { return };
+        let prefix = format!("{namespace}/");
+        let empty = || self.store.tables().iter().all(|table| self.under(table, &prefix).is_empty());
+        if found.object.deletion_timestamp().is_none() || !empty() {
+            return;
+        }
+        let Some(call) = self.own_call(TABLE, namespace) else { return };
+        // Who else changes it at the same time removes nothing of this.
+        let _ = self.change(&call, |_, mut object| {
+            object.remove("spec");
+            Ok(Some(object))
+        });
+    }
+
+    /// Whether a definition that is to be deleted still has objects.
+    pub(super) fn has_content(&self, call: &Call, current: &Stored) -> bool {
+        call.resource.is("apiextensions.k8s.io", "customresourcedefinitions")
+            && Definition::read(&Value::Object(current.value()))
+                .is_ok_and(|definition| !self.under(&definition.storage(), "").is_empty())
+    }
+
+    /// Deletes all objects of a definition, and the definition when there are none.
+    pub(super) fn empty_definition(self: &Arc<Self>, definition: &Stored) {
+        let Ok(read) = Definition::read(&Value::Object(definition.value())) else { return };
+        let table = read.storage();
+        for stored in self.under(&table, "") {
+            if let Some(call) = self.own_call(&table, stored.object.name()) {
+                let call = call.on(&stored);
+                self.delete_silently(&call, stored.object.key().as_str());
+            }
+        }
+    }
+
+    /// Lets a definition go that is being deleted and has no objects.
+    pub(super) fn settle_definition(&self, table: &str) {
+        let name = table.split_once('/').map(|(group, plural)| format!("{plural}.{group}")).unwrap_or_default();
+        let Some(found) = self.store.get(DEFINITIONS, &name) else { return };
+        if found.object.deletion_timestamp().is_none() || !self.under(table, "").is_empty() {
+            return;
+        }
+        let Some(call) = self.own_call(DEFINITIONS, &name) else { return };
+        let _ = self.change(&call, |_, mut object| {
+            Metadata::of(&mut object)?.remove_finalizer(CLEANUP);
+            Ok(Some(object))
+        });
+    }
+
+    /// Serves what the definitions say now, and forgets the objects of those that have gone.
+    pub(super) fn redefine(&self) {
+        let objects = self.under(DEFINITIONS, "");
+        let definitions: Vec<Definition> =
+            objects.iter().filter_map(|s| Definition::read(&Value::Object(s.value())).ok()).collect();
+        let gone: Vec<Arc<str>> = self
+            .registry
+            .now()
+            .all()
+            .filter(|r| r.is_custom() && !definitions.iter().any(|d| *d.storage() == *r.storage))
+            .map(|r| r.storage.clone())
+            .collect();
+        self.registry.define(&definitions);
+        for table in gone {
+            self.store.drop_table(&table);
+        }
+    }
+
+    fn under(&self, table: &str, prefix: &str) -> Vec<Arc<Stored>> {
+        let query = Query { table, prefix, after: None, revision: None, limit: 0, wanted: &|_| true };
+        // The state of now is always known.
+        self.store.list(&query).map(|s| s.objects).unwrap_or_default()
+    }
+
+    /// A call of the server itself on an object of a table.
+    fn own_call(&self, table: &str, name: &str) -> Option<Call> {
+        let resource = self.registry.now().all().find(|r| *r.storage == *table)?.clone();
+        Some(Call {
+            target: Target {
+                group: resource.group.clone(),
+                version: resource.version.clone(),
+                resource: resource.name.clone(),
+                name: Some(name.to_owned()),
+                ..Target::default()
+            },
+            resource,
+            params: Params::default(),
+            accepted: negotiate(&HeaderMap::new()).ok()?,
+            content_type: String::new(),
+            body: Bytes::new(),
+            user: User::default(),
+            twist: ListTwist::default(),
+        })
+    }
+}
+
+impl Call {
+    /// A call of the server itself on another object of the same resource.
+    pub(super) fn on(&self, stored: &Stored) -> Self {
+        Self {
+            resource: self.resource.clone(),
+            target: Target {
+                name: Some(stored.object.name().to_owned()),
+                namespace: stored.object.namespace().map(str::to_owned),
+                subresource: None,
+                ..self.target.clone()
+            },
+            params: Params::default(),
+            accepted: self.accepted,
+            content_type: String::new(),
+            body: Bytes::new(),
+            user: User::default(),
+            twist: ListTwist::default(),
+        }
+    }
+}
+
+/// The finalizers in `spec` of a namespace that a client writes through `finalize`.
+pub(super) fn with_finalizers(current: &Fields, asked: &Fields) -> Fields {
+    let mut next = current.clone();
+    match asked.get("spec") {
+        Some(spec) => next.insert("spec".to_owned(), spec.clone()),
+        None => next.remove("spec"),
+    };
+    next
+}

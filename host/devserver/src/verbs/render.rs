@@ -1,0 +1,255 @@
+//! [`Rendering`]: stored objects in the form a client asked for.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use crate::api::{ApiError, Shape, Timestamp};
+use crate::kinds;
+use crate::printing;
+use crate::resources::{Origin, Resource};
+use crate::store::{Head, Stored};
+
+use super::Call;
+
+/// What rows of a table carry besides their cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Included {
+    None,
+    Metadata,
+    Object,
+}
+
+/// How the objects of a call are written.
+#[derive(Debug)]
+pub(crate) struct Rendering {
+    resource: std::sync::Arc<Resource>,
+    head: Head,
+    pub(crate) shape: Shape,
+    convert: bool,
+    included: Included,
+}
+
+const META_VERSION: &str = "meta.k8s.io/v1";
+
+impl Rendering {
+    pub(crate) fn of(call: &Call) -> Result<Self, ApiError> {
+        let included = match call.params.filled("includeObject") {
+            None | Some("Metadata") => Included::Metadata,
+            Some("None") => Included::None,
+            Some("Object") => Included::Object,
+            Some(other) => {
+                return Err(ApiError::bad_request(format!(
+                    "includeObject is None, Metadata or Object, not {other:?}"
+                )));
+            }
+        };
+        Ok(Self {
+            head: Head::new(&call.resource.api_version(), &call.resource.kind),
+            resource: call.resource.clone(),
+            shape: call.accepted.shape,
+            convert: kinds::needs_conversion(&call.resource),
+            included,
+        })
+    }
+
+    /// Whether all watches that see an object whole send the same bytes of it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shape == Shape::Object && !self.convert && self.resource.storage.as_ref() == self.own_storage()
+    }
+
+    fn own_storage(&self) -> String {
+        format!("{}/{}", self.resource.group, self.resource.name)
+    }
+
+    /// One object, or a table of it.
+    pub(crate) fn object(&self, stored: &Stored) -> Bytes {
+        let mut out = Vec::with_capacity(stored.object.bytes().len() + 32);
+        match self.shape {
+            Shape::Object => self.write_object(&mut out, stored),
+            Shape::Metadata => write_metadata(&mut out, stored),
+            Shape::Table => {
+                let revision = stored.object.resource_version().to_owned();
+                self.write_table(&mut out, &revision, None, &mut std::iter::once(stored), true);
+            }
+        }
+        out.into()
+    }
+
+    /// One object of a watch; columns are told with the first.
+    pub(crate) fn event_object(&self, out: &mut Vec<u8>, stored: &Stored, first: bool) {
+        match self.shape {
+            Shape::Object => self.write_object(out, stored),
+            Shape::Metadata => write_metadata(out, stored),
+            Shape::Table => {
+                let revision = stored.object.resource_version().to_owned();
+                self.write_table(out, &revision, None, &mut std::iter::once(stored), first);
+            }
+        }
+    }
+
+    /// The object of a bookmark: nothing but a resource version, and the mark of the end of initial events.
+    pub(crate) fn bookmark(&self, revision: u64, initial_end: bool) -> Value {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        match self.shape {
+            Shape::Object => json!({
+                "kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata,
+            }),
+            Shape::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": metadata})
+            }
+            Shape::Table => {
+                let partial =
+                    json!({"kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": metadata});
+                json!({
+                    "kind": "Table", "apiVersion": META_VERSION,
+                    "metadata": {"resourceVersion": revision.to_string()}, "columnDefinitions": [],
+                    "rows": [{"cells": [], "object": partial}],
+                })
+            }
+        }
+    }
+
+    /// A list.
+    pub(crate) fn list(&self, metadata: &ListMeta, objects: &[std::sync::Arc<Stored>]) -> Bytes {
+        let bytes: usize = objects.iter().map(|s| s.object.bytes().len() + 1).sum();
+        let mut out = Vec::with_capacity(bytes + 256);
+        match self.shape {
+            Shape::Table => {
+                let mut rows = objects.iter().map(|s| &**s);
+                self.write_table(&mut out, &metadata.resource_version, Some(metadata), &mut rows, true);
+            }
+            shape => {
+                let (kind, version) = match shape {
+                    Shape::Metadata => ("PartialObjectMetadataList".to_owned(), META_VERSION.to_owned()),
+                    _ => (self.resource.list_kind.clone(), self.resource.api_version()),
+                };
+                out.extend_from_slice(Head::new(&version, &kind).as_bytes());
+                out.extend_from_slice(b",\"metadata\":");
+                out.extend_from_slice(metadata.json().to_string().as_bytes());
+                out.extend_from_slice(b",\"items\":[");
+                for (index, stored) in objects.iter().enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    match shape {
+                        Shape::Metadata => write_metadata(&mut out, stored),
+                        _ => self.write_item(&mut out, stored),
+                    }
+                }
+                out.extend_from_slice(b"]}");
+            }
+        }
+        out.into()
+    }
+
+    /// An item of a list: built-in kinds stand there without their kind.
+    fn write_item(&self, out: &mut Vec<u8>, stored: &Stored) {
+        if self.resource.is_custom() || self.convert {
+            self.write_object(out, stored);
+        } else {
+            out.push(b'{');
+            out.extend_from_slice(&stored.tail()[1..]);
+        }
+    }
+
+    fn write_object(&self, out: &mut Vec<u8>, stored: &Stored) {
+        if self.convert {
+            out.extend_from_slice(self.value(stored).to_string().as_bytes());
+        } else {
+            out.extend_from_slice(self.head.as_bytes());
+            out.extend_from_slice(stored.tail());
+        }
+    }
+
+    /// The object as a tree in this version.
+    pub(crate) fn value(&self, stored: &Stored) -> Value {
+        let mut fields = stored.value();
+        fields.insert("kind".to_owned(), self.resource.kind.as_str().into());
+        fields.insert("apiVersion".to_owned(), self.resource.api_version().into());
+        if self.convert {
+            kinds::from_stored(&self.resource, &mut fields);
+        }
+        fields.into()
+    }
+
+    fn write_table(
+        &self,
+        out: &mut Vec<u8>,
+        revision: &str,
+        metadata: Option<&ListMeta>,
+        objects: &mut dyn Iterator<Item = &Stored>,
+        with_columns: bool,
+    ) {
+        let now = Timestamp::now();
+        let columns: Vec<Value> = if with_columns {
+            self.resource
+                .columns
+                .iter()
+                .map(|c| {
+                    json!({"name": c.name, "type": c.kind, "format": c.format, "description": "", "priority": c.priority})
+                })
+                .collect()
+        } else {
+            Vec::new()
+        };
+        let rows: Vec<Value> = objects.map(|stored| self.row(stored, now)).collect();
+        let metadata = metadata.map_or_else(|| json!({"resourceVersion": revision}), ListMeta::json);
+        let table = json!({
+            "kind": "Table", "apiVersion": META_VERSION, "metadata": metadata, "columnDefinitions": columns,
+            "rows": rows,
+        });
+        out.extend_from_slice(table.to_string().as_bytes());
+    }
+
+    fn row(&self, stored: &Stored, now: Timestamp) -> Value {
+        // Cells read the stored form: that of both kinds of Events.
+        let object = Value::Object(stored.value());
+        let cells = match &self.resource.origin {
+            Origin::Custom { columns, .. } => printing::custom_cells(columns, &object, now.0),
+            // Kinds without cells of their own are shown by name and age.
+            Origin::Builtin => printing::cells(&self.resource.group, &self.resource.name, &object, now.0)
+                .unwrap_or_else(|| printing::custom_cells(&[], &object, now.0)),
+        };
+        match self.included {
+            Included::None => json!({"cells": cells}),
+            Included::Metadata => {
+                json!({"cells": cells, "object": {
+                    "kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": object["metadata"],
+                }})
+            }
+            Included::Object => json!({"cells": cells, "object": self.value(stored)}),
+        }
+    }
+}
+
+fn write_metadata(out: &mut Vec<u8>, stored: &Stored) {
+    out.extend_from_slice(Head::new(META_VERSION, "PartialObjectMetadata").as_bytes());
+    out.extend_from_slice(b",\"metadata\":");
+    out.extend_from_slice(stored.object.get("/metadata").unwrap_or("{}").as_bytes());
+    out.push(b'}');
+}
+
+/// `metadata` of a list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListMeta {
+    pub(crate) resource_version: String,
+    pub(crate) next: Option<String>,
+    pub(crate) remaining: Option<usize>,
+}
+
+impl ListMeta {
+    fn json(&self) -> Value {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion".to_owned(), self.resource_version.as_str().into());
+        if let Some(next) = &self.next {
+            metadata.insert("continue".to_owned(), next.as_str().into());
+        }
+        if let Some(remaining) = self.remaining {
+            metadata.insert("remainingItemCount".to_owned(), remaining.into());
+        }
+        metadata.into()
+    }
+}

@@ -1,0 +1,46 @@
+//! Kinds that are asked and not kept: who am I, may I. This server has no rules of access yet: everybody may do everything,
+//! and every token is good.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Call, Outcome, User};
+use crate::resources::Resource;
+use crate::verbs::Answer;
+
+/// Whether the resource is answered and not kept.
+pub(super) fn is_review(resource: &Resource) -> bool {
+    matches!(resource.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
+}
+
+pub(super) fn review(call: &Call) -> Outcome {
+    let mut object = call.json_body()?;
+    call.check_kind(&mut object)?;
+    let status = match call.resource.name.as_str() {
+        "selfsubjectreviews" => json!({"userInfo": user_info(&call.user)}),
+        "tokenreviews" => json!({"authenticated": true, "user": user_info(&call.user)}),
+        "selfsubjectrulesreviews" => json!({
+            "incomplete": false,
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        }),
+        _ => json!({"allowed": true, "reason": "this development server has no rules of access"}),
+    };
+    object.insert("status".to_owned(), status);
+    object.insert("kind".to_owned(), call.resource.kind.as_str().into());
+    object.insert("apiVersion".to_owned(), call.resource.api_version().into());
+    Ok(Answer::json(StatusCode::CREATED, &object.into()))
+}
+
+fn user_info(user: &User) -> Value {
+    let extra: serde_json::Map<String, Value> =
+        user.extra.iter().map(|(name, values)| (name.clone(), json!(values))).collect();
+    let mut info = json!({"username": user.name, "groups": user.groups});
+    if !user.uid.is_empty() {
+        info["uid"] = user.uid.as_str().into();
+    }
+    if !extra.is_empty() {
+        info["extra"] = extra.into();
+    }
+    info
+}

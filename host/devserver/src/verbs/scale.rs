@@ -1,0 +1,145 @@
+//! The `scale` subresource: `autoscaling/v1 Scale` of built-in workloads and of custom resources that say where their
+//! numbers are.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::patch::{Patch, refused};
+use super::{Answer, Call, Core, Fields, Outcome};
+use crate::api::{ApiError, Cause};
+use crate::resources::Origin;
+use crate::store::Stored;
+
+/// Where an object has its numbers, as pointers.
+struct Places {
+    spec: String,
+    status: String,
+    selector: Option<String>,
+}
+
+impl Places {
+    fn of(call: &Call) -> Self {
+        match &call.resource.origin {
+            Origin::Custom { scale: Some(paths), .. } => Self {
+                spec: pointer(&paths.spec_replicas_path),
+                status: pointer(&paths.status_replicas_path),
+                selector: paths.label_selector_path.as_deref().map(pointer),
+            },
+            _ => Self {
+                spec: "/spec/replicas".to_owned(),
+                status: "/status/replicas".to_owned(),
+                selector: Some("/spec/selector".to_owned()),
+            },
+        }
+    }
+}
+
+/// A simple JSON path (`.spec.replicas`) as a pointer.
+fn pointer(path: &str) -> String {
+    path.replace('.', "/")
+}
+
+impl Core {
+    pub(super) fn scale(&self, verb: &str, call: &Call) -> Outcome {
+        let places = Places::of(call);
+        let stored = match verb {
+            "get" => self.current(call)?,
+            "update" => {
+                let asked = Value::Object(call.json_body()?);
+                self.change(call, |current, object| scaled(call, &places, current, object, &asked).map(Some))?
+            }
+            _ => {
+                let patch = Patch::of(call)?;
+                self.change(call, |current, object| {
+                    let now = scale_of(call, &places, &object);
+                    let schema = crate::schemas::Schemas::builtin().of_kind("autoscaling/v1", "Scale");
+                    let asked = patch.apply_to(&now, schema).map_err(|e| refused(call, &e))?;
+                    scaled(call, &places, current, object, &asked).map(Some)
+                })?
+            }
+        };
+        Ok(Answer::json(StatusCode::OK, &scale_of(call, &places, &stored.value())))
+    }
+}
+
+/// The scale of an object.
+fn scale_of(call: &Call, places: &Places, object: &Fields) -> Value {
+    let object = Value::Object(object.clone());
+    let metadata = &object["metadata"];
+    let mut scale = json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1",
+        "metadata": {
+            "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"], "creationTimestamp": metadata["creationTimestamp"],
+        },
+        "spec": {},
+        "status": {"replicas": object.pointer(&places.status).and_then(Value::as_i64).unwrap_or(0)},
+    });
+    if let Some(replicas) = object.pointer(&places.spec).and_then(Value::as_i64) {
+        scale["spec"]["replicas"] = replicas.into();
+    }
+    let selector = places.selector.as_deref().and_then(|at| object.pointer(at));
+    if let Some(selector) = selector.and_then(|s| selector_text(call, s)) {
+        scale["status"]["selector"] = selector.into();
+    }
+    scale
+}
+
+/// A label selector as text.
+fn selector_text(call: &Call, selector: &Value) -> Option<String> {
+    if let Some(text) = selector.as_str() {
+        return Some(text.to_owned());
+    }
+    let map = if call.resource.is("", "replicationcontrollers") { selector } else { &selector["matchLabels"] };
+    let terms = map.as_object()?.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));
+    Some(terms.collect::<Vec<_>>().join(","))
+}
+
+/// The object with the number of replicas that a scale asks for.
+fn scaled(
+    call: &Call,
+    places: &Places,
+    current: &Stored,
+    object: Fields,
+    asked: &Value,
+) -> Result<Fields, ApiError> {
+    let version = asked["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    if !version.is_empty() && version != current.object.resource_version() {
+        return Err(ApiError::stale(call.about()));
+    }
+    let replicas = match &asked["spec"]["replicas"] {
+        Value::Null => 0,
+        number => number
+            .as_i64()
+            .ok_or_else(|| ApiError::bad_request("spec.replicas of a Scale must be a whole number"))?,
+    };
+    if replicas < 0 {
+        let cause = Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
+        let about = crate::api::About::new("autoscaling", "Scale", call.name());
+        return Err(ApiError::invalid(about, vec![cause]));
+    }
+    let mut object = Value::Object(object);
+    let before = object.pointer(&places.spec).and_then(Value::as_i64);
+    set(&mut object, &places.spec, replicas.into());
+    if before != Some(replicas)
+        && let Some(generation) = object["metadata"]["generation"].as_i64()
+    {
+        object["metadata"]["generation"] = (generation + 1).into();
+    }
+    match object {
+        Value::Object(object) => Ok(object),
+        _ => Err(ApiError::internal("an object stays an object")),
+    }
+}
+
+/// Puts a value at a pointer of names, making what is not there on the way.
+fn set(object: &mut Value, pointer: &str, value: Value) {
+    let mut at = object;
+    for name in pointer.split('/').skip(1) {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[name];
+    }
+    *at = value;
+}

@@ -1,0 +1,223 @@
+//! Requests on a part of an object, or on something that is done to it.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::delete::{DeleteOptions, success};
+use super::namespaces::with_finalizers;
+use super::update::Part;
+use super::{Answer, Call, Core, Outcome, Rendering};
+use crate::api::{ApiError, Cause};
+use crate::store::{Query, Stored};
+
+impl Core {
+    pub(super) fn on_subresource(self: &std::sync::Arc<Self>, part: &str, verb: &str, call: &Call) -> Outcome {
+        // Behind `proxy` stands a path of its own.
+        let name = part.split('/').next().unwrap_or_default();
+        let known = call.resource.subresource(name).ok_or_else(ApiError::no_path)?;
+        if !known.verbs.iter().any(|v| v == verb) {
+            return Err(ApiError::method_not_allowed());
+        }
+        match (name, verb) {
+            ("scale", _) => self.scale(verb, call),
+            ("status" | "approval" | "ephemeralcontainers" | "resize", "get") => self.get(call),
+            ("status" | "approval", "update") => self.update_part(call, &call.object()?, Part::Status),
+            ("status" | "approval", "patch") => self.patch_part(call, Part::Status),
+            ("ephemeralcontainers" | "resize", "update") => self.update_part(call, &call.object()?, Part::Main),
+            ("ephemeralcontainers" | "resize", "patch") => self.patch_part(call, Part::Main),
+            ("finalize", _) => self.finalize(call),
+            ("binding", _) => self.bind(call),
+            ("eviction", _) => self.evict(call),
+            ("token", _) => self.token(call),
+            _ => Err(ApiError::new(
+                StatusCode::NOT_IMPLEMENTED,
+                "NotImplemented",
+                format!("{}/{name}: this development server runs no containers", call.resource.name),
+            )),
+        }
+    }
+
+    /// `namespaces/finalize`: the finalizers in a namespace's spec.
+    fn finalize(&self, call: &Call) -> Outcome {
+        let asked = call.object()?;
+        let stored = self.change(call, |_, current| Ok(Some(with_finalizers(&current, &asked))))?;
+        Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(call)?.object(&stored) })
+    }
+
+    /// `pods/binding`, and `bindings`, whose objects are named as the pod.
+    pub(super) fn bind(&self, call: &Call) -> Outcome {
+        let binding = call.json_body()?;
+        let named = binding.get("metadata").and_then(|m| m["name"].as_str()).unwrap_or_default();
+        let name = call.target.name.as_deref().unwrap_or(named);
+        if !named.is_empty() && named != name {
+            return Err(ApiError::bad_request(format!(
+                "the name of the binding ({named}) does not match the name on the URL ({name})"
+            )));
+        }
+        let target = binding.get("target").cloned().unwrap_or_default();
+        let node = target["name"].as_str().unwrap_or_default().to_owned();
+        if node.is_empty() {
+            let cause = Cause::required("target.name", "");
+            return Err(ApiError::invalid(call.about_kind(name), vec![cause]));
+        }
+        let pods = self.registry.now().get("", "v1", "pods").cloned().ok_or_else(ApiError::no_path)?;
+        let mut on_pod = Call { resource: pods, params: call.params.clone(), ..call.for_name(name) };
+        on_pod.target.resource = "pods".to_owned();
+        self.change(&on_pod, |current, mut pod| {
+            if let Some(taken) = current.object.get_string("/spec/nodeName").filter(|n| !n.is_empty()) {
+                let why = format!("pod {name} is already assigned to node {taken:?}");
+                return Err(ApiError::conflict(on_pod.about(), &why));
+            }
+            if current.object.deletion_timestamp().is_some() {
+                let why = format!("pod {name} is being deleted, cannot be assigned to a host");
+                return Err(ApiError::conflict(on_pod.about(), &why));
+            }
+            put(&mut pod, "spec", "nodeName", node.as_str().into());
+            let scheduled = json!([{
+                "type": "PodScheduled", "status": "True", "lastProbeTime": null,
+                "lastTransitionTime": call.now().seconds(),
+            }]);
+            put(&mut pod, "status", "conditions", scheduled);
+            Ok(Some(pod))
+        })?;
+        Ok(Answer::json(StatusCode::CREATED, &created()))
+    }
+
+    /// `pods/eviction`: a deletion that disruption budgets may refuse.
+    fn evict(self: &std::sync::Arc<Self>, call: &Call) -> Outcome {
+        let body = call.json_body()?;
+        let pod = self.current(call)?;
+        self.spend_budget(call, &pod)?;
+        let options = body.get("deleteOptions").cloned().unwrap_or_else(|| json!({}));
+        let deletion = Call { body: options.to_string().into(), ..call.for_name(call.name()) };
+        DeleteOptions::of(&deletion)?;
+        self.delete(&deletion)?;
+        Ok(Answer::json(StatusCode::CREATED, &created()))
+    }
+
+    /// Takes one disruption from each budget that the pod counts for.
+    fn spend_budget(&self, call: &Call, pod: &Stored) -> Result<(), ApiError> {
+        let ended = matches!(pod.object.get_string("/status/phase").as_deref(), Some("Succeeded" | "Failed" | "Pending"));
+        if ended || pod.object.deletion_timestamp().is_some() {
+            return Ok(());
+        }
+        let Some(budgets) = self.registry.now().get("policy", "v1", "poddisruptionbudgets").cloned() else {
+            return Ok(());
+        };
+        let prefix = format!("{}/", call.namespace());
+        let query = Query {
+            table: &budgets.storage,
+            prefix: &prefix,
+            after: None,
+            revision: None,
+            limit: 0,
+            wanted: &|budget| selects(budget, pod),
+        };
+        let found = self.store.list(&query).map(|s| s.objects).unwrap_or_default();
+        if found.len() > 1 {
+            return Err(ApiError::internal(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            ));
+        }
+        for budget in found {
+            let on_budget = Call { resource: budgets.clone(), ..call.for_name(budget.object.name()) };
+            self.change(&on_budget, |current, mut object| {
+                let allowed: i64 =
+                    current.object.get("/status/disruptionsAllowed").and_then(|n| n.parse().ok()).unwrap_or(0);
+                if allowed <= 0 {
+                    return Err(would_disrupt(current.object.name()));
+                }
+                put(&mut object, "status", "disruptionsAllowed", (allowed - 1).into());
+                Ok(Some(object))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// `serviceaccounts/token`: a token that this server takes, as it takes any.
+    fn token(&self, call: &Call) -> Outcome {
+        let mut request = call.json_body()?;
+        self.current(call)?;
+        let seconds = request.get("spec").and_then(|s| s["expirationSeconds"].as_i64()).unwrap_or(3600);
+        let token = format!("dev.{}", super::create::new_uid());
+        let expires = call.now().plus_seconds(seconds).seconds();
+        request.insert("status".to_owned(), json!({"token": token, "expirationTimestamp": expires}));
+        request.insert("kind".to_owned(), "TokenRequest".into());
+        request.insert("apiVersion".to_owned(), "authentication.k8s.io/v1".into());
+        Ok(Answer::json(StatusCode::CREATED, &request.into()))
+    }
+}
+
+impl Call {
+    /// The same call on another object of the namespace, without a subresource.
+    fn for_name(&self, name: &str) -> Self {
+        let mut target = self.target.clone();
+        target.name = Some(name.to_owned());
+        target.subresource = None;
+        Self {
+            resource: self.resource.clone(),
+            target,
+            params: self.params.clone(),
+            accepted: self.accepted,
+            content_type: String::new(),
+            body: bytes::Bytes::new(),
+            user: self.user.clone(),
+            twist: self.twist,
+        }
+    }
+}
+
+/// Sets `object[part][field]`.
+fn put(object: &mut super::Fields, part: &str, field: &str, value: Value) {
+    if let Value::Object(part) = object.entry(part).or_insert_with(|| json!({})) {
+        part.insert(field.to_owned(), value);
+    }
+}
+
+fn created() -> Value {
+    let mut status = success(&json!({}));
+    status["code"] = 201.into();
+    if let Some(status) = status.as_object_mut() {
+        status.remove("details");
+    }
+    status
+}
+
+/// Whether a budget's selector takes a pod.
+fn selects(budget: &Stored, pod: &Stored) -> bool {
+    let Some(selector) = budget.object.get("/spec/selector") else { return false };
+    let Ok(selector) = serde_json::from_str::<Value>(selector) else { return false };
+    let labels = pod.object.labels();
+    let label = |name: &str| labels.get(name).map(|v| v.as_ref());
+    let equal = selector["matchLabels"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .all(|(name, value)| label(name) == value.as_str());
+    let expressed = selector["matchExpressions"].as_array().into_iter().flatten().all(|expression| {
+        let value = label(expression["key"].as_str().unwrap_or_default());
+        let among = || expression["values"].as_array().into_iter().flatten().any(|v| v.as_str() == value);
+        match expression["operator"].as_str() {
+            Some("In") => value.is_some() && among(),
+            Some("NotIn") => value.is_none() || !among(),
+            Some("Exists") => value.is_some(),
+            Some("DoesNotExist") => value.is_none(),
+            _ => false,
+        }
+    });
+    equal && expressed
+}
+
+fn would_disrupt(budget: &str) -> ApiError {
+    let mut error = ApiError::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "TooManyRequests",
+        "Cannot evict pod as it would violate the pod's disruption budget.",
+    );
+    error.causes.push(Cause {
+        reason: "DisruptionBudget",
+        message: format!("The disruption budget {budget} allows no disruption now"),
+        field: String::new(),
+    });
+    error.about(crate::api::About::default())
+}

@@ -1,0 +1,166 @@
+//! `update`, and what a new state of an object may change: the rules that PUT and PATCH share.
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::{Answer, Call, Core, Fields, Outcome, Rendering};
+use crate::api::{ApiError, Cause, Metadata, check_metadata};
+use crate::kinds;
+use crate::store::Stored;
+
+/// Which part of an object a request may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Everything but the status.
+    Main,
+    Status,
+}
+
+impl Core {
+    pub(super) fn update(&self, call: &Call) -> Outcome {
+        let object = call.object()?;
+        if self.store.get(&call.resource.storage, &call.key()).is_none() && creates_on_update(call) {
+            let stored = self.create_object(call, object)?;
+            let body = Rendering::of(call)?.object(&stored);
+            return Ok(Answer::Whole { code: StatusCode::CREATED, body });
+        }
+        self.update_part(call, &object, Part::Main)
+    }
+
+    pub(super) fn update_part(&self, call: &Call, object: &Fields, part: Part) -> Outcome {
+        let stored = self.change(call, |current, _| {
+            let mut object = object.clone();
+            if call.resource.is_custom() && Metadata::of(&mut object)?.text("resourceVersion").is_empty() {
+                let cause = Cause::invalid("metadata.resourceVersion", "", "must be specified for an update");
+                return Err(ApiError::invalid(call.about_kind(call.name()), vec![cause]));
+            }
+            next(call, current, object, part).map(Some)
+        })?;
+        Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(call)?.object(&stored) })
+    }
+}
+
+/// Kinds that a PUT makes when they are not there.
+fn creates_on_update(call: &Call) -> bool {
+    matches!(
+        (call.resource.group.as_str(), call.resource.name.as_str()),
+        ("coordination.k8s.io", "leases")
+            | ("rbac.authorization.k8s.io", _)
+            | ("" | "events.k8s.io", "events")
+            | ("", "endpoints" | "services" | "limitranges" | "resourcequotas" | "podtemplates")
+    )
+}
+
+/// The state that follows the current one when a client asks for `object`.
+pub(super) fn next(call: &Call, current: &Stored, mut object: Fields, part: Part) -> Result<Fields, ApiError> {
+    let old = current.value();
+    check_identity(call, current, &mut object)?;
+    let mut next = match part {
+        Part::Main => object,
+        Part::Status => {
+            let mut next = old.clone();
+            match object.remove("status") {
+                Some(status) => next.insert("status".to_owned(), status),
+                None => next.remove("status"),
+            };
+            return Ok(next);
+        }
+    };
+    if call.resource.has_status() {
+        copy(&mut next, &old, "status");
+    }
+    if call.resource.is("", "namespaces") {
+        copy(&mut next, &old, "spec");
+    }
+    let mut causes = kinds::prepare_update(&call.resource, &mut next, call.now());
+    let changed = changes_spec(&old, &next);
+    let old_metadata = old.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut metadata = Metadata::of(&mut next)?;
+    for field in [
+        "uid",
+        "namespace",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+    ] {
+        metadata.copy(field, old_metadata.get(field));
+    }
+    metadata.remove("selfLink");
+    metadata.remove("managedFields");
+    if changed && kinds::keeps_generation(&call.resource) {
+        let generation = metadata.generation();
+        metadata.set("generation", generation + 1);
+    }
+    if old_metadata.contains_key("deletionTimestamp") {
+        causes.extend(new_finalizers(&old_metadata, &metadata));
+    }
+    causes.extend(check_metadata(&metadata, kinds::name_rule(&call.resource)));
+    if causes.is_empty() { Ok(next) } else { Err(ApiError::invalid(call.about_kind(call.name()), causes)) }
+}
+
+fn copy(next: &mut Fields, old: &Fields, field: &str) {
+    match old.get(field) {
+        Some(value) => next.insert(field.to_owned(), value.clone()),
+        None => next.remove(field),
+    };
+}
+
+/// Whether `object` is a state of the object that the call names, made from its current version.
+fn check_identity(call: &Call, current: &Stored, object: &mut Fields) -> Result<(), ApiError> {
+    let metadata = Metadata::of(object)?;
+    let name = metadata.text("name");
+    if name.is_empty() {
+        return Err(ApiError::bad_request("name must be provided"));
+    }
+    if name != call.name() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.name()
+        )));
+    }
+    let namespace = metadata.text("namespace");
+    if !namespace.is_empty() && namespace != call.namespace() {
+        return Err(ApiError::bad_request(format!(
+            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
+            call.namespace()
+        )));
+    }
+    let uid = metadata.text("uid");
+    if !uid.is_empty() && uid != current.object.uid() {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            current.object.uid()
+        );
+        return Err(ApiError::conflict(call.about(), &why));
+    }
+    match metadata.text("resourceVersion") {
+        "" => Ok(()),
+        version if version == current.object.resource_version() => Ok(()),
+        version if version.parse::<u64>().is_err() => {
+            let cause = Cause::invalid("metadata.resourceVersion", version, "must be a number");
+            Err(ApiError::invalid(call.about_kind(call.name()), vec![cause]))
+        }
+        _ => Err(ApiError::stale(call.about())),
+    }
+}
+
+/// Whether anything but metadata and status differs.
+fn changes_spec(old: &Fields, new: &Fields) -> bool {
+    let counts = |field: &str| !matches!(field, "kind" | "apiVersion" | "metadata" | "status");
+    let fields = |object: &Fields| object.keys().filter(|k| counts(k)).count();
+    fields(old) != fields(new) || old.iter().filter(|(k, _)| counts(k)).any(|(k, v)| new.get(k) != Some(v))
+}
+
+fn new_finalizers(old: &Fields, metadata: &Metadata<'_>) -> Option<Cause> {
+    let had = |name: &str| {
+        old.get("finalizers").and_then(Value::as_array).is_some_and(|list| list.iter().any(|f| f == name))
+    };
+    let new: Vec<&str> = metadata.finalizers().filter(|name| !had(name)).collect();
+    (!new.is_empty()).then(|| {
+        let why =
+            format!("no new finalizers can be added if the object is being deleted, found new finalizers {new:?}");
+        Cause::forbidden("metadata.finalizers", &why)
+    })
+}
