@@ -22,6 +22,8 @@ const usage = `usage:
   controlplane kubectl ARGS...           the kubectl of the same version
   controlplane tables --kubeconfig FILE --out DIR
                                          write what a running control plane serves as resources.json and schemas.json
+  controlplane protobuf --tables DIR --vectors FILE
+                                         write how bodies in protobuf are encoded as protobuf.json, and test vectors
 `
 
 func main() {
@@ -37,6 +39,8 @@ func main() {
 		runKubectl(args)
 	case "tables":
 		err = tables(args)
+	case "protobuf":
+		err = protobufFile(args)
 	case apiServerCommand:
 		os.Exit(runAPIServer(args))
 	case controllersCommand:

@@ -7,11 +7,22 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
 use pilothouse_tests::plugins::{self, Manifest};
 use pilothouse_tests::{Cluster, ControlPlane, Host, Proxy, guests};
 use serde_json::{Value, json};
+
+pilothouse_tests::on_both_servers!(
+    each_fault_is_named_and_tried_again_later_and_later,
+    a_neighbour_is_called_while_guests_spin,
+    a_hog_leaves_no_memory_behind,
+    many_faults_in_a_row_are_quarantined_until_a_good_version_comes,
+    the_fault_of_a_replaced_generation_is_not_blamed_on_the_next,
+    a_call_that_waits_for_the_server_is_cut_at_its_deadline,
+    a_write_that_outlives_its_call_is_finished_and_told,
+);
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -28,8 +39,8 @@ struct Stage {
 }
 
 impl Stage {
-    fn set(namespace: &'static str) -> Result<Stage> {
-        let plane = ControlPlane::shared()?;
+    fn set(server: Server, namespace: &'static str) -> Result<Stage> {
+        let plane = ControlPlane::shared(server)?;
         Stage::with(plane, namespace, HostOptions::new(plane.kubeconfig()))
     }
 
@@ -78,9 +89,8 @@ fn begins(stage: &Stage, plugin: &str, name: &str) -> Vec<Line> {
     loglines::said(&stage.host, plugin, "begin").into_iter().filter(|line| line.key == key).collect()
 }
 
-#[test]
-fn each_fault_is_named_and_tried_again_later_and_later() -> Result<()> {
-    let stage = Stage::set("faults")?;
+fn each_fault_is_named_and_tried_again_later_and_later(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "faults")?;
     stage.cluster.config_map(stage.namespace, "bad")?;
     let bad = |mode| json!({"mode": mode, "onlyPrefix": "bad"});
     stage.install("trap", bad("trap"), json!({}))?;
@@ -138,9 +148,8 @@ fn each_fault_is_named_and_tried_again_later_and_later() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_neighbour_is_called_while_guests_spin() -> Result<()> {
-    let stage = Stage::set("spinners")?;
+fn a_neighbour_is_called_while_guests_spin(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "spinners")?;
     let keys = ["bad-1", "bad-2", "bad-3", "bad-4"];
     for key in keys {
         stage.cluster.config_map(stage.namespace, key)?;
@@ -161,11 +170,10 @@ fn a_neighbour_is_called_while_guests_spin() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_hog_leaves_no_memory_behind() -> Result<()> {
+fn a_hog_leaves_no_memory_behind(server: Server) -> Result<()> {
     const MEBIBYTE: u64 = 1 << 20;
 
-    let stage = Stage::set("hogs")?;
+    let stage = Stage::set(server, "hogs")?;
     stage.cluster.config_map(stage.namespace, "bad")?;
     stage.install("hog", json!({"mode": "hog"}), json!({"memory": "64Mi"}))?;
     let resident = || stage.host.process().resident_bytes();
@@ -181,9 +189,8 @@ fn a_hog_leaves_no_memory_behind() -> Result<()> {
     })
 }
 
-#[test]
-fn many_faults_in_a_row_are_quarantined_until_a_good_version_comes() -> Result<()> {
-    let stage = Stage::set("quarantine")?;
+fn many_faults_in_a_row_are_quarantined_until_a_good_version_comes(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "quarantine")?;
     for key in 0..5 {
         stage.cluster.config_map(stage.namespace, &format!("bad-{key}"))?;
     }
@@ -217,9 +224,8 @@ fn many_faults_in_a_row_are_quarantined_until_a_good_version_comes() -> Result<(
     Ok(())
 }
 
-#[test]
-fn the_fault_of_a_replaced_generation_is_not_blamed_on_the_next() -> Result<()> {
-    let stage = Stage::set("replaced")?;
+fn the_fault_of_a_replaced_generation_is_not_blamed_on_the_next(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "replaced")?;
     stage.cluster.config_map(stage.namespace, "bad")?;
     // Time enough to be replaced in the middle of the call.
     stage.install("spin", json!({"mode": "spin"}), json!({"cpuPerCall": "5s", "callTimeout": "5m"}))?;
@@ -238,9 +244,8 @@ fn the_fault_of_a_replaced_generation_is_not_blamed_on_the_next() -> Result<()> 
     Ok(())
 }
 
-#[test]
-fn a_call_that_waits_for_the_server_is_cut_at_its_deadline() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+fn a_call_that_waits_for_the_server_is_cut_at_its_deadline(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
     let proxy = Proxy::start(plane.address())?;
     let stage = Stage::with(plane, "waiting", HostOptions::new(plane.kubeconfig_via(&proxy)?))?;
     stage.cluster.config_map(stage.namespace, "target")?;
@@ -281,11 +286,10 @@ fn a_call_that_waits_for_the_server_is_cut_at_its_deadline() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_write_that_outlives_its_call_is_finished_and_told() -> Result<()> {
+fn a_write_that_outlives_its_call_is_finished_and_told(server: Server) -> Result<()> {
     const DELAY: Duration = Duration::from_millis(700);
 
-    let plane = ControlPlane::shared()?;
+    let plane = ControlPlane::shared(server)?;
     let proxy = Proxy::start(plane.address())?;
     let stage = Stage::with(plane, "outlived", HostOptions::new(plane.kubeconfig_via(&proxy)?))?;
     stage.cluster.config_map(stage.namespace, "target")?;

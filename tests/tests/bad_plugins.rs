@@ -10,11 +10,20 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
+use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::{self, Manifest, Status};
 use pilothouse_tests::{Cluster, ControlPlane, Host, guests, loglines};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+
+pilothouse_tests::on_both_servers!(
+    a_bad_plugin_says_what_is_wrong_and_harms_no_other,
+    a_bad_new_version_leaves_the_one_before_at_work,
+    a_file_that_is_written_bit_by_bit_loads_once_it_is_whole,
+    plugins_come_change_and_go_with_their_files,
+    a_mounted_config_map_is_followed_through_its_links,
+);
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -29,8 +38,8 @@ struct Stage {
 }
 
 impl Stage {
-    fn set(namespace: &'static str) -> Result<Stage> {
-        let plane = ControlPlane::shared()?;
+    fn set(server: Server, namespace: &'static str) -> Result<Stage> {
+        let plane = ControlPlane::shared(server)?;
         let cluster = Cluster::of(plane)?;
         cluster.namespace(namespace)?;
         cluster.config_map(namespace, WATCHED)?;
@@ -206,9 +215,8 @@ fn wait_blamed(host: &Host, bad: &Bad, state: &str) -> Result<Status> {
     Ok(status)
 }
 
-#[test]
-fn a_bad_plugin_says_what_is_wrong_and_harms_no_other() -> Result<()> {
-    let stage = Stage::set("bad-first")?;
+fn a_bad_plugin_says_what_is_wrong_and_harms_no_other(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "bad-first")?;
     let bad = all_bad(stage.namespace)?;
     for it in &bad {
         install(&stage.host, it.name, &it.wasm, &it.manifest)?;
@@ -231,9 +239,8 @@ fn a_bad_plugin_says_what_is_wrong_and_harms_no_other() -> Result<()> {
     stage.all_go_on(&bad.iter().map(|it| it.name).collect::<Vec<_>>())
 }
 
-#[test]
-fn a_bad_new_version_leaves_the_one_before_at_work() -> Result<()> {
-    let stage = Stage::set("bad-second")?;
+fn a_bad_new_version_leaves_the_one_before_at_work(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "bad-second")?;
     let (bad, probe) = (all_bad(stage.namespace)?, fs::read(guests::wasm("probe")?)?);
     let names: Vec<&str> = bad.iter().map(|it| it.name).collect();
     let install_good =
@@ -265,9 +272,8 @@ fn a_bad_new_version_leaves_the_one_before_at_work() -> Result<()> {
     stage.all_go_on(&names)
 }
 
-#[test]
-fn a_file_that_is_written_bit_by_bit_loads_once_it_is_whole() -> Result<()> {
-    let stage = Stage::set("bit-by-bit")?;
+fn a_file_that_is_written_bit_by_bit_loads_once_it_is_whole(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "bit-by-bit")?;
     let (host, directory) = (&stage.host, stage.host.plugins_dir());
     let probe = fs::read(guests::wasm("probe")?)?;
     let (first, second) = probe.split_at(probe.len() / 2);
@@ -299,9 +305,8 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
-#[test]
-fn plugins_come_change_and_go_with_their_files() -> Result<()> {
-    let stage = Stage::set("come-and-go")?;
+fn plugins_come_change_and_go_with_their_files(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "come-and-go")?;
     let (host, probe) = (&stage.host, guests::wasm("probe")?);
 
     // A component alone has no grants: the error tells how to give them, and a manifest beside it does.
@@ -348,9 +353,8 @@ fn plugins_come_change_and_go_with_their_files() -> Result<()> {
     stage.all_go_on(&["mover"])
 }
 
-#[test]
-fn a_mounted_config_map_is_followed_through_its_links() -> Result<()> {
-    let stage = Stage::set("mounted")?;
+fn a_mounted_config_map_is_followed_through_its_links(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "mounted")?;
     let (host, directory) = (&stage.host, stage.host.plugins_dir());
     let probe = guests::wasm("probe")?;
     let old = fs::read(&probe)?;

@@ -4,10 +4,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use pilothouse_tests::controlplane::Options;
+use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::fleet::{self, Fleet};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host};
+
+pilothouse_tests::on_both_servers!(
+    at_rest_every_config_map_says_what_a_fresh_list_says,
+);
 
 const NODES: usize = 10;
 const PODS: usize = 500;
@@ -18,9 +22,8 @@ const OPERATIONS: u64 = 1000;
 /// For a first list, a compilation in a debug build and some hundred writes, on a machine that does something else too.
 const REST: Duration = Duration::from_secs(60);
 
-#[test]
-fn at_rest_every_config_map_says_what_a_fresh_list_says() -> Result<()> {
-    let plane = ControlPlane::start(Options::default())?;
+fn at_rest_every_config_map_says_what_a_fresh_list_says(server: Server) -> Result<()> {
+    let plane = ControlPlane::start(Options::on(server))?;
     let fleet = Fleet::new(&plane, "fleet")?;
     let mut nodes: Vec<String> = (0..NODES).map(|number| format!("node-{number}")).collect();
     for node in &nodes {

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use pilothouse_tests::controlplane::Options;
+use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::{ControlPlane, Proxy, Signal, poll};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -28,7 +28,7 @@ fn watch(plane: &ControlPlane, version: &str) -> Result<Vec<serde_json::Value>> 
 
 #[test]
 fn the_shared_control_plane_has_what_a_cluster_has() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+    let plane = ControlPlane::shared(Server::Real)?;
     let version: serde_json::Value = serde_json::from_str(&plane.kubectl(&["version", "-o", "json"])?)?;
     for side in ["clientVersion", "serverVersion"] {
         assert_eq!(version[side]["gitVersion"], "v1.36.3", "{version}");
@@ -44,7 +44,7 @@ fn the_shared_control_plane_has_what_a_cluster_has() -> Result<()> {
 
 #[test]
 fn both_kubeconfigs_are_of_an_admin() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+    let plane = ControlPlane::shared(Server::Real)?;
     for (kubeconfig, user) in [(plane.kubeconfig(), "admin"), (plane.kubeconfig_token(), "admin-by-token")] {
         let path = kubeconfig.to_str().context("path")?;
         let whoami =
@@ -57,7 +57,7 @@ fn both_kubeconfigs_are_of_an_admin() -> Result<()> {
 
 #[test]
 fn an_impersonated_service_account_without_rights_is_refused() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+    let plane = ControlPlane::shared(Server::Real)?;
     let account = "--as=system:serviceaccount:default:nobody";
     let error =
         plane.kubectl(&["get", "--raw", "/api/v1/namespaces/default/configmaps", account]).unwrap_err();
@@ -72,7 +72,7 @@ fn an_impersonated_service_account_without_rights_is_refused() -> Result<()> {
 
 #[tokio::test]
 async fn a_kube_client_can_be_made() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+    let plane = ControlPlane::shared(Server::Real)?;
     let client = plane.client().await?;
     assert_eq!(client.apiserver_version().await?.git_version, "v1.36.3");
     Ok(())
@@ -154,7 +154,7 @@ fn with_a_watch_cache_old_versions_are_gone_after_a_restart() -> Result<()> {
 
 #[test]
 fn a_proxy_fits_between() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+    let plane = ControlPlane::shared(Server::Real)?;
     let proxy = Proxy::start(plane.address())?;
     let kubeconfig = plane.kubeconfig_via(&proxy)?;
     let path = kubeconfig.to_str().context("path")?;

@@ -8,11 +8,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
 use pilothouse_tests::plugins::{self, Manifest};
 use pilothouse_tests::{Cluster, ControlPlane, Host, guests};
 use serde_json::{Value, json};
+
+pilothouse_tests::on_both_servers!(
+    a_handler_is_told_the_history_of_each_key_in_order,
+    what_happens_while_no_host_runs_is_told_at_the_next_start,
+    pod_log_says_what_became_of_each_pod,
+    keys_that_handlers_put_on_the_queue_are_reconciled,
+    schedules_call_on_time,
+);
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -24,8 +33,8 @@ struct Stage {
 }
 
 impl Stage {
-    fn set(namespace: &'static str) -> Result<Stage> {
-        let plane = ControlPlane::shared()?;
+    fn set(server: Server, namespace: &'static str) -> Result<Stage> {
+        let plane = ControlPlane::shared(server)?;
         let cluster = Cluster::of(plane)?;
         cluster.namespace(namespace)?;
         Ok(Stage { host: Host::start(HostOptions::new(plane.kubeconfig()))?, cluster, namespace })
@@ -103,12 +112,11 @@ fn version(object: &Value) -> Result<String> {
     Ok(object["metadata"]["resourceVersion"].as_str().context("an object without a version")?.to_owned())
 }
 
-#[test]
-fn a_handler_is_told_the_history_of_each_key_in_order() -> Result<()> {
+fn a_handler_is_told_the_history_of_each_key_in_order(server: Server) -> Result<()> {
     const KEYS: usize = 15;
     const TURNS: usize = 6;
 
-    let stage = Stage::set("events")?;
+    let stage = Stage::set(server, "events")?;
     let (cluster, namespace) = (&stage.cluster, stage.namespace);
     cluster.config_map(namespace, "early")?;
     stage.install("events-only", &stage.reader("events-only", "configmaps"))?;
@@ -166,9 +174,8 @@ fn a_handler_is_told_the_history_of_each_key_in_order() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn what_happens_while_no_host_runs_is_told_at_the_next_start() -> Result<()> {
-    let stage = Stage::set("absent")?;
+fn what_happens_while_no_host_runs_is_told_at_the_next_start(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "absent")?;
     let (cluster, namespace) = (&stage.cluster, stage.namespace);
     for name in ["stays", "goes"] {
         cluster.config_map(namespace, name)?;
@@ -182,7 +189,7 @@ fn what_happens_while_no_host_runs_is_told_at_the_next_start() -> Result<()> {
     cluster.delete("v1/ConfigMap", namespace, "goes")?;
     cluster.config_map(namespace, "comes")?;
 
-    let host = Host::start(HostOptions::new(ControlPlane::shared()?.kubeconfig()))?;
+    let host = Host::start(HostOptions::new(ControlPlane::shared(server)?.kubeconfig()))?;
     let stage = Stage { host, cluster, namespace: "absent" };
     stage.install("events-only", &stage.reader("events-only", "configmaps"))?;
     for name in ["stays", "comes"] {
@@ -195,9 +202,8 @@ fn what_happens_while_no_host_runs_is_told_at_the_next_start() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn pod_log_says_what_became_of_each_pod() -> Result<()> {
-    let stage = Stage::set("pods")?;
+fn pod_log_says_what_became_of_each_pod(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "pods")?;
     let (cluster, namespace) = (&stage.cluster, stage.namespace);
     let pod = |name: &str, app: &str| {
         cluster.create(&json!({
@@ -251,9 +257,8 @@ fn pod_log_says_what_became_of_each_pod() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn keys_that_handlers_put_on_the_queue_are_reconciled() -> Result<()> {
-    let stage = Stage::set("handlers")?;
+fn keys_that_handlers_put_on_the_queue_are_reconciled(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "handlers")?;
     let (cluster, namespace) = (&stage.cluster, stage.namespace);
     cluster.config_map(namespace, "one")?;
     stage.install("handlers", &stage.reader("handlers", "configmaps"))?;
@@ -292,11 +297,10 @@ fn keys_that_handlers_put_on_the_queue_are_reconciled() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn schedules_call_on_time() -> Result<()> {
+fn schedules_call_on_time(server: Server) -> Result<()> {
     const EVERY: f64 = 0.3;
 
-    let stage = Stage::set("schedules")?;
+    let stage = Stage::set(server, "schedules")?;
     let config =
         json!({"namespaces": ["schedules"], "schedule": {"every": "300ms", "key": "schedules/tick"}});
     stage.install("probe", &stage.reader("probe", "configmaps").config(config.clone()))?;

@@ -10,11 +10,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
-use pilothouse_tests::controlplane::Options;
+use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::{self, Manifest};
 use pilothouse_tests::{Cluster, ControlPlane, Host, Proxy, Signal, cli, guests, loglines};
 use serde_json::{Value, json};
+
+pilothouse_tests::on_both_servers!(
+    calls_in_flight_end_and_none_begins_after_sigterm,
+    a_call_that_does_not_end_is_cut_when_the_time_is_over,
+    a_host_without_a_cluster_says_so_and_waits_for_it,
+    the_admin_endpoints_show_what_operators_look_for,
+    status_prints_a_table_or_json,
+    a_run_that_cannot_start_says_why_in_one_line,
+    a_second_start_compiles_nothing_and_trusts_nothing_that_is_damaged,
+);
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -39,9 +49,8 @@ fn namespace(plane: &ControlPlane, name: &str, maps: usize) -> Result<Cluster> {
 
 // SIGTERM.
 
-#[test]
-fn calls_in_flight_end_and_none_begins_after_sigterm() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+fn calls_in_flight_end_and_none_begins_after_sigterm(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
     namespace(plane, "sigterm", 20)?;
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
     let slow = json!({"mode": "slow", "milliseconds": 1500, "maxConcurrentReconciles": 3});
@@ -69,9 +78,8 @@ fn calls_in_flight_end_and_none_begins_after_sigterm() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_call_that_does_not_end_is_cut_when_the_time_is_over() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+fn a_call_that_does_not_end_is_cut_when_the_time_is_over(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
     namespace(plane, "cut", 1)?;
     let proxy = Proxy::start(plane.address())?;
     let mut options = HostOptions::new(plane.kubeconfig_via(&proxy)?);
@@ -108,9 +116,8 @@ fn a_call_that_does_not_end_is_cut_when_the_time_is_over() -> Result<()> {
 
 // No cluster.
 
-#[test]
-fn a_host_without_a_cluster_says_so_and_waits_for_it() -> Result<()> {
-    let plane = ControlPlane::start(Options::default())?;
+fn a_host_without_a_cluster_says_so_and_waits_for_it(server: Server) -> Result<()> {
+    let plane = ControlPlane::start(Options::on(server))?;
     namespace(&plane, "late", 1)?;
     plane.stop_apiserver(Signal::KILL)?;
 
@@ -145,9 +152,8 @@ fn a_host_without_a_cluster_says_so_and_waits_for_it() -> Result<()> {
 
 // What the host shows.
 
-#[test]
-fn the_admin_endpoints_show_what_operators_look_for() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+fn the_admin_endpoints_show_what_operators_look_for(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
     namespace(plane, "admin", 3)?;
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
     install(&host, "probe", &probe("probe", "admin", json!({})))?;
@@ -201,9 +207,8 @@ fn the_admin_endpoints_show_what_operators_look_for() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn status_prints_a_table_or_json() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+fn status_prints_a_table_or_json(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
     namespace(plane, "status", 2)?;
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
     install(&host, "probe", &probe("probe", "status", json!({})))?;
@@ -237,9 +242,8 @@ fn status_prints_a_table_or_json() -> Result<()> {
 
 // The command line.
 
-#[test]
-fn a_run_that_cannot_start_says_why_in_one_line() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+fn a_run_that_cannot_start_says_why_in_one_line(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
     let text = |path: &Path| path.to_str().map(str::to_owned).context("a path");
     let (kubeconfig, plugins) = (text(plane.kubeconfig())?, text(&host.plugins_dir())?);
@@ -295,9 +299,8 @@ fn compiled(dir: &Path) -> Result<BTreeMap<PathBuf, (SystemTime, Vec<u8>)>> {
     Ok(found)
 }
 
-#[test]
-fn a_second_start_compiles_nothing_and_trusts_nothing_that_is_damaged() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+fn a_second_start_compiles_nothing_and_trusts_nothing_that_is_damaged(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
     namespace(plane, "cached", 1)?;
     let folder = tempfile::tempdir()?;
     let options =

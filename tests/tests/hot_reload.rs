@@ -11,12 +11,19 @@ use kube_client::Api;
 use kube_client::api::{Patch, PatchParams};
 use pilothouse_tests::calls::{Call, CallLog};
 use pilothouse_tests::fleet::{self, Fleet};
+use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::load::Load;
 use pilothouse_tests::loglines::{self, Line};
 use pilothouse_tests::plugins::{self, Manifest};
 use pilothouse_tests::{Cluster, ControlPlane, Host, guests, rest};
 use serde_json::json;
+
+pilothouse_tests::on_both_servers!(
+    twenty_reloads_under_churn_lose_nothing_and_double_nothing,
+    a_key_in_backoff_is_tried_at_once_by_the_new_generation,
+    a_key_that_asked_to_come_later_keeps_its_time,
+);
 
 const RELOADS: u64 = 20;
 const NODES: usize = 5;
@@ -63,9 +70,8 @@ fn name_of(key: u64) -> String {
     format!("key-{}", key % KEYS as u64)
 }
 
-#[test]
-fn twenty_reloads_under_churn_lose_nothing_and_double_nothing() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+fn twenty_reloads_under_churn_lose_nothing_and_double_nothing(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
     let (fleet, cluster) = (Fleet::new(plane, "fleet")?, Cluster::of(plane)?);
     let nodes: Vec<String> = (0..NODES).map(|number| format!("node-{number}")).collect();
     for node in &nodes {
@@ -195,9 +201,8 @@ fn retry_in(line: &Line) -> Option<f64> {
     text.strip_suffix('s')?.parse().ok()
 }
 
-#[test]
-fn a_key_in_backoff_is_tried_at_once_by_the_new_generation() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+fn a_key_in_backoff_is_tried_at_once_by_the_new_generation(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
     // One in a backoff that has grown, one that asked for a long wait itself.
     let cases = [
@@ -238,9 +243,8 @@ fn a_key_in_backoff_is_tried_at_once_by_the_new_generation() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_key_that_asked_to_come_later_keeps_its_time() -> Result<()> {
-    let plane = ControlPlane::shared()?;
+fn a_key_that_asked_to_come_later_keeps_its_time(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
     let config = json!({"mode": "requeue-after", "delay": "1h"});
     lonely(plane, &host, "later", config.clone())?;

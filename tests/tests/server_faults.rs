@@ -1,20 +1,26 @@
 //! An API server that dies, forgets or falls silent: the host catches up by itself, loses nothing, and hardly stirs
 //! meanwhile.
 //!
-//! The tests share one control plane and take turns: each stops it or what leads to it.
+//! The tests on one server share it and take turns: each stops it or what leads to it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use pilothouse_tests::controlplane::Options;
+use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::fleet::{self, Counts, Fleet};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
 use pilothouse_tests::plugins::{self, Manifest};
 use pilothouse_tests::{ControlPlane, Host, Proxy, Signal, guests, poll};
 use serde_json::json;
+
+pilothouse_tests::on_both_servers!(
+    a_killed_api_server_is_waited_for_and_caught_up_with,
+    a_watch_whose_history_was_compacted_is_made_good_by_a_list,
+    a_connection_that_fell_silent_is_given_up,
+);
 
 const NODES: usize = 5;
 const PODS: usize = 200;
@@ -33,18 +39,19 @@ const REST: Duration = Duration::from_secs(60);
 /// A silent connection is asked after 30 s and given up 15 s later; then another is tried.
 const GIVEN_UP: Duration = Duration::from_secs(70);
 
-/// The control plane of all tests of this file, while one has its turn. The API server keeps nothing of nodes in its watch
+/// The control plane of all tests of this file on one server, while one has its turn. The API server keeps nothing of nodes in its watch
 /// cache, so a compaction alone makes a watch of nodes too old; for pods it takes a restart too.
-fn turn() -> Result<MutexGuard<'static, ControlPlane>> {
-    static PLANE: OnceLock<Mutex<ControlPlane>> = OnceLock::new();
+fn turn(server: Server) -> Result<MutexGuard<'static, ControlPlane>> {
+    static PLANES: [OnceLock<Mutex<ControlPlane>>; 2] = [const { OnceLock::new() }; 2];
     static STARTING: Mutex<()> = Mutex::new(());
     let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-    let plane = match PLANE.get() {
+    let shared = &PLANES[server as usize];
+    let plane = match shared.get() {
         Some(plane) => plane,
         None => {
             let apiserver_flags = vec!["--watch-cache-sizes=nodes#0".to_owned()];
-            let plane = ControlPlane::start(Options { apiserver_flags, ..Options::default() })?;
-            PLANE.get_or_init(|| Mutex::new(plane))
+            let plane = ControlPlane::start(Options { apiserver_flags, ..Options::on(server) })?;
+            shared.get_or_init(|| Mutex::new(plane))
         }
     };
     drop(starting);
@@ -144,9 +151,8 @@ fn check_cpu(host: &Host, (before, since): (Duration, Instant)) -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_killed_api_server_is_waited_for_and_caught_up_with() -> Result<()> {
-    let plane = turn()?;
+fn a_killed_api_server_is_waited_for_and_caught_up_with(server: Server) -> Result<()> {
+    let plane = turn(server)?;
     let scene = Scene::set(&plane, "killed", plane.kubeconfig())?;
     let host = &scene.host;
     // One that asks the server in each reconcile, and reconciles each node five times a second.
@@ -190,9 +196,8 @@ fn a_killed_api_server_is_waited_for_and_caught_up_with() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_watch_whose_history_was_compacted_is_made_good_by_a_list() -> Result<()> {
-    let plane = turn()?;
+fn a_watch_whose_history_was_compacted_is_made_good_by_a_list(server: Server) -> Result<()> {
+    let plane = turn(server)?;
     let proxy = Proxy::start(plane.address())?;
     let mut scene = Scene::set(&plane, "compacted", &plane.kubeconfig_via(&proxy)?)?;
 
@@ -260,9 +265,8 @@ fn away(host: &Host, proxy: &Proxy) -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_connection_that_fell_silent_is_given_up() -> Result<()> {
-    let plane = turn()?;
+fn a_connection_that_fell_silent_is_given_up(server: Server) -> Result<()> {
+    let plane = turn(server)?;
     let proxy = Proxy::start(plane.address())?;
     let mut scene = Scene::set(&plane, "silent", &plane.kubeconfig_via(&proxy)?)?;
     let connections = proxy.seen().connections;

@@ -1,16 +1,16 @@
 //! The types of the built-in kinds, as far as merging and validating objects needs them.
 //!
-//! The table `tables/schemas.json` is generated. `kinds` names the type of every `apiVersion/kind`, `types` the fields of
-//! every type. A field is one string: its type, then attributes, each after a `;`.
+//! The table `tables/schemas.json` is generated. `kinds` names the type of every `apiVersion/kind`, `types` the
+//! fields of every type. A field is one string: its type, then attributes, each after a `;`.
 //!
 //! ```text
 //! [io.k8s.api.core.v1.Container;list=map;keys=name;patch=merge;mergeKey=name
 //! ^ array of containers         ^ attributes: `name` or `name=value`; `default=` comes last, its JSON may hold a `;`
 //! ```
 //!
-//! A type is `[T` (array), `{T` (map), a scalar (`string`, `integer`, `number`, `boolean`, `any`, each with an optional
-//! `:format`) or a name in `types`; arrays and maps nest. Texts are borrowed from the table, so reading it is cheap and
-//! happens once. Used by the strategic merge patch.
+//! A type is `[T` (array), `{T` (map), a scalar (`string`, `integer`, `number`, `boolean`, `any`, each with an
+//! optional `:format`) or a name in `types`; arrays and maps nest. Texts are borrowed from the table, so reading it
+//! is cheap and happens once. Used by the strategic merge patch.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -152,7 +152,9 @@ mod tests {
 
     #[test]
     fn a_list_of_maps_knows_its_key_and_the_fields_of_its_elements() {
-        for (name, merges) in [("containers", true), ("volumes", true), ("selector", false), ("strategy", false)] {
+        for (name, merges) in
+            [("containers", true), ("volumes", true), ("selector", false), ("strategy", false)]
+        {
             assert_eq!(pod().field(name).unwrap().merges_elements(), merges, "{name}");
         }
         let containers = pod().field("containers").unwrap();

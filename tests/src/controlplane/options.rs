@@ -1,8 +1,41 @@
 //! [`Options`] of a control plane, and the flags they become.
 
+/// Which API server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Server {
+    /// The real kube-apiserver on etcd.
+    #[default]
+    Real,
+    /// The development server, `pilothouse-devserver`.
+    Development,
+}
+
+/// Runs tests on both API servers: for each function `fn NAME(server: Server) -> anyhow::Result<()>` a module of that name
+/// with two tests.
+#[macro_export]
+macro_rules! on_both_servers {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            use $crate::controlplane::Server;
+
+            #[test]
+            fn on_the_real_server() -> anyhow::Result<()> {
+                super::$name(Server::Real)
+            }
+
+            #[test]
+            fn on_the_development_server() -> anyhow::Result<()> {
+                super::$name(Server::Development)
+            }
+        }
+    )+};
+}
+
 /// How a control plane is started; the default is what most tests want.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Which API server it has.
+    pub server: Server,
     /// Whether the API server serves lists and watches from its cache. Without it, a watch from a version that
     /// [`compact`](super::ControlPlane::compact) has removed is refused at once.
     pub watch_cache: bool,
@@ -20,6 +53,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
+            server: Server::Real,
             watch_cache: true,
             min_request_timeout: None,
             controllers: Vec::new(),
@@ -30,6 +64,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The defaults on this server.
+    pub fn on(server: Server) -> Options {
+        Options { server, ..Options::default() }
+    }
+
     /// The flags of `controlplane serve`.
     pub(super) fn args(&self) -> Vec<String> {
         let mut args = vec![format!("--watch-cache={}", self.watch_cache)];

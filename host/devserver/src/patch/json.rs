@@ -1,12 +1,12 @@
 //! JSON patch, RFC 6902, as the server does it.
 //!
-//! Not by the `json-patch` crate: the server's library answers differently from the RFC, and clients see it. A member that
-//! is absent is taken for null, so `replace` may add one, `copy` of it yields null and `test` against null passes; array
-//! indexes may count from the end; an unknown `op` is found only when its turn comes; a root may be tested and replaced,
-//! nothing else.
+//! Not by the `json-patch` crate: the server's library answers differently from the RFC, and clients see it. A member
+//! that is absent is taken for null, so `replace` may add one, `copy` of it yields null and `test` against null
+//! passes; array indexes may count from the end; an unknown `op` is found only when its turn comes; a root may be
+//! tested and replaced, nothing else.
 //!
-//! Two limits: what is copied in total, as on the real server, and how deep the result may be, since a few small copies of
-//! an object into itself would build one that can be neither read nor dropped.
+//! Two limits: what is copied in total, as on the real server, and how deep the result may be, since a few small
+//! copies of an object into itself would build one that can be neither read nor dropped.
 
 use serde_json::{Map, Value};
 
@@ -187,7 +187,9 @@ impl<'a> Place<'a> {
 
     fn remove(self) -> Result<Value, String> {
         match self {
-            Self::Member(members, name) => members.remove(&name).ok_or_else(|| format!("there is no {name:?}")),
+            Self::Member(members, name) => {
+                members.remove(&name).ok_or_else(|| format!("there is no {name:?}"))
+            }
             Self::Element(elements, index) => {
                 let index = existing(&index, elements.len())?;
                 Ok(elements.remove(index))

@@ -1,7 +1,7 @@
 //! JSON merge patch, RFC 7386, as the server does it.
 //!
-//! Two deviations: a patch that is no object is refused, and nulls are also dropped from objects inside the arrays of a
-//! patch, unless the array takes the place of an object.
+//! Two deviations: a patch that is no object is refused, and nulls are also dropped from objects inside the arrays of
+//! a patch, unless the array takes the place of an object.
 
 use serde_json::{Map, Value};
 

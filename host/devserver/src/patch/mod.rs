@@ -1,11 +1,11 @@
 //! What a PATCH makes of an object: JSON patch, JSON merge patch and strategic merge patch.
 //!
-//! Pure functions over JSON. Where the server's libraries deviate from the RFCs, so does this: the object a client gets
-//! back, and whether it gets an error, are what the real server gives. What becomes of the result (unknown fields, nulls
-//! in fields that cannot hold one, defaults) is the business of the caller, as on the real server.
+//! Pure functions over JSON. Where the server's libraries deviate from the RFCs, so does this: the object a client
+//! gets back, and whether it gets an error, are what the real server gives. What becomes of the result (unknown
+//! fields, nulls in fields that cannot hold one, defaults) is the business of the caller, as on the real server.
 //!
-//! Recursion is no deeper than the deeper of the two documents, and `serde_json` reads at most 128 levels; only a JSON
-//! patch could build something deeper, and [`json`] refuses to. Called by the patch verb.
+//! Recursion is no deeper than the deeper of the two documents, and `serde_json` reads at most 128 levels; only a
+//! JSON patch could build something deeper, and [`json`] refuses to. Called by the patch verb.
 
 mod json;
 mod merge;

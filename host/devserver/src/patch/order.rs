@@ -1,9 +1,9 @@
 //! The order of a merged list.
 //!
 //! Its elements come from two sides: those that the patch names (or `$setElementOrder` does) stand in the order given
-//! there, the others in the order of the live list. The two sequences are then interleaved without reordering either: an
-//! element that only the server has comes before one of the patch if both are in the live list in that order, otherwise
-//! after it. So an element new to the list stands before all that follow the last one the patch also names.
+//! there, the others in the order of the live list. The two sequences are then interleaved without reordering either:
+//! an element that only the server has comes before one of the patch if both are in the live list in that order,
+//! otherwise after it. So an element new to the list stands before all that follow the last one the patch also names.
 
 use std::collections::HashMap;
 
@@ -39,9 +39,10 @@ impl Order {
 
     /// Sorts, keeping the order of equals.
     ///
-    /// An item without a rank is taken for smaller than whatever it is compared with, as on the server: an insertion sort
-    /// then moves each such item to the front. Only a `$setElementOrder` that is empty leaves items without a rank.
-    fn sort(&self, items: &mut Vec<Item>) {
+    /// An item without a rank is taken for smaller than whatever it is compared with, as on the server: an insertion
+    /// sort then moves each such item to the front. Only a `$setElementOrder` that is empty leaves items without a
+    /// rank.
+    fn sort(&self, items: &mut [Item]) {
         if items.iter().all(|item| self.contains(item)) {
             items.sort_by_key(|item| self.rank(item));
             return;
@@ -63,7 +64,8 @@ impl Order {
 
 /// The values of all items, those that `named` contains in its order, the others in the order of the live list.
 pub(super) fn arrange(items: Vec<Item>, named: &Order, live: &Order) -> Vec<Value> {
-    let (mut patched, mut others): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| named.contains(item));
+    let (mut patched, mut others): (Vec<_>, Vec<_>) =
+        items.into_iter().partition(|item| named.contains(item));
     named.sort(&mut patched);
     live.sort(&mut others);
 
@@ -71,8 +73,8 @@ pub(super) fn arrange(items: Vec<Item>, named: &Order, live: &Order) -> Vec<Valu
     let mut patched = patched.into_iter().peekable();
     for other in others {
         let rank = live.rank(&other);
-        while let Some(item) =
-            patched.next_if(|item| !matches!((rank, live.rank(item)), (Some(rank), Some(item)) if rank < item))
+        while let Some(item) = patched
+            .next_if(|item| !matches!((rank, live.rank(item)), (Some(rank), Some(item)) if rank < item))
         {
             arranged.push(item.value);
         }

@@ -4,14 +4,17 @@
 //! |---|---|
 //! | a map | merged member by member; null deletes; `$patch: replace` and `$patch: delete` replace and empty it |
 //! | `$retainKeys: [a, b]` | the live map loses all other members; the patch may set no others |
-//! | a list that merges, of maps | merged by key; new elements added; `$patch: delete` in an element deletes what has its key, `$patch: replace` in any replaces the list |
+//! | a list that merges, of maps | merged by key; new elements are added |
+//! | … `$patch: delete` in an element | deletes the elements that have its key |
+//! | … `$patch: replace` in an element | the other elements replace the list |
 //! | a list that merges, of scalars | the union |
 //! | any other list | replaces the live one |
 //! | `$deleteFromPrimitiveList/f: [a]` | deletes scalars from the list `f` |
 //! | `$setElementOrder/f: [...]` | the order of the list `f`; it must agree with that of the patch |
 //!
-//! What is added as a whole (a new field) loses its nulls and what carries `$patch`; an element added to a list is taken as
-//! it stands. Directives that are not where they have a meaning stay in the object as unknown fields, as on the server.
+//! What is added as a whole (a new field) loses its nulls and what carries `$patch`; an element added to a list is
+//! taken as it stands. Directives that are not where they have a meaning stay in the object as unknown fields, as on
+//! the server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -64,7 +67,11 @@ fn merge_map(mut live: Object, patch: &Object, schema: TypeRef<'_>) -> Result<Ob
                 let field = field_of(schema, name)?;
                 let inner = std::mem::take(inner);
                 let whole = field.replaces();
-                Some(Value::Object(if whole { change.clone() } else { merge_map(inner, change, field.value_type())? }))
+                Some(Value::Object(if whole {
+                    change.clone()
+                } else {
+                    merge_map(inner, change, field.value_type())?
+                }))
             }
             (Some(Value::Array(inner)), Value::Array(change)) => {
                 let list = List::of(schema, name)?;
@@ -88,7 +95,8 @@ fn retain_keys(live: &mut Object, patch: &Object) -> Result<(), PatchError> {
     let retained = retained.as_array().ok_or_else(|| malformed("it must be a list"))?;
     let retained: HashSet<_> = retained.iter().filter_map(Value::as_str).collect();
     let sets_another = patch.iter().any(|(name, value)| {
-        let directive = name == RETAIN_KEYS || name.starts_with(DELETE_FROM_LIST) || name.starts_with(SET_ELEMENT_ORDER);
+        let directive =
+            name == RETAIN_KEYS || name.starts_with(DELETE_FROM_LIST) || name.starts_with(SET_ELEMENT_ORDER);
         !directive && !value.is_null() && !retained.contains(name.as_str())
     });
     if sets_another {
@@ -155,7 +163,8 @@ impl<'a> List<'a> {
     fn of(schema: TypeRef<'a>, name: &'a str) -> Result<Self, PatchError> {
         let field = field_of(schema, name)?;
         let element = field.value_type().items();
-        let element = element.ok_or_else(|| PatchError::Conflicting(format!("the field {name} is not a list")))?;
+        let element =
+            element.ok_or_else(|| PatchError::Conflicting(format!("the field {name} is not a list")))?;
         Ok(Self { name, field, element, key: field.merge_key() })
     }
 
@@ -171,7 +180,12 @@ impl<'a> List<'a> {
             ElementKind::Object => self.merge_objects(live, patch),
             _ if delete => {
                 let deleted = Order::of(patch.iter().map(Value::to_string));
-                Ok(live.into_iter().map(scalar).filter(|item| !deleted.contains(item)).map(|i| i.value).collect())
+                Ok(live
+                    .into_iter()
+                    .map(scalar)
+                    .filter(|item| !deleted.contains(item))
+                    .map(|i| i.value)
+                    .collect())
             }
             _ => {
                 let live_order = Order::of(live.iter().map(Value::to_string));
@@ -185,13 +199,12 @@ impl<'a> List<'a> {
     }
 
     fn merge_objects(&self, mut live: Vec<Value>, patch: &[Value]) -> Result<Vec<Value>, PatchError> {
-        let (mut named, mut replaces) = (Vec::new(), false);
+        let (mut named, mut deleted, mut replaces) = (Vec::new(), HashSet::new(), false);
         for element in patch {
             match element.get(DIRECTIVE) {
                 None => named.push(element),
                 Some(directive) if directive == "delete" => {
-                    let deleted = self.identity(element)?;
-                    live.retain(|element| self.identity(element).ok().as_ref() != Some(&deleted));
+                    deleted.insert(self.identity(element)?);
                 }
                 Some(directive) if directive == "replace" => replaces = true,
                 Some(directive) => return Err(unknown_directive(directive)),
@@ -203,6 +216,7 @@ impl<'a> List<'a> {
             let items = named.into_iter().map(|element| self.item(element)).collect::<Result<Vec<_>, _>>()?;
             return Ok(arrange(items, &Order::of([]), &order));
         }
+        live.retain(|element| self.identity(element).map_or(true, |identity| !deleted.contains(&identity)));
         let live_order = self.order(&live)?;
         let mut items = live.into_iter().map(|element| self.item(element)).collect::<Result<Vec<_>, _>>()?;
         let mut places = HashMap::new();
@@ -245,16 +259,19 @@ impl<'a> List<'a> {
 
     /// The identities of the live list, place by place, while the patch is applied.
     ///
-    /// The server deletes from and appends to the array that it then takes for the live order: new elements stand in the
-    /// places of deleted ones, as many as there are.
+    /// The server deletes from and appends to the array that it then takes for the live order: new elements stand in
+    /// the places of deleted ones, as many as there are.
     fn places(&self, live: &[Value], patch: &[Value]) -> Result<Vec<String>, PatchError> {
-        let identities = |elements: &[Value]| elements.iter().map(|e| self.identity(e)).collect::<Result<Vec<_>, _>>();
+        let identities =
+            |elements: &[Value]| elements.iter().map(|e| self.identity(e)).collect::<Result<Vec<_>, _>>();
         let mut places = identities(live)?;
         if self.key.is_none() || places.is_empty() {
             return Ok(places);
         }
-        let (special, plain): (Vec<_>, Vec<_>) = patch.iter().cloned().partition(|e| e.get(DIRECTIVE).is_some());
-        let (deleting, replacing): (Vec<_>, Vec<_>) = special.into_iter().partition(|e| e[DIRECTIVE] == "delete");
+        let (special, plain): (Vec<_>, Vec<_>) =
+            patch.iter().cloned().partition(|e| e.get(DIRECTIVE).is_some());
+        let (deleting, replacing): (Vec<_>, Vec<_>) =
+            special.into_iter().partition(|e| e[DIRECTIVE] == "delete");
         let deleted: HashSet<_> = identities(&deleting)?.into_iter().collect();
         places.retain(|identity| !deleted.contains(identity));
         if replacing.is_empty() {
@@ -271,7 +288,8 @@ impl<'a> List<'a> {
         if patch.is_empty() || order.is_empty() {
             return Ok(());
         }
-        let deleted = |element: &&Value| self.key.is_some() && element.get(DIRECTIVE).is_some_and(|d| d == "delete");
+        let deleted =
+            |element: &&Value| self.key.is_some() && element.get(DIRECTIVE).is_some_and(|d| d == "delete");
         let mut wanted = patch.iter().filter(|element| !deleted(element)).peekable();
         let mut order = order.iter().peekable();
         while let Some(element) = wanted.peek()
@@ -312,7 +330,10 @@ impl<'a> List<'a> {
             };
         };
         if !element.is_object() {
-            return Err(PatchError::Conflicting(format!("an element of {} is not a map: {element}", self.name)));
+            return Err(PatchError::Conflicting(format!(
+                "an element of {} is not a map: {element}",
+                self.name
+            )));
         }
         let identity = element.get(key).map(Value::to_string);
         identity.ok_or_else(|| PatchError::MissingMergeKey {
@@ -350,7 +371,9 @@ fn scalar(value: Value) -> Item {
 }
 
 fn field_of<'a>(schema: TypeRef<'a>, name: &str) -> Result<Field<'a>, PatchError> {
-    schema.field(name).ok_or_else(|| PatchError::Conflicting(format!("the type of the object has no field {name}")))
+    schema
+        .field(name)
+        .ok_or_else(|| PatchError::Conflicting(format!("the type of the object has no field {name}")))
 }
 
 /// The field that a directive such as `$setElementOrder/ports` is for.
@@ -379,7 +402,10 @@ fn without_directives(value: &Value, nulls: Nulls) -> Option<Value> {
         Value::Object(members) if members.contains_key(DIRECTIVE) => None,
         Value::Object(members) => {
             let kept = members.iter().filter(|(_, value)| nulls == Nulls::Keep || !value.is_null());
-            Some(kept.filter_map(|(name, value)| Some((name.clone(), without_directives(value, nulls)?))).collect())
+            Some(
+                kept.filter_map(|(name, value)| Some((name.clone(), without_directives(value, nulls)?)))
+                    .collect(),
+            )
         }
         Value::Array(elements) => {
             Some(elements.iter().filter_map(|element| without_directives(element, nulls)).collect())

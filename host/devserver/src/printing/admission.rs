@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::Row;
 use super::duration::human;
-use super::read::{NONE, UNSET, condition, count, exists, int, list, map, name, optional_text, text, text_or, texts};
+use super::read::{
+    NONE, UNSET, condition, count, exists, int, list, map, name, optional_text, text, text_or, texts,
+};
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
     let object = row.object;
@@ -14,7 +16,9 @@ pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
         }
         "validatingadmissionpolicies" => admission_policy(row, "/spec/validations"),
         "mutatingadmissionpolicies" => admission_policy(row, "/spec/mutations"),
-        "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings" => admission_policy_binding(row),
+        "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings" => {
+            admission_policy_binding(row)
+        }
         "certificatesigningrequests" => certificate_signing_request(row),
         "flowschemas" => flow_schema(row),
         "prioritylevelconfigurations" => priority_level(row),
@@ -38,7 +42,9 @@ fn admission_policy(row: Row<'_>, rules: &str) -> Vec<Value> {
 fn admission_policy_binding(row: Row<'_>) -> Vec<Value> {
     let binding = row.object;
     let parameters = match text(binding, "/spec/paramRef/name") {
-        "" if exists(binding, "/spec/paramRef/selector") => debug_selector(&binding["spec"]["paramRef"]["selector"]),
+        "" if exists(binding, "/spec/paramRef/selector") => {
+            debug_selector(&binding["spec"]["paramRef"]["selector"])
+        }
         "" => UNSET.to_owned(),
         name => format!("{}/{name}", text_or(binding, "/spec/paramRef/namespace", "*")),
     };
@@ -48,7 +54,8 @@ fn admission_policy_binding(row: Row<'_>) -> Vec<Value> {
 /// A label selector as the server's generated code writes it for debugging.
 fn debug_selector(selector: &Value) -> String {
     let labels = map(selector, "/matchLabels").into_iter().flatten();
-    let labels: String = labels.map(|(name, value)| format!("{name}: {},", value.as_str().unwrap_or_default())).collect();
+    let labels: String =
+        labels.map(|(name, value)| format!("{name}: {},", value.as_str().unwrap_or_default())).collect();
     let expressions = list(selector, "/matchExpressions").iter().map(|expression| {
         let (key, operator) = (text(expression, "/key"), text(expression, "/operator"));
         let values = texts(expression, "/values").join(" ");
@@ -102,7 +109,9 @@ fn flow_schema(row: Row<'_>) -> Vec<Value> {
 
 fn priority_level(row: Row<'_>) -> Vec<Value> {
     let level = row.object;
-    let of = |part, pointer| -> Value { if exists(level, part) { int(level, pointer).into() } else { NONE.into() } };
+    let of = |part, pointer| -> Value {
+        if exists(level, part) { int(level, pointer).into() } else { NONE.into() }
+    };
     let queuing = "/spec/limited/limitResponse/queuing";
     vec![
         row.name(),

@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::Row;
 use super::duration::{age, human, seconds_between, time};
 use super::quantity::canonical;
 use super::read::{NONE, condition, count, exists, flag, int, list, map, text, text_or};
-use super::Row;
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
     let object = row.object;
     Some(match resource {
-        "configmaps" => vec![row.name(), (count(object, "/data") + count(object, "/binaryData")).into(), row.age()],
+        "configmaps" => {
+            vec![row.name(), (count(object, "/data") + count(object, "/binaryData")).into(), row.age()]
+        }
         "secrets" => vec![row.name(), text(object, "/type").into(), count(object, "/data").into(), row.age()],
         "serviceaccounts" => row.name_and_age(),
         "namespaces" => vec![row.name(), text(object, "/status/phase").into(), row.age()],
@@ -39,7 +41,9 @@ fn node(row: Row<'_>) -> Vec<Value> {
     }
     let address = |wanted| {
         let mut addresses = list(node, "/status/addresses").iter();
-        addresses.find(|address| text(address, "/type") == wanted).map_or(NONE, |address| text(address, "/address"))
+        addresses
+            .find(|address| text(address, "/type") == wanted)
+            .map_or(NONE, |address| text(address, "/address"))
     };
     let mut kernel = text_or(node, "/status/nodeInfo/kernelVersion", "<unknown>").to_owned();
     let architecture = text(node, "/status/nodeInfo/architecture");
@@ -102,7 +106,8 @@ pub(super) fn event(row: Row<'_>) -> Vec<Value> {
 
     let first = since(either("/firstTimestamp", "/deprecatedFirstTimestamp"));
     let first = first.unwrap_or_else(|| age(Some(text(event, "/eventTime")), row.now));
-    let mut last = since(either("/lastTimestamp", "/deprecatedLastTimestamp")).unwrap_or_else(|| first.clone());
+    let mut last =
+        since(either("/lastTimestamp", "/deprecatedLastTimestamp")).unwrap_or_else(|| first.clone());
     let mut count = int(event, "/count").max(int(event, "/deprecatedCount"));
     if exists(event, "/series") {
         last = row.since("/series/lastObservedTime");
@@ -115,7 +120,8 @@ pub(super) fn event(row: Row<'_>) -> Vec<Value> {
     let about_name = either("/involvedObject/name", "/regarding/name");
     let about = if about_name.is_empty() { about } else { format!("{about}/{about_name}") };
     let reporter = either("/reportingComponent", "/reportingController");
-    let component = text_or(event, "/source/component", text_or(event, "/deprecatedSource/component", reporter));
+    let component =
+        text_or(event, "/source/component", text_or(event, "/deprecatedSource/component", reporter));
     let instance = text(event, "/reportingInstance");
     let host = text_or(event, "/source/host", text_or(event, "/deprecatedSource/host", instance));
     let source = if host.is_empty() { component.to_owned() } else { format!("{component}, {host}") };

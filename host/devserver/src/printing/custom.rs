@@ -53,7 +53,9 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Option<Value> {
             // The server cuts off the fraction.
             number.as_i64().or_else(|| number.as_f64().map(|float| float as i64)).map(Value::from)
         }
-        ("number", Value::Number(number)) => Some(number.as_f64().map_or_else(|| value.clone(), whole_or_float)),
+        ("number", Value::Number(number)) => {
+            Some(number.as_f64().map_or_else(|| value.clone(), whole_or_float))
+        }
         ("boolean", Value::Bool(_)) => Some(value.clone()),
         ("date", Value::String(time)) if time.is_empty() => Some(age(None, now).into()),
         ("date", Value::String(time)) => Some(match time.parse::<Timestamp>() {
@@ -78,7 +80,8 @@ fn printed(value: &Value) -> String {
         Value::Number(number) if number.is_f64() => printed_float(number.as_f64().unwrap_or_default()),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::Array(_) | Value::Object(_) => {
-            let json = value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+            let json =
+                value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
             json.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
         }
     }
@@ -87,7 +90,9 @@ fn printed(value: &Value) -> String {
 /// Very large and very small floats have an exponent, of two digits at least.
 fn printed_float(float: f64) -> String {
     let scientific = format!("{float:e}");
-    let exponent = scientific.split_once('e').and_then(|(digits, exponent)| Some((digits, exponent.parse::<i32>().ok()?)));
+    let exponent = scientific
+        .split_once('e')
+        .and_then(|(digits, exponent)| Some((digits, exponent.parse::<i32>().ok()?)));
     match exponent {
         Some((digits, exponent)) if float != 0.0 && !(-4..21).contains(&exponent) => {
             format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())

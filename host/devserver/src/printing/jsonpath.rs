@@ -7,7 +7,8 @@
 //! | `[1]`, `[-1]`, `[1:3]`, `[::2]`, `[*]` | elements |
 //! | `[?(@.type=="Ready")]` | the elements for which the comparison holds; without one, those that have the path |
 //!
-//! What is absent selects nothing; an index or a filter applied to what is no list, and an index out of range, are errors.
+//! What is absent selects nothing; an index or a filter applied to what is no list, and an index out of range, are
+//! errors.
 
 use serde_json::Value;
 
@@ -19,10 +20,17 @@ pub(super) struct JsonPath(Vec<Step>);
 enum Step {
     Member(String),
     All,
-    Slice { start: Option<i64>, end: Option<i64>, step: usize },
+    Slice {
+        start: Option<i64>,
+        end: Option<i64>,
+        step: usize,
+    },
     /// One element; not a slice of one, as the last may be `-1`.
     Index(i64),
-    Filter { left: Operand, comparison: Option<(Comparison, Operand)> },
+    Filter {
+        left: Operand,
+        comparison: Option<(Comparison, Operand)>,
+    },
 }
 
 #[derive(Debug, PartialEq)]
@@ -176,7 +184,8 @@ impl Step {
             },
             Self::Index(index) => {
                 let elements = value.as_array()?;
-                let from_start = if *index < 0 { index.checked_add_unsigned(elements.len() as u64)? } else { *index };
+                let from_start =
+                    if *index < 0 { index.checked_add_unsigned(elements.len() as u64)? } else { *index };
                 selected.push(elements.get(usize::try_from(from_start).ok()?)?);
             }
             Self::Slice { start, end, step } => {
@@ -234,7 +243,9 @@ impl Comparison {
                     _ => left.as_f64()?.total_cmp(&right.as_f64()?),
                 }
             }
-            (Value::Bool(left), Value::Bool(right)) if matches!(self, Self::Equal | Self::NotEqual) => left.cmp(right),
+            (Value::Bool(left), Value::Bool(right)) if matches!(self, Self::Equal | Self::NotEqual) => {
+                left.cmp(right)
+            }
             _ => return None,
         };
         Some(match self {

@@ -1,9 +1,9 @@
 //! What `kubectl get` shows: the cells of the Tables that the server makes of objects.
 //!
-//! [`cells`] is for the built-in kinds, [`custom_cells`] for custom resources. The columns' names, types and priorities
-//! come from elsewhere (the generated table of resources, a CRD's `additionalPrinterColumns`); here are only the values, as
-//! many and in the same order, those of wide output always among them. Objects are read leniently: what is absent or of
-//! another type reads as empty, zero or false, so no object makes this fail.
+//! [`cells`] is for the built-in kinds, [`custom_cells`] for custom resources. The columns' names, types and
+//! priorities come from elsewhere (the generated table of resources, a CRD's `additionalPrinterColumns`); here are
+//! only the values, as many and in the same order, those of wide output always among them. Objects are read
+//! leniently: what is absent or of another type reads as empty, zero or false, so no object makes this fail.
 //!
 //! Called when a client asks for `as=Table`.
 

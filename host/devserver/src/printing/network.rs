@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::Row;
 use super::read::{
-    NONE, UNSET, annotation, at_most, count, exists, int, joined, labels, list, load_balancer, name, optional_text,
-    selector_or_none, text, text_or, texts,
+    NONE, UNSET, annotation, at_most, count, exists, int, joined, labels, list, load_balancer, name,
+    optional_text, selector_or_none, text, text_or, texts,
 };
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
@@ -14,7 +14,9 @@ pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
         "endpointslices" => endpoint_slice(row),
         "ingresses" => ingress(row),
         "ingressclasses" => ingress_class(row),
-        "networkpolicies" => vec![row.name(), selector_or_none(object, "/spec/podSelector").into(), row.age()],
+        "networkpolicies" => {
+            vec![row.name(), selector_or_none(object, "/spec/podSelector").into(), row.age()]
+        }
         "servicecidrs" => vec![row.name(), texts(object, "/spec/cidrs").join(",").into(), row.age()],
         "ipaddresses" => ip_address(row),
         _ => return None,
@@ -66,7 +68,9 @@ pub(super) fn endpoints(row: Row<'_>) -> Vec<Value> {
     for subset in subsets {
         let addresses = list(subset, "/addresses");
         for port in list(subset, "/ports") {
-            all.extend(addresses.iter().map(|address| host_and_port(text(address, "/ip"), int(port, "/port"))));
+            all.extend(
+                addresses.iter().map(|address| host_and_port(text(address, "/ip"), int(port, "/port"))),
+            );
         }
         if list(subset, "/ports").is_empty() {
             all.extend(addresses.iter().map(|address| text(address, "/ip").to_owned()));
@@ -86,10 +90,11 @@ fn endpoint_slice(row: Row<'_>) -> Vec<Value> {
         text if text.is_empty() => UNSET.to_owned(),
         text => text,
     };
-    let ports = list(row.object, "/ports").iter().map(|port| match port.get("port").and_then(Value::as_i64) {
-        Some(number) => number.to_string(),
-        None => optional_text(port, "/name").unwrap_or("*").to_owned(),
-    });
+    let ports =
+        list(row.object, "/ports").iter().map(|port| match port.get("port").and_then(Value::as_i64) {
+            Some(number) => number.to_string(),
+            None => optional_text(port, "/name").unwrap_or("*").to_owned(),
+        });
     let endpoints = list(row.object, "/endpoints").iter();
     let addresses = endpoints.flat_map(|endpoint| texts(endpoint, "/addresses")).map(str::to_owned);
     vec![
@@ -152,9 +157,11 @@ fn ip_address(row: Row<'_>) -> Vec<Value> {
     if let Some(reference) = row.object.pointer("/spec/parentRef").filter(|reference| !reference.is_null()) {
         let group = text(reference, "/group");
         let resource = text(reference, "/resource");
-        parent = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }.to_lowercase();
+        parent =
+            if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }.to_lowercase();
         let namespace = text(reference, "/namespace");
-        for part in [namespace, text(reference, "/name")].into_iter().skip(usize::from(namespace.is_empty())) {
+        for part in [namespace, text(reference, "/name")].into_iter().skip(usize::from(namespace.is_empty()))
+        {
             parent = format!("{parent}/{part}");
         }
     }

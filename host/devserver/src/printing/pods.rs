@@ -25,7 +25,9 @@ impl Restarts {
 
     fn text(&self, now: Timestamp) -> String {
         match self.last {
-            Some(last) if self.count != 0 => format!("{} ({} ago)", self.count, human(seconds_between(last, now))),
+            Some(last) if self.count != 0 => {
+                format!("{} ({} ago)", self.count, human(seconds_between(last, now)))
+            }
             _ => self.count.to_string(),
         }
     }
@@ -99,7 +101,10 @@ pub(super) fn pod(row: Row<'_>) -> Vec<Value> {
 /// The names of the init containers that keep running.
 fn sidecars(pod: &Value) -> HashSet<&str> {
     let containers = list(pod, "/spec/initContainers").iter();
-    containers.filter(|c| text(c, "/restartPolicy") == "Always").map(|container| text(container, "/name")).collect()
+    containers
+        .filter(|c| text(c, "/restartPolicy") == "Always")
+        .map(|container| text(container, "/name"))
+        .collect()
 }
 
 fn initialization(pod: &Value, sidecars: &HashSet<&str>) -> Initialization {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Row;
 use super::duration::age;
-use super::read::{condition, count, exists, flag, int, is_deleted, list, text, NONE};
+use super::read::{NONE, condition, count, exists, flag, int, is_deleted, list, text};
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
     let object = row.object;
@@ -39,9 +39,11 @@ pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
 
 fn role_binding(row: Row<'_>) -> Vec<Value> {
     let binding = row.object;
-    let subjects = |kind| list(binding, "/subjects").iter().filter(move |subject| text(subject, "/kind") == kind);
+    let subjects =
+        |kind| list(binding, "/subjects").iter().filter(move |subject| text(subject, "/kind") == kind);
     let names = |kind| subjects(kind).map(|subject| text(subject, "/name")).collect::<Vec<_>>().join(", ");
-    let accounts = subjects("ServiceAccount").map(|s| format!("{}/{}", text(s, "/namespace"), text(s, "/name")));
+    let accounts =
+        subjects("ServiceAccount").map(|s| format!("{}/{}", text(s, "/namespace"), text(s, "/name")));
     vec![
         row.name(),
         format!("{}/{}", text(binding, "/roleRef/kind"), text(binding, "/roleRef/name")).into(),
@@ -80,16 +82,29 @@ fn claim_state(claim: &Value) -> String {
 }
 
 fn device_taint_rule(row: Row<'_>) -> Vec<Value> {
-    let added = if exists(row.object, "/spec/taint/timeAdded") { row.since("/spec/taint/timeAdded") } else { String::new() };
+    let added = if exists(row.object, "/spec/taint/timeAdded") {
+        row.since("/spec/taint/timeAdded")
+    } else {
+        String::new()
+    };
     let of = |pointer| -> Value { text(row.object, pointer).into() };
-    vec![row.name(), of("/spec/taint/key"), of("/spec/taint/value"), of("/spec/taint/effect"), added.into(), row.age()]
+    vec![
+        row.name(),
+        of("/spec/taint/key"),
+        of("/spec/taint/value"),
+        of("/spec/taint/effect"),
+        added.into(),
+        row.age(),
+    ]
 }
 
-/// What a request for the state of device pools found: sums over the pools, once there is an answer that is no failure.
+/// What a request for the state of device pools found: sums over the pools, once there is an answer that is no
+/// failure.
 fn pool_status(row: Row<'_>) -> Vec<Value> {
     let request = row.object;
     let found = list(request, "/status/pools");
-    let is = |wanted| condition(request, "/status/conditions", wanted).filter(|c| text(c, "/status") == "True");
+    let is =
+        |wanted| condition(request, "/status/conditions", wanted).filter(|c| text(c, "/status") == "True");
     let pools = int(request, "/status/poolCount");
     let complete = is("Complete");
     let failed = complete.is_none() && is("Failed").is_some();
@@ -99,10 +114,12 @@ fn pool_status(row: Row<'_>) -> Vec<Value> {
         None if failed => "Failed".to_owned(),
         None => "Pending".to_owned(),
     };
-    let sums = |sum: i64| if exists(request, "/status") && !failed { sum.to_string() } else { "-".to_owned() };
+    let sums =
+        |sum: i64| if exists(request, "/status") && !failed { sum.to_string() } else { "-".to_owned() };
     let devices = |field| sums(found.iter().map(|pool| int(pool, field)).sum()).into();
     let errors = found.iter().filter(|pool| exists(pool, "/validationError")).count();
-    let completed = complete.map_or_else(|| NONE.to_owned(), |c| age(Some(text(c, "/lastTransitionTime")), row.now));
+    let completed =
+        complete.map_or_else(|| NONE.to_owned(), |c| age(Some(text(c, "/lastTransitionTime")), row.now));
     vec![
         row.name(),
         text(request, "/spec/driver").into(),

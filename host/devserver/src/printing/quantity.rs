@@ -1,7 +1,8 @@
 //! Quantities (`1500m`, `2Gi`) in the form that the real server stores and shows.
 //!
-//! The server rewrites every quantity: `1024Mi` to `1Gi`, `0.5` to `500m`. The suffix system stays; a binary quantity
-//! falls back to the decimal one where it is no whole number or below 1024.
+//! The server rewrites quantities: `1024Mi` to `1Gi`, `0.5` to `500m`. The suffix system stays; a binary quantity
+//! falls back to the decimal one where it is no whole number or below 1024. What looks canonical at a glance stays as it
+//! is, even if it is not: `1.125G`, `+1`.
 
 use serde_json::Value;
 
@@ -37,7 +38,11 @@ fn rewrite(text: &str) -> Option<String> {
         scale += 3 * (i32::try_from(step).ok()? - 3);
     } else {
         format = Format::Exponent;
-        scale += suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok().filter(|exponent| exponent.abs() < 30)?;
+        scale +=
+            suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok().filter(|exponent| exponent.abs() < 30)?;
+    }
+    if looks_canonical(whole, fraction, scale, format) {
+        return None;
     }
     while scale < -9 {
         // What is below the smallest unit is rounded away from zero.
@@ -76,4 +81,19 @@ fn binary(mut whole: i128) -> String {
         power += 1;
     }
     format!("{whole}{}", BINARY[power])
+}
+
+/// Whether the server keeps a quantity without a closer look: it checks some digits only.
+fn looks_canonical(whole: &str, fraction: &str, scale: i32, format: Format) -> bool {
+    let digits = format!("{}{fraction}", whole.trim_start_matches(['+', '-']).trim_start_matches('0'));
+    match format {
+        Format::Binary => fraction.is_empty() && digits.parse::<u64>().is_ok_and(|number| number % 8 != 0),
+        _ => {
+            scale >= -9
+                && scale % 3 == 0
+                && !digits.starts_with('0')
+                && !digits.ends_with("000")
+                && !digits.is_empty()
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Lenient reading of objects, and the texts that several kinds share.
 //!
-//! Paths are JSON pointers. What is absent or of another type is empty, zero or false, as it is after the real server has
-//! decoded an object.
+//! Paths are JSON pointers. What is absent or of another type is empty, zero or false, as it is after the real server
+//! has decoded an object.
 
 use std::collections::BTreeSet;
 
@@ -109,7 +109,8 @@ pub(super) fn containers(object: &Value, pointer: &str) -> [Value; 2] {
 /// A map of labels as a selector.
 pub(super) fn labels(object: &Value, pointer: &str) -> String {
     let labels = map(object, pointer).into_iter().flatten();
-    let labels: Vec<_> = labels.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default())).collect();
+    let labels: Vec<_> =
+        labels.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default())).collect();
     if labels.is_empty() { NONE.to_owned() } else { labels.join(",") }
 }
 

@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::Row;
 use super::quantity::canonical;
 use super::read::{
-    NONE, UNSET, annotation, count, exists, flag, is_deleted, joined, list, map, name, optional_text, text, texts,
+    NONE, UNSET, annotation, count, exists, flag, is_deleted, joined, list, map, name, optional_text, text,
+    texts,
 };
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
@@ -73,12 +74,18 @@ fn class(object: &Value) -> &str {
 }
 
 fn storage(object: &Value, pointer: &str) -> String {
-    map(object, pointer).and_then(|resources| resources.get("storage")).map_or_else(|| "0".to_owned(), canonical)
+    map(object, pointer)
+        .and_then(|resources| resources.get("storage"))
+        .map_or_else(|| "0".to_owned(), canonical)
 }
 
 fn access_modes(object: &Value, pointer: &str) -> String {
-    const MODES: [(&str, &str); 4] =
-        [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
+    const MODES: [(&str, &str); 4] = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
     let given = texts(object, pointer);
     let shown = MODES.iter().filter(|(mode, _)| given.contains(mode)).map(|(_, short)| *short);
     shown.collect::<Vec<_>>().join(",")
@@ -86,7 +93,8 @@ fn access_modes(object: &Value, pointer: &str) -> String {
 
 fn storage_class(row: Row<'_>) -> Vec<Value> {
     let class = row.object;
-    let markers = ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+    let markers =
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
     let default = markers.iter().any(|marker| annotation(class, marker) == Some("true"));
     vec![
         format!("{}{}", name(class), if default { " (default)" } else { "" }).into(),
@@ -101,7 +109,11 @@ fn storage_class(row: Row<'_>) -> Vec<Value> {
 fn csi_driver(row: Row<'_>) -> Vec<Value> {
     let driver = row.object;
     let audiences = list(driver, "/spec/tokenRequests").iter().map(|request| text(request, "/audience"));
-    let audiences = if exists(driver, "/spec/tokenRequests") { audiences.collect::<Vec<_>>().join(",") } else { UNSET.to_owned() };
+    let audiences = if exists(driver, "/spec/tokenRequests") {
+        audiences.collect::<Vec<_>>().join(",")
+    } else {
+        UNSET.to_owned()
+    };
     vec![
         row.name(),
         driver.pointer("/spec/attachRequired").and_then(Value::as_bool).unwrap_or(true).into(),

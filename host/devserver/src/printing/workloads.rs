@@ -6,8 +6,8 @@ use super::Row;
 use super::duration::{human, seconds_between, time};
 use super::quantity::canonical;
 use super::read::{
-    NONE, UNSET, condition, containers, count, exists, int, is_deleted, labels, list, optional_text, selector,
-    selector_or_none, text,
+    NONE, UNSET, condition, containers, count, exists, int, is_deleted, labels, list, optional_text,
+    selector, selector_or_none, text,
 };
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
@@ -170,7 +170,8 @@ fn cron_job(row: Row<'_>) -> Vec<Value> {
 
 fn horizontal_pod_autoscaler(row: Row<'_>) -> Vec<Value> {
     let hpa = row.object;
-    let reference = format!("{}/{}", text(hpa, "/spec/scaleTargetRef/kind"), text(hpa, "/spec/scaleTargetRef/name"));
+    let reference =
+        format!("{}/{}", text(hpa, "/spec/scaleTargetRef/kind"), text(hpa, "/spec/scaleTargetRef/name"));
     let least = hpa.pointer("/spec/minReplicas").and_then(Value::as_i64);
     vec![
         row.name(),
@@ -189,7 +190,9 @@ fn targets(hpa: &Value) -> String {
     // In v1 there is but one metric, in fields of its own.
     let of_v1 = |side: &str, field| {
         let utilization = hpa.pointer(field)?;
-        Some(json!({"type": "Resource", "resource": {"name": "cpu", side: {"averageUtilization": utilization}}}))
+        Some(
+            json!({"type": "Resource", "resource": {"name": "cpu", side: {"averageUtilization": utilization}}}),
+        )
     };
     let v1 = [
         of_v1("target", "/spec/targetCPUUtilizationPercentage"),
@@ -219,7 +222,8 @@ fn target(spec: &Value, status: Option<&Value>) -> String {
     };
     let target = |of| spec.pointer(&format!("/{source}/target/{of}")).filter(|value| !value.is_null());
     let status = status.and_then(|status| status.get(source));
-    let current = |of: &str| status.and_then(|status| status.get("current")?.get(of)).filter(|value| !value.is_null());
+    let current =
+        |of: &str| status.and_then(|status| status.get("current")?.get(of)).filter(|value| !value.is_null());
     let unknown = || "<unknown>".to_owned();
     let quantity = |value: Option<&Value>| value.map_or_else(|| "<nil>".to_owned(), canonical);
     let percent = |value: &Value| format!("{value}%");
@@ -236,10 +240,18 @@ fn target(spec: &Value, status: Option<&Value>) -> String {
             };
             format!("{resource}: {current}/{target}")
         }
-        "Pods" => format!("{}/{}", status.map_or_else(unknown, |_| quantity(current("averageValue"))), quantity(average)),
+        "Pods" => format!(
+            "{}/{}",
+            status.map_or_else(unknown, |_| quantity(current("averageValue"))),
+            quantity(average)
+        ),
         _ if average.is_some() => {
             format!("{}/{} (avg)", current("averageValue").map_or_else(unknown, canonical), quantity(average))
         }
-        _ => format!("{}/{}", status.map_or_else(unknown, |_| quantity(current("value"))), quantity(target("value"))),
+        _ => format!(
+            "{}/{}",
+            status.map_or_else(unknown, |_| quantity(current("value"))),
+            quantity(target("value"))
+        ),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::update::{Part, next};
 use super::{Answer, Call, Core, Fields, Outcome, Rendering};
-use crate::api::{ApiError, Cause};
+use crate::api::{About, ApiError};
 use crate::kinds;
 use crate::patch::{self, PatchError, PatchKind};
 use crate::schemas::Schemas;
@@ -63,7 +63,7 @@ impl Patch {
     /// What the patch makes of an object, in the stored form.
     pub(super) fn apply(&self, call: &Call, current: &Value) -> Result<Fields, ApiError> {
         let schema = Schemas::builtin().of_kind(&call.resource.api_version(), &call.resource.kind);
-        let patched = self.apply_to(current, schema).map_err(|e| refused(call, &e))?;
+        let patched = self.apply_to(current, schema).map_err(|e| refused(&e))?;
         let Value::Object(mut object) = patched else {
             return Err(ApiError::bad_request("the patch leaves no object"));
         };
@@ -85,7 +85,7 @@ impl Patch {
 }
 
 /// The answer to a patch that cannot be applied.
-pub(super) fn refused(call: &Call, error: &PatchError) -> ApiError {
+pub(super) fn refused(error: &PatchError) -> ApiError {
     let text = error.to_string();
     match error {
         PatchError::Malformed(_) => ApiError::bad_request(text),
@@ -93,10 +93,8 @@ pub(super) fn refused(call: &Call, error: &PatchError) -> ApiError {
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", text)
         }
         PatchError::DoesNotApply(_) => {
-            let cause = Cause { reason: "FieldValueInvalid", message: text, field: "patch".to_owned() };
-            let mut invalid = ApiError::invalid(call.about_kind(call.name()), vec![cause]);
-            invalid.message = "the server rejected our request due to an error in our request".to_owned();
-            invalid
+            let message = format!("the server rejected our request due to an error in our request: {text}");
+            ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(About::default())
         }
         PatchError::MissingMergeKey { .. } | PatchError::Conflicting(_) => {
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", text)

@@ -53,7 +53,7 @@ impl Core {
                 self.change(call, |current, object| {
                     let now = scale_of(call, &places, &object);
                     let schema = crate::schemas::Schemas::builtin().of_kind("autoscaling/v1", "Scale");
-                    let asked = patch.apply_to(&now, schema).map_err(|e| refused(call, &e))?;
+                    let asked = patch.apply_to(&now, schema).map_err(|e| refused(&e))?;
                     scaled(call, &places, current, object, &asked).map(Some)
                 })?
             }

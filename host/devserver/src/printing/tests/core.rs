@@ -4,7 +4,8 @@ use super::{DAY, HOUR, MINUTE, ago, assert_cells, object};
 
 #[test]
 fn config_maps_and_secrets_count_their_keys() {
-    let map = object("v1", "ConfigMap", "c", json!({"data": {"a": "1", "b": "2"}, "binaryData": {"c": "eA=="}}));
+    let map =
+        object("v1", "ConfigMap", "c", json!({"data": {"a": "1", "b": "2"}, "binaryData": {"c": "eA=="}}));
     assert_cells("configmaps", &map, json!(["c", 3, "10d"]));
     assert_cells("configmaps", &object("v1", "ConfigMap", "empty", json!({})), json!(["empty", 0, "10d"]));
     let secret = object("v1", "Secret", "s", json!({"type": "Opaque", "data": {"password": "eA=="}}));
@@ -15,7 +16,11 @@ fn config_maps_and_secrets_count_their_keys() {
 fn namespaces_show_their_phase_and_service_accounts_only_their_age() {
     let namespace = object("v1", "Namespace", "demo", json!({"status": {"phase": "Terminating"}}));
     assert_cells("namespaces", &namespace, json!(["demo", "Terminating", "10d"]));
-    assert_cells("serviceaccounts", &object("v1", "ServiceAccount", "default", json!({})), json!(["default", "10d"]));
+    assert_cells(
+        "serviceaccounts",
+        &object("v1", "ServiceAccount", "default", json!({})),
+        json!(["default", "10d"]),
+    );
 }
 
 #[test]
@@ -93,8 +98,16 @@ fn a_quota_keeps_limits_apart_from_requests() {
         }}),
     );
     let requests = "pods: 3/10, requests.cpu: 500m/2";
-    assert_cells("resourcequotas", &quota, json!(["q", requests, "limits.cpu: 0/4, limits.memory: 1Gi/4Gi", "10d"]));
-    assert_cells("resourcequotas", &object("v1", "ResourceQuota", "q", json!({})), json!(["q", "", "", "10d"]));
+    assert_cells(
+        "resourcequotas",
+        &quota,
+        json!(["q", requests, "limits.cpu: 0/4, limits.memory: 1Gi/4Gi", "10d"]),
+    );
+    assert_cells(
+        "resourcequotas",
+        &object("v1", "ResourceQuota", "q", json!({})),
+        json!(["q", "", "", "10d"]),
+    );
 }
 
 #[test]

@@ -109,7 +109,17 @@ fn filters_compare_what_elements_hold() {
 
 #[test]
 fn a_path_outside_the_subset_selects_nothing() {
-    for path in ["spec", "[", ".spec[", ".spec[?(", ".spec['a]", ".spec[a]", ".spec.sizes[::0]", ".a[?(@.b=1)]", ".a[?(@.b==x)]"] {
+    for path in [
+        "spec",
+        "[",
+        ".spec[",
+        ".spec[?(",
+        ".spec['a]",
+        ".spec[a]",
+        ".spec.sizes[::0]",
+        ".a[?(@.b=1)]",
+        ".a[?(@.b==x)]",
+    ] {
         assert_cell("string", path, json!(null));
     }
 }

@@ -28,10 +28,15 @@ fn assert_service(members: Value, kind: &str, external: &str) {
 #[test]
 fn a_service_is_reached_from_outside_according_to_its_type() {
     assert_service(json!({}), "ClusterIP", "<none>");
-    assert_service(json!({"spec": {"externalIPs": ["192.0.2.1", "192.0.2.2"]}}), "ClusterIP", "192.0.2.1,192.0.2.2");
+    assert_service(
+        json!({"spec": {"externalIPs": ["192.0.2.1", "192.0.2.2"]}}),
+        "ClusterIP",
+        "192.0.2.1,192.0.2.2",
+    );
     assert_service(json!({"spec": {"type": "LoadBalancer"}}), "LoadBalancer", "<pending>");
     let ingress = json!([{"ip": "198.51.100.7"}, {"hostname": "lb.example.org"}, {"ip": "198.51.100.3"}]);
-    let balanced = json!({"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": ingress}}});
+    let balanced =
+        json!({"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": ingress}}});
     assert_service(balanced.clone(), "LoadBalancer", "198.51.100.3,198.51.100.7,lb.example.org");
     let mut both = balanced;
     both["spec"]["externalIPs"] = json!(["192.0.2.1"]);
@@ -49,7 +54,11 @@ fn a_service_shows_node_ports_and_what_it_lacks() {
     let row = json!(["web", "NodePort", "10.96.0.10", "<none>", "80:30080/TCP", "10d", "app=web,tier=front"]);
     assert_cells("services", &node_port, row);
     let bare = object("v1", "Service", "bare", json!({"spec": {"type": "ClusterIP"}}));
-    assert_cells("services", &bare, json!(["bare", "ClusterIP", "<none>", "<none>", "<none>", "10d", "<none>"]));
+    assert_cells(
+        "services",
+        &bare,
+        json!(["bare", "ClusterIP", "<none>", "<none>", "<none>", "10d", "<none>"]),
+    );
 }
 
 #[test]
@@ -97,16 +106,25 @@ fn an_ingress_shows_hosts_address_and_ports() {
     full["status"] = json!({"loadBalancer": {"ingress": [{"ip": "198.51.100.7"}]}});
     assert_cells("ingresses", &full, row("nginx", "a.example.org,b.example.org", "198.51.100.7", "80, 443"));
     let rules: Vec<_> = ["a", "b", "c", "d", ""].iter().map(|host| json!({"host": host})).collect();
-    assert_cells("ingresses", &ingress(json!({"rules": rules})), row("<none>", "a,b,c + 2 more...", "", "80"));
+    assert_cells(
+        "ingresses",
+        &ingress(json!({"rules": rules})),
+        row("<none>", "a,b,c + 2 more...", "", "80"),
+    );
     assert_cells("ingresses", &ingress(json!({"rules": rules[..3]})), row("<none>", "a,b,c", "", "80"));
 }
 
 #[test]
 fn an_ingress_class_says_whether_it_is_the_default() {
-    let mut class =
-        object("networking.k8s.io/v1", "IngressClass", "nginx", json!({"spec": {"controller": "k8s.io/ingress-nginx"}}));
+    let mut class = object(
+        "networking.k8s.io/v1",
+        "IngressClass",
+        "nginx",
+        json!({"spec": {"controller": "k8s.io/ingress-nginx"}}),
+    );
     assert_cells("ingressclasses", &class, json!(["nginx", "k8s.io/ingress-nginx", "<none>", "10d"]));
-    let default = json!({"metadata": {"annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}});
+    let default =
+        json!({"metadata": {"annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}});
     merge(&mut class, default);
     class["spec"]["parameters"] = json!({"apiGroup": "example.org", "kind": "Options", "name": "main"});
     let row = json!(["nginx (default)", "k8s.io/ingress-nginx", "Options.example.org/main", "10d"]);
@@ -115,13 +133,15 @@ fn an_ingress_class_says_whether_it_is_the_default() {
 
 #[test]
 fn policies_ranges_and_addresses_show_what_they_are_about() {
-    let policy = object("networking.k8s.io/v1", "NetworkPolicy", "deny", json!({"spec": {"podSelector": {}}}));
+    let policy =
+        object("networking.k8s.io/v1", "NetworkPolicy", "deny", json!({"spec": {"podSelector": {}}}));
     assert_cells("networkpolicies", &policy, json!(["deny", "<none>", "10d"]));
     let range = json!({"spec": {"cidrs": ["10.96.0.0/16", "fd00::/112"]}});
     let range = object("networking.k8s.io/v1", "ServiceCIDR", "kubernetes", range);
     assert_cells("servicecidrs", &range, json!(["kubernetes", "10.96.0.0/16,fd00::/112", "10d"]));
     let parent = json!({"group": "", "resource": "services", "namespace": "demo", "name": "web"});
-    let mut address = object("networking.k8s.io/v1", "IPAddress", "10.96.0.10", json!({"spec": {"parentRef": parent}}));
+    let mut address =
+        object("networking.k8s.io/v1", "IPAddress", "10.96.0.10", json!({"spec": {"parentRef": parent}}));
     assert_cells("ipaddresses", &address, json!(["10.96.0.10", "services/demo/web", "10d"]));
     address["spec"]["parentRef"] = json!({"group": "example.org", "resource": "Gateways", "name": "web"});
     assert_cells("ipaddresses", &address, json!(["10.96.0.10", "gateways.example.org/web", "10d"]));

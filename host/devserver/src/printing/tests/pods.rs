@@ -37,7 +37,8 @@ fn waiting(reason: &str) -> Value {
 }
 
 fn terminated(exit_code: i64, signal: i64, reason: &str) -> Value {
-    let terminated = json!({"exitCode": exit_code, "signal": signal, "reason": reason, "finishedAt": ago(HOUR)});
+    let terminated =
+        json!({"exitCode": exit_code, "signal": signal, "reason": reason, "finishedAt": ago(HOUR)});
     json!({"name": "app", "ready": false, "restartCount": 0, "state": {"terminated": terminated}})
 }
 
@@ -64,8 +65,17 @@ fn a_running_pod_shows_its_phase() {
 
 #[test]
 fn a_pod_that_nobody_has_looked_at_is_pending_and_nowhere() {
-    let pod = object("v1", "Pod", "new", json!({"spec": {"containers": [{"name": "app"}]}, "status": {"phase": "Pending"}}));
-    assert_cells("pods", &pod, json!(["new", "0/1", "Pending", "0", "10d", "<none>", "<none>", "<none>", "<none>"]));
+    let pod = object(
+        "v1",
+        "Pod",
+        "new",
+        json!({"spec": {"containers": [{"name": "app"}]}, "status": {"phase": "Pending"}}),
+    );
+    assert_cells(
+        "pods",
+        &pod,
+        json!(["new", "0/1", "Pending", "0", "10d", "<none>", "<none>", "<none>", "<none>"]),
+    );
 }
 
 #[test]

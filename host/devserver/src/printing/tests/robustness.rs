@@ -11,7 +11,9 @@ static RESOURCES: LazyLock<Vec<(String, String, usize)>> = LazyLock::new(|| {
     let table: Value = serde_json::from_str(include_str!("../../tables/resources.json")).unwrap();
     let mut resources = Vec::new();
     for group in table["groups"].as_array().unwrap() {
-        for resource in group["versions"].as_array().unwrap().iter().flat_map(|v| v["resources"].as_array().unwrap()) {
+        for resource in
+            group["versions"].as_array().unwrap().iter().flat_map(|v| v["resources"].as_array().unwrap())
+        {
             if let Some(columns) = resource["columns"].as_array() {
                 let text = |value: &Value| value.as_str().unwrap().to_owned();
                 resources.push((text(&group["name"]), text(&resource["name"]), columns.len()));
@@ -34,20 +36,73 @@ fn every_built_in_resource_has_as_many_cells_as_columns() {
 
 #[test]
 fn what_is_not_built_in_has_no_cells() {
-    for (group, resource) in [("example.org", "widgets"), ("", "widgets"), ("apps", "pods"), ("storage.k8s.io", "")] {
+    for (group, resource) in
+        [("example.org", "widgets"), ("", "widgets"), ("apps", "pods"), ("storage.k8s.io", "")]
+    {
         assert_eq!(cells(group, resource, &json!({}), now()), None);
     }
 }
 
 /// Names that the code looks for, so that random objects have them, with values of any type.
 const KNOWN: [&str; 58] = [
-    "metadata", "spec", "status", "name", "namespace", "labels", "annotations", "creationTimestamp", "deletionTimestamp",
-    "ownerReferences", "controller", "apiVersion", "kind", "phase", "reason", "conditions", "type", "containers",
-    "initContainers", "restartPolicy", "containerStatuses", "initContainerStatuses", "state", "lastState", "waiting",
-    "terminated", "running", "exitCode", "signal", "finishedAt", "restartCount", "ready", "started", "podIPs", "ip",
-    "replicas", "selector", "matchLabels", "matchExpressions", "key", "operator", "values", "template", "ports", "port",
-    "metrics", "currentMetrics", "resource", "target", "averageValue", "subsets", "addresses", "rules", "capacity",
-    "storage", "hard", "used", "series",
+    "metadata",
+    "spec",
+    "status",
+    "name",
+    "namespace",
+    "labels",
+    "annotations",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "ownerReferences",
+    "controller",
+    "apiVersion",
+    "kind",
+    "phase",
+    "reason",
+    "conditions",
+    "type",
+    "containers",
+    "initContainers",
+    "restartPolicy",
+    "containerStatuses",
+    "initContainerStatuses",
+    "state",
+    "lastState",
+    "waiting",
+    "terminated",
+    "running",
+    "exitCode",
+    "signal",
+    "finishedAt",
+    "restartCount",
+    "ready",
+    "started",
+    "podIPs",
+    "ip",
+    "replicas",
+    "selector",
+    "matchLabels",
+    "matchExpressions",
+    "key",
+    "operator",
+    "values",
+    "template",
+    "ports",
+    "port",
+    "metrics",
+    "currentMetrics",
+    "resource",
+    "target",
+    "averageValue",
+    "subsets",
+    "addresses",
+    "rules",
+    "capacity",
+    "storage",
+    "hard",
+    "used",
+    "series",
 ];
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -56,8 +111,18 @@ fn any_json() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
-        prop::sample::select(vec!["Ready", "True", "Always", "Resource", "In", "1.5Gi", "2026-01-01T00:00:00Z", "Failed", ""])
-            .prop_map(Value::from),
+        prop::sample::select(vec![
+            "Ready",
+            "True",
+            "Always",
+            "Resource",
+            "In",
+            "1.5Gi",
+            "2026-01-01T00:00:00Z",
+            "Failed",
+            ""
+        ])
+        .prop_map(Value::from),
         ".{0,6}".prop_map(Value::from),
     ];
     leaf.prop_recursive(7, 120, 8, |inner| {
@@ -74,7 +139,9 @@ fn any_object() -> impl Strategy<Value = Value> {
     let part = || {
         let member = (prop::sample::select(KNOWN.to_vec()), any_json());
         let members = prop::collection::vec(member, 0..10);
-        members.prop_map(|members| members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Value>())
+        members.prop_map(|members| {
+            members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Value>()
+        })
     };
     (part(), part(), part())
         .prop_map(|(metadata, spec, status)| json!({"metadata": metadata, "spec": spec, "status": status}))

@@ -21,7 +21,19 @@ fn a_volume_shows_what_it_offers_and_to_whom() {
         }),
     );
     let row = |status, claim, class, attributes| {
-        json!(["pv-1", "10Gi", "RWO,RWX", "Retain", status, claim, class, attributes, "", "10d", "Filesystem"])
+        json!([
+            "pv-1",
+            "10Gi",
+            "RWO,RWX",
+            "Retain",
+            status,
+            claim,
+            class,
+            attributes,
+            "",
+            "10d",
+            "Filesystem"
+        ])
     };
     assert_cells("persistentvolumes", &volume, row("Bound", "demo/data", "fast", "<unset>"));
     let beta = json!({"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}, "deletionTimestamp": ago(60)});
@@ -46,7 +58,8 @@ fn a_claim_shows_capacity_only_once_it_is_bound() {
     assert_cells("persistentvolumeclaims", &claim, pending);
     claim["spec"]["volumeName"] = json!("pv-1");
     claim["spec"]["volumeMode"] = json!("Block");
-    claim["status"] = json!({"phase": "Bound", "accessModes": ["ReadWriteOncePod"], "capacity": {"storage": "8Gi"}});
+    claim["status"] =
+        json!({"phase": "Bound", "accessModes": ["ReadWriteOncePod"], "capacity": {"storage": "8Gi"}});
     let bound = json!(["data", "Bound", "pv-1", "8Gi", "RWOP", "fast", "<unset>", "10d", "Block"]);
     assert_cells("persistentvolumeclaims", &claim, bound);
     claim["status"] = json!({"phase": "Lost"});
@@ -61,7 +74,11 @@ fn storage(kind: &str, members: Value) -> Value {
 #[test]
 fn a_storage_class_shows_its_defaults() {
     let class = storage("StorageClass", json!({"provisioner": "example.org/disk"}));
-    assert_cells("storageclasses", &class, json!(["x", "example.org/disk", "Delete", "Immediate", false, "10d"]));
+    assert_cells(
+        "storageclasses",
+        &class,
+        json!(["x", "example.org/disk", "Delete", "Immediate", false, "10d"]),
+    );
     let class = storage(
         "StorageClass",
         json!({
@@ -78,8 +95,15 @@ fn a_storage_class_shows_its_defaults() {
 
 #[test]
 fn drivers_and_attachments_show_what_they_do() {
-    let plain = storage("CSIDriver", json!({"spec": {"attachRequired": true, "volumeLifecycleModes": ["Persistent"]}}));
-    assert_cells("csidrivers", &plain, json!(["x", true, false, false, "<unset>", false, "Persistent", "10d"]));
+    let plain = storage(
+        "CSIDriver",
+        json!({"spec": {"attachRequired": true, "volumeLifecycleModes": ["Persistent"]}}),
+    );
+    assert_cells(
+        "csidrivers",
+        &plain,
+        json!(["x", true, false, false, "<unset>", false, "Persistent", "10d"]),
+    );
     let full = json!({
         "attachRequired": false,
         "podInfoOnMount": true,
@@ -90,9 +114,17 @@ fn drivers_and_attachments_show_what_they_do() {
     });
     let row = json!(["x", false, true, true, "a,b", true, "Persistent,Ephemeral", "10d"]);
     assert_cells("csidrivers", &storage("CSIDriver", json!({"spec": full})), row);
-    assert_cells("csinodes", &storage("CSINode", json!({"spec": {"drivers": [{"name": "d", "nodeID": "n"}]}})), json!(["x", 1, "10d"]));
+    assert_cells(
+        "csinodes",
+        &storage("CSINode", json!({"spec": {"drivers": [{"name": "d", "nodeID": "n"}]}})),
+        json!(["x", 1, "10d"]),
+    );
     let class = json!({"driverName": "example.org/disk"});
-    assert_cells("volumeattributesclasses", &storage("VolumeAttributesClass", class), json!(["x", "example.org/disk", "10d"]));
+    assert_cells(
+        "volumeattributesclasses",
+        &storage("VolumeAttributesClass", class),
+        json!(["x", "example.org/disk", "10d"]),
+    );
     let attachment = storage(
         "VolumeAttachment",
         json!({

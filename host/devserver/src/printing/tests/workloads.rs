@@ -22,7 +22,11 @@ fn a_deployment_counts_ready_updated_and_available_pods() {
         "Deployment",
         json!({"spec": {"replicas": 3}, "status": {"readyReplicas": 1, "updatedReplicas": 3, "availableReplicas": 2}}),
     );
-    assert_cells("deployments", &deployment, json!(["web", "1/3", 3, 2, "10d", "app,log", "app:1,log:2", "app=web"]));
+    assert_cells(
+        "deployments",
+        &deployment,
+        json!(["web", "1/3", 3, 2, "10d", "app,log", "app:1,log:2", "app=web"]),
+    );
 }
 
 #[test]
@@ -50,7 +54,8 @@ fn a_deployment_has_other_words_for_a_selector_that_is_empty_or_invalid() {
     let mut deployment = workload("Deployment", json!({"spec": {"replicas": 1}}));
     deployment["spec"]["selector"] = json!({});
     assert_cells("deployments", &deployment, row(""));
-    deployment["spec"]["selector"] = json!({"matchExpressions": [{"key": "a", "operator": "In", "values": []}]});
+    deployment["spec"]["selector"] =
+        json!({"matchExpressions": [{"key": "a", "operator": "In", "values": []}]});
     assert_cells("deployments", &deployment, row("<invalid>"));
 }
 
@@ -72,7 +77,8 @@ fn the_other_sets_count_their_pods() {
             },
         }),
     );
-    let expected = json!(["web", 5, 4, 3, 2, 1, "arch=arm64,disk=ssd", "10d", "app,log", "app:1,log:2", "app=web"]);
+    let expected =
+        json!(["web", 5, 4, 3, 2, 1, "arch=arm64,disk=ssd", "10d", "app,log", "app:1,log:2", "app=web"]);
     assert_cells("daemonsets", &daemon, expected);
 
     let controller = object(
@@ -88,7 +94,11 @@ fn the_other_sets_count_their_pods() {
             "status": {"replicas": 2, "readyReplicas": 1},
         }),
     );
-    assert_cells("replicationcontrollers", &controller, json!(["old", 2, 2, 1, "10d", "app", "app:1", "app=old"]));
+    assert_cells(
+        "replicationcontrollers",
+        &controller,
+        json!(["old", 2, 2, 1, "10d", "app", "app:1", "app=old"]),
+    );
 
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
     let template = object("v1", "PodTemplate", "t", json!({"template": template}));
@@ -105,7 +115,11 @@ fn a_revision_names_its_controller() {
         let members = json!({"metadata": {"ownerReferences": owners}, "revision": 4});
         object("apps/v1", "ControllerRevision", "web-1", members)
     };
-    assert_cells("controllerrevisions", &owner("apps/v1"), json!(["web-1", "statefulset.apps/web", 4, "10d"]));
+    assert_cells(
+        "controllerrevisions",
+        &owner("apps/v1"),
+        json!(["web-1", "statefulset.apps/web", 4, "10d"]),
+    );
     assert_cells("controllerrevisions", &owner("v1"), json!(["web-1", "statefulset/web", 4, "10d"]));
     let orphan = object("apps/v1", "ControllerRevision", "web-1", json!({"revision": 1}));
     assert_cells("controllerrevisions", &orphan, json!(["web-1", "<none>", 1, "10d"]));
@@ -123,7 +137,12 @@ fn a_job_shows_how_far_it_is_and_how_long_it_took() {
     assert_job(json!({"spec": {"completions": 3}}), "Running", "0/3", "");
     assert_job(json!({"spec": {"parallelism": 1}}), "Running", "0/1", "");
     assert_job(json!({"spec": {"parallelism": 4}, "status": {"succeeded": 2}}), "Running", "2/1 of 4", "");
-    assert_job(json!({"spec": {"completions": 1}, "status": {"startTime": ago(20 * MINUTE)}}), "Running", "0/1", "20m");
+    assert_job(
+        json!({"spec": {"completions": 1}, "status": {"startTime": ago(20 * MINUTE)}}),
+        "Running",
+        "0/1",
+        "20m",
+    );
     let complete = json!({
         "succeeded": 1,
         "startTime": ago(DAY),
@@ -132,7 +151,12 @@ fn a_job_shows_how_far_it_is_and_how_long_it_took() {
     });
     assert_job(json!({"spec": {"completions": 1}, "status": complete}), "Complete", "1/1", "90s");
     for kind in ["Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"] {
-        assert_job(json!({"spec": {"completions": 1}, "status": {"conditions": condition(kind)}}), kind, "0/1", "");
+        assert_job(
+            json!({"spec": {"completions": 1}, "status": {"conditions": condition(kind)}}),
+            kind,
+            "0/1",
+            "",
+        );
     }
     let mut deleted = json!({"metadata": {"deletionTimestamp": ago(0)}, "spec": {"completions": 1}});
     assert_job(deleted.clone(), "Terminating", "0/1", "");
@@ -144,9 +168,14 @@ fn a_job_shows_how_far_it_is_and_how_long_it_took() {
 
 #[test]
 fn a_cron_job_shows_its_schedule() {
-    let template = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:1"}]}}}});
-    let mut cron_job =
-        object("batch/v1", "CronJob", "nightly", json!({"spec": {"schedule": "0 3 * * *", "jobTemplate": template}}));
+    let template =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:1"}]}}}});
+    let mut cron_job = object(
+        "batch/v1",
+        "CronJob",
+        "nightly",
+        json!({"spec": {"schedule": "0 3 * * *", "jobTemplate": template}}),
+    );
     cron_job["spec"]["suspend"] = json!(false);
     let row = |zone, suspend, active, last| {
         json!(["nightly", "0 3 * * *", zone, suspend, active, last, "10d", "app", "app:1", "<none>"])
@@ -192,14 +221,24 @@ fn an_autoscaler_shows_current_and_wanted_values() {
 
     let metric = json!({"name": "requests"});
     let pods = json!({"type": "Pods", "pods": {"metric": metric, "target": {"type": "AverageValue", "averageValue": "1000"}}});
-    let pods_now = json!([{"type": "Pods", "pods": {"metric": metric, "current": {"averageValue": "1500m"}}}]);
+    let pods_now =
+        json!([{"type": "Pods", "pods": {"metric": metric, "current": {"averageValue": "1500m"}}}]);
     assert_targets(json!([pods]), pods_now, "1500m/1k");
     let external = |target| json!({"type": "External", "external": {"metric": metric, "target": target}});
-    let external_now = |current| json!([{"type": "External", "external": {"metric": metric, "current": current}}]);
+    let external_now =
+        |current| json!([{"type": "External", "external": {"metric": metric, "current": current}}]);
     let average = json!({"type": "AverageValue", "averageValue": "10"});
-    assert_targets(json!([external(average.clone())]), external_now(json!({"averageValue": "7"})), "7/10 (avg)");
+    assert_targets(
+        json!([external(average.clone())]),
+        external_now(json!({"averageValue": "7"})),
+        "7/10 (avg)",
+    );
     assert_targets(json!([external(average)]), json!([]), "<unknown>/10 (avg)");
-    assert_targets(json!([external(json!({"type": "Value", "value": "30"}))]), external_now(json!({"value": "7"})), "7/30");
+    assert_targets(
+        json!([external(json!({"type": "Value", "value": "30"}))]),
+        external_now(json!({"value": "7"})),
+        "7/30",
+    );
 
     let many = json!([resource(utilization.clone()), pods, resource(utilization)]);
     assert_targets(many, json!([]), "cpu: <unknown>/80%, <unknown>/1k + 1 more...");
