@@ -6,9 +6,9 @@ package main
 // tag: a struct is never empty. VALUE is one of
 //
 //	a name of the file's types, always with a dot
-//	string, bytes, bool, int32, int64, uint32, double
+//	string, bytes, bool, int32, int64, double
 //	json       a message whose field 1 is JSON as text, and JSON's null if that is empty
-//	quantity, intOrString, time, microTime, duration
+//	quantity, intOrString, time, microTime
 //	           messages that JSON has as a string or a number
 //	*T         T, and null if absent; all else that is absent has a zero value
 //	[T         a list of T
@@ -56,7 +56,6 @@ var protobufSpecial = map[reflect.Type]string{
 	reflect.TypeFor[intstr.IntOrString]():                           "intOrString",
 	reflect.TypeFor[metav1.Time]():                                  "time",
 	reflect.TypeFor[metav1.MicroTime]():                             "microTime",
-	reflect.TypeFor[metav1.Duration]():                              "duration",
 	reflect.TypeFor[metav1.FieldsV1]():                              "json",
 	reflect.TypeFor[runtime.RawExtension]():                         "json",
 	reflect.TypeFor[apiextensionsv1.JSON]():                         "json",
@@ -290,7 +289,7 @@ func (t protobufTable) value(goType reflect.Type) (string, error) {
 		return "string", nil
 	case reflect.Bool:
 		return "bool", nil
-	case reflect.Int32, reflect.Int64, reflect.Uint32:
+	case reflect.Int32, reflect.Int64:
 		return goType.Kind().String(), nil
 	case reflect.Float64:
 		return "double", nil

@@ -171,7 +171,7 @@ impl ApiError {
 
     /// The resource version is not reached yet.
     pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
-        let message = format!("Too large resource version: {wanted}, current: {current}");
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let cause = Cause {
             reason: "ResourceVersionTooLarge",
             message: "Too large resource version".to_owned(),

@@ -77,9 +77,17 @@ impl<'a> Metadata<'a> {
     }
 
     pub(crate) fn set_label(&mut self, name: &str, value: &str) {
-        let labels = self.0.entry("labels").or_insert_with(|| Map::new().into());
-        if let Value::Object(labels) = labels {
-            labels.insert(name.to_owned(), value.into());
+        self.set_entry("labels", name, value);
+    }
+
+    pub(crate) fn set_annotation(&mut self, name: &str, value: &str) {
+        self.set_entry("annotations", name, value);
+    }
+
+    fn set_entry(&mut self, field: &str, name: &str, value: &str) {
+        let map = self.0.entry(field).or_insert_with(|| Map::new().into());
+        if let Value::Object(map) = map {
+            map.insert(name.to_owned(), value.into());
         }
     }
 }
@@ -124,9 +132,11 @@ pub(crate) fn check_metadata(metadata: &Metadata<'_>, rule: NameRule) -> Vec<Cau
     }
     check_labels(metadata.0, &mut causes);
     check_annotations(metadata.0, &mut causes);
-    for finalizer in metadata.finalizers() {
-        if !is_qualified(finalizer) {
-            causes.push(Cause::invalid("metadata.finalizers", finalizer, "must be a qualified name"));
+    for (index, finalizer) in metadata.finalizers().enumerate() {
+        let standard = matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes");
+        if !standard && !(finalizer.contains('/') && is_qualified(finalizer)) {
+            let why = "must be a qualified name with a domain, or a standard one";
+            causes.push(Cause::invalid(&format!("metadata.finalizers[{index}]"), finalizer, why));
         }
     }
     check_owners(metadata.0, &mut causes);

@@ -36,8 +36,9 @@ pub(crate) fn keeps_generation(resource: &Resource) -> bool {
             ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
                 | ("batch", "jobs" | "cronjobs")
                 | ("policy", "poddisruptionbudgets")
-                | ("networking.k8s.io", "ingresses" | "ingressclasses" | "networkpolicies")
-                | ("", "pods" | "replicationcontrollers")
+                | ("networking.k8s.io", "ingresses" | "networkpolicies")
+                | ("", "pods" | "podtemplates" | "replicationcontrollers")
+                | ("scheduling.k8s.io", "priorityclasses")
                 | ("apiextensions.k8s.io" | "admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
                 | ("discovery.k8s.io", "endpointslices")
         )
@@ -45,8 +46,8 @@ pub(crate) fn keeps_generation(resource: &Resource) -> bool {
 
 /// Whether the answer to a deletion is the object itself, not a `Status`.
 pub(crate) fn answers_deleted(resource: &Resource) -> bool {
-    resource.group.is_empty()
-        && matches!(
+    match resource.group.as_str() {
+        "" => matches!(
             resource.name.as_str(),
             "pods"
                 | "services"
@@ -55,7 +56,36 @@ pub(crate) fn answers_deleted(resource: &Resource) -> bool {
                 | "persistentvolumeclaims"
                 | "podtemplates"
                 | "resourcequotas"
-        )
+        ),
+        "storage.k8s.io" => resource.name == "storageclasses",
+        _ => false,
+    }
+}
+
+/// Whether an object that is deleted waits for what is in it.
+pub(crate) fn empties_itself(resource: &Resource) -> bool {
+    resource.is("", "namespaces") || resource.is("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// Whether a PUT must say from which version it was made.
+pub(crate) fn needs_version(resource: &Resource) -> bool {
+    resource.is_custom()
+        || resource.is("coordination.k8s.io", "leases")
+        || resource.is("policy", "poddisruptionbudgets")
+}
+
+/// Whether a PUT makes an object that is not there.
+pub(crate) fn creates_on_update(resource: &Resource) -> bool {
+    match resource.group.as_str() {
+        "coordination.k8s.io" => resource.name == "leases",
+        "rbac.authorization.k8s.io" => true,
+        "events.k8s.io" => resource.name == "events",
+        "" => matches!(
+            resource.name.as_str(),
+            "events" | "endpoints" | "services" | "limitranges" | "resourcequotas" | "podtemplates"
+        ),
+        _ => false,
+    }
 }
 
 /// Seconds that the object stays when its deletion names none; `None` for kinds that go at once.

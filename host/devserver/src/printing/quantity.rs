@@ -31,9 +31,11 @@ fn rewrite(text: &str) -> Option<String> {
     let mut scale = -i32::try_from(fraction.len()).ok()?;
 
     let mut format = Format::Decimal;
+    let mut thousands = 0;
     if let Some(power) = BINARY.iter().skip(1).position(|known| *known == suffix) {
         format = Format::Binary;
-        mantissa = mantissa.checked_mul(1 << (10 * (power + 1)))?;
+        thousands = power + 1;
+        mantissa = mantissa.checked_mul(1 << (10 * thousands))?;
     } else if let Some(step) = DECIMAL.iter().position(|known| *known == suffix) {
         scale += 3 * (i32::try_from(step).ok()? - 3);
     } else {
@@ -41,7 +43,7 @@ fn rewrite(text: &str) -> Option<String> {
         scale +=
             suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok().filter(|exponent| exponent.abs() < 30)?;
     }
-    if looks_canonical(whole, fraction, scale, format) {
+    if looks_canonical(whole, fraction, scale, format, thousands) {
         return None;
     }
     while scale < -9 {
@@ -60,7 +62,8 @@ fn rewrite(text: &str) -> Option<String> {
     if format == Format::Binary && scale >= 0 {
         let whole = mantissa.checked_mul(10_i128.checked_pow(scale.unsigned_abs())?)?;
         if whole.abs() >= 1024 {
-            return Some(binary(whole));
+            // Larger ones are cut off, of this format only.
+            return Some(binary(whole.clamp(-i128::from(i64::MAX), i64::MAX.into())));
         }
     }
     let padding = scale.rem_euclid(3);
@@ -83,17 +86,18 @@ fn binary(mut whole: i128) -> String {
     format!("{whole}{}", BINARY[power])
 }
 
-/// Whether the server keeps a quantity without a closer look: it checks some digits only.
-fn looks_canonical(whole: &str, fraction: &str, scale: i32, format: Format) -> bool {
-    let digits = format!("{}{fraction}", whole.trim_start_matches(['+', '-']).trim_start_matches('0'));
+/// Whether the server keeps a quantity without a closer look: it checks some digits only, if there are not too many.
+fn looks_canonical(whole: &str, fraction: &str, scale: i32, format: Format, thousands: usize) -> bool {
+    let significant = whole.trim_start_matches(['+', '-']).trim_start_matches('0');
+    let digits = format!("{}{fraction}", if significant.is_empty() { "0" } else { significant });
     match format {
-        Format::Binary => fraction.is_empty() && digits.parse::<u64>().is_ok_and(|number| number % 8 != 0),
+        Format::Binary => {
+            let short = digits.len() + 3 * thousands < 15;
+            short && fraction.is_empty() && digits.parse::<u64>().is_ok_and(|number| number % 8 != 0)
+        }
         _ => {
-            scale >= -9
-                && scale % 3 == 0
-                && !digits.starts_with('0')
-                && !digits.ends_with("000")
-                && !digits.is_empty()
+            let short = digits.len() <= 18;
+            short && scale >= -9 && scale % 3 == 0 && !digits.starts_with('0') && !digits.ends_with("000")
         }
     }
 }

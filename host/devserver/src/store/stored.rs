@@ -35,11 +35,16 @@ pub(crate) struct Stored {
 impl Stored {
     /// Makes the bytes of an object; `apiVersion` and `kind` are the head's and the resource version is the revision.
     pub(super) fn encode(head: &Head, mut object: Map<String, Value>, revision: u64) -> Result<Arc<Self>, String> {
-        object.remove("apiVersion");
-        object.remove("kind");
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
         }
+        Self::imagine(head, object, revision)
+    }
+
+    /// As an object would be kept, with the resource version it has, if it has one.
+    pub(crate) fn imagine(head: &Head, mut object: Map<String, Value>, revision: u64) -> Result<Arc<Self>, String> {
+        object.remove("apiVersion");
+        object.remove("kind");
         let mut bytes = Vec::with_capacity(1024);
         bytes.extend_from_slice(head.as_bytes());
         let start = bytes.len();

@@ -48,7 +48,7 @@ impl Core {
             let key = key(call.namespace(), &name);
             let outcome = match self.store.get(&call.resource.storage, &key) {
                 Some(found) => Err(Raced::Exists(found)),
-                None if dry => return self.pretend(call, &key, object),
+                None if dry => return call.imagine(object, ""),
                 None => self.store.create(&call.resource.storage, &key, &call.head(), object.clone()),
             };
             match (outcome, &base) {
@@ -100,7 +100,8 @@ impl Core {
 fn complete_metadata(call: &Call, object: &mut Fields, now: Timestamp) -> Result<Option<String>, ApiError> {
     let mut metadata = Metadata::of(object)?;
     if !metadata.text("resourceVersion").is_empty() {
-        return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
+        let why = "resourceVersion should not be set on objects to be created";
+        return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
     }
     let namespace = metadata.text("namespace");
     if !namespace.is_empty() && namespace != call.namespace() {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::render::ListMeta;
 use super::selection::Selection;
-use super::{Answer, Call, Core, Fields, Outcome, Rendering, TRIES, is_finished};
-use crate::api::{ApiError, Metadata};
+use super::{Answer, Call, Core, Fields, Outcome, Rendering, TRIES, is_finished, namespaces};
+use crate::api::{About, ApiError, Cause, Metadata};
 use crate::kinds;
 use crate::store::{Raced, Stored};
 
@@ -21,12 +21,16 @@ struct Preconditions {
     resource_version: Option<String>,
 }
 
-/// The options of a deletion. How dependents are treated is not among them: there is no garbage collection yet.
+/// How dependents may be treated. There is no garbage collection yet, so all come to the same.
+const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
+
+/// The options of a deletion.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeleteOptions {
     grace_period_seconds: Option<i64>,
     preconditions: Option<Preconditions>,
+    propagation_policy: Option<String>,
     #[serde(default)]
     dry_run: Vec<String>,
 }
@@ -37,6 +41,13 @@ impl DeleteOptions {
         let mut options = if call.body.trim_ascii().is_empty() { Self::default() } else { Self::read(call)? };
         if options.grace_period_seconds.is_none() {
             options.grace_period_seconds = call.params.grace()?;
+        }
+        if options.propagation_policy.is_none() {
+            options.propagation_policy = call.params.filled("propagationPolicy").map(str::to_owned);
+        }
+        if let Some(policy) = options.propagation_policy.as_deref().filter(|policy| !POLICIES.contains(policy)) {
+            let about = About::new("meta.k8s.io", "DeleteOptions", "");
+            return Err(ApiError::invalid(about, vec![Cause::not_supported("propagationPolicy", policy, &POLICIES)]));
         }
         if call.params.dry_run()? {
             options.dry_run.push("All".to_owned());
@@ -63,14 +74,14 @@ impl DeleteOptions {
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
                 object.uid()
             );
-            return Err(ApiError::conflict(call.about_name(object.name()), &why));
+            return Err(ApiError::conflict(call.about_kind(object.name()), &why));
         }
         if let Some(version) = wanted.resource_version.as_deref().filter(|v| *v != object.resource_version()) {
             let why = format!(
                 "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
                 object.resource_version()
             );
-            return Err(ApiError::conflict(call.about_name(object.name()), &why));
+            return Err(ApiError::conflict(call.about_kind(object.name()), &why));
         }
         Ok(())
     }
@@ -85,6 +96,9 @@ struct Deleted {
 impl Core {
     pub(super) fn delete(self: &Arc<Self>, call: &Call) -> Outcome {
         let options = DeleteOptions::of(call)?;
+        if call.resource.is("", "namespaces") && namespaces::is_needed(call.name()) {
+            return Err(ApiError::forbidden(call.about(), "this namespace may not be deleted"));
+        }
         let deleted = self.delete_object(call, &call.key(), &options)?;
         if !deleted.gone || kinds::answers_deleted(&call.resource) {
             return Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(call)?.object(&deleted.last) });
@@ -108,7 +122,8 @@ impl Core {
         let mut deleted = Vec::with_capacity(snapshot.objects.len());
         for stored in snapshot.objects {
             match self.delete_object(call, stored.object.key().as_str(), &options) {
-                Ok(Deleted { last, .. }) => deleted.push(last),
+                // As they were before.
+                Ok(_) => deleted.push(stored),
                 // Somebody else was faster.
                 Err(error) if error.code == StatusCode::NOT_FOUND => {}
                 Err(error) => return Err(error),
@@ -164,14 +179,17 @@ impl Core {
         let earlier = metadata.grace();
         if earlier.is_none_or(|earlier| grace < earlier) {
             metadata.set("deletionTimestamp", call.now().plus_seconds(grace).seconds());
-            metadata.set("deletionGracePeriodSeconds", grace);
+            // Not told of what goes by steps of its own.
+            if !kinds::empties_itself(&call.resource) {
+                metadata.set("deletionGracePeriodSeconds", grace);
+            }
         }
         if earlier.is_none() && keeps_generation && metadata.generation() > 0 {
             let generation = metadata.generation();
             metadata.set("generation", generation + 1);
         }
         if has_content {
-            metadata.add_finalizer(super::namespaces::CLEANUP);
+            metadata.add_finalizer(namespaces::CLEANUP);
         }
         if call.resource.is("", "namespaces") {
             object.insert("status".to_owned(), json!({"phase": "Terminating"}));
@@ -206,7 +224,7 @@ impl Core {
                 let uid = Some(pod.object.uid().to_owned());
                 let preconditions = Some(Preconditions { uid, resource_version: None });
                 let options =
-                    DeleteOptions { grace_period_seconds: Some(0), preconditions, dry_run: Vec::new() };
+                    DeleteOptions { grace_period_seconds: Some(0), preconditions, ..DeleteOptions::default() };
                 // Whoever removed it already has done the same.
                 let _ = core.delete_object(&call, pod.object.key().as_str(), &options);
             }

@@ -24,7 +24,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde_json::{Map, Value};
 
-use crate::api::{About, Accepted, ApiError, Params, Target, Timestamp};
+use crate::api::{About, Accepted, ApiError, Metadata, Params, Target, Timestamp};
 use crate::kinds;
 use crate::resources::{Registry, Resource};
 use crate::store::{Head, Raced, Store, Stored};
@@ -142,7 +142,7 @@ impl Core {
             let current = self.current(call)?;
             let Some(object) = change(&current, current.value())? else { return Ok(current) };
             if call.params.dry_run()? {
-                return self.pretend(call, &key, object);
+                return call.imagine(object, current.object.resource_version());
             }
             match self.put(call, &key, &current, object) {
                 Err(Raced::Changed) => {}
@@ -166,12 +166,6 @@ impl Core {
         let stored = self.store.replace(table, key, current, &call.head(), object)?;
         self.after_change(call);
         Ok(stored)
-    }
-
-    /// What would have come of a write.
-    fn pretend(&self, call: &Call, key: &str, object: Fields) -> Result<Arc<Stored>, ApiError> {
-        let scratch = Store::new(1);
-        scratch.create(&call.resource.storage, key, &call.head(), object).map_err(|raced| call.raced(&raced))
     }
 
     /// The object that a call names.
@@ -243,6 +237,21 @@ impl Call {
     /// What stands before a stored object of this resource.
     fn head(&self) -> Head {
         Head::new(&self.resource.api_version(), &self.resource.kind)
+    }
+
+    /// What would have come of a write; a new object has no version.
+    fn imagine(&self, mut object: Fields, version: &str) -> Result<Arc<Stored>, ApiError> {
+        let mut metadata = Metadata::of(&mut object)?;
+        match version {
+            "" => metadata.remove("resourceVersion"),
+            version => metadata.set("resourceVersion", version),
+        }
+        Stored::imagine(&self.head(), object, 0).map_err(|why| self.raced(&Raced::Malformed(why)))
+    }
+
+    /// Whether the request is a patch, by its media type.
+    fn is_patch(&self) -> bool {
+        self.content_type.ends_with("-patch+json")
     }
 
     fn raced(&self, raced: &Raced) -> ApiError {

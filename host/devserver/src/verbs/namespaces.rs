@@ -20,6 +20,11 @@ pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// The namespaces of a new cluster.
 const FIRST: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
+/// Whether a cluster cannot do without a namespace.
+pub(super) fn is_needed(name: &str) -> bool {
+    matches!(name, "default" | "kube-system" | "kube-public")
+}
+
 impl Core {
     pub(super) fn make_namespaces(self: &Arc<Self>) {
         for name in FIRST {

@@ -7,7 +7,7 @@ use super::delete::{DeleteOptions, success};
 use super::namespaces::with_finalizers;
 use super::update::Part;
 use super::{Answer, Call, Core, Outcome, Rendering};
-use crate::api::{ApiError, Cause};
+use crate::api::{About, ApiError, Cause, Metadata};
 use crate::store::{Query, Stored};
 
 impl Core {
@@ -63,16 +63,22 @@ impl Core {
         let pods = self.registry.now().get("", "v1", "pods").cloned().ok_or_else(ApiError::no_path)?;
         let mut on_pod = Call { resource: pods, params: call.params.clone(), ..call.for_name(name) };
         on_pod.target.resource = "pods".to_owned();
+        let bound = About::new("", "pods/binding", name);
+        let annotations = binding.get("metadata").and_then(|m| m["annotations"].as_object());
         self.change(&on_pod, |current, mut pod| {
             if let Some(taken) = current.object.get_string("/spec/nodeName").filter(|n| !n.is_empty()) {
                 let why = format!("pod {name} is already assigned to node {taken:?}");
-                return Err(ApiError::conflict(on_pod.about(), &why));
+                return Err(ApiError::conflict(bound.clone(), &why));
             }
             if current.object.deletion_timestamp().is_some() {
                 let why = format!("pod {name} is being deleted, cannot be assigned to a host");
-                return Err(ApiError::conflict(on_pod.about(), &why));
+                return Err(ApiError::conflict(bound.clone(), &why));
             }
             put(&mut pod, "spec", "nodeName", node.as_str().into());
+            let mut metadata = Metadata::of(&mut pod)?;
+            for (key, value) in annotations.into_iter().flatten() {
+                metadata.set_annotation(key, value.as_str().unwrap_or_default());
+            }
             let scheduled = json!([{
                 "type": "PodScheduled", "status": "True", "lastProbeTime": null,
                 "lastTransitionTime": call.now().seconds(),
@@ -219,5 +225,5 @@ fn would_disrupt(budget: &str) -> ApiError {
         message: format!("The disruption budget {budget} allows no disruption now"),
         field: String::new(),
     });
-    error.about(crate::api::About::default())
+    error.about(About::default())
 }

@@ -19,7 +19,7 @@ pub(super) enum Part {
 impl Core {
     pub(super) fn update(&self, call: &Call) -> Outcome {
         let object = call.object()?;
-        if self.store.get(&call.resource.storage, &call.key()).is_none() && creates_on_update(call) {
+        if self.store.get(&call.resource.storage, &call.key()).is_none() && kinds::creates_on_update(&call.resource) {
             let stored = self.create_object(call, object)?;
             let body = Rendering::of(call)?.object(&stored);
             return Ok(Answer::Whole { code: StatusCode::CREATED, body });
@@ -30,7 +30,7 @@ impl Core {
     pub(super) fn update_part(&self, call: &Call, object: &Fields, part: Part) -> Outcome {
         let stored = self.change(call, |current, _| {
             let mut object = object.clone();
-            if call.resource.is_custom() && Metadata::of(&mut object)?.text("resourceVersion").is_empty() {
+            if kinds::needs_version(&call.resource) && Metadata::of(&mut object)?.text("resourceVersion").is_empty() {
                 let cause = Cause::invalid("metadata.resourceVersion", "", "must be specified for an update");
                 return Err(ApiError::invalid(call.about_kind(call.name()), vec![cause]));
             }
@@ -38,17 +38,6 @@ impl Core {
         })?;
         Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(call)?.object(&stored) })
     }
-}
-
-/// Kinds that a PUT makes when they are not there.
-fn creates_on_update(call: &Call) -> bool {
-    matches!(
-        (call.resource.group.as_str(), call.resource.name.as_str()),
-        ("coordination.k8s.io", "leases")
-            | ("rbac.authorization.k8s.io", _)
-            | ("" | "events.k8s.io", "events")
-            | ("", "endpoints" | "services" | "limitranges" | "resourcequotas" | "podtemplates")
-    )
 }
 
 /// The state that follows the current one when a client asks for `object`.
@@ -128,6 +117,10 @@ fn check_identity(call: &Call, current: &Stored, object: &mut Fields) -> Result<
         )));
     }
     let uid = metadata.text("uid");
+    if !uid.is_empty() && uid != current.object.uid() && call.is_patch() {
+        let cause = Cause::invalid("metadata.uid", uid, "field is immutable");
+        return Err(ApiError::invalid(call.about_kind(call.name()), vec![cause]));
+    }
     if !uid.is_empty() && uid != current.object.uid() {
         let why = format!(
             "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
@@ -139,8 +132,8 @@ fn check_identity(call: &Call, current: &Stored, object: &mut Fields) -> Result<
         "" => Ok(()),
         version if version == current.object.resource_version() => Ok(()),
         version if version.parse::<u64>().is_err() => {
-            let cause = Cause::invalid("metadata.resourceVersion", version, "must be a number");
-            Err(ApiError::invalid(call.about_kind(call.name()), vec![cause]))
+            let why = format!("metadata.resourceVersion is not a number: {version:?}");
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why))
         }
         _ => Err(ApiError::stale(call.about())),
     }

@@ -34,6 +34,8 @@ pub(crate) struct WatchStream {
     selection: Selection,
     /// `None` once the watch has said its last.
     feed: Option<Feed>,
+    /// Changes up to here are none of this watch's business: it may have been asked for from a version to come.
+    after: u64,
     ready: VecDeque<Bytes>,
     /// Up to where everything was sent or stands in `ready`.
     revision: u64,
@@ -71,6 +73,7 @@ impl Core {
             rendering,
             selection,
             feed: None,
+            after: 0,
             ready: VecDeque::new(),
             revision: 0,
             end: now + lasts,
@@ -107,6 +110,7 @@ impl Core {
                 }
             }
         };
+        stream.after = after;
         stream.revision = after;
         match self.store.feed(table, after) {
             Ok(feed) => stream.feed = Some(feed),
@@ -217,7 +221,7 @@ impl WatchStream {
     }
 
     fn push_change(&mut self, change: &Change) {
-        if !self.selection.has_key(change.key()) {
+        if change.revision() <= self.after || !self.selection.has_key(change.key()) {
             return;
         }
         let all = self.selection.is_all();

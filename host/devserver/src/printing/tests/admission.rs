@@ -19,8 +19,8 @@ fn webhooks_and_policies_are_counted() {
     let policy = json!({"spec": {"paramKind": kind, "validations": [{"expression": "true"}]}});
     let policy = object(ADMISSION, "ValidatingAdmissionPolicy", "p", policy);
     assert_cells("validatingadmissionpolicies", &policy, json!(["p", 1, "example.org/v1/Limit", "10d"]));
-    let policy = object(ADMISSION, "MutatingAdmissionPolicy", "p", json!({"spec": {"mutations": []}}));
-    assert_cells("mutatingadmissionpolicies", &policy, json!(["p", 0, "<unset>", "10d"]));
+    let policy = object(ADMISSION, "MutatingAdmissionPolicy", "p", json!({"spec": {"mutations": [{}, {}]}}));
+    assert_cells("mutatingadmissionpolicies", &policy, json!(["p", 2, "<unset>", "10d"]));
 }
 
 #[test]

@@ -115,6 +115,8 @@ fn a_component_is_as_healthy_as_its_condition() {
     let conditions = json!({"conditions": [{"type": "Healthy", "status": "False", "message": "down", "error": "refused"}]});
     let mut status = object("v1", "ComponentStatus", "etcd-0", conditions);
     assert_cells("componentstatuses", &status, json!(["etcd-0", "Unhealthy", "down", "refused"]));
+    status["conditions"][0]["status"] = json!("True");
+    assert_cells("componentstatuses", &status, json!(["etcd-0", "Healthy", "down", "refused"]));
     status["conditions"] = json!([]);
     assert_cells("componentstatuses", &status, json!(["etcd-0", "Unknown", "", ""]));
 }
@@ -179,6 +181,9 @@ fn an_event_of_the_newer_group_reads_the_same() {
     event["series"] = json!({"count": 40, "lastObservedTime": ago(20 * MINUTE).replace('Z', ".000000Z")});
     assert_cells("events", &event, row("20m", 40));
     event["series"] = json!(null);
+    event["reportingController"] = json!("");
+    event["reportingInstance"] = json!("");
+    event["deprecatedSource"] = json!({"component": "example.org/scaler", "host": "scaler-1"});
     event["deprecatedFirstTimestamp"] = json!(ago(3 * DAY));
     event["deprecatedLastTimestamp"] = json!(ago(40 * MINUTE));
     event["deprecatedCount"] = json!(5);

@@ -53,6 +53,10 @@ fn a_service_shows_node_ports_and_what_it_lacks() {
     }}));
     let row = json!(["web", "NodePort", "10.96.0.10", "<none>", "80:30080/TCP", "10d", "app=web,tier=front"]);
     assert_cells("services", &node_port, row);
+    let mut single = service(json!({"spec": {"ports": []}}));
+    single["spec"]["clusterIPs"] = json!(null);
+    let row = json!(["web", "ClusterIP", "10.96.0.10", "<none>", "<none>", "10d", "app=web,tier=front"]);
+    assert_cells("services", &single, row);
     let bare = object("v1", "Service", "bare", json!({"spec": {"type": "ClusterIP"}}));
     assert_cells(
         "services",
@@ -136,6 +140,9 @@ fn policies_ranges_and_addresses_show_what_they_are_about() {
     let policy =
         object("networking.k8s.io/v1", "NetworkPolicy", "deny", json!({"spec": {"podSelector": {}}}));
     assert_cells("networkpolicies", &policy, json!(["deny", "<none>", "10d"]));
+    let selector = json!({"spec": {"podSelector": {"matchLabels": {"app": "web"}}}});
+    let policy = object("networking.k8s.io/v1", "NetworkPolicy", "web", selector);
+    assert_cells("networkpolicies", &policy, json!(["web", "app=web", "10d"]));
     let range = json!({"spec": {"cidrs": ["10.96.0.0/16", "fd00::/112"]}});
     let range = object("networking.k8s.io/v1", "ServiceCIDR", "kubernetes", range);
     assert_cells("servicecidrs", &range, json!(["kubernetes", "10.96.0.0/16,fd00::/112", "10d"]));

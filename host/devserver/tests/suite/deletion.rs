@@ -1,0 +1,142 @@
+//! delete, deletecollection, finalizers, grace, and namespaces, which take along what is in them.
+
+use pilothouse_devserver::DevServerOptions;
+use serde_json::{Value, json};
+
+use crate::client::{CONFIG_MAPS, Cluster, PODS, config_map, pod, version};
+
+#[tokio::test]
+async fn a_deleted_object_is_gone_and_the_answer_says_which() {
+    let cluster = Cluster::start().await;
+    let made = cluster.config_map("a").await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let status = cluster.delete(&path, &Value::Null).await.ok();
+    assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Success")));
+    let details = json!({"name": "a", "kind": "configmaps", "uid": made["metadata"]["uid"]});
+    assert_eq!(status["details"], details);
+    assert_eq!(cluster.get(&path).await.reason(), (404, "NotFound".to_owned()));
+    assert_eq!(cluster.delete(&path, &Value::Null).await.reason(), (404, "NotFound".to_owned()));
+    assert_ne!(cluster.config_map("a").await["metadata"]["uid"], made["metadata"]["uid"]);
+}
+
+#[tokio::test]
+async fn preconditions_name_the_object_that_is_meant() {
+    let cluster = Cluster::start().await;
+    let made = cluster.config_map("a").await;
+    let path = format!("{CONFIG_MAPS}/a");
+    for wrong in [json!({"uid": "other"}), json!({"resourceVersion": "1"})] {
+        let answer = cluster.delete(&path, &json!({"preconditions": wrong})).await;
+        assert_eq!(answer.reason(), (409, "Conflict".to_owned()), "{wrong}");
+    }
+    let right =
+        json!({"uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"]});
+    cluster.delete(&path, &json!({"preconditions": right})).await.ok();
+    let malformed = cluster.delete(&path, &json!({"gracePeriodSeconds": "soon"})).await;
+    assert_eq!(malformed.reason(), (400, "BadRequest".to_owned()));
+}
+
+#[tokio::test]
+async fn an_object_with_finalizers_stays_until_the_last_is_removed() {
+    let cluster = Cluster::start().await;
+    let mut object = config_map("a");
+    object["metadata"]["finalizers"] = json!(["x.io/one", "x.io/two"]);
+    cluster.post(CONFIG_MAPS, &object).await.ok();
+    let path = format!("{CONFIG_MAPS}/a");
+    let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    assert_eq!(watch.told().await, "ADDED a");
+
+    let marked = cluster.delete(&path, &Value::Null).await.ok();
+    assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked}");
+    assert_eq!(watch.told().await, "MODIFIED a");
+    let again = cluster.delete(&path, &Value::Null).await.ok();
+    assert_eq!(again["metadata"]["deletionTimestamp"], marked["metadata"]["deletionTimestamp"]);
+    let exists = cluster.post(CONFIG_MAPS, &object).await.failed();
+    assert!(exists.2.contains("object is being deleted"), "{exists:?}");
+    let more = json!({"metadata": {"finalizers": ["x.io/one", "x.io/two", "x.io/three"]}});
+    assert_eq!(cluster.merge(&path, &more).await.reason(), (422, "Invalid".to_owned()));
+
+    cluster.merge(&path, &json!({"metadata": {"finalizers": ["x.io/two"]}})).await.ok();
+    assert_eq!(watch.told().await, "MODIFIED a");
+    cluster.merge(&path, &json!({"metadata": {"finalizers": null}})).await.ok();
+    let end = watch.next().await.unwrap();
+    assert_eq!(end["type"], "DELETED");
+    assert_eq!(end["object"]["metadata"]["finalizers"], json!(["x.io/two"]), "the last one is still listed");
+    assert!(version(&end["object"]) > version(&marked));
+    assert_eq!(cluster.get(&path).await.code, 404);
+}
+
+#[tokio::test]
+async fn a_pod_on_a_node_has_its_grace() {
+    let cluster = Cluster::start().await;
+    for (name, node) in [("waits", "n"), ("goes", ""), ("forced", "n"), ("short", "n")] {
+        cluster.post(PODS, &pod(name, node)).await.ok();
+    }
+    let path = |name: &str| format!("{PODS}/{name}");
+    let marked = cluster.delete(&path("waits"), &Value::Null).await.ok();
+    assert_eq!((&marked["kind"], &marked["metadata"]["deletionGracePeriodSeconds"]), (&json!("Pod"), &json!(30)));
+    assert_eq!(cluster.get(&path("waits")).await.code, 200);
+    let shorter = cluster.delete(&path("waits"), &json!({"gracePeriodSeconds": 5})).await.ok();
+    assert_eq!(shorter["metadata"]["deletionGracePeriodSeconds"], 5);
+    let longer = cluster.delete(&path("waits"), &json!({"gracePeriodSeconds": 50})).await.ok();
+    assert_eq!(longer["metadata"]["deletionGracePeriodSeconds"], 5);
+
+    cluster.delete(&path("goes"), &Value::Null).await.ok();
+    assert_eq!(cluster.get(&path("goes")).await.code, 404);
+    cluster.delete(&path("forced"), &json!({"gracePeriodSeconds": 0})).await.ok();
+    assert_eq!(cluster.get(&path("forced")).await.code, 404);
+    // There is no kubelet: the server ends it when its time is over.
+    let mut watch = cluster.watch(&format!("{PODS}?watch=1&fieldSelector=metadata.name%3Dshort")).await;
+    assert_eq!(watch.told().await, "ADDED short");
+    cluster.delete(&path("short"), &json!({"gracePeriodSeconds": 1})).await.ok();
+    assert_eq!(watch.told().await, "MODIFIED short");
+    assert_eq!(watch.told().await, "DELETED short");
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_by_what_selects_it() {
+    let cluster = Cluster::start().await;
+    for name in ["a", "b", "c"] {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"keep": (name == "b").to_string()});
+        cluster.post(CONFIG_MAPS, &object).await.ok();
+    }
+    let deleted = cluster.delete(&format!("{CONFIG_MAPS}?labelSelector=keep!%3Dtrue"), &Value::Null).await.ok();
+    assert_eq!(deleted["kind"], "ConfigMapList");
+    assert_eq!(deleted["items"].as_array().unwrap().len(), 2);
+    let left = cluster.get(CONFIG_MAPS).await.ok();
+    assert_eq!(left["items"][0]["metadata"]["name"], "b");
+    assert_eq!(left["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_namespace_takes_along_what_is_in_it() {
+    let cluster = Cluster::with(DevServerOptions::default()).await;
+    let namespace = json!({"metadata": {"name": "yard"}});
+    let made = cluster.post("/api/v1/namespaces", &namespace).await.ok();
+    assert_eq!(made["status"]["phase"], "Active");
+    assert_eq!(made["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "yard"}));
+    let maps = "/api/v1/namespaces/yard/configmaps";
+    cluster.post(maps, &config_map("a")).await.ok();
+    let mut held = config_map("held");
+    held["metadata"]["finalizers"] = json!(["x.io/y"]);
+    cluster.post(maps, &held).await.ok();
+    let mut watch = cluster.watch("/api/v1/configmaps?watch=1").await;
+    assert_eq!((watch.told().await, watch.told().await), ("ADDED a".to_owned(), "ADDED held".to_owned()));
+
+    let ending = cluster.delete("/api/v1/namespaces/yard", &Value::Null).await.ok();
+    assert_eq!(ending["status"]["phase"], "Terminating");
+    assert_eq!((watch.told().await, watch.told().await), ("DELETED a".to_owned(), "MODIFIED held".to_owned()));
+    let late = cluster.post(maps, &config_map("late")).await;
+    let status = late.json();
+    assert_eq!(status["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    assert_eq!(late.reason(), (403, "Forbidden".to_owned()));
+    assert_eq!(cluster.get("/api/v1/namespaces/yard").await.code, 200);
+
+    cluster.merge(&format!("{maps}/held"), &json!({"metadata": {"finalizers": []}})).await.ok();
+    assert_eq!(watch.told().await, "DELETED held");
+    assert_eq!(cluster.get("/api/v1/namespaces/yard").await.code, 404);
+    // An empty one goes at once.
+    cluster.post("/api/v1/namespaces", &namespace).await.ok();
+    cluster.delete("/api/v1/namespaces/yard", &Value::Null).await.ok();
+    assert_eq!(cluster.get("/api/v1/namespaces/yard").await.code, 404);
+}

@@ -1,0 +1,15 @@
+//! The server over HTTP: what clients see. The real API server is the measure; what it answers to the same questions is
+//! compared in `tests/tests/kubectl.rs` and by client-go's own tests in `tests/clientgo`.
+
+mod client;
+mod definitions;
+mod deletion;
+mod faults;
+mod forms;
+mod lists;
+mod network;
+mod objects;
+mod random;
+mod seed;
+mod subresources;
+mod watches;
