@@ -4,17 +4,20 @@ package main
 // {"protobuf":BASE64,"json":OBJECT}. JSON is what Go writes of the object that it reads from the protobuf, so
 // what protobuf cannot hold (an empty list is none) is as it is behind the wire.
 //
-// For each kind there is the empty object and then as many random ones as are needed to set each field of each type at
-// least once, where trying so often finds them. The seed is fixed, so that two runs write the same bytes.
+// For each kind there is the empty object and a random one, and then as many more as it takes until each field of each
+// type is more than empty in one of them. The seed is fixed, so that two runs write the same bytes.
 
 import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -24,44 +27,40 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-const (
-	vectorTries = 400
-	// An object that sets fewer fields anew is not worth its bytes before the last tries.
-	vectorGain = 6
-)
+const vectorTries = 2000
 
 func writeVectors(kinds []protobufKind, out *bytes.Buffer) error {
 	random := rand.New(rand.NewPCG(20, 26))
 	covered := map[string]bool{}
 	var lines []string
 	for _, kind := range kinds {
-		add := func(object runtime.Object) error {
-			line, err := vectorLine(kind, object)
+		add := func(object any) error {
+			line, err := vectorLine(kind, object.(runtime.Object))
 			lines = append(lines, line)
 			return err
 		}
-		if err := add(reflect.New(kind.goType).Interface().(runtime.Object)); err != nil {
+		if err := add(reflect.New(kind.goType).Interface()); err != nil {
 			return fmt.Errorf("%s: %w", kind.key(), err)
 		}
 		for try := range vectorTries {
-			filler := filler{Rand: random, set: map[string]bool{}, size: 40}
+			filler := filler{Rand: random, covered: covered, set: map[string]bool{}, size: 40}
+			if try > 0 && filler.wanted(kind.goType, nil) == "" {
+				break
+			}
 			value := reflect.New(kind.goType)
 			filler.fill(value.Elem(), 0)
-			gain := 0
-			for field := range filler.set {
-				if !covered[field] {
-					gain++
-				}
-			}
-			if gain < vectorGain && (gain == 0 || try < vectorTries*3/4) {
+			// An object that sets few fields anew is not worth its bytes while others may set more.
+			if try > 0 && len(filler.set) < max(1, min(6, 6-8*try/vectorTries)) {
 				continue
 			}
-			for field := range filler.set {
-				covered[field] = true
-			}
-			if err := add(value.Interface().(runtime.Object)); err != nil {
+			maps.Copy(covered, filler.set)
+			if err := add(value.Interface()); err != nil {
 				return fmt.Errorf("%s: %w", kind.key(), err)
 			}
+		}
+		filler := filler{covered: covered}
+		if field := filler.wanted(kind.goType, nil); field != "" {
+			return fmt.Errorf("%s: %d random objects are too few to set %s", kind.key(), vectorTries, field)
 		}
 	}
 	writeLines(out, "[", lines, "]\n")
@@ -94,11 +93,39 @@ func vectorLine(kind protobufKind, object runtime.Object) (string, error) {
 	})
 }
 
-// filler fills values at random until it has set so many.
+// filler fills values at random until it has set so many: rather those fields that no other object has set.
 type filler struct {
 	*rand.Rand
-	set  map[string]bool
-	size int
+	covered, set map[string]bool
+	size         int
+}
+
+func fieldKey(goType reflect.Type, field reflect.StructField) string {
+	return goType.PkgPath() + "." + goType.Name() + "." + field.Name
+}
+
+// wanted is a field that is to be set, of those that a type leads to; empty if there is none.
+func (f *filler) wanted(goType reflect.Type, above []reflect.Type) string {
+	for goType.Kind() == reflect.Pointer || goType.Kind() == reflect.Slice || goType.Kind() == reflect.Map {
+		goType = goType.Elem()
+	}
+	special := protobufSpecial[goType]
+	if goType.Kind() != reflect.Struct || slices.Contains(above, goType) || special != "" && !strings.HasSuffix(special, "|") {
+		return ""
+	}
+	for i := range goType.NumField() {
+		field := goType.Field(i)
+		if _, encoded := field.Tag.Lookup("protobuf"); !encoded {
+			continue
+		}
+		if key := fieldKey(goType, field); !f.covered[key] && !f.set[key] {
+			return key
+		}
+		if inner := f.wanted(field.Type, append(above, goType)); inner != "" {
+			return inner
+		}
+	}
+	return ""
 }
 
 func pick[T any](f *filler, values ...T) T {
@@ -126,6 +153,9 @@ func (f *filler) fill(value reflect.Value, depth int) {
 		f.fill(value.Elem(), depth)
 	case reflect.Slice:
 		length := f.IntN(3)
+		if length == 0 && f.wanted(value.Type(), nil) != "" {
+			length = 1
+		}
 		if value.Type().Elem().Kind() == reflect.Uint8 {
 			length = f.IntN(5)
 		}
@@ -139,7 +169,7 @@ func (f *filler) fill(value reflect.Value, depth int) {
 		}
 	case reflect.Map:
 		value.Set(reflect.MakeMap(value.Type()))
-		for range f.IntN(3) {
+		for range 1 + f.IntN(2) {
 			key, element := reflect.New(value.Type().Key()).Elem(), reflect.New(value.Type().Elem()).Elem()
 			f.fill(key, depth)
 			f.fill(element, depth+1)
@@ -155,19 +185,34 @@ func (f *filler) fillStruct(value reflect.Value, depth int) {
 	goType := value.Type()
 	for _, i := range f.Perm(goType.NumField()) {
 		field := goType.Field(i)
-		if _, encoded := field.Tag.Lookup("protobuf"); !encoded || field.Type.Kind() == reflect.Interface {
+		if _, encoded := field.Tag.Lookup("protobuf"); !encoded || f.size <= 0 {
 			continue
 		}
-		// The metadata is the same in all kinds.
-		odds := pick(f, 2, 3, 3+depth)
-		if field.Type == reflect.TypeFor[metav1.ObjectMeta]() {
-			odds = 12
+		key := fieldKey(goType, field)
+		isNew := !f.covered[key] && !f.set[key]
+		if isNew || f.wanted(field.Type, nil) != "" {
+			if f.IntN(3) == 0 {
+				continue
+			}
+		} else if f.IntN(6+2*depth) > 0 {
+			continue
 		}
-		if f.size > 0 && f.IntN(odds) == 0 {
-			f.set[goType.PkgPath()+"."+goType.Name()+"."+field.Name] = true
-			f.fill(value.Field(i), depth+1)
+		f.fill(value.Field(i), depth+1)
+		for try := 0; isNew && isEmpty(value.Field(i)) && try < 10; try++ {
+			f.fill(value.Field(i), 0)
+		}
+		if isNew && !isEmpty(value.Field(i)) {
+			f.set[key] = true
 		}
 	}
+}
+
+// isEmpty says whether a value has nothing in it, although it could have.
+func isEmpty(value reflect.Value) bool {
+	if kind := value.Kind(); kind == reflect.Slice || kind == reflect.Map {
+		return value.Len() == 0
+	}
+	return value.IsZero() && !(value.Kind() == reflect.Struct && value.NumField() == 0)
 }
 
 // special fills what has its own form.

@@ -85,7 +85,7 @@ pub(crate) fn build(what: Build, args: &[&str], target: &std::path::Path) -> any
 }
 
 /// Whether a variable must not reach the inner build.
-fn leaks(what: Build, name: &str) -> bool {
+pub(crate) fn leaks(what: Build, name: &str) -> bool {
     let one_of = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     match what {
         Build::Native => one_of(&OF_THE_OUTER_PACKAGE),

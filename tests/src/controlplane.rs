@@ -11,12 +11,12 @@ mod development;
 mod options;
 mod real;
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
-use std::fs;
 
 use anyhow::{Context, anyhow};
 use serde::Deserialize;

@@ -219,7 +219,7 @@ fn with_log(error: anyhow::Error, process: &Process) -> anyhow::Error {
 }
 
 /// The path of the `pilothouse` binary of this workspace.
-fn built() -> anyhow::Result<PathBuf> {
+pub(crate) fn built() -> anyhow::Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
     built.clone().map_err(|error| anyhow!("building the host: {error}"))

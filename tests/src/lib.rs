@@ -15,12 +15,12 @@
 //! process, however that ends; nothing waits by sleeping, only by polling with a deadline ([`poll`]).
 
 pub mod audit;
-pub mod bench;
 pub mod calls;
 mod cargo;
 pub mod cli;
 pub mod cluster;
 pub mod controlplane;
+pub mod dev;
 pub mod fleet;
 pub mod guests;
 pub mod host;

@@ -9,9 +9,7 @@ use pilothouse_tests::fleet::{self, Fleet};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host};
 
-pilothouse_tests::on_both_servers!(
-    at_rest_every_config_map_says_what_a_fresh_list_says,
-);
+pilothouse_tests::on_both_servers!(at_rest_every_config_map_says_what_a_fresh_list_says,);
 
 const NODES: usize = 10;
 const PODS: usize = 500;

@@ -26,6 +26,7 @@ mod kinds;
 mod options;
 mod patch;
 mod printing;
+mod protobuf;
 mod resources;
 mod schemas;
 mod seed;

@@ -36,8 +36,12 @@ impl Development {
         let server = runtime.block_on(DevServer::start(started))?;
         let kubeconfig = dir.join("kubeconfig");
         fs::write(&kubeconfig, server.kubeconfig()).context("writing the kubeconfig")?;
-        let place =
-            Place { dir: dir.clone(), server: server.url(), kubeconfig_token: kubeconfig.clone(), kubeconfig };
+        let place = Place {
+            dir: dir.clone(),
+            server: server.url(),
+            kubeconfig_token: kubeconfig.clone(),
+            kubeconfig,
+        };
         let (running, paused) = (AtomicBool::new(true), AtomicBool::new(false));
         Ok((Development { server, runtime, running, paused, dir }, place))
     }

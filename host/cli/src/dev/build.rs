@@ -230,10 +230,14 @@ impl<'a> Progress<'a> {
     /// Says how far the build is.
     fn tell(&mut self) {
         self.announce();
-        let so_far = counted(self.compiled, "crate");
-        let now = &self.now;
-        let separator = if now.is_empty() { "" } else { ", now " };
-        self.log.say(self.label, Tone::Quiet, &format!("building: {so_far} so far{separator}{now}"));
+        let mut text = "building".to_owned();
+        if self.compiled > 0 {
+            text += &format!(": {} so far", counted(self.compiled, "crate"));
+        }
+        if !self.now.is_empty() {
+            text += &format!(", now {}", self.now);
+        }
+        self.log.say(self.label, Tone::Quiet, &text);
     }
 }
 
@@ -303,10 +307,7 @@ mod tests {
         assert_eq!(written.lines(), [""; 0]);
         progress.line("   Compiling guest v0.1.0 (/g)");
         progress.tell();
-        assert_eq!(
-            written.lines(),
-            ["guest  building", "guest  building: 0 crates so far, now compiling guest v0.1.0 (/g)"]
-        );
+        assert_eq!(written.lines(), ["guest  building", "guest  building, now compiling guest v0.1.0 (/g)"]);
     }
 
     #[tokio::test]

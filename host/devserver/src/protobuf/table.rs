@@ -124,9 +124,11 @@ impl Table {
     }
 }
 
+type Wrap = fn(Box<Shape>) -> Shape;
+
 /// The shape that a text of the table says.
 fn shape(text: &str, index: &impl Fn(&str) -> Result<TypeIndex, String>) -> Result<Shape, String> {
-    let wraps: [(char, fn(Box<Shape>) -> Shape); 4] =
+    let wraps: [(char, Wrap); 4] =
         [('*', Shape::Pointer), ('[', Shape::List), ('{', Shape::Map), ('(', Shape::Only)];
     for (sign, wrap) in wraps {
         if let Some(inner) = text.strip_prefix(sign) {

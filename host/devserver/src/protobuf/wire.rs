@@ -10,7 +10,7 @@ const MAX_NUMBER: u64 = (1 << 29) - 1;
 
 /// What is wrong with the records themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(super) enum WireError {
+pub(crate) enum WireError {
     #[error("it ends in the middle of a field")]
     Truncated,
     #[error("a number has more than 64 bits")]

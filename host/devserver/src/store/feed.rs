@@ -68,7 +68,7 @@ impl Feed {
         self.store.news(&self.table, &mut self.next)
     }
 
-    /// Waits until there may be something to take; `false` when the table is gone. Cancel-safe.
+    /// Waits until there may be something to take; `false` when nothing more will come. Cancel-safe.
     pub(crate) async fn wait(&mut self) -> bool {
         self.wake.changed().await.is_ok()
     }

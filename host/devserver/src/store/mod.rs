@@ -174,9 +174,11 @@ impl Store {
         revision
     }
 
-    /// Forgets a table with all that is in it; its watches end.
-    pub(crate) fn drop_table(&self, table: &str) {
-        self.inner.lock().tables.remove(table);
+    /// Ends the watches of a table, behind the changes there have been.
+    pub(crate) fn end_feeds(&self, table: &str) {
+        if let Some(table) = self.inner.lock().tables.get_mut(table) {
+            table.end_feeds();
+        }
     }
 
     /// The names of all tables that hold objects.

@@ -75,6 +75,10 @@ impl Table {
         self.wake.send_replace(());
     }
 
+    pub(super) fn end_feeds(&mut self) {
+        self.wake = watch::Sender::new(());
+    }
+
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
         self.wake.subscribe()
     }

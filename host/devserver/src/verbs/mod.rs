@@ -26,6 +26,7 @@ use serde_json::{Map, Value};
 
 use crate::api::{About, Accepted, ApiError, Metadata, Params, Target, Timestamp};
 use crate::kinds;
+use crate::protobuf;
 use crate::resources::{Registry, Resource};
 use crate::store::{Head, Raced, Store, Stored};
 
@@ -264,8 +265,16 @@ impl Call {
 
     /// The body as an object of this resource, in the stored form.
     fn object(&self) -> Result<Fields, ApiError> {
-        let mut object = self.json_body()?;
-        self.check_kind(&mut object)?;
+        self.as_stored(self.json_body()?)
+    }
+
+    /// An object of this resource as a client has it, in the stored form.
+    fn as_stored(&self, mut object: Fields) -> Result<Fields, ApiError> {
+        self.check_kind(&object)?;
+        if !self.resource.is_custom() {
+            // A field of a type cannot hold null: for the real server it is not there.
+            drop_nulls(&mut object);
+        }
         if kinds::needs_conversion(&self.resource) {
             kinds::to_stored(&self.resource, &mut object);
         }
@@ -284,10 +293,12 @@ impl Call {
                 serde_saphyr::from_str(text)
                     .map_err(|e| ApiError::bad_request(format!("the body is not YAML: {e}")))?
             }
+            protobuf::MEDIA_TYPE => protobuf::decode(&self.body)
+                .map_err(|e| ApiError::bad_request(format!("the body cannot be decoded: {e}")))?,
             other => {
                 return Err(ApiError::unsupported_media_type(format!(
                     "the body of the request was in an unknown format - accepted media types include: application/json, \
-                     application/yaml (got {other:?})"
+                     application/yaml, application/vnd.kubernetes.protobuf (got {other:?})"
                 )));
             }
         };
@@ -298,7 +309,7 @@ impl Call {
     }
 
     /// Checks `apiVersion` and `kind`; built-in kinds may leave them out.
-    fn check_kind(&self, object: &mut Fields) -> Result<(), ApiError> {
+    fn check_kind(&self, object: &Fields) -> Result<(), ApiError> {
         let text = |field: &str| match object.get(field) {
             None | Some(Value::Null) => Ok(""),
             Some(Value::String(text)) => Ok(text.as_str()),
@@ -325,6 +336,20 @@ impl Call {
 
     fn now(&self) -> Timestamp {
         Timestamp::now()
+    }
+}
+
+/// Takes out the fields that are null, at any depth.
+fn drop_nulls(object: &mut Fields) {
+    object.retain(|_, value| !value.is_null());
+    object.values_mut().for_each(drop_nulls_in);
+}
+
+fn drop_nulls_in(value: &mut Value) {
+    match value {
+        Value::Object(object) => drop_nulls(object),
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls_in),
+        _ => {}
     }
 }
 

@@ -79,11 +79,13 @@ impl Core {
         let Ok(read) = Definition::read(&Value::Object(definition.value())) else { return };
         let table = read.storage();
         for stored in self.under(&table, "") {
-            if let Some(call) = self.own_call(&table, stored.object.name()) {
-                let call = call.on(&stored);
-                self.delete_silently(&call, stored.object.key().as_str());
+            match self.own_call(&table, stored.object.name()) {
+                Some(call) => self.delete_silently(&call.on(&stored), stored.object.key().as_str()),
+                // No version of it is served: nobody could take its finalizers off.
+                None => drop(self.store.remove(&table.as_str().into(), stored.object.key().as_str(), &stored)),
             }
         }
+        self.settle_definition(&table);
     }
 
     /// Lets a definition go that is being deleted and has no objects.
@@ -100,7 +102,7 @@ impl Core {
         });
     }
 
-    /// Serves what the definitions say now, and forgets the objects of those that have gone.
+    /// Serves what the definitions say now; watches on what is served no more end.
     pub(super) fn redefine(&self) {
         let objects = self.under(DEFINITIONS, "");
         let definitions: Vec<Definition> =
@@ -114,7 +116,7 @@ impl Core {
             .collect();
         self.registry.define(&definitions);
         for table in gone {
-            self.store.drop_table(&table);
+            self.store.end_feeds(&table);
         }
     }
 

@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::update::{Part, next};
 use super::{Answer, Call, Core, Fields, Outcome, Rendering};
 use crate::api::{About, ApiError};
-use crate::kinds;
 use crate::patch::{self, PatchError, PatchKind};
 use crate::schemas::Schemas;
 
@@ -64,14 +63,10 @@ impl Patch {
     pub(super) fn apply(&self, call: &Call, current: &Value) -> Result<Fields, ApiError> {
         let schema = Schemas::builtin().of_kind(&call.resource.api_version(), &call.resource.kind);
         let patched = self.apply_to(current, schema).map_err(|e| refused(&e))?;
-        let Value::Object(mut object) = patched else {
-            return Err(ApiError::bad_request("the patch leaves no object"));
-        };
-        call.check_kind(&mut object)?;
-        if kinds::needs_conversion(&call.resource) {
-            kinds::to_stored(&call.resource, &mut object);
+        match patched {
+            Value::Object(object) => call.as_stored(object),
+            _ => Err(ApiError::bad_request("the patch leaves no object")),
         }
-        Ok(object)
     }
 
     /// What the patch makes of any tree.

@@ -15,7 +15,7 @@ pub(super) fn is_review(resource: &Resource) -> bool {
 
 pub(super) fn review(call: &Call) -> Outcome {
     let mut object = call.json_body()?;
-    call.check_kind(&mut object)?;
+    call.check_kind(&object)?;
     let status = match call.resource.name.as_str() {
         "selfsubjectreviews" => json!({"userInfo": user_info(&call.user)}),
         "tokenreviews" => json!({"authenticated": true, "user": user_info(&call.user)}),

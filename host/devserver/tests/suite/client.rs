@@ -128,7 +128,7 @@ impl Cluster {
     pub(crate) async fn watch(&self, path: &str) -> Watch {
         let response = self.begin("GET", path, &[], "").await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
-        Watch { body: response.into_body(), buffer: BytesMut::new() }
+        Watch::of(response)
     }
 }
 
@@ -139,6 +139,10 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    pub(crate) fn of(response: http::Response<Incoming>) -> Self {
+        Self { body: response.into_body(), buffer: BytesMut::new() }
+    }
+
     /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         self.line().await.expect("no error").map(|line| serde_json::from_slice(&line).unwrap())

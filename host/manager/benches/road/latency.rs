@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use pilothouse_tests::bench::{Better, Report, quantile};
+use pilothouse_bench::{Better, Report, quantile};
 use pilothouse_tests::controlplane::Options;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host, guests};

@@ -9,7 +9,7 @@ mod plugins;
 mod throughput;
 mod wake;
 
-use pilothouse_tests::bench::Report;
+use pilothouse_bench::Report;
 
 /// Measures something and adds its rows.
 type Part = fn(&mut Report) -> anyhow::Result<()>;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use pilothouse_tests::bench::{Better, Report};
+use pilothouse_bench::{Better, Report};
 use pilothouse_tests::controlplane::Options;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host};

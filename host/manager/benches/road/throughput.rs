@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use pilothouse_tests::bench::{Better, Report};
+use pilothouse_bench::{Better, Report};
 use pilothouse_tests::controlplane::Options;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host, guests};

@@ -10,7 +10,7 @@ use pilothouse_engine::{
     Limits, LogLevel, Refusal, Request,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
-use pilothouse_tests::bench::{Better, Report, quantile};
+use pilothouse_bench::{Better, Report, quantile};
 
 use super::memory::PLUGINS;
 

@@ -246,6 +246,8 @@ fn a_new_list_stands_in_the_order_given_without_what_the_patch_deletes() {
     let elements = json!([{"name": "b"}, {"name": "x", "$patch": "delete"}, {"name": "a"}]);
     let patch = json!({"$setElementOrder/containers": named("ba"), "containers": elements});
     assert_spec(json!({}), patch, json!({"containers": named("ba")}));
+    let unkeyed = json!({"$setElementOrder/containers": named("a"), "containers": [{"name": "a"}, {"$patch": "delete"}]});
+    assert_spec(json!({}), unkeyed, json!({"containers": named("a")}));
     assert_spec(json!({}), json!({"$setElementOrder/containers": named("a")}), json!({}));
 }
 

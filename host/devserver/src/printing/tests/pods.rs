@@ -79,6 +79,14 @@ fn a_pod_that_nobody_has_looked_at_is_pending_and_nowhere() {
 }
 
 #[test]
+fn the_first_of_the_addresses_counts_if_there_is_no_main_one() {
+    let moved = pod(json!({"status": {"podIP": "10.9.9.9"}}));
+    assert_eq!(cells("", "pods", &moved, now()).unwrap()[5], "10.9.9.9");
+    let pod = pod(json!({"status": {"podIP": null}}));
+    assert_eq!(cells("", "pods", &pod, now()).unwrap()[5], "10.1.2.3");
+}
+
+#[test]
 fn the_reason_of_the_pod_goes_before_its_phase() {
     assert_pod(
         json!({"status": {"phase": "Failed", "reason": "Evicted", "containerStatuses": []}}),

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
-use super::{DAY, HOUR, MINUTE, ago, assert_cells, merge, object};
+use super::{DAY, HOUR, MINUTE, ago, assert_cells, merge, now, object};
+use crate::printing::cells;
 
 fn workload(kind: &str, members: Value) -> Value {
     let mut workload = object(
@@ -185,6 +186,9 @@ fn a_cron_job_shows_its_schedule() {
     cron_job["spec"]["timeZone"] = json!("Etc/UTC");
     cron_job["status"] = json!({"active": [{"name": "nightly-1"}], "lastScheduleTime": ago(9 * HOUR)});
     assert_cells("cronjobs", &cron_job, row("Etc/UTC", "True", 1, "9h"));
+    cron_job["spec"]["jobTemplate"]["spec"]["selector"] = json!({"matchLabels": {"app": "nightly"}});
+    let cells = cells("batch", "cronjobs", &cron_job, now()).unwrap();
+    assert_eq!(cells.last(), Some(&json!("app=nightly")));
 }
 
 fn autoscaler(metrics: Value, current: Value) -> Value {
@@ -240,6 +244,8 @@ fn an_autoscaler_shows_current_and_wanted_values() {
         "7/30",
     );
 
+    let two = json!([resource(utilization.clone()), pods]);
+    assert_targets(two, json!([]), "cpu: <unknown>/80%, <unknown>/1k");
     let many = json!([resource(utilization.clone()), pods, resource(utilization)]);
     assert_targets(many, json!([]), "cpu: <unknown>/80%, <unknown>/1k + 1 more...");
     assert_targets(json!([{"type": "Odd"}]), json!([]), "<unknown type>");

@@ -9,8 +9,6 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::paths;
-
 /// Whether more or less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -122,7 +120,7 @@ impl Report {
 
     /// Writes the report and tells where.
     pub fn write(&self) -> anyhow::Result<PathBuf> {
-        let folder = paths::target().join("bench");
+        let folder = target()?.join("bench");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let path = folder.join(format!("{}.json", self.name));
         let file = File { machine: machine(), rows: &self.rows };
@@ -140,6 +138,13 @@ fn print(row: &Row) {
         format!("  (aim {sign} {target}: {verdict})")
     });
     println!("{:<58} {:>14.2} {:<12}{target}", row.scenario, row.ours, row.metric);
+}
+
+/// Cargo's target folder, in which this program is: wherever the user has put it, it is marked with `CACHEDIR.TAG`.
+fn target() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let marked = program.ancestors().skip(1).find(|dir| dir.join("CACHEDIR.TAG").exists());
+    marked.map(PathBuf::from).with_context(|| format!("{} is in no target folder", program.display()))
 }
 
 fn machine() -> Machine {

@@ -1,0 +1,161 @@
+//! A server on a thread of its own, clients, and pods to fill it with.
+
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use pilothouse_devserver::{DevServer, DevServerOptions};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+/// A server on one thread, which is bound to the first core.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    /// Asks the thread for its CPU time.
+    ask: tokio::sync::mpsc::UnboundedSender<oneshot::Sender<Duration>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Result<Self> {
+        let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel::<oneshot::Sender<Duration>>();
+        let (tell, told) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            bind_to(0);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async move {
+                let server = DevServer::start(DevServerOptions::default()).await.expect("a server");
+                tell.send(server.address()).expect("somebody waits");
+                while let Some(answer) = asked.recv().await {
+                    let _ = answer.send(cpu_time());
+                }
+            });
+        });
+        let address = told.recv().context("the server did not start")?;
+        Ok(Self { address, ask, thread: Some(thread) })
+    }
+
+    /// The CPU time of the server's thread so far.
+    pub(crate) async fn cpu(&self) -> Result<Duration> {
+        let (answer, answered) = oneshot::channel();
+        self.ask.send(answer)?;
+        Ok(answered.await?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The thread ends when nobody can ask any more.
+        self.ask = tokio::sync::mpsc::unbounded_channel().0;
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Runs clients on a thread of their own, on the second core if there is one.
+pub(crate) fn on_clients<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    let clients = std::thread::spawn(move || {
+        bind_to(1);
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+    });
+    clients.join().expect("the clients do not panic")
+}
+
+fn bind_to(core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    // With one core only, or where it is not allowed, the figures are of a shared core.
+    let _ = sched_setaffinity(None, &set);
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// A connection.
+pub(crate) struct Client(http1::SendRequest<Full<Bytes>>);
+
+impl Client {
+    pub(crate) async fn connect(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(Self(sender))
+    }
+
+    pub(crate) async fn begin(&mut self, method: &str, path: &str, body: Bytes) -> Result<Response<Incoming>> {
+        let request = Request::builder().method(method).uri(path).header("host", "bench");
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = request.header("content-type", kind).body(Full::new(body))?;
+        self.0.ready().await?;
+        let response = self.0.send_request(request).await?;
+        ensure!(response.status().is_success(), "{method} {path}: {}", response.status());
+        Ok(response)
+    }
+
+    /// The size of the answer.
+    pub(crate) async fn send(&mut self, method: &str, path: &str, body: Bytes) -> Result<usize> {
+        let mut body = self.begin(method, path, body).await?.into_body();
+        let mut size = 0;
+        while let Some(frame) = body.frame().await {
+            size += frame?.data_ref().map_or(0, Bytes::len);
+        }
+        Ok(size)
+    }
+}
+
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A pod of about 3.5 KB with names, hashes and addresses of its own.
+pub(crate) fn pod(number: usize) -> Bytes {
+    let mut random = StdRng::seed_from_u64(number as u64);
+    let mut word = |length: usize| -> String {
+        (0..length).map(|_| char::from(b"abcdefghijklmnopqrstuvwxyz0123456789"[random.random_range(0..36)])).collect()
+    };
+    let variables: Vec<Value> =
+        (0..22).map(|n| json!({"name": format!("SETTING_{n}_{}", word(4)), "value": word(30)})).collect();
+    let container = |name: &str, image: String, variables: &[Value]| {
+        json!({
+            "name": name, "image": image, "env": variables,
+            "ports": [{"containerPort": 8080, "name": "http", "protocol": "TCP"}],
+            "resources": {"limits": {"cpu": "500m", "memory": "256Mi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
+            "volumeMounts": [{"mountPath": "/var/run/secrets", "name": "token", "readOnly": true}],
+            "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10},
+        })
+    };
+    let image = format!("registry.example/team/service@sha256:{}", word(64));
+    let name = format!("service-{number:06}-{}", word(5));
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {"app": format!("service-{}", number % 200), "pod-template-hash": word(10), "tier": "backend"},
+            "annotations": {"example.com/checksum": word(64), "example.com/owner": word(20)},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("service-{}", word(10)), "controller": true,
+                "uid": format!("{}-{}-{}-{}-{}", word(8), word(4), word(4), word(4), word(12)),
+            }],
+        },
+        "spec": {
+            "nodeName": format!("node-{}", number % 100),
+            "containers": [container("main", image.clone(), &variables[..18]), container("proxy", image, &variables[18..])],
+            "volumes": [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
+        },
+    });
+    pod.to_string().into()
+}

@@ -1,0 +1,140 @@
+//! What is measured.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use pilothouse_bench::{Better, Report};
+
+use crate::load::{Client, PODS, Server, on_clients, pod};
+
+const RUNS: usize = 5;
+const CONNECTIONS: usize = 8;
+const WATCHERS: usize = 100;
+const CHANGES: usize = 1_000;
+
+/// Makes pods over several connections; they are numbered from `from` on.
+async fn fill(server: &Server, from: usize, count: usize) -> Result<()> {
+    let bodies: Vec<Bytes> = (from..from + count).map(pod).collect();
+    let share = count.div_ceil(CONNECTIONS);
+    let address = server.address;
+    let mut tasks = tokio::task::JoinSet::new();
+    for bodies in bodies.chunks(share).map(<[Bytes]>::to_vec) {
+        tasks.spawn(async move {
+            let mut client = Client::connect(address).await?;
+            for body in bodies {
+                client.send("POST", PODS, body).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
+/// Creations of 3.5-KB pods.
+pub(crate) fn create(report: &mut Report) -> Result<()> {
+    const PODS_A_RUN: usize = 10_000;
+    let (mut by_wall, mut by_cpu) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let (wall, cpu) = on_clients(async {
+            let server = Server::start()?;
+            let (cpu, began) = (server.cpu().await?, Instant::now());
+            fill(&server, 0, PODS_A_RUN).await?;
+            anyhow::Ok((began.elapsed(), server.cpu().await? - cpu))
+        })?;
+        by_wall.push(PODS_A_RUN as f64 / wall.as_secs_f64());
+        by_cpu.push(PODS_A_RUN as f64 / cpu.as_secs_f64());
+    }
+    let size = pod(0).len() as f64;
+    report.bound("create/size of a pod as sent", "bytes", Better::Lower, &mut [size], None);
+    report.bound("create/8 connections, server on one core", "pods/s", Better::Higher, &mut by_wall, Some(3_000.0));
+    report.bound("create/per second of the server's CPU", "pods/s", Better::Higher, &mut by_cpu, None);
+    Ok(())
+}
+
+/// A list of 10,000 pods in one answer.
+pub(crate) fn list(report: &mut Report) -> Result<()> {
+    let (mut times, mut size) = on_clients(async {
+        let server = Server::start()?;
+        fill(&server, 0, 10_000).await?;
+        let mut client = Client::connect(server.address).await?;
+        let (mut times, mut size) = (Vec::new(), 0);
+        for _ in 0..RUNS * 2 {
+            let began = Instant::now();
+            size = client.send("GET", PODS, Bytes::new()).await?;
+            times.push(began.elapsed().as_secs_f64() * 1e3);
+        }
+        anyhow::Ok((times, size as f64 / 1e6))
+    })?;
+    report.bound("list/10,000 pods in one answer", "ms", Better::Lower, &mut times, None);
+    report.bound("list/its size", "MB", Better::Lower, std::slice::from_mut(&mut size), None);
+    Ok(())
+}
+
+/// Changes of pods told to 100 watches.
+pub(crate) fn fan_out(report: &mut Report) -> Result<()> {
+    let (mut each, mut rate) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let (cpu, wall) = on_clients(run_fan_out())?;
+        let lines = (WATCHERS * CHANGES) as f64;
+        each.push(cpu * 1e6 / lines);
+        rate.push(lines / wall);
+    }
+    let what = "fanout/server's CPU per line told, 100 watches, 3.5-KB pods";
+    report.bound(what, "µs", Better::Lower, &mut each, None);
+    report.bound("fanout/lines told", "lines/s", Better::Higher, &mut rate, None);
+    Ok(())
+}
+
+/// CPU of the server and wall clock, in seconds, of making pods under 100 watches until all were told of all.
+async fn run_fan_out() -> Result<(f64, f64)> {
+    let server = Server::start()?;
+    let mut watches = tokio::task::JoinSet::new();
+    for _ in 0..WATCHERS {
+        let mut client = Client::connect(server.address).await?;
+        let mut body = client.begin("GET", &format!("{PODS}?watch=1"), Bytes::new()).await?.into_body();
+        watches.spawn(async move {
+            // The connection ends with its client.
+            let _client = client;
+            let mut lines = 0;
+            while lines < CHANGES {
+                let frame = body.frame().await.context("a watch ended")??;
+                lines += frame.data_ref().map_or(0, |data| data.iter().filter(|b| **b == b'\n').count());
+            }
+            anyhow::Ok(())
+        });
+    }
+    let (cpu, began) = (server.cpu().await?, Instant::now());
+    fill(&server, 0, CHANGES).await?;
+    while let Some(done) = watches.join_next().await {
+        done??;
+    }
+    Ok(((server.cpu().await? - cpu).as_secs_f64(), began.elapsed().as_secs_f64()))
+}
+
+/// What an object retains.
+pub(crate) fn memory(report: &mut Report) -> Result<()> {
+    const OBJECTS: usize = 20_000;
+    let mut each = on_clients(async {
+        let server = Server::start()?;
+        // Past the window of changes, whose records are there from then on.
+        fill(&server, 0, 5_000).await?;
+        let before = anonymous()?;
+        fill(&server, 5_000, OBJECTS).await?;
+        anyhow::Ok((anonymous()? - before) / OBJECTS as f64 / 1024.0)
+    })?;
+    let what = "memory/anonymous memory per 3.5-KB pod, process of server and clients";
+    report.bound(what, "KiB", Better::Lower, std::slice::from_mut(&mut each), None);
+    Ok(())
+}
+
+/// The process's anonymous memory in bytes.
+fn anonymous() -> Result<f64> {
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup")?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).context("no line Anonymous")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
+}
