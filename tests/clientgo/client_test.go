@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -45,7 +44,11 @@ func newClients(t *testing.T, wrappers ...transport.WrapperFunc) clients {
 	return clients{config: config, typed: typed, dynamic: untyped, metadata: meta}
 }
 
-// newConfig is the kubeconfig's, without a limit on requests and in JSON.
+// contentVariable names the variable that, set to a media type, has the typed clients speak it; otherwise they speak what
+// client-go chooses, which is protobuf for built-in kinds.
+const contentVariable = "CLIENTGO_CONTENT_TYPE"
+
+// newConfig is the kubeconfig's, without a limit on requests.
 func newConfig(t *testing.T) *rest.Config {
 	t.Helper()
 	path := os.Getenv("KUBECONFIG")
@@ -58,9 +61,8 @@ func newConfig(t *testing.T) *rest.Config {
 	}
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
-	// The typed clients of built-in kinds send protobuf unless told otherwise, and a server need not understand that.
-	config.ContentType = runtime.ContentTypeJSON
-	config.AcceptContentTypes = runtime.ContentTypeJSON
+	config.ContentType = os.Getenv(contentVariable)
+	config.AcceptContentTypes = os.Getenv(contentVariable)
 	return config
 }
 

@@ -100,7 +100,7 @@ fn a_guest_is_built_run_reloaded_at_every_change_and_ended() -> Result<()> {
     dev.signal(Signal::INT)?;
     let status = dev.wait_exit(SOON)?;
     ensure!(status.code() == Some(0), "{status}");
-    ensure!(dev.lines("ended").len() == 1);
+    ensure!(dev.lines("ended").iter().filter(|line| line.ends_with("  ended")).count() == 1);
     wait_gone(&dev)?;
 
     // Again: nothing is compiled. And as a component that something else builds.

@@ -31,6 +31,8 @@ struct Bench {
     need: Option<Need>,
     /// A build has ended, well or badly.
     tried: bool,
+    /// The last build did not end well.
+    failed: bool,
     /// A component of it is in the plugin directory.
     installed: bool,
     /// A component that was built and waits for its manifests to be put right.
@@ -57,6 +59,7 @@ impl Workshop {
             project,
             need: Some(Need::Build),
             tried: false,
+            failed: false,
             installed: false,
             waiting: None,
         };
@@ -132,6 +135,7 @@ impl Workshop {
         self.watch_what_was_read(number, &report);
         let bench = &mut self.benches[number];
         let first = !std::mem::replace(&mut bench.tried, true);
+        let mended = std::mem::replace(&mut bench.failed, report.component.is_err());
         let path = match &report.component {
             Ok(path) => path,
             Err(error) => {
@@ -150,7 +154,7 @@ impl Workshop {
                 if let Some(name) = path.file_name() {
                     bench.project.component = name.to_string_lossy().into_owned();
                 }
-                let what = if report.compiled || first { built(&report) } else { String::new() };
+                let what = if report.compiled || first || mended { built(&report) } else { String::new() };
                 self.install(number, Some(bytes), &what);
             }
             Err(error) => self.say(number, Tone::Error, &format!("{error:#}")),

@@ -1,6 +1,7 @@
 //! [`FaultRule`]: one fault and what it hits, as written in JSON.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// One fault, the calls it hits and when.
 ///
@@ -60,6 +61,61 @@ impl FaultRule {
     pub fn when(mut self, when: When) -> Self {
         self.when = when;
         self
+    }
+}
+
+/// The API's verbs, and the methods that stand for them on paths that name no objects.
+const VERBS: [&str; 12] = [
+    "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put", "head", "options",
+];
+
+impl FaultRule {
+    /// Reads a rule that was written by hand; the error names the field that is wrong.
+    pub(crate) fn read(value: &Value) -> Result<Self, String> {
+        let rule = Self::deserialize(value).map_err(|error| match field(&parse::<Self>, value) {
+            Some(outer @ "fault") => named(outer, field(&parse::<Fault>, &value[outer]), &error),
+            Some(outer @ "when") => named(outer, field(&parse::<When>, &value[outer]), &error),
+            Some(outer) => named(outer, None, &error),
+            None => error.to_string(),
+        })?;
+        if let Some(verb) = rule.verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
+            return Err(format!("verbs: {verb:?} is no verb; there are {}", VERBS.join(", ")));
+        }
+        if let Some(share) = rule.when.probability.filter(|share| !(0.0..=1.0).contains(share)) {
+            return Err(format!("when.probability: {share} is not from 0 to 1"));
+        }
+        match rule.fault {
+            Fault::Status { code, .. } if !(400..600).contains(&code) => {
+                Err(format!("fault.code: {code} is no code of an error, from 400 to 599"))
+            }
+            _ => Ok(rule),
+        }
+    }
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<(), String> {
+    T::deserialize(value).map(drop).map_err(|e| e.to_string())
+}
+
+/// The field of an object because of which it cannot be read: without it, it could be, or only it would be missing.
+fn field<'a>(parse: &dyn Fn(&Value) -> Result<(), String>, value: &'a Value) -> Option<&'a str> {
+    let fields = value.as_object()?;
+    let without = |name: &str| {
+        let rest: Map<String, Value> =
+            fields.iter().filter(|(k, _)| *k != name).map(|(k, v)| (k.clone(), v.clone())).collect();
+        parse(&rest.into())
+    };
+    let only_missing = |name: &&String| without(name).is_err_and(|e| e == format!("missing field `{name}`"));
+    let culprit = fields.keys().find(|name| without(name).is_ok()).or_else(|| fields.keys().find(only_missing));
+    culprit.map(String::as_str)
+}
+
+fn named(outer: &str, inner: Option<&str>, error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match (inner, text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'))) {
+        (_, Some(missing)) => format!("{outer}.{missing}: it is missing"),
+        (Some(inner), None) => format!("{outer}.{inner}: {text}"),
+        (None, None) => format!("{outer}: {text}"),
     }
 }
 

@@ -224,17 +224,18 @@ impl Service {
 
     /// Sets the rule or the rules of a body.
     fn add_faults(&self, body: &Bytes) -> Result<Vec<u64>, ApiError> {
-        let wrong = |error: serde_json::Error| {
+        let wrong = |error: String| {
             ApiError::bad_request(format!(
                 "not a fault: {error}; for example {{\"verbs\":[\"list\"],\"resources\":[\"pods\"],\"fault\":{{\"type\":\
                  \"status\",\"code\":503}}}}"
             ))
         };
-        let value: Value = serde_json::from_slice(body).map_err(wrong)?;
-        let rules: Vec<FaultRule> = match value {
-            Value::Array(_) => serde_json::from_value(value).map_err(wrong)?,
-            one => vec![serde_json::from_value(one).map_err(wrong)?],
+        let value: Value = serde_json::from_slice(body).map_err(|e| wrong(e.to_string()))?;
+        let rules = match &value {
+            Value::Array(rules) => rules.iter().map(FaultRule::read).collect(),
+            one => FaultRule::read(one).map(|rule| vec![rule]),
         };
+        let rules = rules.map_err(wrong)?;
         Ok(rules.into_iter().map(|rule| self.faults.add(rule)).collect())
     }
 }

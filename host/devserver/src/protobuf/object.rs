@@ -63,17 +63,7 @@ impl Decoder {
         into: &mut Map<String, Value>,
     ) -> Result<(), Failure> {
         let fields = self.table.fields(message);
-        let mut records = Vec::new();
-        for piece in pieces {
-            for record in Reader::new(piece) {
-                let record = record?;
-                if fields.binary_search_by_key(&record.number, |f| f.number).is_ok() {
-                    records.push(record);
-                }
-            }
-        }
-        // Stable: what came later of the same field stays later.
-        records.sort_by_key(|r| r.number);
+        let records = known(fields, pieces)?;
         let mut rest = &records[..];
         for field in fields {
             let (own, others) = rest.split_at(rest.partition_point(|r| r.number == field.number));
@@ -112,46 +102,34 @@ impl Decoder {
     }
 
     /// The value that the records of a field make, or that it has without any. It stands in so many arrays and objects.
+    ///
+    /// Scalars are apart: each level of an object takes this function's part of the stack.
     fn value(&mut self, shape: &'static Shape, records: &[Record<'_>], depth: usize) -> Decoded {
-        Ok(match shape {
-            Shape::Text => last(records, text)?.unwrap_or_default().into(),
-            Shape::Bytes => last(records, bytes)?.map_or(Value::Null, |b| STANDARD.encode(b).into()),
-            Shape::Bool | Shape::Int32 | Shape::Int64 => {
-                number(shape, last(records, varint)?.unwrap_or_default())
-            }
-            Shape::Double => special::double(last(records, fixed64)?.unwrap_or_default())?,
-            Shape::Json => special::json(&all_bytes(records)?, depth)?,
-            Shape::Quantity => special::quantity(&all_bytes(records)?)?,
-            Shape::IntOrString => special::int_or_string(&all_bytes(records)?)?,
-            Shape::Time => special::time(last(records, bytes)?.unwrap_or_default())?,
-            Shape::MicroTime => special::micro_time(last(records, bytes)?.unwrap_or_default())?,
-            Shape::Message(index) => {
-                let mut object = Map::new();
-                self.fields(*index, &all_bytes(records)?, deeper(depth)?, &mut object)?;
-                Value::Object(object)
-            }
-            Shape::Pointer(_) if records.is_empty() => Value::Null,
-            Shape::Pointer(inner) => self.value(inner, records, depth)?,
-            Shape::List(inner) => self.list(inner, records, deeper(depth)?)?,
-            Shape::Map(inner) => self.map(inner, records, deeper(depth)?)?,
-            Shape::Only(inner) => self.value(inner, &numbered(&all_bytes(records)?, 1)?, depth)?,
-            Shape::Either(other, inner) => self.either(*other, inner, &all_bytes(records)?, depth)?,
-        })
+        match shape {
+            Shape::Message(index) => self.message(*index, records, depth),
+            Shape::Pointer(_) if records.is_empty() => Ok(Value::Null),
+            Shape::Pointer(inner) => self.value(inner, records, depth),
+            Shape::List(inner) => self.list(inner, records, depth),
+            Shape::Map(inner) => self.map(inner, records, depth),
+            Shape::Only(inner) => self.value(inner, &numbered(&all_bytes(records)?, 1)?, depth),
+            Shape::Either(other, inner) => self.either(*other, inner, &all_bytes(records)?, depth),
+            _ => Ok(scalar(shape, records, depth)?),
+        }
+    }
+
+    fn message(&mut self, index: TypeIndex, records: &[Record<'_>], depth: usize) -> Decoded {
+        let mut object = Map::new();
+        self.fields(index, &all_bytes(records)?, deeper(depth)?, &mut object)?;
+        Ok(Value::Object(object))
     }
 
     fn list(&mut self, inner: &'static Shape, records: &[Record<'_>], depth: usize) -> Decoded {
+        let depth = deeper(depth)?;
         let mut values = Vec::new();
         for record in records {
             match (inner, record.raw) {
                 (Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Double, Raw::Bytes(packed)) => {
-                    let mut reader = Reader::new(packed);
-                    while !reader.is_empty() {
-                        self.spend()?;
-                        values.push(match inner {
-                            Shape::Double => special::double(reader.fixed64()?)?,
-                            _ => number(inner, reader.varint()?),
-                        });
-                    }
+                    self.unpack(inner, packed, &mut values)?;
                 }
                 _ => {
                     self.spend()?;
@@ -162,7 +140,21 @@ impl Decoder {
         Ok(if values.is_empty() { Value::Null } else { Value::Array(values) })
     }
 
+    /// Numbers in one record.
+    fn unpack(&mut self, inner: &Shape, packed: &[u8], values: &mut Vec<Value>) -> Result<(), Problem> {
+        let mut reader = Reader::new(packed);
+        while !reader.is_empty() {
+            self.spend()?;
+            values.push(match inner {
+                Shape::Double => special::double(reader.fixed64()?)?,
+                _ => number(inner, reader.varint()?),
+            });
+        }
+        Ok(())
+    }
+
     fn map(&mut self, inner: &'static Shape, records: &[Record<'_>], depth: usize) -> Decoded {
+        let depth = deeper(depth)?;
         let mut values = Map::new();
         for record in records {
             let entry = [bytes(record.raw)?];
@@ -186,11 +178,26 @@ impl Decoder {
         match other {
             Other::Bool if !second.is_empty() => self.value(inner, &second, depth),
             Other::Bool => self.value(&Shape::Bool, &first, depth),
-            Other::List if !second.is_empty() => self.list(inner, &second, deeper(depth)?),
-            Other::Strings if !second.is_empty() => self.list(&Shape::Text, &second, deeper(depth)?),
+            Other::List if !second.is_empty() => self.list(inner, &second, depth),
+            Other::Strings if !second.is_empty() => self.list(&Shape::Text, &second, depth),
             Other::List | Other::Strings if first.is_empty() => Ok(Value::Null),
             Other::List | Other::Strings => self.value(inner, &first, depth),
         }
+    }
+}
+
+/// A value that holds no other.
+fn scalar(shape: &Shape, records: &[Record<'_>], depth: usize) -> Result<Value, Problem> {
+    match shape {
+        Shape::Text => Ok(last(records, text)?.unwrap_or_default().into()),
+        Shape::Bytes => Ok(last(records, bytes)?.map_or(Value::Null, |b| STANDARD.encode(b).into())),
+        Shape::Double => special::double(last(records, fixed64)?.unwrap_or_default()),
+        Shape::Json => special::json(&all_bytes(records)?, depth),
+        Shape::Quantity => special::quantity(&all_bytes(records)?),
+        Shape::IntOrString => special::int_or_string(&all_bytes(records)?),
+        Shape::Time => special::time(last(records, bytes)?.unwrap_or_default()),
+        Shape::MicroTime => special::micro_time(last(records, bytes)?.unwrap_or_default()),
+        _ => Ok(number(shape, last(records, varint)?.unwrap_or_default())),
     }
 }
 
@@ -237,6 +244,22 @@ pub(super) fn last<'a, T>(
         last = Some(value(record.raw)?);
     }
     Ok(last)
+}
+
+/// The records of a message that the table knows, by their numbers' order.
+fn known<'a>(fields: &[Field], pieces: &[&'a [u8]]) -> Result<Vec<Record<'a>>, Problem> {
+    let mut records = Vec::new();
+    for piece in pieces {
+        for record in Reader::new(piece) {
+            let record = record?;
+            if fields.binary_search_by_key(&record.number, |f| f.number).is_ok() {
+                records.push(record);
+            }
+        }
+    }
+    // Stable: what came later of the same field stays later.
+    records.sort_by_key(|r| r.number);
+    Ok(records)
 }
 
 /// The records of one field of a message.

@@ -86,6 +86,12 @@ pub(super) fn is_group(name: &str) -> bool {
     GROUPS.iter().any(|g| g.name == name)
 }
 
+/// Whether the resource is one of Kubernetes' own.
+pub(super) fn is_resource(group: &str, name: &str) -> bool {
+    let of_group = GROUPS.iter().filter(|g| g.name == group);
+    of_group.flat_map(|g| &g.versions).flat_map(|v| &v.resources).any(|r| r.name == name)
+}
+
 fn group(entry: GroupEntry) -> Group {
     let versions = entry
         .versions

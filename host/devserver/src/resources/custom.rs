@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Origin, Resource, Subresource, TableColumn};
-use crate::api::{Cause, Timestamp};
+use crate::api::{Cause, NameRule, Timestamp, check_name};
 use crate::printing::CustomColumn;
 
 /// Where the scale subresource of a custom resource has its fields.
@@ -103,6 +103,10 @@ impl Definition {
             let message = "must have exactly one version marked as storage version";
             causes.push(Cause::invalid("spec.versions", "", message));
         }
+        if super::builtin::is_resource(&spec.group, &spec.names.plural) {
+            causes.push(Cause::invalid("spec.names.plural", &spec.names.plural, "the resource is built in"));
+        }
+        causes.extend(version_faults(&spec.versions));
         if let Some(conversion) = spec.conversion.as_ref().filter(|c| c.strategy != "None") {
             let strategy = &conversion.strategy;
             causes.push(Cause::not_supported("spec.conversion.strategy", strategy, &["None"]));
@@ -118,6 +122,13 @@ impl Definition {
     /// The resource in each of its served versions.
     pub(crate) fn resources(&self) -> impl Iterator<Item = Resource> {
         self.spec.versions.iter().filter(|v| v.served).map(|v| self.resource(v))
+    }
+
+    /// The resource in its stored version, if no version is served.
+    pub(super) fn unserved(&self) -> Option<Resource> {
+        let versions = &self.spec.versions;
+        let stored = versions.iter().find(|v| v.storage).filter(|_| !versions.iter().any(|v| v.served))?;
+        Some(self.resource(stored))
     }
 
     fn resource(&self, version: &VersionSpec) -> Resource {
@@ -170,22 +181,55 @@ impl Definition {
     }
 }
 
+/// What is wrong with the versions themselves.
+fn version_faults(versions: &[VersionSpec]) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for (index, version) in versions.iter().enumerate() {
+        let field = |of: &str| format!("spec.versions[{index}].{of}");
+        if let Err(why) = check_name(&version.name, NameRule::Label) {
+            causes.push(Cause::invalid(&field("name"), &version.name, why));
+        }
+        if versions[..index].iter().any(|earlier| earlier.name == version.name) {
+            let message = format!("Duplicate value: {:?}", version.name);
+            causes.push(Cause { reason: "FieldValueDuplicate", message, field: field("name") });
+        }
+        let Some(scale) = version.subresources.as_ref().and_then(|s| s.scale.as_ref()) else { continue };
+        for (name, path, root) in [
+            ("specReplicasPath", &scale.spec_replicas_path, ".spec."),
+            ("statusReplicasPath", &scale.status_replicas_path, ".status."),
+        ] {
+            if !path.starts_with(root) {
+                let why = format!("should be a json path under {}", root.trim_end_matches('.'));
+                causes.push(Cause::invalid(&field(&format!("subresources.scale.{name}")), path, &why));
+            }
+        }
+    }
+    causes
+}
+
 fn table_column(name: &str, kind: &str, format: &str, priority: i64) -> TableColumn {
     TableColumn { name: name.to_owned(), kind: kind.to_owned(), format: format.to_owned(), priority }
 }
 
 /// The status of a definition that is served, as the controllers of a real server write it.
 pub(crate) fn definition_status(object: &Value, now: &Timestamp) -> Value {
+    let earlier = |field: &str| object["status"][field].as_array().into_iter().flatten();
     let condition = |kind: &str, reason: &str, message: &str| {
-        json!({"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now.seconds()})
+        let same = earlier("conditions").find(|c| c["type"] == kind && c["status"] == "True");
+        let since = same.and_then(|c| c["lastTransitionTime"].as_str().map(str::to_owned));
+        json!({
+            "type": kind, "status": "True", "reason": reason, "message": message,
+            "lastTransitionTime": since.unwrap_or_else(|| now.seconds()),
+        })
     };
-    let stored: Vec<&Value> = object["spec"]["versions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|v| v["storage"] == true)
-        .map(|v| &v["name"])
-        .collect();
+    // Objects may still be stored in a version in which they were stored before.
+    let mut stored: Vec<&Value> = earlier("storedVersions").filter(|v| v.is_string()).collect();
+    let versions = object["spec"]["versions"].as_array().into_iter().flatten();
+    for version in versions.filter(|v| v["storage"] == true).map(|v| &v["name"]) {
+        if !stored.contains(&version) {
+            stored.push(version);
+        }
+    }
     json!({
         "acceptedNames": object["spec"]["names"],
         "storedVersions": stored,

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::{Store, Stored};
+use super::{Head, Store, Stored};
 
 /// One change of one object.
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub(crate) struct Change {
     /// The object after the change; of one that was deleted its last state with the revision of the deletion.
     pub(crate) now: Arc<Stored>,
     pub(crate) deleted: bool,
-    /// The line that most watches send, made when the first of them needs it.
-    line: OnceLock<Bytes>,
+    /// The line that most watches send, made when the first of them needs it, and in which version that one speaks.
+    line: OnceLock<(Head, Bytes)>,
 }
 
 impl Change {
@@ -32,9 +32,11 @@ impl Change {
         self.now.revision
     }
 
-    /// The line of this change for whoever sees the object before and after it; made once.
-    pub(crate) fn line(&self, make: impl FnOnce() -> Bytes) -> Bytes {
-        self.line.get_or_init(make).clone()
+    /// The line of this change for whoever sees the object before and after it; made once for the version that asks
+    /// first.
+    pub(crate) fn line(&self, head: &Head, make: impl Fn() -> Bytes) -> Bytes {
+        let (made_for, line) = self.line.get_or_init(|| (head.clone(), make()));
+        if made_for == head { line.clone() } else { make() }
     }
 }
 

@@ -49,6 +49,10 @@ impl DeleteOptions {
             let about = About::new("meta.k8s.io", "DeleteOptions", "");
             return Err(ApiError::invalid(about, vec![Cause::not_supported("propagationPolicy", policy, &POLICIES)]));
         }
+        if let Some(wrong) = options.dry_run.iter().find(|stage| *stage != "All") {
+            let about = About::new("meta.k8s.io", "DeleteOptions", "");
+            return Err(ApiError::invalid(about, vec![Cause::not_supported("dryRun", wrong, &["All"])]));
+        }
         if call.params.dry_run()? {
             options.dry_run.push("All".to_owned());
         }
@@ -62,11 +66,11 @@ impl DeleteOptions {
             .map_err(|e| ApiError::bad_request(format!("the body is not DeleteOptions: {e}")))
     }
 
-    fn is_dry(&self) -> bool {
+    pub(super) fn is_dry(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
-    fn check(&self, call: &Call, current: &Stored) -> Result<(), ApiError> {
+    pub(super) fn check(&self, call: &Call, current: &Stored) -> Result<(), ApiError> {
         let Some(wanted) = &self.preconditions else { return Ok(()) };
         let object = &current.object;
         if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != object.uid()) {

@@ -110,7 +110,7 @@ impl Core {
         let gone: Vec<Arc<str>> = self
             .registry
             .now()
-            .all()
+            .kept()
             .filter(|r| r.is_custom() && !definitions.iter().any(|d| *d.storage() == *r.storage))
             .map(|r| r.storage.clone())
             .collect();
@@ -128,7 +128,7 @@ impl Core {
 
     /// A call of the server itself on an object of a table.
     fn own_call(&self, table: &str, name: &str) -> Option<Call> {
-        let resource = self.registry.now().all().find(|r| *r.storage == *table)?.clone();
+        let resource = self.registry.now().kept().find(|r| *r.storage == *table)?.clone();
         Some(Call {
             target: Target {
                 group: resource.group.clone(),

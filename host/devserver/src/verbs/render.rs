@@ -61,6 +61,11 @@ impl Rendering {
         format!("{}/{}", self.resource.group, self.resource.name)
     }
 
+    /// What stands before each object.
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
     /// One object, or a table of it.
     pub(crate) fn object(&self, stored: &Stored) -> Bytes {
         let mut out = Vec::with_capacity(stored.object.bytes().len() + 32);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::delete::{DeleteOptions, success};
 use super::namespaces::with_finalizers;
-use super::update::Part;
+use super::update::{Part, check_identity};
 use super::{Answer, Call, Core, Outcome, Rendering};
 use crate::api::{About, ApiError, Cause, Metadata};
 use crate::store::{Query, Stored};
@@ -40,7 +40,10 @@ impl Core {
     /// `namespaces/finalize`: the finalizers in a namespace's spec.
     fn finalize(&self, call: &Call) -> Outcome {
         let asked = call.object()?;
-        let stored = self.change(call, |_, current| Ok(Some(with_finalizers(&current, &asked))))?;
+        let stored = self.change(call, |current, object| {
+            check_identity(call, current, &mut asked.clone())?;
+            Ok(Some(with_finalizers(&object, &asked)))
+        })?;
         Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(call)?.object(&stored) })
     }
 
@@ -93,16 +96,18 @@ impl Core {
     fn evict(self: &std::sync::Arc<Self>, call: &Call) -> Outcome {
         let body = call.json_body()?;
         let pod = self.current(call)?;
-        self.spend_budget(call, &pod)?;
-        let options = body.get("deleteOptions").cloned().unwrap_or_else(|| json!({}));
+        let options = body.get("deleteOptions").filter(|o| !o.is_null()).cloned().unwrap_or_else(|| json!({}));
         let deletion = Call { body: options.to_string().into(), ..call.for_name(call.name()) };
-        DeleteOptions::of(&deletion)?;
+        // What will not happen costs no budget.
+        let options = DeleteOptions::of(&deletion)?;
+        options.check(&deletion, &pod)?;
+        self.spend_budget(call, &pod, options.is_dry())?;
         self.delete(&deletion)?;
         Ok(Answer::json(StatusCode::CREATED, &created()))
     }
 
     /// Takes one disruption from each budget that the pod counts for.
-    fn spend_budget(&self, call: &Call, pod: &Stored) -> Result<(), ApiError> {
+    fn spend_budget(&self, call: &Call, pod: &Stored, dry: bool) -> Result<(), ApiError> {
         let ended = matches!(pod.object.get_string("/status/phase").as_deref(), Some("Succeeded" | "Failed" | "Pending"));
         if ended || pod.object.deletion_timestamp().is_some() {
             return Ok(());
@@ -134,7 +139,7 @@ impl Core {
                     return Err(would_disrupt(current.object.name()));
                 }
                 put(&mut object, "status", "disruptionsAllowed", (allowed - 1).into());
-                Ok(Some(object))
+                Ok(Some(object).filter(|_| !dry))
             })?;
         }
         Ok(())

@@ -97,7 +97,7 @@ fn copy(next: &mut Fields, old: &Fields, field: &str) {
 }
 
 /// Whether `object` is a state of the object that the call names, made from its current version.
-fn check_identity(call: &Call, current: &Stored, object: &mut Fields) -> Result<(), ApiError> {
+pub(super) fn check_identity(call: &Call, current: &Stored, object: &mut Fields) -> Result<(), ApiError> {
     let metadata = Metadata::of(object)?;
     let name = metadata.text("name");
     if name.is_empty() {

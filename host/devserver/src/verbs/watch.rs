@@ -159,13 +159,20 @@ fn too_old(revision: u64) -> ApiError {
 impl WatchStream {
     /// Lets a fault change what is sent.
     pub(crate) fn set_faults(&mut self, faults: WatchFaults) {
-        if faults.no_initial_end {
-            self.ready.retain(|line| !is_initial_end(line));
+        self.faults = faults;
+        let initial = std::mem::take(&mut self.ready);
+        for line in initial {
+            if is_event(&line) {
+                self.push_line(line);
+            } else if !(faults.no_initial_end && is_initial_end(&line)) {
+                self.ready.extend(self.held.take());
+                self.ready.push_back(line);
+            }
         }
         if faults.silent {
             self.ready.clear();
+            self.held = None;
         }
-        self.faults = faults;
     }
 
     /// The next line; `None` at the end. Cancel-safe.
@@ -232,7 +239,7 @@ impl WatchStream {
             (None, None) => return,
             _ if natural && self.rendering.is_shared() => {
                 let rendering = &self.rendering;
-                change.line(|| event(rendering, natural_type(change), &change.now, false))
+                change.line(rendering.head(), || event(rendering, natural_type(change), &change.now, false))
             }
             (_, Some(now)) => self.encode(if before.is_some() { "MODIFIED" } else { "ADDED" }, now),
             (Some(_), None) if change.deleted => self.encode("DELETED", &change.now),
@@ -309,6 +316,11 @@ fn line(kind: &str, object: &Value) -> Bytes {
     let mut text = json!({"type": kind, "object": object}).to_string();
     text.push('\n');
     text.into()
+}
+
+/// Whether a line of the beginning tells of an object.
+fn is_event(line: &[u8]) -> bool {
+    line.starts_with(b"{\"type\":\"ADDED\"")
 }
 
 fn is_initial_end(line: &[u8]) -> bool {

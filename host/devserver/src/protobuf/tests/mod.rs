@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::table::Table;
-use super::wire::WireError;
+use super::wire::{Reader, WireError};
 use super::{MAX_VALUES, Problem, ProtobufError, decode};
 
 /// An object in both forms; `controlplane protobuf` makes them.
@@ -164,6 +164,8 @@ fn an_error_names_the_field_and_what_is_wrong() {
     }
     let data = |content: &[u8]| problem("apps/v1", "ControllerRevision", &part(2, &part(1, content)));
     assert!(matches!(data(b"{"), (path, Problem::Json(_)) if path == "data"));
+    assert_eq!(decoded("apps/v1", "ControllerRevision", &part(2, &part(1, b"")))["data"], Value::Null);
+    assert_eq!(Reader::new(&[0x0a, 9, 8, 1]).count(), 1, "nothing comes behind an error");
     let message = decode(&body("v1", "ConfigMap", &part(1, &part(1, &[0xff])))).unwrap_err().to_string();
     assert_eq!(message, "ConfigMap.metadata.name: the text is not UTF-8");
     let message = decode(&body("v1", "ConfigMap", &[0x0a, 1])).unwrap_err().to_string();
@@ -179,6 +181,9 @@ fn a_quantity_must_be_one() {
     for valid in ["0", "1", "-500m", "+1.5Gi", ".5", "1e3", "1E-3", "2E", "12Ki"] {
         assert_eq!(quota(valid).unwrap()["spec"]["hard"]["cpu"], valid);
     }
+    // One without its text is the zero of its kind.
+    let nothing = decoded("v1", "ResourceQuota", &part(2, &part(1, &part(1, b"cpu"))));
+    assert_eq!(nothing["spec"]["hard"]["cpu"], "0");
     for invalid in ["", "-", ".", "m", "1 Gi", "1mi", "1e", "1e1.5", "0x1", "--1", "1Gi "] {
         assert!(
             matches!(quota(invalid), Err(ProtobufError::Object { problem: Problem::Quantity(_), .. })),
@@ -193,45 +198,64 @@ fn an_intorstring_of_neither_type_is_refused() {
     let service = |port: &[u8]| part(2, &part(1, &part(4, port)));
     let (path, problem) = problem("v1", "Service", &service(&[8, 2]));
     assert_eq!((path.as_str(), problem), ("spec.ports.targetPort", Problem::IntOrString(2)));
+    assert_eq!(decoded("v1", "Service", &service(&[16, 80]))["spec"]["ports"][0]["targetPort"], 80);
     let port = decoded("v1", "Service", &service(&[8, 1]))["spec"]["ports"][0]["targetPort"].clone();
     assert_eq!(port, "");
 }
 
 #[test]
-fn a_number_that_json_has_not_is_refused() {
+fn a_number_is_written_as_go_does_and_refused_if_json_has_it_not() {
     let schema = |number: f64| {
         let schema = [&[9 << 3 | 1][..], &number.to_le_bytes()].concat();
         // spec.versions (7).schema (4).openAPIV3Schema (1).maximum (9)
         let spec = part(7, &part(4, &part(1, &schema)));
         decode(&body("apiextensions.k8s.io/v1", "CustomResourceDefinition", &part(2, &spec)))
     };
-    assert!(schema(1.5).is_ok());
+    for (number, written) in
+        [(1.5, "1.5"), (-3.0, "-3"), (-0.0, "-0.0"), (2e19, "2e+19"), (1e19, "10000000000000000000")]
+    {
+        let object = schema(number).unwrap();
+        assert_eq!(
+            object["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["maximum"].to_string(),
+            written
+        );
+    }
     for number in [f64::NAN, f64::INFINITY] {
         assert!(matches!(schema(number), Err(ProtobufError::Object { problem: Problem::Number, .. })));
     }
 }
 
-/// A definition with schemas so deep in each other: each is the `not` (28) of the one around it.
-fn deep(levels: usize) -> Vec<u8> {
-    let schema = (0..levels).fold(Vec::new(), |schema, _| part(28, &schema));
+/// A definition with schemas so deep in each other, each made from the one inside it.
+fn deep(levels: usize, outer: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    let schema = (0..levels).fold(Vec::new(), |schema, _| outer(&schema));
     let spec = part(7, &part(4, &part(1, &schema)));
     body("apiextensions.k8s.io/v1", "CustomResourceDefinition", &part(2, &spec))
 }
 
 #[test]
 fn depth_ends_where_that_of_json_does() {
-    let depth = |levels| match decode(&deep(levels)) {
-        Ok(object) => {
-            let read: Result<Value, _> = serde_json::from_str(&object.to_string());
-            assert_eq!(read.unwrap(), object);
-            true
-        }
-        Err(ProtobufError::Object { problem: Problem::Depth, .. }) => false,
-        Err(other) => panic!("{other}"),
-    };
-    let deepest = (1..200).take_while(|levels| depth(*levels)).last().unwrap();
-    assert!(deepest > 100);
-    assert!(!depth(deepest + 1) && !depth(10_000));
+    let outers: [fn(&[u8]) -> Vec<u8>; 5] = [
+        // not, additionalProperties, items as a schema and as a list, dependencies
+        |schema| part(28, schema),
+        |schema| part(30, &part(2, schema)),
+        |schema| part(24, &part(1, schema)),
+        |schema| part(24, &part(2, schema)),
+        |schema| part(32, &part(2, &part(1, schema))),
+    ];
+    for outer in outers {
+        let depth = |levels| match decode(&deep(levels, outer)) {
+            Ok(object) => {
+                let read: Result<Value, _> = serde_json::from_str(&object.to_string());
+                assert_eq!(read.unwrap(), object);
+                true
+            }
+            Err(ProtobufError::Object { problem: Problem::Depth, .. }) => false,
+            Err(other) => panic!("{other}"),
+        };
+        let deepest = (1..200).take_while(|levels| depth(*levels)).last().unwrap();
+        assert!(deepest > 50);
+        assert!(!depth(deepest + 1) && !depth(1000));
+    }
     // JSON inside counts too.
     let data = |levels: usize| {
         let text = "[".repeat(levels) + &"]".repeat(levels);
