@@ -1,18 +1,19 @@
 //! [`Audit`]: the API server's own record of every request it got, as a proof of what went over the wire and as whom.
 //!
-//! Invariant: the record is complete and in time: the API server writes down that it got a request before it does anything
-//! about it, and how that ended once the answer is out. It knows all requests of authenticated users, those that it
-//! forbids included.
+//! Invariant: the record is complete and in time: a real API server writes down that it got a request before it does
+//! anything about it, and how that ended once the answer is out. It knows all requests of authenticated users, those that it
+//! forbids included. The development server writes down each request just before its answer goes out.
 
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
+use pilothouse_devserver::Served;
 use serde::Deserialize;
 use tempfile::TempDir;
 
 use crate::ControlPlane;
-use crate::controlplane::Options;
+use crate::controlplane::{Options, Server};
 
 /// All of every request but the bodies.
 const POLICY: &str =
@@ -84,7 +85,7 @@ pub struct Response {
 
 impl Audit {
     /// Starts a control plane that writes down every request.
-    pub fn start() -> anyhow::Result<Audit> {
+    pub fn start(server: Server) -> anyhow::Result<Audit> {
         let folder = tempfile::Builder::new().prefix("audit-").tempdir().context("making a folder")?;
         let path = |name: &str| folder.path().join(name);
         fs::write(path("policy.json"), POLICY)?;
@@ -94,7 +95,7 @@ impl Audit {
             // Before the answer, and not in batches.
             "--audit-log-mode=blocking".to_owned(),
         ];
-        Ok(Audit { plane: ControlPlane::start(Options { apiserver_flags, ..Options::default() })?, folder })
+        Ok(Audit { plane: ControlPlane::start(Options { apiserver_flags, ..Options::on(server) })?, folder })
     }
 
     /// The control plane.
@@ -104,6 +105,9 @@ impl Audit {
 
     /// All that was written down so far.
     pub fn events(&self) -> anyhow::Result<Vec<Event>> {
+        if let Some(server) = self.plane.development() {
+            return Ok(server.requests().into_iter().map(event).collect());
+        }
         let path: PathBuf = self.folder.path().join("log");
         let log = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         // The last line may be in the making.
@@ -120,5 +124,24 @@ impl Audit {
             event.user_agent.starts_with("pilothouse/") && event.user_agent.ends_with(&suffix)
         });
         Ok(events)
+    }
+}
+
+/// What the development server wrote down.
+fn event(served: Served) -> Event {
+    let groups = served.impersonated_groups;
+    Event {
+        stage: "ResponseComplete".to_owned(),
+        verb: served.verb,
+        uri: served.uri,
+        user_agent: served.user_agent,
+        user: User { username: served.user, groups: Vec::new() },
+        impersonated_user: served.impersonated.map(|username| User { username, groups }),
+        object_ref: (!served.resource.is_empty()).then_some(ObjectRef {
+            resource: served.resource,
+            namespace: served.namespace,
+            name: served.name,
+        }),
+        response_status: (served.code > 0).then_some(Response { code: served.code }),
     }
 }

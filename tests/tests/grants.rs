@@ -10,11 +10,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use pilothouse_tests::audit::Event;
+use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
 use pilothouse_tests::plugins::{self, Manifest};
 use pilothouse_tests::{Audit, Cluster, Host, guests};
 use serde_json::json;
+
+pilothouse_tests::on_both_servers!(
+    what_is_not_granted_is_refused_and_never_reaches_the_wire,
+    a_grant_for_reading_or_for_one_name_is_no_more_than_that,
+    a_host_may_insist_on_service_accounts,
+);
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -33,10 +40,11 @@ const LIVE: [(&str, &str, &str); 9] = [
 ];
 const ALL_VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
-/// The control plane of this suite.
-fn audit() -> Result<&'static Audit> {
-    static AUDIT: OnceLock<Result<Audit, String>> = OnceLock::new();
-    let started = AUDIT.get_or_init(|| Audit::start().map_err(|error| format!("{error:#}")));
+/// The control plane of this suite on a server.
+fn audit(server: Server) -> Result<&'static Audit> {
+    static AUDITS: [OnceLock<Result<Audit, String>>; 2] = [const { OnceLock::new() }; 2];
+    let started = AUDITS[server as usize]
+        .get_or_init(|| Audit::start(server).map_err(|error| format!("{error:#}")));
     started.as_ref().map_err(|error| anyhow!("the control plane: {error}"))
 }
 
@@ -90,9 +98,8 @@ fn all_refused(outcomes: &BTreeMap<String, Line>, resource: &str) {
     }
 }
 
-#[test]
-fn what_is_not_granted_is_refused_and_never_reaches_the_wire() -> Result<()> {
-    let (audit, namespace) = (audit()?, "snoopers");
+fn what_is_not_granted_is_refused_and_never_reaches_the_wire(server: Server) -> Result<()> {
+    let (audit, namespace) = (audit(server)?, "snoopers");
     let cluster = Cluster::of(audit.plane())?;
     cluster.namespace(namespace)?;
     cluster.namespace("vault")?;
@@ -162,9 +169,8 @@ fn what_is_not_granted_is_refused_and_never_reaches_the_wire() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_grant_for_reading_or_for_one_name_is_no_more_than_that() -> Result<()> {
-    let (audit, namespace) = (audit()?, "narrow");
+fn a_grant_for_reading_or_for_one_name_is_no_more_than_that(server: Server) -> Result<()> {
+    let (audit, namespace) = (audit(server)?, "narrow");
     let cluster = Cluster::of(audit.plane())?;
     cluster.namespace(namespace)?;
     cluster.config_map(namespace, "target")?;
@@ -198,11 +204,12 @@ fn a_grant_for_reading_or_for_one_name_is_no_more_than_that() -> Result<()> {
     Ok(())
 }
 
+/// On the real server alone: the development server has no rules of access yet.
 #[test]
 fn live_calls_are_made_as_the_service_account_of_the_manifest() -> Result<()> {
     const ACCOUNT: &str = "system:serviceaccount:acting:robot";
 
-    let (audit, namespace) = (audit()?, "acting");
+    let (audit, namespace) = (audit(Server::Real)?, "acting");
     let cluster = Cluster::of(audit.plane())?;
     cluster.namespace(namespace)?;
     let host = Host::start(HostOptions::new(audit.plane().kubeconfig()))?;
@@ -286,9 +293,8 @@ fn outcomes_of_generation(host: &Host, generation: u64) -> Option<BTreeMap<Strin
         .filter(|outcomes| outcomes.values().all(|line| line.generation == Some(generation)))
 }
 
-#[test]
-fn a_host_may_insist_on_service_accounts() -> Result<()> {
-    let audit = audit()?;
+fn a_host_may_insist_on_service_accounts(server: Server) -> Result<()> {
+    let audit = audit(server)?;
     let mut options = HostOptions::new(audit.plane().kubeconfig());
     options.args = vec!["--require-service-account".to_owned()];
     let host = Host::start(options)?;

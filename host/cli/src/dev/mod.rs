@@ -99,7 +99,10 @@ impl Dev {
         if let Some(hosting) = hosting {
             hosting.end(GRACE, &mut signals).await;
         }
-        let _ = tokio::time::timeout(SERVER_GRACE, server.shutdown()).await;
+        tokio::select! {
+            _ = tokio::time::timeout(SERVER_GRACE, server.shutdown()) => {}
+            () = signals.next() => {}
+        }
         log.say("dev", Tone::Plain, "ended");
         Ok(())
     }
@@ -116,7 +119,7 @@ impl Dev {
         let server = self.start_server(log).await?;
         let kubeconfig = folder.put_kubeconfig(&server.kubeconfig())?;
         log.say("api", Tone::Plain, "for kubectl, in another terminal:");
-        log.verbatim(&format!("\n  export KUBECONFIG={}\n", quoted(&kubeconfig)));
+        log.verbatim(&format!("\n  export KUBECONFIG={}\n\n", quoted(&kubeconfig)));
         if self.api_only {
             return Ok(Started { server, hosting: None, workshop: None });
         }

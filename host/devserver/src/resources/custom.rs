@@ -124,13 +124,6 @@ impl Definition {
         self.spec.versions.iter().filter(|v| v.served).map(|v| self.resource(v))
     }
 
-    /// The resource in its stored version, if no version is served.
-    pub(super) fn unserved(&self) -> Option<Resource> {
-        let versions = &self.spec.versions;
-        let stored = versions.iter().find(|v| v.storage).filter(|_| !versions.iter().any(|v| v.served))?;
-        Some(self.resource(stored))
-    }
-
     fn resource(&self, version: &VersionSpec) -> Resource {
         const VERBS: [&str; 8] =
             ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];

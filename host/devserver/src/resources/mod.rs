@@ -116,12 +116,10 @@ pub(crate) struct Version {
 pub(crate) struct Resources {
     pub(crate) groups: Vec<Group>,
     by_path: HashMap<(String, String), HashMap<String, Arc<Resource>>>,
-    /// Those that are defined and in no version served: their objects are still there.
-    unserved: Vec<Arc<Resource>>,
 }
 
 impl Resources {
-    fn new(groups: Vec<Group>, unserved: Vec<Arc<Resource>>) -> Self {
+    fn new(groups: Vec<Group>) -> Self {
         let mut by_path: HashMap<_, HashMap<_, _>> = HashMap::new();
         for group in &groups {
             for version in &group.versions {
@@ -129,7 +127,7 @@ impl Resources {
                 served.extend(version.resources.iter().map(|r| (r.name.clone(), r.clone())));
             }
         }
-        Self { groups, by_path, unserved }
+        Self { groups, by_path }
     }
 
     pub(crate) fn get(&self, group: &str, version: &str, name: &str) -> Option<&Arc<Resource>> {
@@ -146,11 +144,6 @@ impl Resources {
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.iter().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
     }
-
-    /// Those that may have objects, served or not.
-    pub(crate) fn kept(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.all().chain(&self.unserved)
-    }
 }
 
 /// The resources that are served now.
@@ -159,7 +152,7 @@ pub(crate) struct Registry(RwLock<Arc<Resources>>);
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        Self(RwLock::new(Arc::new(Resources::new(builtin::groups(), Vec::new()))))
+        Self(RwLock::new(Arc::new(Resources::new(builtin::groups()))))
     }
 
     pub(crate) fn now(&self) -> Arc<Resources> {
@@ -189,7 +182,6 @@ impl Registry {
             }
         }
         groups.retain(|g| !g.versions.is_empty());
-        let unserved = definitions.iter().filter_map(Definition::unserved).map(Arc::new).collect();
-        *self.0.write() = Arc::new(Resources::new(groups, unserved));
+        *self.0.write() = Arc::new(Resources::new(groups));
     }
 }

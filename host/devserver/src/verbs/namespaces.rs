@@ -42,10 +42,7 @@ impl Core {
         let prefix = format!("{namespace}/");
         for table in self.store.tables() {
             for stored in self.under(&table, &prefix) {
-                if let Some(call) = self.own_call(&table, stored.object.name()) {
-                    let call = call.on(&stored);
-                    self.delete_silently(&call, stored.object.key().as_str());
-                }
+                self.delete_stored(&table, &stored);
             }
         }
         self.settle_namespace(namespace);
@@ -79,13 +76,19 @@ impl Core {
         let Ok(read) = Definition::read(&Value::Object(definition.value())) else { return };
         let table = read.storage();
         for stored in self.under(&table, "") {
-            match self.own_call(&table, stored.object.name()) {
-                Some(call) => self.delete_silently(&call.on(&stored), stored.object.key().as_str()),
-                // No version of it is served: nobody could take its finalizers off.
-                None => drop(self.store.remove(&table.as_str().into(), stored.object.key().as_str(), &stored)),
-            }
+            self.delete_stored(&table, &stored);
         }
         self.settle_definition(&table);
+    }
+
+    /// Deletes an object with what it is in.
+    fn delete_stored(self: &Arc<Self>, table: &str, stored: &Stored) {
+        let key = stored.object.key().as_str();
+        match self.own_call(table, stored.object.name()) {
+            Some(call) => self.delete_silently(&call.on(stored), key),
+            // No version of it is served: nobody could take its finalizers off.
+            None => drop(self.store.remove(&table.into(), key, stored)),
+        }
     }
 
     /// Lets a definition go that is being deleted and has no objects.
@@ -110,7 +113,7 @@ impl Core {
         let gone: Vec<Arc<str>> = self
             .registry
             .now()
-            .kept()
+            .all()
             .filter(|r| r.is_custom() && !definitions.iter().any(|d| *d.storage() == *r.storage))
             .map(|r| r.storage.clone())
             .collect();
@@ -128,7 +131,7 @@ impl Core {
 
     /// A call of the server itself on an object of a table.
     fn own_call(&self, table: &str, name: &str) -> Option<Call> {
-        let resource = self.registry.now().kept().find(|r| *r.storage == *table)?.clone();
+        let resource = self.registry.now().all().find(|r| *r.storage == *table)?.clone();
         Some(Call {
             target: Target {
                 group: resource.group.clone(),
