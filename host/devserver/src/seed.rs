@@ -75,25 +75,45 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, StartError> {
 
 fn read(path: &Path, documents: &mut Vec<Document>) -> Result<(), StartError> {
     let text = std::fs::read_to_string(path).map_err(|source| Read { path: path.to_owned(), source })?;
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| StartError::Object {
-        path: path.to_owned(),
-        document: 1,
-        message: format!("not YAML: {error}"),
-    })?;
-    for (index, object) in objects.into_iter().enumerate() {
-        let number = index + 1;
-        match object {
-            Value::Null => {}
-            Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
-                let items = list.remove("items").and_then(|i| if let Value::Array(a) = i { Some(a) } else { None });
-                for object in items.into_iter().flatten() {
-                    documents.push(Document { path: path.to_owned(), number, object });
+    for (index, part) in parts(&text).iter().enumerate() {
+        let document = |object| Document { path: path.to_owned(), number: index + 1, object };
+        let objects: Vec<Value> = serde_saphyr::from_multiple(part)
+            .map_err(|error| document(Value::Null).wrong(format!("not YAML: {error}")))?;
+        for object in objects {
+            match object {
+                Value::Null => {}
+                Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
+                    match list.remove("items") {
+                        Some(Value::Array(items)) => documents.extend(items.into_iter().map(document)),
+                        None | Some(Value::Null) => {}
+                        Some(_) => return Err(document(Value::Null).wrong("items of a List must be a list")),
+                    }
                 }
+                object => documents.push(document(object)),
             }
-            object => documents.push(Document { path: path.to_owned(), number, object }),
         }
     }
     Ok(())
+}
+
+/// The documents of a file, empty ones too, each behind as many empty lines as stand before it: so errors count right.
+fn parts(text: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut part = String::new();
+    for (before, line) in text.lines().enumerate() {
+        // What stands before the first mark and says nothing is no document.
+        let says_nothing = |part: &String| part.lines().all(|l| matches!(l.trim_start().bytes().next(), None | Some(b'#' | b'%')));
+        if line.starts_with("---") && before > 0 {
+            if !(parts.is_empty() && says_nothing(&part)) {
+                parts.push(part);
+            }
+            part = "\n".repeat(before);
+        }
+        part.push_str(line);
+        part.push('\n');
+    }
+    parts.push(part);
+    parts
 }
 
 /// Makes an object, or brings the one that is there to what the document says; whether it was made.

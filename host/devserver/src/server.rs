@@ -20,7 +20,7 @@ pub struct DevServer {
     identity: Option<Identity>,
     service: Arc<Service>,
     connections: Arc<Connections>,
-    /// `None` while it is stopped.
+    /// The last one is closed while the server is stopped.
     listener: Mutex<Option<Listener>>,
 }
 
@@ -117,7 +117,9 @@ impl DevServer {
     /// Closes the port and resets all connections, as a killed process would. Objects stay.
     pub fn stop(&self) {
         self.connections.reset();
-        *self.listener.lock() = None;
+        if let Some(listener) = &mut *self.listener.lock() {
+            listener.close();
+        }
     }
 
     /// Opens the port again after [`DevServer::stop`].
@@ -126,6 +128,7 @@ impl DevServer {
     /// When somebody else has taken the port.
     pub async fn start_again(&self) -> Result<(), StartError> {
         let failed = |source| StartError::Listen { address: self.address, source };
+        self.closed().await;
         let listener = bind(self.address).map_err(failed)?;
         let (identity, connections) = (self.identity.clone(), self.connections.clone());
         *self.listener.lock() = Some(Listener::serve(listener, identity, connections, self.service.clone()));
@@ -145,5 +148,14 @@ impl DevServer {
     /// Ends all connections and stops listening.
     pub async fn shutdown(self) {
         self.stop();
+        self.closed().await;
+    }
+
+    /// Waits until the port is closed, if it was told to.
+    async fn closed(&self) {
+        let closing = self.listener.lock().take_if(|listener| listener.is_closing());
+        if let Some(listener) = closing {
+            listener.closed().await;
+        }
     }
 }

@@ -9,7 +9,7 @@
 //!             target/      Cargo's, shared by all guests
 //! ```
 //!
-//! Invariant: one process at a time has it; a file appears whole or not at all ([`put`]).
+//! Invariant: one process at a time has it; a file appears whole or not at all ([`Folder::put`]).
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;

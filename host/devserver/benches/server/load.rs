@@ -127,7 +127,7 @@ pub(crate) fn pod(number: usize) -> Bytes {
         (0..length).map(|_| char::from(b"abcdefghijklmnopqrstuvwxyz0123456789"[random.random_range(0..36)])).collect()
     };
     let variables: Vec<Value> =
-        (0..22).map(|n| json!({"name": format!("SETTING_{n}_{}", word(4)), "value": word(30)})).collect();
+        (0..28).map(|n| json!({"name": format!("SETTING_{n}_{}", word(4)), "value": word(30)})).collect();
     let container = |name: &str, image: String, variables: &[Value]| {
         json!({
             "name": name, "image": image, "env": variables,
@@ -152,7 +152,7 @@ pub(crate) fn pod(number: usize) -> Bytes {
         },
         "spec": {
             "nodeName": format!("node-{}", number % 100),
-            "containers": [container("main", image.clone(), &variables[..18]), container("proxy", image, &variables[18..])],
+            "containers": [container("main", image.clone(), &variables[..22]), container("proxy", image, &variables[22..])],
             "volumes": [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
             "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
         },

@@ -119,12 +119,18 @@ async fn run_fan_out() -> Result<(f64, f64)> {
 /// What an object retains.
 pub(crate) fn memory(report: &mut Report) -> Result<()> {
     const OBJECTS: usize = 20_000;
+    const PART: usize = 250;
     let mut each = on_clients(async {
         let server = Server::start()?;
         // Past the window of changes, whose records are there from then on.
-        fill(&server, 0, 5_000).await?;
+        for from in (0..5_000).step_by(PART) {
+            fill(&server, from, PART).await?;
+        }
         let before = anonymous()?;
-        fill(&server, 5_000, OBJECTS).await?;
+        // In small parts, so that the clients' own memory is used again and again.
+        for from in (5_000..5_000 + OBJECTS).step_by(PART) {
+            fill(&server, from, PART).await?;
+        }
         anyhow::Ok((anonymous()? - before) / OBJECTS as f64 / 1024.0)
     })?;
     let what = "memory/anonymous memory per 3.5-KB pod, process of server and clients";

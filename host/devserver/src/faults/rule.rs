@@ -84,6 +84,12 @@ impl FaultRule {
         if let Some(share) = rule.when.probability.filter(|share| !(0.0..=1.0).contains(share)) {
             return Err(format!("when.probability: {share} is not from 0 to 1"));
         }
+        // Serde lets those pass that have no fields.
+        let known = serde_json::to_value(&rule.fault).unwrap_or_default();
+        let given = value["fault"].as_object().into_iter().flatten();
+        if let Some((name, _)) = given.into_iter().find(|(name, v)| !v.is_null() && known.get(name).is_none()) {
+            return Err(format!("fault.{name}: a fault of this type has no such field"));
+        }
         match rule.fault {
             Fault::Status { code, .. } if !(400..600).contains(&code) => {
                 Err(format!("fault.code: {code} is no code of an error, from 400 to 599"))

@@ -29,6 +29,15 @@ impl Socket {
     }
 }
 
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // It may be dropped with its task before it was told.
+        if self.control.is_reset() {
+            let _ = self.stream.set_zero_linger();
+        }
+    }
+}
+
 impl AsyncRead for Socket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.control.poll(Half::Read, cx) {

@@ -47,6 +47,10 @@ impl Control {
         state.mode
     }
 
+    pub(super) fn is_reset(&self) -> bool {
+        self.0.lock().mode == Mode::Reset
+    }
+
     pub(super) fn set(&self, mode: Mode) {
         let mut state = self.0.lock();
         // What is dead or reset stays so.

@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::Socket;
@@ -31,7 +31,10 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// A port that is being served; it is closed, and every connection with it, when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Listener(AbortHandle);
+pub(crate) struct Listener {
+    task: JoinHandle<()>,
+    closing: bool,
+}
 
 impl Listener {
     pub(crate) fn serve(
@@ -41,13 +44,29 @@ impl Listener {
         service: Arc<Service>,
     ) -> Self {
         let acceptor = identity.map(|i| TlsAcceptor::from(i.config));
-        Self(tokio::spawn(accept(listener, acceptor, connections, service)).abort_handle())
+        Self { task: tokio::spawn(accept(listener, acceptor, connections, service)), closing: false }
+    }
+
+    /// Closes the port, which is free when [`Listener::closed`] returns.
+    pub(crate) fn close(&mut self) {
+        self.task.abort();
+        self.closing = true;
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    /// Waits until the port is closed.
+    pub(crate) async fn closed(mut self) {
+        // It ends because it was told to.
+        let _ = (&mut self.task).await;
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 

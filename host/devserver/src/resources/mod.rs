@@ -185,3 +185,6 @@ impl Registry {
         *self.0.write() = Arc::new(Resources::new(groups));
     }
 }
+
+#[cfg(test)]
+mod tests;

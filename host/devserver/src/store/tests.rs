@@ -1,0 +1,156 @@
+//! The store against a model that keeps every state: lists at any revision, page by page, and feeds from any revision.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::*;
+
+type State = BTreeMap<String, u64>;
+
+const TABLE: &str = "/configmaps";
+
+fn head() -> Head {
+    Head::new("v1", "ConfigMap")
+}
+
+fn object(name: &str, value: u64) -> Map<String, Value> {
+    let object = json!({"metadata": {"name": name, "namespace": "a"}, "data": {"value": value.to_string()}});
+    object.as_object().unwrap().clone()
+}
+
+/// A step on one of a few keys: make, change or take away, as it comes.
+#[derive(Debug, Clone)]
+struct Step {
+    key: u8,
+    remove: bool,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec((0..6u8, any::<bool>()).prop_map(|(key, remove)| Step { key, remove }), 1..60)
+}
+
+/// Does the steps; the state at each revision, the first one empty.
+fn play(store: &Arc<Store>, steps: &[Step]) -> Vec<(u64, State)> {
+    let table: Arc<str> = TABLE.into();
+    let mut states = vec![(store.revision(), State::new())];
+    for step in steps {
+        let name = format!("key-{}", step.key);
+        let key = format!("a/{name}");
+        let mut state = states.last().unwrap().1.clone();
+        let stored = match store.get(TABLE, &key) {
+            None if step.remove => continue,
+            None => store.create(&table, &key, &head(), object(&name, store.revision())).unwrap(),
+            Some(current) if step.remove => store.remove(&table, &key, &current).unwrap(),
+            Some(current) => {
+                store.replace(&table, &key, &current, &head(), object(&name, store.revision())).unwrap()
+            }
+        };
+        if step.remove { state.remove(&key) } else { state.insert(key, stored.revision) };
+        assert_eq!(stored.object.resource_version(), stored.revision.to_string());
+        states.push((stored.revision, state));
+    }
+    states
+}
+
+fn listed(objects: &[Arc<Stored>]) -> State {
+    objects.iter().map(|s| (s.object.key().to_string(), s.revision)).collect()
+}
+
+fn query<'a>(revision: u64, after: Option<&'a str>, limit: usize) -> Query<'a> {
+    Query { table: TABLE, prefix: "a/", after, revision: Some(revision), limit, wanted: &|_| true }
+}
+
+proptest! {
+    #[test]
+    fn a_list_at_any_revision_is_the_state_of_then(steps in steps(), limit in 1usize..4) {
+        let store = Store::new(1000);
+        let states = play(&store, &steps);
+        for (revision, state) in &states {
+            let whole = store.list(&query(*revision, None, 0)).unwrap();
+            prop_assert_eq!(&listed(&whole.objects), state);
+            let (mut paged, mut after) = (Vec::new(), None::<String>);
+            loop {
+                let page = store.list(&query(*revision, after.as_deref(), limit)).unwrap().objects;
+                let Some(last) = page.last() else { break };
+                prop_assert!(page.len() <= limit);
+                after = Some(last.object.key().to_string());
+                paged.extend(page);
+            }
+            prop_assert_eq!(paged.len(), state.len());
+            prop_assert_eq!(&listed(&paged), state);
+        }
+        let future = store.revision() + 1;
+        prop_assert_eq!(store.list(&query(future, None, 0)).unwrap_err(), NoState::Future(future - 1));
+    }
+
+    #[test]
+    fn a_feed_from_any_revision_leads_to_the_state_of_now(steps in steps(), window in 1usize..20) {
+        let store = Store::new(window);
+        let states = play(&store, &steps);
+        let table: Arc<str> = TABLE.into();
+        let now = &states.last().unwrap().1;
+        let changes = states.len() - 1;
+        for (index, (revision, state)) in states.iter().enumerate() {
+            let known = changes - index <= window;
+            let feed = store.feed(&table, *revision);
+            prop_assert_eq!(feed.is_ok(), known, "from {} of {} with a window of {}", index, changes, window);
+            prop_assert_eq!(store.list(&query(*revision, None, 0)).is_ok(), known);
+            let Ok(mut feed) = feed else { continue };
+            let mut seen = state.clone();
+            let mut last = *revision;
+            let Moved::Changes { changes, revision } = feed.take() else { panic!("it was known") };
+            prop_assert_eq!(revision, store.revision());
+            for change in changes {
+                prop_assert!(change.revision() > last);
+                last = change.revision();
+                let before = seen.get(change.key()).copied();
+                prop_assert_eq!(change.before.as_ref().map(|s| s.revision), before);
+                if change.deleted {
+                    seen.remove(change.key());
+                } else {
+                    seen.insert(change.key().to_owned(), change.revision());
+                }
+            }
+            prop_assert_eq!(&seen, now);
+        }
+    }
+}
+
+#[test]
+fn a_write_from_an_old_state_is_refused() {
+    let store = Store::new(10);
+    let table: Arc<str> = TABLE.into();
+    let first = store.create(&table, "a/x", &head(), object("x", 1)).unwrap();
+    assert!(matches!(store.create(&table, "a/x", &head(), object("x", 1)), Err(Raced::Exists(_))));
+    store.replace(&table, "a/x", &first, &head(), object("x", 2)).unwrap();
+    let revision = store.revision();
+    assert!(matches!(store.replace(&table, "a/x", &first, &head(), object("x", 3)), Err(Raced::Changed)));
+    assert!(matches!(store.remove(&table, "a/x", &first), Err(Raced::Changed)));
+    assert_eq!(store.revision(), revision, "what is refused takes no revision");
+}
+
+#[test]
+fn a_feed_that_fell_behind_is_told_that_something_is_missing() {
+    let store = Store::new(2);
+    let table: Arc<str> = TABLE.into();
+    let mut feed = store.feed(&table, store.revision()).unwrap();
+    for number in 0..3 {
+        store.create(&table, &format!("a/{number}"), &head(), object(&number.to_string(), 1)).unwrap();
+    }
+    assert!(matches!(feed.take(), Moved::Forgotten));
+}
+
+#[tokio::test]
+async fn a_feed_wakes_for_a_change_and_ends_behind_the_last() {
+    let store = Store::new(10);
+    let table: Arc<str> = TABLE.into();
+    let mut feed = store.feed(&table, store.revision()).unwrap();
+    assert!(matches!(feed.take(), Moved::Changes { changes, .. } if changes.is_empty()));
+    store.create(&table, "a/x", &head(), object("x", 1)).unwrap();
+    assert!(feed.wait().await);
+    store.end_feeds(TABLE);
+    assert!(matches!(feed.take(), Moved::Changes { changes, .. } if changes.len() == 1));
+    assert!(!feed.wait().await);
+}

@@ -29,11 +29,11 @@ impl Core {
             ("binding", _) => self.bind(call),
             ("eviction", _) => self.evict(call),
             ("token", _) => self.token(call),
-            _ => Err(ApiError::new(
-                StatusCode::NOT_IMPLEMENTED,
-                "NotImplemented",
-                format!("{}/{name}: this development server runs no containers", call.resource.name),
-            )),
+            _ => {
+                self.current(call)?;
+                let message = format!("{}/{name}: this development server runs no containers", call.resource.name);
+                Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message))
+            }
         }
     }
 

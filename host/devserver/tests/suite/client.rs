@@ -13,7 +13,7 @@ use pilothouse_devserver::{DevServer, DevServerOptions};
 use serde_json::{Value, json};
 
 /// Nothing in these tests takes so long.
-const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// A server and a client of it.
 pub(crate) struct Cluster {

@@ -223,6 +223,12 @@ async fn the_faults_of_a_definition_are_named() {
         (set("/spec/versions", json!("v1")), "spec"),
         (set("/spec/names/kind", json!("")), "spec.names.kind"),
         (set("/spec", json!({})), "spec"),
+        (set("/spec/versions/1/name", json!("v1")), "spec.versions[1].name"),
+        (set("/spec/versions/1/name", json!("V/2")), "spec.versions[1].name"),
+        (
+            set("/spec/versions/0/subresources/scale/specReplicasPath", json!(".metadata")),
+            "spec.versions[0].subresources.scale.specReplicasPath",
+        ),
     ] {
         let status = cluster.post(DEFINITIONS, &definition).await.json();
         assert_eq!((&status["code"], &status["reason"]), (&json!(422), &json!("Invalid")), "{status}");
@@ -324,6 +330,17 @@ async fn objects_that_are_no_longer_served_go_with_their_definition() {
     assert_eq!(cluster.get(&path).await.code, 404);
     cluster.post(DEFINITIONS, &boats()).await.ok();
     assert_eq!(cluster.get(BOATS).await.ok()["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_namespace_takes_along_what_is_no_longer_served() {
+    let cluster = with_boats().await;
+    cluster.post("/api/v1/namespaces", &json!({"metadata": {"name": "yard"}})).await.ok();
+    cluster.post(&BOATS.replace("default", "yard"), &boat("a")).await.ok();
+    let unserved = json!({"spec": {"versions": [{"name": "v1", "served": false, "storage": true}]}});
+    cluster.merge(&format!("{DEFINITIONS}/boats.yard.test"), &unserved).await.ok();
+    cluster.delete("/api/v1/namespaces/yard", &Value::Null).await.ok();
+    assert_eq!(cluster.get("/api/v1/namespaces/yard").await.code, 404);
 }
 
 #[tokio::test]
