@@ -233,8 +233,8 @@ impl ControlPlane {
         self.kubectl_with(args, "")
     }
 
-    /// As [`ControlPlane::kubectl`], with standard input (`apply -f -`).
-    pub fn kubectl_with(&self, args: &[&str], stdin: &str) -> anyhow::Result<String> {
+    /// A `kubectl` as admin, to be started.
+    pub fn kubectl_command(&self, args: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(binary::built()?);
         command
             .arg("kubectl")
@@ -245,6 +245,12 @@ impl ControlPlane {
             .env("HOME", &self.place.dir)
             .env("KUBECTL_KUBERC", "false")
             .env_remove("KUBECONFIG");
+        Ok(command)
+    }
+
+    /// As [`ControlPlane::kubectl`], with standard input (`apply -f -`).
+    pub fn kubectl_with(&self, args: &[&str], stdin: &str) -> anyhow::Result<String> {
+        let mut command = self.kubectl_command(args)?;
         let what = || format!("kubectl {}", args.join(" "));
         let finished = process::run(&mut command, stdin, KUBECTL).with_context(what)?;
         if finished.status.success() {

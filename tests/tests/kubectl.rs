@@ -5,10 +5,16 @@
 //! and why.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use pilothouse_tests::ControlPlane;
 use pilothouse_tests::controlplane::{Options, Server};
+use pilothouse_tests::process::Process;
+use pilothouse_tests::{ControlPlane, poll};
+
+pilothouse_tests::on_both_servers!(a_watch_is_shown_line_by_line);
+
+const SOON: Duration = Duration::from_secs(30);
 
 /// One command, with what it reads from standard input.
 struct Step {
@@ -301,6 +307,34 @@ fn reason(text: &str) -> &str {
     }
     let rest = text.split_once("Error from server (").map_or("", |(_, rest)| rest);
     rest.split_once(')').map_or("", |(reason, _)| reason)
+}
+
+/// `kubectl get -w` shows what happens as it happens, in a Table line by line.
+fn a_watch_is_shown_line_by_line(server: Server) -> Result<()> {
+    let plane = ControlPlane::start(Options::on(server))?;
+    plane.kubectl(&["create", "configmap", "first", "--from-literal=a=b"])?;
+    let args = ["get", "configmaps", "-w", "--output-watch-events", "--no-headers", "-l", "!skipped"];
+    let watch = Process::spawn_watched(&mut plane.kubectl_command(&args)?)?;
+    let shown = |count: usize| -> Result<Vec<String>> {
+        poll::until(&format!("{count} lines"), SOON, || {
+            let lines = watch.output().matching("");
+            let lines: Vec<String> = lines
+                .iter()
+                .filter(|line| !line.contains("kube-root-ca"))
+                .map(|line| line.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
+                .collect();
+            (lines.len() >= count).then_some(lines)
+        })
+    };
+    shown(1)?;
+    plane.kubectl(&["create", "configmap", "second", "--from-literal=a=b", "--from-literal=c=d"])?;
+    plane.kubectl(&["patch", "configmap", "first", "--type=merge", "-p", r#"{"data":{"x":"y","z":"z"}}"#])?;
+    plane.kubectl(&["label", "configmap", "second", "skipped=yes"])?;
+    plane.kubectl(&["delete", "configmap", "first"])?;
+    let expected =
+        ["ADDED first 1", "ADDED second 2", "MODIFIED first 3", "DELETED second 2", "DELETED first 3"];
+    assert_eq!(shown(expected.len())?, expected);
+    Ok(())
 }
 
 #[test]

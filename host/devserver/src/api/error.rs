@@ -65,13 +65,13 @@ pub(crate) struct ApiError {
     pub(crate) code: StatusCode,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
-    pub(crate) about: Option<About>,
-    pub(crate) uid: Option<String>,
+    /// Boxed, as [`ApiError::next`] is short: errors are returned everywhere and should be small.
+    pub(crate) about: Option<Box<About>>,
     pub(crate) causes: Vec<Cause>,
     /// Seconds after which to try again, in the details and as a header.
     pub(crate) retry_after: Option<u64>,
     /// With what a list can go on that cannot go on at its version.
-    pub(crate) next: Option<String>,
+    pub(crate) next: Option<Box<str>>,
 }
 
 impl ApiError {
@@ -81,7 +81,6 @@ impl ApiError {
             reason,
             message: message.into(),
             about: None,
-            uid: None,
             causes: Vec::new(),
             retry_after: None,
             next: None,
@@ -89,7 +88,7 @@ impl ApiError {
     }
 
     pub(crate) fn about(mut self, about: About) -> Self {
-        self.about = Some(about);
+        self.about = Some(Box::new(about));
         self
     }
 
@@ -195,7 +194,7 @@ impl ApiError {
             "message": self.message, "code": self.code.as_u16(),
         });
         if let Some(next) = &self.next {
-            status["metadata"]["continue"] = next.as_str().into();
+            status["metadata"]["continue"] = (&**next).into();
         }
         if !self.reason.is_empty() {
             status["reason"] = self.reason.into();
@@ -206,9 +205,6 @@ impl ApiError {
                 if !text.is_empty() {
                     details.insert(field.to_owned(), text.as_str().into());
                 }
-            }
-            if let Some(uid) = &self.uid {
-                details.insert("uid".to_owned(), uid.as_str().into());
             }
             if !self.causes.is_empty() {
                 details.insert("causes".to_owned(), self.causes.iter().map(cause_json).collect());

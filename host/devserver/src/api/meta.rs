@@ -134,7 +134,7 @@ pub(crate) fn check_metadata(metadata: &Metadata<'_>, rule: NameRule) -> Vec<Cau
     check_annotations(metadata.0, &mut causes);
     for (index, finalizer) in metadata.finalizers().enumerate() {
         let standard = matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes");
-        if !standard && !(finalizer.contains('/') && is_qualified(finalizer)) {
+        if !(standard || finalizer.contains('/') && is_qualified(finalizer)) {
             let why = "must be a qualified name with a domain, or a standard one";
             causes.push(Cause::invalid(&format!("metadata.finalizers[{index}]"), finalizer, why));
         }

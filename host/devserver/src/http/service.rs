@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_NONE_MATCH, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, Collected, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
@@ -381,7 +381,7 @@ async fn spoil(response: Response<Body>, hits: &[Hit], control: &Arc<Control>) -
             Fault::Truncate | Fault::Tear { .. } if !is_watch => {
                 let (parts, body) = response.into_parts();
                 // A whole body is in memory.
-                let bytes = body.collect().await.map(|whole| whole.to_bytes()).unwrap_or_default();
+                let bytes = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
                 let half = bytes.slice(..bytes.len() / 2);
                 let content_type = parts.headers.get(CONTENT_TYPE).and_then(|t| t.to_str().ok()).unwrap_or_default();
                 response = match hit.fault {

@@ -114,7 +114,7 @@ fn too_old(token: Option<&Token>) -> ApiError {
         "The provided continue parameter is too old to display a consistent list result. Start a new list without it, or go \
          on with the token of this answer for an inconsistent one.",
     );
-    error.next = Some(Token { rv: -1, after: token.after.clone() }.encode());
+    error.next = Some(Token { rv: -1, after: token.after.clone() }.encode().into());
     error
 }
 

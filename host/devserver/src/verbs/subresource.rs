@@ -199,7 +199,7 @@ fn selects(budget: &Stored, pod: &Stored) -> bool {
     let Some(selector) = budget.object.get("/spec/selector") else { return false };
     let Ok(selector) = serde_json::from_str::<Value>(selector) else { return false };
     let labels = pod.object.labels();
-    let label = |name: &str| labels.get(name).map(|v| v.as_ref());
+    let label = |name: &str| labels.get(name).map(AsRef::as_ref);
     let equal = selector["matchLabels"]
         .as_object()
         .into_iter()
