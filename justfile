@@ -17,3 +17,4 @@ e2e:
 # The figures of docs/benchmarks.md.
 bench:
     cargo bench -p pilothouse-manager
+    cargo bench -p pilothouse-devserver

@@ -102,7 +102,9 @@ fn parts(text: &str) -> Vec<String> {
     let mut part = String::new();
     for (before, line) in text.lines().enumerate() {
         // What stands before the first mark and says nothing is no document.
-        let says_nothing = |part: &String| part.lines().all(|l| matches!(l.trim_start().bytes().next(), None | Some(b'#' | b'%')));
+        let says_nothing = |part: &String| {
+            part.lines().all(|l| matches!(l.trim_start().bytes().next(), None | Some(b'#' | b'%')))
+        };
         if line.starts_with("---") && before > 0 {
             if !(parts.is_empty() && says_nothing(&part)) {
                 parts.push(part);

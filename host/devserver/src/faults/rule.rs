@@ -66,7 +66,18 @@ impl FaultRule {
 
 /// The API's verbs, and the methods that stand for them on paths that name no objects.
 const VERBS: [&str; 12] = [
-    "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put", "head", "options",
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "post",
+    "put",
+    "head",
+    "options",
 ];
 
 impl FaultRule {
@@ -87,7 +98,8 @@ impl FaultRule {
         // Serde lets those pass that have no fields.
         let known = serde_json::to_value(&rule.fault).unwrap_or_default();
         let given = value["fault"].as_object().into_iter().flatten();
-        if let Some((name, _)) = given.into_iter().find(|(name, v)| !v.is_null() && known.get(name).is_none()) {
+        if let Some((name, _)) = given.into_iter().find(|(name, v)| !v.is_null() && known.get(name).is_none())
+        {
             return Err(format!("fault.{name}: a fault of this type has no such field"));
         }
         match rule.fault {
@@ -112,7 +124,8 @@ fn field<'a>(parse: &dyn Fn(&Value) -> Result<(), String>, value: &'a Value) -> 
         parse(&rest.into())
     };
     let only_missing = |name: &&String| without(name).is_err_and(|e| e == format!("missing field `{name}`"));
-    let culprit = fields.keys().find(|name| without(name).is_ok()).or_else(|| fields.keys().find(only_missing));
+    let culprit =
+        fields.keys().find(|name| without(name).is_ok()).or_else(|| fields.keys().find(only_missing));
     culprit.map(String::as_str)
 }
 

@@ -39,7 +39,11 @@ impl Drop for Socket {
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.control.poll(Half::Read, cx) {
             Mode::Open => Pin::new(&mut self.stream).poll_read(cx, buf),
             Mode::Paused | Mode::Dead => Poll::Pending,

@@ -92,7 +92,12 @@ async fn accept(
     }
 }
 
-async fn serve(stream: TcpStream, acceptor: Option<TlsAcceptor>, control: Arc<Control>, service: Arc<Service>) {
+async fn serve(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    control: Arc<Control>,
+    service: Arc<Service>,
+) {
     // Events are small and should not wait for each other.
     let _ = stream.set_nodelay(true);
     let socket = Socket::new(stream, control.clone());
@@ -109,7 +114,11 @@ async fn serve(stream: TcpStream, acceptor: Option<TlsAcceptor>, control: Arc<Co
     }
 }
 
-async fn serve_http<S>(stream: S, control: Arc<Control>, service: Arc<Service>) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
+async fn serve_http<S>(
+    stream: S,
+    control: Arc<Control>,
+    service: Arc<Service>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

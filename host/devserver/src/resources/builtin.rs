@@ -71,8 +71,8 @@ struct ColumnEntry {
 
 static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
     // The table is part of the program and every test reads it.
-    let file: File =
-        serde_json::from_str(include_str!("../tables/resources.json")).expect("tables/resources.json is well formed");
+    let file: File = serde_json::from_str(include_str!("../tables/resources.json"))
+        .expect("tables/resources.json is well formed");
     file.groups.into_iter().map(group).collect()
 });
 

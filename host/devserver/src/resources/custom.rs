@@ -91,7 +91,9 @@ impl Definition {
         if spec.group.is_empty() {
             causes.push(Cause::required("spec.group", ""));
         }
-        for (field, text) in [("spec.names.plural", &spec.names.plural), ("spec.names.kind", &spec.names.kind)] {
+        for (field, text) in
+            [("spec.names.plural", &spec.names.plural), ("spec.names.kind", &spec.names.kind)]
+        {
             if text.is_empty() {
                 causes.push(Cause::required(field, ""));
             }
@@ -153,7 +155,9 @@ impl Definition {
         let columns = version.additional_printer_columns.clone();
         let shown = match &columns[..] {
             [] => vec![table_column("Age", "date", "", 0)],
-            some => some.iter().map(|c| table_column(&c.name, &c.kind, &c.format, c.priority.into())).collect(),
+            some => {
+                some.iter().map(|c| table_column(&c.name, &c.kind, &c.format, c.priority.into())).collect()
+            }
         };
         Resource {
             group: self.group.clone(),
@@ -251,8 +255,10 @@ fn rank(version: &str) -> Option<(u8, u64, u64)> {
     match &rest[digits..] {
         "" => Some((2, major, 0)),
         tail => {
-            let (stability, minor) =
-                tail.strip_prefix("beta").map(|m| (1, m)).or_else(|| tail.strip_prefix("alpha").map(|m| (0, m)))?;
+            let (stability, minor) = tail
+                .strip_prefix("beta")
+                .map(|m| (1, m))
+                .or_else(|| tail.strip_prefix("alpha").map(|m| (0, m)))?;
             Some((stability, major, minor.parse().ok()?))
         }
     }

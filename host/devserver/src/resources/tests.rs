@@ -29,7 +29,8 @@ fn every_kind_of_kubernetes_is_there() {
         let group = if group == "core" { "" } else { group };
         let resource = resources.get(group, version, name).is_some_and(|r| r.kind == kind);
         let mut parts = resources.all().flat_map(|r| &r.subresources);
-        let part = || parts.any(|p| (&*p.name, &*p.group, &*p.version, &*p.kind) == (name, group, version, kind));
+        let mut part =
+            || parts.any(|p| (&*p.name, &*p.group, &*p.version, &*p.kind) == (name, group, version, kind));
         kinds += 1;
         if line != NO_RESOURCE && !resource && !part() {
             missing.push(line);

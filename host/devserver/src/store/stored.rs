@@ -23,6 +23,18 @@ impl Head {
     }
 }
 
+/// How deep an object may be: in a watch of tables four more levels stand around it, and `serde_json`, by which also
+/// clients read, takes 127.
+const MAX_DEPTH: usize = 120;
+
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Object(members) => levels == 0 || members.values().any(|inner| is_deeper(inner, levels - 1)),
+        Value::Array(elements) => levels == 0 || elements.iter().any(|inner| is_deeper(inner, levels - 1)),
+        _ => false,
+    }
+}
+
 /// One object at one revision.
 #[derive(Debug)]
 pub(crate) struct Stored {
@@ -34,7 +46,11 @@ pub(crate) struct Stored {
 
 impl Stored {
     /// Makes the bytes of an object; `apiVersion` and `kind` are the head's and the resource version is the revision.
-    pub(super) fn encode(head: &Head, mut object: Map<String, Value>, revision: u64) -> Result<Arc<Self>, String> {
+    pub(super) fn encode(
+        head: &Head,
+        mut object: Map<String, Value>,
+        revision: u64,
+    ) -> Result<Arc<Self>, String> {
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
         }
@@ -42,7 +58,14 @@ impl Stored {
     }
 
     /// As an object would be kept, with the resource version it has, if it has one.
-    pub(crate) fn imagine(head: &Head, mut object: Map<String, Value>, revision: u64) -> Result<Arc<Self>, String> {
+    pub(crate) fn imagine(
+        head: &Head,
+        mut object: Map<String, Value>,
+        revision: u64,
+    ) -> Result<Arc<Self>, String> {
+        if object.values().any(|value| is_deeper(value, MAX_DEPTH - 1)) {
+            return Err(format!("it is nested deeper than {MAX_DEPTH} levels"));
+        }
         object.remove("apiVersion");
         object.remove("kind");
         let mut bytes = Vec::with_capacity(1024);

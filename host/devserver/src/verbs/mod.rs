@@ -392,3 +392,6 @@ fn is_same(a: &Fields, b: &Fields) -> bool {
 fn is_head(field: &str) -> bool {
     matches!(field, "kind" | "apiVersion")
 }
+
+#[cfg(test)]
+mod tests;

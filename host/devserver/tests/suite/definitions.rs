@@ -122,15 +122,26 @@ async fn discovery_shows_what_is_defined() {
     assert_eq!((&boats["shortNames"], &boats["categories"]), (&json!(["bo"]), &json!(["all"])));
     assert_eq!((&boats["namespaced"], boats["verbs"].as_array().unwrap().len()), (&json!(true), 8));
     let scale = &list["resources"][2];
-    assert_eq!((&scale["kind"], &scale["group"], &scale["version"]), (&json!("Scale"), &json!("autoscaling"), &json!("v1")));
+    assert_eq!(
+        (&scale["kind"], &scale["group"], &scale["version"]),
+        (&json!("Scale"), &json!("autoscaling"), &json!("v1"))
+    );
     let second = cluster.get("/apis/yard.test/v2").await.ok();
     assert_eq!(second["resources"].as_array().unwrap().len(), 1, "v2 has no parts");
 
     let aggregated = cluster.send("GET", "/apis", &[("accept", AGGREGATED)], "").await;
     assert_eq!(aggregated.headers["content-type"], AGGREGATED);
     let aggregated = aggregated.ok();
-    let group = aggregated["items"].as_array().unwrap().iter().find(|g| g["metadata"]["name"] == "yard.test").unwrap();
-    assert_eq!((&group["versions"][0]["version"], &group["versions"][1]["version"]), (&json!("v2"), &json!("v1")));
+    let group = aggregated["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|g| g["metadata"]["name"] == "yard.test")
+        .unwrap();
+    assert_eq!(
+        (&group["versions"][0]["version"], &group["versions"][1]["version"]),
+        (&json!("v2"), &json!("v1"))
+    );
     let boats = &group["versions"][1]["resources"][0];
     assert_eq!((&boats["resource"], &boats["scope"]), (&json!("boats"), &json!("Namespaced")));
     assert_eq!(boats["subresources"][1]["responseKind"]["kind"], "Scale");
@@ -147,10 +158,14 @@ async fn tables_have_the_columns_of_the_definition() {
     let table = cluster.send("GET", BOATS, &[("accept", TABLE)], "").await.ok();
     let columns: Vec<(&Value, &Value)> =
         table["columnDefinitions"].as_array().unwrap().iter().map(|c| (&c["name"], &c["priority"])).collect();
-    assert_eq!(columns, [(&json!("Name"), &json!(0)), (&json!("Crew"), &json!(0)), (&json!("Port"), &json!(1))]);
+    assert_eq!(
+        columns,
+        [(&json!("Name"), &json!(0)), (&json!("Crew"), &json!(0)), (&json!("Port"), &json!(1))]
+    );
     assert_eq!(table["rows"][0]["cells"], json!(["a", 2, "north"]));
     let table = cluster.send("GET", BOATS_V2, &[("accept", TABLE)], "").await.ok();
-    let names: Vec<&Value> = table["columnDefinitions"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
+    let names: Vec<&Value> =
+        table["columnDefinitions"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
     assert_eq!(names, ["Name", "Age"]);
 }
 
@@ -166,7 +181,10 @@ async fn a_declared_status_has_a_path_of_its_own_and_generation_counts_the_rest(
     let main = cluster.merge(&path, &both).await.ok();
     assert_eq!((&main["spec"]["crew"], main.get("status")), (&json!(9), None));
     assert_eq!(main["metadata"]["generation"], 2);
-    let part = cluster.merge(&format!("{path}/status"), &json!({"spec": {"crew": 1}, "status": {"crew": 7}})).await.ok();
+    let part = cluster
+        .merge(&format!("{path}/status"), &json!({"spec": {"crew": 1}, "status": {"crew": 7}}))
+        .await
+        .ok();
     assert_eq!((&part["spec"]["crew"], &part["status"]["crew"]), (&json!(9), &json!(7)));
     assert_eq!(part["metadata"]["generation"], 2);
     let labelled = cluster.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await.ok();
@@ -181,11 +199,17 @@ async fn a_declared_status_has_a_path_of_its_own_and_generation_counts_the_rest(
 async fn a_declared_scale_reads_and_writes_where_it_was_said() {
     let cluster = with_boats().await;
     cluster.post(BOATS, &boat("a")).await.ok();
-    cluster.merge(&format!("{BOATS}/a/status"), &json!({"status": {"crew": 1, "selector": "app=a"}})).await.ok();
+    cluster
+        .merge(&format!("{BOATS}/a/status"), &json!({"status": {"crew": 1, "selector": "app=a"}}))
+        .await
+        .ok();
     let path = format!("{BOATS}/a/scale");
     let mut scale = cluster.get(&path).await.ok();
     assert_eq!((&scale["kind"], &scale["apiVersion"]), (&json!("Scale"), &json!("autoscaling/v1")));
-    assert_eq!((&scale["spec"], &scale["status"]), (&json!({"replicas": 2}), &json!({"replicas": 1, "selector": "app=a"})));
+    assert_eq!(
+        (&scale["spec"], &scale["status"]),
+        (&json!({"replicas": 2}), &json!({"replicas": 1, "selector": "app=a"}))
+    );
     scale["spec"]["replicas"] = 5.into();
     assert_eq!(cluster.put(&path, &scale).await.ok()["spec"]["replicas"], 5);
     let boat = cluster.get(&format!("{BOATS}/a")).await.ok();
@@ -204,7 +228,10 @@ async fn a_custom_object_takes_no_strategic_patch_and_no_put_without_a_version()
     assert!(message.contains("application/merge-patch+json") && !message.contains("strategic"), "{message}");
     let (code, reason, message) = cluster.put(&path, &boat("a")).await.failed();
     assert_eq!((code, reason.as_str()), (422, "Invalid"));
-    assert!(message.contains("metadata.resourceVersion") && message.contains("must be specified"), "{message}");
+    assert!(
+        message.contains("metadata.resourceVersion") && message.contains("must be specified"),
+        "{message}"
+    );
 }
 
 #[tokio::test]
@@ -268,7 +295,10 @@ async fn a_version_comes_and_goes_with_the_definition() {
     assert_eq!(cluster.get(&format!("{BOATS}/a")).await.reason(), (404, "NotFound".to_owned()));
     assert_eq!(cluster.get("/apis/yard.test/v1").await.code, 404);
     let seen = cluster.get(&BOATS.replace("/v1/", "/v3/")).await.ok();
-    assert_eq!((&seen["items"][0]["apiVersion"], &seen["items"][0]["spec"]["crew"]), (&json!("yard.test/v3"), &json!(2)));
+    assert_eq!(
+        (&seen["items"][0]["apiVersion"], &seen["items"][0]["spec"]["crew"]),
+        (&json!("yard.test/v3"), &json!(2))
+    );
     // A fault leaves everything as it was.
     let wrong = json!({"spec": {"scope": "Galaxy"}});
     assert_eq!(cluster.merge(&path, &wrong).await.reason(), (422, "Invalid".to_owned()));

@@ -59,11 +59,16 @@ async fn every_code_comes_with_its_status() {
         assert_eq!(answer.reason(), (code, reason.to_owned()));
         assert!(cluster.server.faults().remove(id));
     }
-    set(&cluster, &FaultRule::on("get", "configmaps", Fault::Status { code: 429, retry_after: Some(7) })).await;
+    set(&cluster, &FaultRule::on("get", "configmaps", Fault::Status { code: 429, retry_after: Some(7) }))
+        .await;
     let answer = cluster.get(&format!("{CONFIG_MAPS}/a")).await;
     assert_eq!(answer.headers["retry-after"], "7");
     assert_eq!(answer.json()["details"]["retryAfterSeconds"], 7);
-    assert_eq!(cluster.get(CONFIG_MAPS).await.ok()["items"], json!([]), "none was made, and a list is no get");
+    assert_eq!(
+        cluster.get(CONFIG_MAPS).await.ok()["items"],
+        json!([]),
+        "none was made, and a list is no get"
+    );
 }
 
 #[tokio::test]
@@ -250,7 +255,10 @@ async fn an_answer_calls_itself_something_else() {
     cluster.config_map("a").await;
     add(&cluster, "list", "configmaps", Fault::ContentType { value: "text/html".to_owned() });
     let answer = cluster.get(CONFIG_MAPS).await;
-    assert_eq!((answer.code, &answer.headers["content-type"]), (200, &http::HeaderValue::from_static("text/html")));
+    assert_eq!(
+        (answer.code, &answer.headers["content-type"]),
+        (200, &http::HeaderValue::from_static("text/html"))
+    );
     cluster.server.faults().clear();
     add(&cluster, "list", "configmaps", Fault::ContentType { value: "\n".to_owned() });
     assert_eq!(cluster.get(CONFIG_MAPS).await.code, 200, "a type that no header can carry is no accident");
@@ -270,7 +278,8 @@ async fn struck(cluster: &Cluster, calls: usize) -> Vec<usize> {
 #[tokio::test]
 async fn when_a_fault_happens() {
     let cluster = Cluster::start().await;
-    let rule = |when| FaultRule::on("list", "configmaps", Fault::Status { code: 500, retry_after: None }).when(when);
+    let rule =
+        |when| FaultRule::on("list", "configmaps", Fault::Status { code: 500, retry_after: None }).when(when);
     for (when, expected) in [
         (When::default(), vec![1, 2, 3, 4, 5, 6]),
         (When::nth(3), vec![3]),
@@ -327,7 +336,10 @@ async fn whom_a_fault_hits() {
         assert_eq!(cluster.delete(FAULTS, &Value::Null).await.ok(), json!({}));
         assert_eq!(cluster.get(hit).await.code, 200);
     }
-    for (user, hits, misses) in [("jane", &[("impersonate-user", "jane")][..], &[][..]), ("system:admin", &[], &[("impersonate-user", "jane")])] {
+    for (user, hits, misses) in [
+        ("jane", &[("impersonate-user", "jane")][..], &[][..]),
+        ("system:admin", &[], &[("impersonate-user", "jane")]),
+    ] {
         cluster.post(FAULTS, &json!({"user": user, "fault": {"type": "status", "code": 500}})).await.ok();
         assert_eq!(cluster.send("GET", CONFIG_MAPS, hits, "").await.code, 500, "{user}");
         assert_eq!(cluster.send("GET", CONFIG_MAPS, misses, "").await.code, 200, "{user}");
@@ -351,7 +363,10 @@ async fn rules_are_listed_and_removed() {
     assert_eq!(rules, expected, "and what steers the faults is not hit by them");
     assert_eq!(serde_json::to_value(cluster.server.faults().list()).unwrap(), expected);
     assert_eq!(cluster.delete(&format!("{FAULTS}/{id}"), &Value::Null).await.code, 200);
-    assert_eq!(cluster.delete(&format!("{FAULTS}/{id}"), &Value::Null).await.reason(), (404, "NotFound".to_owned()));
+    assert_eq!(
+        cluster.delete(&format!("{FAULTS}/{id}"), &Value::Null).await.reason(),
+        (404, "NotFound".to_owned())
+    );
     assert_eq!(cluster.delete(&format!("{FAULTS}/x"), &Value::Null).await.code, 404);
     assert_eq!(cluster.get("/version").await.code, 200);
     assert_eq!(cluster.server.faults().list().len(), 1);
@@ -409,7 +424,8 @@ async fn the_log_says_who_asked_what_and_keeps_no_secret() {
     cluster.get("/api/v1/namespaces/yard/pods/p/log").await;
 
     let log = cluster.server.requests();
-    let brief: Vec<_> = log.iter().map(|r| (r.sequence, r.verb.as_str(), r.resource.as_str(), r.code)).collect();
+    let brief: Vec<_> =
+        log.iter().map(|r| (r.sequence, r.verb.as_str(), r.resource.as_str(), r.code)).collect();
     let expected = [
         (1, "list", "pods", 429),
         (2, "create", "configmaps", 201),
@@ -420,11 +436,17 @@ async fn the_log_says_who_asked_what_and_keeps_no_secret() {
     assert_eq!(brief, expected);
     let first = &log[0];
     assert_eq!((&first.faults[..], first.user.as_str()), (&[id][..], "system:admin"));
-    assert_eq!((first.impersonated.as_deref(), &first.impersonated_groups[..]), (Some("jane"), &["sailors".to_owned()][..]));
+    assert_eq!(
+        (first.impersonated.as_deref(), &first.impersonated_groups[..]),
+        (Some("jane"), &["sailors".to_owned()][..])
+    );
     assert_eq!((first.uri.as_str(), first.user_agent.as_str()), (&*format!("{PODS}?limit=3"), "sailor/1.0"));
     assert!(log[1].faults.is_empty() && log[1].impersonated.is_none());
     assert_eq!((log[2].group.as_str(), log[2].namespace.as_str()), ("apps", ""));
-    assert_eq!((log[4].namespace.as_str(), log[4].name.as_str(), log[4].subresource.as_str()), ("yard", "p", "log"));
+    assert_eq!(
+        (log[4].namespace.as_str(), log[4].name.as_str(), log[4].subresource.as_str()),
+        ("yard", "p", "log")
+    );
 
     let over_http = cluster.get("/_requests").await.ok();
     assert_eq!(over_http, serde_json::to_value(&log).unwrap(), "and asking for it is not noted");

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{CONFIG_MAPS, Cluster, PODS, Watch, pod, version};
+use crate::client::{CONFIG_MAPS, Cluster, PODS, Watch, config_map, pod, version};
 use crate::definitions::{BOATS, DEFINITIONS, boat, boats};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -39,7 +39,10 @@ async fn a_table_has_a_row_for_each_object_and_no_more_of_it_than_asked() {
     let row = &table["rows"][0];
     assert_eq!((&row["cells"][0], &row["cells"][1]), (&json!("a"), &json!(1)));
     let object = &row["object"];
-    assert_eq!((&object["kind"], &object["apiVersion"]), (&json!("PartialObjectMetadata"), &json!("meta.k8s.io/v1")));
+    assert_eq!(
+        (&object["kind"], &object["apiVersion"]),
+        (&json!("PartialObjectMetadata"), &json!("meta.k8s.io/v1"))
+    );
     assert_eq!((&object["metadata"], object.get("data")), (&made["metadata"], None));
     assert_eq!(version(&table), cluster.server.revision());
 
@@ -47,14 +50,18 @@ async fn a_table_has_a_row_for_each_object_and_no_more_of_it_than_asked() {
     assert!(none["rows"][0].get("object").is_none(), "{none}");
     let whole = get_as(&cluster, TABLE, &format!("{CONFIG_MAPS}?includeObject=Object")).await;
     assert_eq!(whole["rows"][0]["object"], made);
-    let wrong = cluster.send("GET", &format!("{CONFIG_MAPS}?includeObject=Half"), &[("accept", TABLE)], "").await;
+    let wrong =
+        cluster.send("GET", &format!("{CONFIG_MAPS}?includeObject=Half"), &[("accept", TABLE)], "").await;
     assert_eq!(wrong.reason(), (400, "BadRequest".to_owned()));
 
     let one = get_as(&cluster, TABLE, &format!("{CONFIG_MAPS}/b")).await;
     assert_eq!((&one["kind"], &one["rows"][0]["cells"][0]), (&json!("Table"), &json!("b")));
     assert_eq!(one["rows"].as_array().unwrap().len(), 1);
     let page = get_as(&cluster, TABLE, &format!("{CONFIG_MAPS}?limit=1")).await;
-    assert_eq!((&page["rows"][0]["cells"][0], &page["metadata"]["remainingItemCount"]), (&json!("a"), &json!(1)));
+    assert_eq!(
+        (&page["rows"][0]["cells"][0], &page["metadata"]["remainingItemCount"]),
+        (&json!("a"), &json!(1))
+    );
     let rest = page["metadata"]["continue"].as_str().unwrap();
     let rest = get_as(&cluster, TABLE, &format!("{CONFIG_MAPS}?limit=1&continue={rest}")).await;
     assert_eq!(rest["rows"][0]["cells"][0], "b");
@@ -73,11 +80,17 @@ async fn a_watch_of_tables_tells_the_columns_once() {
     assert_eq!(names(&first["object"]["columnDefinitions"]), ["Name", "Data", "Age"]);
     assert_eq!((&first["type"], &first["object"]["rows"][0]["cells"][0]), (&json!("ADDED"), &json!("a")));
     let second = watch.next().await.unwrap();
-    assert_eq!((&second["object"]["kind"], &second["object"]["columnDefinitions"]), (&json!("Table"), &json!([])));
+    assert_eq!(
+        (&second["object"]["kind"], &second["object"]["columnDefinitions"]),
+        (&json!("Table"), &json!([]))
+    );
     cluster.merge(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"more": "x"}})).await.ok();
     let third = watch.next().await.unwrap();
     let row = &third["object"]["rows"][0];
-    assert_eq!((&third["type"], &row["cells"][1], &row["object"]["data"]["more"]), (&json!("MODIFIED"), &json!(2), &json!("x")));
+    assert_eq!(
+        (&third["type"], &row["cells"][1], &row["object"]["data"]["more"]),
+        (&json!("MODIFIED"), &json!(2), &json!("x"))
+    );
     assert_eq!(third["object"]["columnDefinitions"], json!([]));
 
     // The end of initial events is a table, too, and speaks of metadata.
@@ -95,11 +108,13 @@ async fn a_watch_of_tables_tells_the_columns_once() {
 async fn metadata_alone() {
     let cluster = Cluster::start().await;
     let made = cluster.config_map("a").await;
-    let expected =
-        json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": made["metadata"]});
+    let expected = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": made["metadata"]});
     assert_eq!(get_as(&cluster, PARTIAL, &format!("{CONFIG_MAPS}/a")).await, expected);
     let list = get_as(&cluster, PARTIALS, CONFIG_MAPS).await;
-    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1")));
+    assert_eq!(
+        (&list["kind"], &list["apiVersion"]),
+        (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1"))
+    );
     assert_eq!((&list["items"], version(&list)), (&json!([expected]), cluster.server.revision()));
     let mut watch = watch_as(&cluster, PARTIAL, &format!("{CONFIG_MAPS}?watch=1")).await;
     assert_eq!(watch.next().await.unwrap(), json!({"type": "ADDED", "object": expected}));
@@ -126,13 +141,16 @@ async fn the_first_form_that_both_sides_know() {
         assert_eq!(answer.headers["content-type"], content_type, "{accept}");
         assert_eq!(answer.ok()["kind"], "ConfigMap", "{accept}");
     }
-    for accept in ["application/vnd.kubernetes.protobuf", "text/html", "application/json;as=Table;v=v9;g=meta.k8s.io"] {
+    for accept in
+        ["application/vnd.kubernetes.protobuf", "text/html", "application/json;as=Table;v=v9;g=meta.k8s.io"]
+    {
         let (code, reason, message) = cluster.send("GET", &path, &[("accept", accept)], "").await.failed();
         assert_eq!((code, reason.as_str()), (406, "NotAcceptable"), "{accept}");
         assert!(message.contains("application/json"), "{message}");
     }
     let yaml = "metadata:\n  name: b\ndata: {key: 'yes'}\n";
-    let made = cluster.send("POST", CONFIG_MAPS, &[("content-type", "application/yaml; charset=utf-8")], yaml).await;
+    let made =
+        cluster.send("POST", CONFIG_MAPS, &[("content-type", "application/yaml; charset=utf-8")], yaml).await;
     assert_eq!(made.ok()["data"]["key"], "yes");
     let xml = cluster.send("POST", CONFIG_MAPS, &[("content-type", "text/xml")], "<a/>").await;
     assert_eq!(xml.reason(), (415, "UnsupportedMediaType".to_owned()));
@@ -151,7 +169,10 @@ async fn items_of_built_in_lists_stand_without_their_kind() {
     assert_eq!(list["items"], json!([expected]));
     let list = cluster.get(BOATS).await.ok();
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("BoatList"), &json!("yard.test/v1")));
-    assert_eq!((&list["items"][0]["kind"], &list["items"][0]["apiVersion"]), (&json!("Boat"), &json!("yard.test/v1")));
+    assert_eq!(
+        (&list["items"][0]["kind"], &list["items"][0]["apiVersion"]),
+        (&json!("Boat"), &json!("yard.test/v1"))
+    );
     let leases = cluster.get("/apis/coordination.k8s.io/v1/leases").await.ok();
     let expected = json!({
         "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "items": [],
@@ -163,7 +184,8 @@ async fn items_of_built_in_lists_stand_without_their_kind() {
 #[tokio::test]
 async fn events_of_both_groups_are_the_same_objects() {
     let cluster = Cluster::start().await;
-    let (core, new) = ("/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events");
+    let (core, new) =
+        ("/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events");
     let mut watch = cluster.watch(&format!("{core}?watch=1")).await;
     let event = json!({
         "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a.1"},
@@ -172,10 +194,16 @@ async fn events_of_both_groups_are_the_same_objects() {
         "eventTime": "2026-01-01T00:00:00.000000Z",
     });
     let made = cluster.post(new, &event).await.ok();
-    assert_eq!((&made["note"], &made["regarding"]["name"], made.get("message")), (&json!("it happened"), &json!("a"), None));
+    assert_eq!(
+        (&made["note"], &made["regarding"]["name"], made.get("message")),
+        (&json!("it happened"), &json!("a"), None)
+    );
     let seen = cluster.get(&format!("{core}/a.1")).await.ok();
     assert_eq!((&seen["apiVersion"], &seen["message"]), (&json!("v1"), &json!("it happened")));
-    assert_eq!((&seen["involvedObject"], &seen["reportingComponent"]), (&event["regarding"], &json!("x.io/y")));
+    assert_eq!(
+        (&seen["involvedObject"], &seen["reportingComponent"]),
+        (&event["regarding"], &json!("x.io/y"))
+    );
     assert_eq!((seen.get("note"), seen.get("regarding")), (None, None));
     assert_eq!(watch.next().await.unwrap()["object"], seen);
 
@@ -196,7 +224,8 @@ async fn events_of_both_groups_are_the_same_objects() {
 #[tokio::test]
 async fn autoscalers_are_read_and_written_in_both_versions() {
     let cluster = Cluster::start().await;
-    let path = |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
+    let path =
+        |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
     let reference = json!({"kind": "Deployment", "name": "a"});
     let old = json!({
         "metadata": {"name": "a"},
@@ -216,7 +245,9 @@ async fn autoscalers_are_read_and_written_in_both_versions() {
     cluster.merge(&format!("{}/a/status", path("v2")), &status).await.ok();
     let seen = cluster.get(&format!("{}/a", path("v1"))).await.ok();
     assert_eq!(seen["status"], json!({"currentReplicas": 3, "currentCPUUtilizationPercentage": 40}));
-    let patched = cluster.merge(&format!("{}/a", path("v1")), &json!({"spec": {"targetCPUUtilizationPercentage": 80}})).await;
+    let patched = cluster
+        .merge(&format!("{}/a", path("v1")), &json!({"spec": {"targetCPUUtilizationPercentage": 80}}))
+        .await;
     assert_eq!(patched.ok()["spec"]["targetCPUUtilizationPercentage"], 80);
     let list = cluster.get(&path("v2")).await.ok();
     assert_eq!(list["items"][0]["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 80);
@@ -244,14 +275,20 @@ async fn discovery_in_its_shapes() {
     assert_eq!(find("nodes")["namespaced"], false);
     assert_eq!(find("pods/status")["kind"], "Pod");
     let eviction = find("pods/eviction");
-    assert_eq!((&eviction["kind"], &eviction["group"], &eviction["version"]), (&json!("Eviction"), &json!("policy"), &json!("v1")));
+    assert_eq!(
+        (&eviction["kind"], &eviction["group"], &eviction["version"]),
+        (&json!("Eviction"), &json!("policy"), &json!("v1"))
+    );
 
     for (path, first) in [("/api", "v1"), ("/apis", "")] {
         let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
         let answer = cluster.send("GET", path, &[("accept", accept)], "").await;
         assert!(answer.headers["content-type"].to_str().unwrap().contains("as=APIGroupDiscoveryList"));
         let list = answer.ok();
-        assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2")));
+        assert_eq!(
+            (&list["kind"], &list["apiVersion"]),
+            (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2"))
+        );
         let groups = list["items"].as_array().unwrap();
         // The core group is under /api alone.
         assert_eq!(groups.iter().any(|g| g["metadata"]["name"] == ""), !first.is_empty());
@@ -291,4 +328,25 @@ async fn what_the_server_says_of_itself() {
         let (code, _, message) = cluster.get(path).await.failed();
         assert!(code == 404 && message.contains("--validate=false"), "{path}: {message}");
     }
+}
+
+#[tokio::test]
+async fn no_object_is_too_deep_for_any_form_of_it() {
+    let cluster = Cluster::start().await;
+    let deep = |levels: usize| {
+        let mut object = config_map("deep");
+        object["deep"] = (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        object
+    };
+    let refused = cluster.post(CONFIG_MAPS, &deep(120)).await;
+    assert_eq!(refused.reason(), (400, "BadRequest".to_owned()));
+    let made = cluster.post(CONFIG_MAPS, &deep(119)).await.ok();
+    let path = format!("{CONFIG_MAPS}?includeObject=Object");
+    assert_eq!(get_as(&cluster, TABLE, &path).await["rows"][0]["object"], made);
+    let mut watch = watch_as(&cluster, TABLE, &format!("{path}&watch=1")).await;
+    assert_eq!(watch.next().await.unwrap()["object"]["rows"][0]["object"], made);
+    let deeper = json!([{"op": "copy", "from": "/deep", "path": "/deep/0"}]).to_string();
+    let json_patch = [("content-type", "application/json-patch+json")];
+    let refused = cluster.send("PATCH", &format!("{CONFIG_MAPS}/deep"), &json_patch, deeper).await.failed();
+    assert!(refused.0 == 400 || refused.0 == 422, "{refused:?}");
 }

@@ -77,7 +77,8 @@ async fn one_connection_carries_many_requests_at_once() {
 
 /// The authority that a kubeconfig names.
 fn authority(kubeconfig: &str) -> rustls::RootCertStore {
-    let line = kubeconfig.lines().find_map(|l| l.trim().strip_prefix("certificate-authority-data: ")).unwrap();
+    let line =
+        kubeconfig.lines().find_map(|l| l.trim().strip_prefix("certificate-authority-data: ")).unwrap();
     let pem = STANDARD.decode(line).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
@@ -103,7 +104,8 @@ async fn tls_with_the_authority_of_the_kubeconfig() {
 
     let trust = || tls(authority(&server.kubeconfig()));
     let h1 = HttpsConnectorBuilder::new().with_tls_config(trust()).https_only().enable_http1().build();
-    let both = HttpsConnectorBuilder::new().with_tls_config(trust()).https_only().enable_all_versions().build();
+    let both =
+        HttpsConnectorBuilder::new().with_tls_config(trust()).https_only().enable_all_versions().build();
     for (connector, version) in [(h1, Version::HTTP_11), (both, Version::HTTP_2)] {
         let client = Client::builder(TokioExecutor::new()).build(connector);
         for host in [server.url(), format!("https://localhost:{}", server.address().port())] {
@@ -140,7 +142,8 @@ async fn a_body_that_is_too_large_is_refused() {
     let fits = cluster.send("POST", CONFIG_MAPS, &json, of_size("fits", LIMIT)).await;
     assert_eq!(fits.code, 201);
     for bytes in [LIMIT + 1, 4 * LIMIT] {
-        let (code, reason, message) = cluster.send("POST", CONFIG_MAPS, &json, of_size("large", bytes)).await.failed();
+        let (code, reason, message) =
+            cluster.send("POST", CONFIG_MAPS, &json, of_size("large", bytes)).await.failed();
         assert_eq!((code, reason.as_str()), (413, "RequestEntityTooLarge"));
         assert!(message.contains(&LIMIT.to_string()), "{message}");
     }
@@ -155,7 +158,8 @@ async fn a_stopped_server_comes_back_with_its_port_and_its_objects() {
     let made = cluster.config_map("a").await;
     let address = cluster.server.address();
     for round in 0..3 {
-        let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Da")).await;
+        let mut watch =
+            cluster.watch(&format!("{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Da")).await;
         assert_eq!(watch.told().await, "ADDED a");
         cluster.server.stop();
         assert!(watch.line().await.is_err(), "reset, not ended: {round}");
@@ -182,6 +186,9 @@ async fn a_paused_server_is_silent_and_goes_on() {
     let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
     assert_eq!(watch.told().await, "ADDED a");
     cluster.server.pause();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), config_map("meanwhile").to_string()).unwrap();
+    cluster.server.seed(file.path()).unwrap();
     assert!(watch.is_silent(MOMENT).await);
     let mut waits = std::pin::pin!(cluster.begin("GET", &path, &[], ""));
     assert!(tokio::time::timeout(MOMENT, &mut waits).await.is_err());
@@ -189,6 +196,7 @@ async fn a_paused_server_is_silent_and_goes_on() {
     assert!(TcpStream::connect(cluster.server.address()).await.is_ok());
     cluster.server.resume();
     assert_eq!(waits.await.unwrap().status(), 200);
+    assert_eq!(watch.told().await, "ADDED meanwhile");
     cluster.config_map("b").await;
     assert_eq!(watch.told().await, "ADDED b");
     // Stopping ends a pause of connections.

@@ -1,8 +1,11 @@
 //! Whatever comes in: no panic anywhere, an answer that a client can read, and a server that goes on.
 
+mod samples;
+
 use std::sync::{Mutex, Once};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Uri};
 use http_body_util::BodyExt as _;
 use proptest::prelude::*;
@@ -13,8 +16,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-use crate::client::{Cluster, SOON, config_map, pod};
-use crate::definitions::{DEFINITIONS, boat, boats};
+use samples::{
+    ACCEPTS, DEEDS, KEYS, METHODS, OPERATIONS, PARTS, PATCHES, SEGMENTS, VALUES, part_bodies, valid,
+};
+
+use crate::client::{Cluster, SOON};
+use crate::definitions::{DEFINITIONS, boats};
 
 /// The names of threads on which a panic happened, and what it said.
 static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
@@ -54,14 +61,23 @@ impl Tried {
 
     fn check_panics(&self) -> Result<(), TestCaseError> {
         let panics = PANICS.lock().unwrap();
-        let own: Vec<&String> = panics.iter().filter(|(thread, _)| thread == self.name).map(|(_, text)| text).collect();
+        let own: Vec<&String> =
+            panics.iter().filter(|(thread, _)| thread == self.name).map(|(_, text)| text).collect();
         prop_assert!(own.is_empty(), "{own:?}");
         Ok(())
     }
 
-    fn run<S: Strategy>(&self, cases: &S, test: impl AsyncFn(&Cluster, S::Value) -> Result<(), TestCaseError>) {
-        let config =
-            ProptestConfig { cases: 256, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() };
+    fn run<S: Strategy>(
+        &self,
+        cases: &S,
+        test: impl AsyncFn(&Cluster, S::Value) -> Result<(), TestCaseError>,
+    ) {
+        let config = ProptestConfig {
+            cases: 256,
+            max_shrink_iters: 300,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        };
         let outcome = TestRunner::new(config).run(cases, |case| {
             self.runtime.block_on(test(&self.cluster, case))?;
             self.check_panics()
@@ -82,7 +98,7 @@ struct Asked {
     method: &'static str,
     uri: String,
     headers: Vec<(String, String)>,
-    body: Vec<u8>,
+    body: Bytes,
 }
 
 /// Values that fit nowhere.
@@ -90,13 +106,37 @@ fn junk() -> impl Strategy<Value = Value> {
     let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!({"a": [inner]}));
     prop_oneof![
         select(vec![
-            json!(null), json!(true), json!(-1), json!(0), json!(1.5), json!(1e308), json!(u64::MAX), json!(i64::MIN), json!(""),
-            json!("x"), json!("\u{0}é\u{202e}\u{1f600}"), json!([]), json!([null]), json!([[{}]]), json!({}), json!({"": null}),
-            json!("2026-01-01T00:00:00Z"), json!("9999-99-99T99:99:99Z"), json!("9223372036854775808"), json!("-1"),
-            json!({"matchLabels": 5}), json!(["a", 1, null]), json!("a/b/c"), json!("$patch"), json!({"$patch": "delete"}),
-            json!({"$patch": "replace"}), json!([{"$patch": "delete"}]), json!("100000000000Ki"), json!("1e99999"),
+            json!(null),
+            json!(true),
+            json!(-1),
+            json!(0),
+            json!(1.5),
+            json!(1e308),
+            json!(u64::MAX),
+            json!(i64::MIN),
+            json!(""),
+            json!("x"),
+            json!("\u{0}é\u{202e}\u{1f600}"),
+            json!([]),
+            json!([null]),
+            json!([[{}]]),
+            json!({}),
+            json!({"": null}),
+            json!("2026-01-01T00:00:00Z"),
+            json!("9999-99-99T99:99:99Z"),
+            json!("9223372036854775808"),
+            json!("-1"),
+            json!({"matchLabels": 5}),
+            json!(["a", 1, null]),
+            json!("a/b/c"),
+            json!("$patch"),
+            json!({"$patch": "delete"}),
+            json!({"$patch": "replace"}),
+            json!([{"$patch": "delete"}]),
+            json!("100000000000Ki"),
+            json!("1e99999"),
         ]),
-        Just("x".repeat(70_000).into()),
+        Just("x".repeat(4_000).into()),
         (1_usize..130).prop_map(move |depth| nested(depth / 2)),
         "[ -~]{0,12}".prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
@@ -113,7 +153,22 @@ enum Damage {
 }
 
 fn damage() -> impl Strategy<Value = Damage> {
-    let name = || select(&["metadata", "spec", "status", "name", "labels", "finalizers", "resourceVersion", "$patch", "", "a"][..]);
+    let name = || {
+        select(
+            &[
+                "metadata",
+                "spec",
+                "status",
+                "name",
+                "labels",
+                "finalizers",
+                "resourceVersion",
+                "$patch",
+                "",
+                "a",
+            ][..],
+        )
+    };
     prop_oneof![
         4 => (any::<Index>(), junk()).prop_map(|(at, value)| Damage::Replace(at, value)),
         2 => any::<Index>().prop_map(Damage::Remove),
@@ -131,7 +186,9 @@ fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     };
     match value {
         Value::Object(members) => members.iter().for_each(|(name, inner)| each(name.clone(), inner)),
-        Value::Array(elements) => elements.iter().enumerate().for_each(|(n, inner)| each(n.to_string(), inner)),
+        Value::Array(elements) => {
+            elements.iter().enumerate().for_each(|(n, inner)| each(n.to_string(), inner));
+        }
         _ => {}
     }
 }
@@ -140,7 +197,8 @@ fn damaged(mut object: Value, damages: Vec<Damage>) -> Value {
     for damage in damages {
         let mut all = Vec::new();
         pointers(&object, "", &mut all);
-        let (Damage::Replace(at, _) | Damage::Remove(at) | Damage::Rename(at, _) | Damage::Insert(at, ..)) = &damage;
+        let (Damage::Replace(at, _) | Damage::Remove(at) | Damage::Rename(at, _) | Damage::Insert(at, ..)) =
+            &damage;
         if all.is_empty() {
             return object;
         }
@@ -167,83 +225,14 @@ fn damaged(mut object: Value, damages: Vec<Damage>) -> Value {
     object
 }
 
-/// Objects that are valid at their paths; `NAME` stands for a name.
-fn valid() -> Vec<(&'static str, Value)> {
-    let default = |group: &str, rest: &str| format!("/apis/{group}/v1/namespaces/default/{rest}").leak() as &'static str;
-    let core = |rest: &str| format!("/api/v1/namespaces/default/{rest}").leak() as &'static str;
-    let named = |extra: Value| {
-        let mut object = json!({"metadata": {
-            "name": "NAME", "labels": {"app": "NAME"}, "annotations": {"a/b": "c"},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u", "controller": true}],
-        }});
-        object.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-        object
-    };
-    let mut full_pod = pod("NAME", "n");
-    full_pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "protocol": "TCP"}]);
-    full_pod["spec"]["tolerations"] = json!([{"key": "a", "operator": "Exists"}]);
-    full_pod["status"] = json!({"phase": "Running", "containerStatuses": [
-        {"name": "main", "ready": true, "restartCount": 1, "state": {"waiting": {"reason": "x"}}},
-    ], "conditions": [{"type": "Ready", "status": "True"}]});
-    let template = json!({"metadata": {"labels": {"app": "NAME"}}, "spec": full_pod["spec"]});
-    let workload = json!({"spec": {"replicas": 2, "selector": {"matchLabels": {"app": "NAME"}}, "template": template},
-        "status": {"replicas": 1, "readyReplicas": 1}});
-    let cpu = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 5}}}]);
-    let event = json!({
-        "involvedObject": {"kind": "Pod", "name": "a"}, "message": "m", "reason": "r", "count": 1,
-        "firstTimestamp": "2026-01-01T00:00:00Z", "source": {"component": "c"}, "type": "Normal",
-    });
-    vec![
-        (core("configmaps"), config_map("NAME")),
-        (core("pods"), full_pod),
-        (core("secrets"), named(json!({"stringData": {"a": "b"}, "data": {"c": "ZA=="}}))),
-        (core("services"), named(json!({"spec": {"ports": [{"port": 80, "nodePort": 3}], "selector": {"a": "b"}}}))),
-        (core("serviceaccounts"), named(json!({"secrets": [{"name": "a"}]}))),
-        (core("events"), named(event)),
-        (core("replicationcontrollers"), named(workload.clone())),
-        (core("persistentvolumeclaims"), named(json!({"spec": {"accessModes": ["ReadWriteOnce"]}}))),
-        ("/api/v1/namespaces", json!({"metadata": {"name": "NAME"}, "spec": {"finalizers": ["kubernetes"]}})),
-        ("/api/v1/nodes", named(json!({"status": {"addresses": [{"type": "InternalIP", "address": "1.2.3.4"}]}}))),
-        (default("apps", "deployments"), named(workload)),
-        (default("batch", "jobs"), named(json!({"spec": {"completions": 1}, "status": {"startTime": "2026-01-01T00:00:00Z"}}))),
-        (default("batch", "cronjobs"), named(json!({"spec": {"schedule": "* * * * *"}, "status": {"active": [{}]}}))),
-        (default("policy", "poddisruptionbudgets"), named(json!({
-            "spec": {"minAvailable": "50%", "selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["a"]}]}},
-            "status": {"disruptionsAllowed": 1},
-        }))),
-        (default("autoscaling", "horizontalpodautoscalers"), named(json!({"spec": {"targetCPUUtilizationPercentage": 5}}))),
-        (
-            "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
-            named(json!({"spec": {"metrics": cpu}, "status": {"currentMetrics": cpu}})),
-        ),
-        (default("coordination.k8s.io", "leases"), named(json!({"spec": {"holderIdentity": "a"}}))),
-        (default("events.k8s.io", "events"), named(json!({"note": "n", "regarding": {"name": "a"}, "series": {"count": 2}}))),
-        (default("rbac.authorization.k8s.io", "roles"), named(json!({"rules": [{"verbs": ["*"]}]}))),
-        (default("networking.k8s.io", "ingresses"), named(json!({"spec": {"rules": [{"host": "a"}]}}))),
-        (default("yard.test", "boats"), boat("NAME")),
-        ("/apis/yard.test/v2/namespaces/default/boats", named(json!({"apiVersion": "yard.test/v2", "kind": "Boat"}))),
-        (DEFINITIONS, boats()),
-        ("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({"spec": {}})),
-        ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", json!({"spec": {"resourceAttributes": {}}})),
-        (core("bindings"), json!({"metadata": {"name": "NAME"}, "target": {"name": "n"}})),
-    ]
-}
-
-/// Bodies that go to parts of objects, and options.
-fn part_bodies() -> Vec<Value> {
-    vec![
-        json!({"metadata": {"name": "NAME"}, "spec": {"replicas": 3}}),
-        json!({"metadata": {"name": "NAME"}, "target": {"kind": "Node", "name": "n"}}),
-        json!({"metadata": {"name": "NAME"}, "deleteOptions": {"gracePeriodSeconds": 1, "dryRun": ["All"]}}),
-        json!({"spec": {"audiences": ["a"], "expirationSeconds": 600}}),
-        json!({"gracePeriodSeconds": 0, "preconditions": {"uid": "u", "resourceVersion": "1"}, "propagationPolicy": "Orphan"}),
-        json!({"metadata": {"name": "NAME"}, "spec": {"finalizers": []}, "status": {"phase": "Running", "replicas": 1}}),
-    ]
-}
-
 /// JSON patches whose paths are those of an object.
 fn json_patch(object: &Value, operations: Vec<(&'static str, Index, Index, Value)>) -> Value {
-    let mut all = vec!["".to_owned(), "/a/b".to_owned(), "/spec/containers/-".to_owned(), "/spec/containers/9".to_owned()];
+    let mut all = vec![
+        "".to_owned(),
+        "/a/b".to_owned(),
+        "/spec/containers/-".to_owned(),
+        "/spec/containers/9".to_owned(),
+    ];
     pointers(object, "", &mut all);
     let operations = operations.into_iter().map(|(op, path, from, value)| {
         json!({"op": op, "path": path.get(&all), "from": from.get(&all), "value": value})
@@ -251,48 +240,11 @@ fn json_patch(object: &Value, operations: Vec<(&'static str, Index, Index, Value
     operations.collect()
 }
 
-const METHODS: [&str; 9] = ["GET", "POST", "POST", "PUT", "PUT", "PATCH", "PATCH", "PATCH", "DELETE"];
-const PARTS: [&str; 8] = ["/status", "/status", "/scale", "/finalize", "/log", "/proxy/x", "/ephemeralcontainers", "/nothing"];
-/// Parts that things are posted to.
-const DEEDS: [&str; 4] = ["/eviction", "/binding", "/token", "/nothing"];
-const OPERATIONS: [&str; 8] = ["add", "add", "replace", "remove", "move", "copy", "test", "x"];
-const PATCHES: [&str; 8] = [
-    "application/merge-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/json-patch+json",
-    "application/json-patch+json",
-    "application/apply-patch+yaml",
-    "application/yaml",
-];
-const ACCEPTS: [&str; 8] = [
-    "",
-    "application/json",
-    "application/json;as=Table;v=v1;g=meta.k8s.io",
-    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json",
-    "application/yaml;q=NaN,*/*;q=-1",
-    ";;=,,/",
-];
-const KEYS: [&str; 14] = [
-    "watch", "limit", "continue", "resourceVersion", "resourceVersionMatch", "labelSelector", "fieldSelector", "dryRun",
-    "timeoutSeconds", "sendInitialEvents", "allowWatchBookmarks", "gracePeriodSeconds", "includeObject", "propagationPolicy",
-];
-const VALUES: [&str; 24] = [
-    "", "1", "0", "true", "false", "-1", "5", "99999", "18446744073709551615", "18446744073709551616", "All", "Exact",
-    "NotOlderThan", "Object", "None", "app%3Da", "a+in+(b,c),!d", "metadata.name%3Da", "status.phase!%3DRunning", "%ff", "%00",
-    "eyJydiI6NSwiYWZ0ZXIiOiJhIn0", "eyJydiI6LTEsImFmdGVyIjoiIn0", "=&==",
-];
-const SEGMENTS: [&str; 30] = [
-    "api", "apis", "v1", "v2", "apps", "yard.test", "namespaces", "default", "yard", "pods", "boats", "events", "deployments",
-    "watch", "a", "b", "status", "scale", "log", "proxy", "version", "openapi", "healthz", "..", "%2F", "%00", "%C3%A9", "%ff",
-    "", "_nothing",
-];
-
 fn query() -> impl Strategy<Value = String> {
-    let pair = (select(&KEYS[..]), prop_oneof![4 => select(&VALUES[..]).prop_map(str::to_owned), 1 => "[!-~&&[^#\"<>`{}|\\\\^]]{0,10}"]);
+    let pair = (
+        select(&KEYS[..]),
+        prop_oneof![4 => select(&VALUES[..]).prop_map(str::to_owned), 1 => "[!-~&&[^#\"<>`{}|\\\\^]]{0,10}"],
+    );
     prop::collection::vec(pair, 0..4).prop_map(|pairs| {
         let pairs: Vec<String> = pairs.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
         pairs.join("&")
@@ -307,13 +259,14 @@ fn headers() -> impl Strategy<Value = Vec<(String, String)>> {
         1 => ("(if-none-match|authorization|user-agent|accept)", "[ -~]{0,20}"),
     ];
     // Those say how the message itself is to be read: their damage is the raw test's.
-    let framing = |name: &str| matches!(name, "transfer-encoding" | "te" | "upgrade" | "host" | "expect" | "trailer");
+    let framing =
+        |name: &str| matches!(name, "transfer-encoding" | "te" | "upgrade" | "host" | "expect" | "trailer");
     prop::collection::vec(one, 0..3)
         .prop_map(move |headers| headers.into_iter().filter(|(name, _)| !framing(name)).collect())
 }
 
-fn body_text(value: &Value, name: &str) -> Vec<u8> {
-    value.to_string().replace("NAME", name).into_bytes()
+fn body_text(value: &Value, name: &str) -> Bytes {
+    value.to_string().replace("NAME", name).into()
 }
 
 /// A request that is nearly right.
@@ -324,35 +277,65 @@ fn asked() -> impl Strategy<Value = Asked> {
         prop_oneof![3 => Just(""), 1 => select(&PARTS[..])],
         (prop::collection::vec(damage(), 0..4), 0..12_u8, select(part_bodies())),
         prop::collection::vec((select(&OPERATIONS[..]), any::<Index>(), any::<Index>(), junk()), 0..6),
-        (select(&PATCHES[..]), prop_oneof![2 => Just(Vec::new()), 1 => headers()], sometimes(query().boxed())),
+        (
+            select(&PATCHES[..]),
+            prop_oneof![2 => Just(Vec::new()), 1 => headers()],
+            sometimes(query().boxed()),
+        ),
     )
-        .prop_map(|((method, (path, object), name, deed), part, (damages, kind, part_body), operations, (of, headers, query))| {
-            let first = (path, String::from_utf8(body_text(&object, name)).unwrap());
-            let in_path = if path == DEFINITIONS { "boats.yard.test" } else { name };
-            let uri = match (method, kind) {
-                ("POST", 0..5) => format!("{path}/{in_path}{deed}"),
-                ("GET" | "DELETE", 0..3) | ("POST", _) => path.to_owned(),
-                _ => format!("{path}/{in_path}{part}"),
-            };
-            let body = match kind {
-                _ if method == "PATCH" && of == "application/json-patch+json" => body_text(&json_patch(&object, operations), name),
-                0..3 => body_text(&damaged(part_body, damages), name),
-                3 if method == "GET" || method == "DELETE" => Vec::new(),
-                4 => [b"[".repeat(3000), b"{\"a\":".repeat(3000)].concat(),
-                _ => body_text(&damaged(object, damages), name),
-            };
-            let mut headers = headers;
-            headers.push(("content-type".to_owned(), if method == "PATCH" { of } else { "application/json" }.to_owned()));
-            Asked { first: Some(first).filter(|_| uri != path), method, uri: format!("{uri}?{query}"), headers, body }
-        });
+        .prop_map(
+            |(
+                (method, (path, object), name, deed),
+                part,
+                (damages, kind, part_body),
+                operations,
+                (of, headers, query),
+            )| {
+                let first = (path, object.to_string().replace("NAME", name));
+                let in_path = if path == DEFINITIONS { "boats.yard.test" } else { name };
+                let uri = match (method, kind) {
+                    ("POST", 0..5) => format!("{path}/{in_path}{deed}"),
+                    ("GET" | "DELETE", 0..3) | ("POST", _) => path.to_owned(),
+                    _ => format!("{path}/{in_path}{part}"),
+                };
+                let body = match kind {
+                    _ if method == "PATCH" && of == "application/json-patch+json" => {
+                        body_text(&json_patch(&object, operations), name)
+                    }
+                    0..3 => body_text(&damaged(part_body, damages), name),
+                    3 if method == "GET" || method == "DELETE" => Bytes::new(),
+                    4 => [b"[".repeat(3000), b"{\"a\":".repeat(3000)].concat().into(),
+                    _ => body_text(&damaged(object, damages), name),
+                };
+                let mut headers = headers;
+                headers.push((
+                    "content-type".to_owned(),
+                    if method == "PATCH" { of } else { "application/json" }.to_owned(),
+                ));
+                Asked {
+                    first: Some(first).filter(|_| uri != path),
+                    method,
+                    uri: format!("{uri}?{query}"),
+                    headers,
+                    body,
+                }
+            },
+        );
     let garbage = (
         select(&["GET", "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "BREW"][..]),
-        prop::collection::vec(prop_oneof![6 => select(&SEGMENTS[..]).prop_map(str::to_owned), 1 => "[a-zA-Z0-9%._~-]{0,8}"], 0..7),
+        prop::collection::vec(
+            prop_oneof![6 => select(&SEGMENTS[..]).prop_map(str::to_owned), 1 => "[a-zA-Z0-9%._~-]{0,8}"],
+            0..7,
+        ),
         (headers(), query()),
         prop::collection::vec(any::<u8>(), 0..40),
     )
-        .prop_map(|(method, segments, (headers, query), body)| {
-            Asked { first: None, method, uri: format!("/{}?{query}", segments.join("/")), headers, body }
+        .prop_map(|(method, segments, (headers, query), body)| Asked {
+            first: None,
+            method,
+            uri: format!("/{}?{query}", segments.join("/")),
+            headers,
+            body: body.into(),
         });
     prop_oneof![8 => of_object, 1 => garbage]
 }
@@ -362,6 +345,7 @@ fn is_documented(asked: &Asked, code: u16, message: &str) -> bool {
     let beginnings = match code {
         500 => &[
             "resourceVersion should not be set on objects to be created",
+            "metadata.resourceVersion is not a number",
             "resourceVersion: Invalid value",
             "This pod has more than one PodDisruptionBudget",
         ][..],
@@ -389,7 +373,8 @@ async fn try_request(cluster: &Cluster, asked: &Asked) -> Result<(), TestCaseErr
     let response = response.map_err(|error| TestCaseError::fail(format!("no answer: {error:?}")))?;
     let (parts, body) = response.into_parts();
     let code = parts.status.as_u16();
-    let content_type = parts.headers.get("content-type").map(|t| t.to_str().unwrap().to_owned()).unwrap_or_default();
+    let content_type =
+        parts.headers.get("content-type").map(|t| t.to_str().unwrap().to_owned()).unwrap_or_default();
     if content_type.ends_with("stream=watch") {
         return Ok(());
     }
@@ -398,7 +383,8 @@ async fn try_request(cluster: &Cluster, asked: &Asked) -> Result<(), TestCaseErr
     if asked.method == "HEAD" || code == 304 || content_type.starts_with("text/plain") {
         return Ok(());
     }
-    let value: Value = serde_json::from_slice(&body).map_err(|e| TestCaseError::fail(format!("{code}: {e}: {body:?}")))?;
+    let value: Value =
+        serde_json::from_slice(&body).map_err(|e| TestCaseError::fail(format!("{code}: {e}: {body:?}")))?;
     if !(200..300).contains(&code) {
         prop_assert_eq!((&value["kind"], &value["code"]), (&json!("Status"), &json!(code)), "{}", value);
         let message = value["message"].as_str().unwrap_or_default();
@@ -410,8 +396,11 @@ async fn try_request(cluster: &Cluster, asked: &Asked) -> Result<(), TestCaseErr
 
 /// Everything that is kept where the requests went can be listed, shown as a table and read one by one.
 async fn check_objects(cluster: &Cluster, requests: &[Asked]) -> Result<(), TestCaseError> {
-    let mut paths: Vec<&str> = valid().into_iter().map(|(path, _)| path).filter(|path| !path.contains("review")).collect();
-    paths.retain(|path| !path.ends_with("bindings") && requests.iter().any(|asked| asked.uri.starts_with(path)));
+    let mut paths: Vec<&str> =
+        valid().into_iter().map(|(path, _)| path).filter(|path| !path.contains("review")).collect();
+    paths.retain(|path| {
+        !path.ends_with("bindings") && requests.iter().any(|asked| asked.uri.starts_with(path))
+    });
     for path in paths {
         let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
         let table = cluster.send("GET", path, &table, "").await;
@@ -428,6 +417,10 @@ async fn check_objects(cluster: &Cluster, requests: &[Asked]) -> Result<(), Test
             let (metadata, empty) = (&item["metadata"], Map::new());
             let name = metadata["name"].as_str().unwrap_or_default();
             prop_assert!(!name.is_empty() && metadata["uid"].is_string(), "{}", item);
+            if name.len() > 1000 {
+                // Names of roles have no limit, but addresses have.
+                continue;
+            }
             let encoded = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
             let one = cluster.get(&format!("{path}/{encoded}")).await;
             prop_assert_eq!(one.code, 200, "{}/{}", path, name);
@@ -445,7 +438,9 @@ async fn check_objects(cluster: &Cluster, requests: &[Asked]) -> Result<(), Test
 fn random_requests_are_answered() {
     let tried = Tried::new("random-requests");
     tried.run(&prop::collection::vec(asked(), 1..12), async |cluster, requests| {
-        for (path, object) in [(DEFINITIONS, boats()), ("/api/v1/namespaces", json!({"metadata": {"name": "default"}}))] {
+        for (path, object) in
+            [(DEFINITIONS, boats()), ("/api/v1/namespaces", json!({"metadata": {"name": "default"}}))]
+        {
             cluster.post(path, &object).await;
         }
         for asked in &requests {
@@ -466,8 +461,8 @@ fn random_bytes_on_a_connection_do_no_harm() {
         Just("OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n"),
         Just("CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n"),
     ];
-    let wounded = (request, prop::collection::vec((any::<Index>(), any::<u8>()), 0..5), any::<Index>()).prop_map(
-        |(text, wounds, end)| {
+    let wounded = (request, prop::collection::vec((any::<Index>(), any::<u8>()), 0..5), any::<Index>())
+        .prop_map(|(text, wounds, end)| {
             let mut bytes = text.as_bytes().to_vec();
             for (at, byte) in wounds {
                 let at = at.index(bytes.len());
@@ -475,8 +470,7 @@ fn random_bytes_on_a_connection_do_no_harm() {
             }
             bytes.truncate(end.index(bytes.len() * 2) + 1);
             bytes
-        },
-    );
+        });
     let bytes = prop_oneof![prop::collection::vec(any::<u8>(), 0..300), wounded];
     tried.run(&bytes, async |cluster, bytes| {
         let mut stream = TcpStream::connect(cluster.server.address()).await.unwrap();

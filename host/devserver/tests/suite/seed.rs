@@ -23,7 +23,8 @@ const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {
 #[tokio::test]
 async fn a_folder_of_files_documents_and_lists() {
     let cluster = Cluster::start().await;
-    let documents = format!("# first\n---\n{MAP}---\n---\n{}...\n", MAP.replace("name: a", "name: b, namespace: yard"));
+    let documents =
+        format!("# first\n---\n{MAP}---\n---\n{}...\n", MAP.replace("name: a", "name: b, namespace: yard"));
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "yard"}},
         {
@@ -102,7 +103,11 @@ async fn an_error_names_the_file_the_document_and_the_reason() {
         ("apiVersion: v1\nkind: List\nitems: [{kind: Boat}]\n".to_owned(), 1, "no apiVersion or no kind"),
         ("apiVersion: v1\nkind: List\nitems: {a: b}\n".to_owned(), 1, "items"),
         ("apiVersion: v1\nkind: ConfigMap\n".to_owned(), 1, "name"),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, labels: [1]}\n".to_owned(), 1, "metadata.labels"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, labels: [1]}\n".to_owned(),
+            1,
+            "metadata.labels",
+        ),
     ] {
         let folder = folder(&[("objects.yaml", &text)]);
         let file = folder.path().join("objects.yaml");

@@ -24,7 +24,10 @@ async fn a_scale_is_read_and_written() {
     assert_eq!((&scale["kind"], &scale["apiVersion"]), (&json!("Scale"), &json!("autoscaling/v1")));
     assert_eq!(scale["metadata"]["uid"], made["metadata"]["uid"]);
     assert_eq!(scale["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
-    assert_eq!((&scale["spec"], &scale["status"]), (&json!({"replicas": 2}), &json!({"replicas": 0, "selector": "app=a"})));
+    assert_eq!(
+        (&scale["spec"], &scale["status"]),
+        (&json!({"replicas": 2}), &json!({"replicas": 0, "selector": "app=a"}))
+    );
 
     let mut more = scale.clone();
     more["spec"]["replicas"] = 5.into();
@@ -32,7 +35,10 @@ async fn a_scale_is_read_and_written() {
     assert_eq!(written["spec"]["replicas"], 5);
     assert!(version(&written) > version(&scale));
     let deployment = cluster.get(&format!("{DEPLOYMENTS}/a")).await.ok();
-    assert_eq!((&deployment["spec"]["replicas"], &deployment["metadata"]["generation"]), (&json!(5), &json!(2)));
+    assert_eq!(
+        (&deployment["spec"]["replicas"], &deployment["metadata"]["generation"]),
+        (&json!(5), &json!(2))
+    );
     assert_eq!(version(&deployment), version(&written));
 
     assert_eq!(cluster.put(&path, &more).await.reason(), (409, "Conflict".to_owned()), "an old version");
@@ -45,13 +51,22 @@ async fn a_scale_is_read_and_written() {
     assert_eq!(cluster.send("PATCH", &path, &json_patch, body).await.ok()["spec"]["replicas"], 3);
 
     let (code, _, message) = cluster.merge(&path, &json!({"spec": {"replicas": -1}})).await.failed();
-    assert!(code == 422 && message.contains("spec.replicas") && message.contains("greater than or equal to 0"), "{message}");
-    assert_eq!(cluster.merge(&path, &json!({"spec": {"replicas": "many"}})).await.reason(), (400, "BadRequest".to_owned()));
+    assert!(
+        code == 422 && message.contains("spec.replicas") && message.contains("greater than or equal to 0"),
+        "{message}"
+    );
+    assert_eq!(
+        cluster.merge(&path, &json!({"spec": {"replicas": "many"}})).await.reason(),
+        (400, "BadRequest".to_owned())
+    );
     let same = cluster.merge(&path, &json!({"spec": {"replicas": 3}})).await.ok();
     let deployment = cluster.get(&format!("{DEPLOYMENTS}/a")).await.ok();
     assert_eq!((&deployment["spec"]["replicas"], version(&deployment)), (&json!(3), version(&same)));
     assert_eq!(deployment["metadata"]["generation"], 5);
-    assert_eq!(cluster.get(&format!("{DEPLOYMENTS}/missing/scale")).await.reason(), (404, "NotFound".to_owned()));
+    assert_eq!(
+        cluster.get(&format!("{DEPLOYMENTS}/missing/scale")).await.reason(),
+        (404, "NotFound".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -79,7 +94,10 @@ async fn a_status_changes_nothing_else_and_nothing_else_changes_it() {
         let main = cluster.put(&path, &whole).await.ok();
         assert_eq!((&main["status"]["note"], &main["spec"]["other"]), (&json!("put"), &json!(1)));
         assert_eq!(main["metadata"]["generation"], 2);
-        assert_eq!(cluster.put(&format!("{path}/status"), &status).await.reason(), (409, "Conflict".to_owned()));
+        assert_eq!(
+            cluster.put(&format!("{path}/status"), &status).await.reason(),
+            (409, "Conflict".to_owned())
+        );
         let gone = cluster.merge(&format!("{path}/status"), &json!({"status": null})).await.ok();
         assert!(gone.get("status").is_none(), "{gone}");
     }
@@ -91,7 +109,8 @@ async fn a_pod_is_bound_once() {
     for name in ["a", "b"] {
         cluster.post(PODS, &pod(name, "")).await.ok();
     }
-    let binding = |pod: &str, node: &str| json!({"metadata": {"name": pod}, "target": {"kind": "Node", "name": node}});
+    let binding =
+        |pod: &str, node: &str| json!({"metadata": {"name": pod}, "target": {"kind": "Node", "name": node}});
     let path = format!("{PODS}/a/binding");
     let bound = cluster.post(&path, &binding("a", "one")).await;
     assert_eq!(bound.code, 201);
@@ -108,7 +127,10 @@ async fn a_pod_is_bound_once() {
     let bindings = "/api/v1/namespaces/default/bindings";
     assert_eq!(cluster.post(bindings, &binding("b", "two")).await.code, 201);
     assert_eq!(cluster.get(&format!("{PODS}/b")).await.ok()["spec"]["nodeName"], "two");
-    assert_eq!(cluster.post(bindings, &binding("missing", "two")).await.reason(), (404, "NotFound".to_owned()));
+    assert_eq!(
+        cluster.post(bindings, &binding("missing", "two")).await.reason(),
+        (404, "NotFound".to_owned())
+    );
     assert_eq!(cluster.get(bindings).await.reason(), (405, "MethodNotAllowed".to_owned()));
 }
 
@@ -155,6 +177,8 @@ async fn an_eviction_spends_the_budget_of_the_pod() {
     assert_eq!(cluster.get(&format!("{BUDGETS}/few")).await.ok()["status"]["disruptionsAllowed"], 1);
     let dry = cluster.post(&format!("{PODS}/a/eviction?dryRun=All"), &eviction("a")).await;
     assert_eq!(dry.code, 201);
+    wrong["deleteOptions"] = json!({"dryRun": ["All"]});
+    assert_eq!(evict("a", &wrong).await.code, 201);
     assert_eq!(cluster.get(&format!("{BUDGETS}/few")).await.ok()["status"]["disruptionsAllowed"], 1);
 
     assert_eq!(evict("a", &eviction("a")).await.code, 201);
@@ -192,12 +216,18 @@ async fn a_service_account_gets_tokens() {
     let answer = cluster.post(&path, &request).await;
     assert_eq!(answer.code, 201);
     let token = answer.ok();
-    assert_eq!((&token["kind"], &token["apiVersion"]), (&json!("TokenRequest"), &json!("authentication.k8s.io/v1")));
+    assert_eq!(
+        (&token["kind"], &token["apiVersion"]),
+        (&json!("TokenRequest"), &json!("authentication.k8s.io/v1"))
+    );
     assert_eq!(token["spec"]["audiences"], json!(["api"]));
     let text = token["status"]["token"].as_str().unwrap();
     assert!(!text.is_empty() && token["status"]["expirationTimestamp"].is_string(), "{token}");
     assert_ne!(cluster.post(&path, &request).await.ok()["status"]["token"], text);
-    assert_eq!(cluster.post(&format!("{accounts}/missing/token"), &request).await.reason(), (404, "NotFound".to_owned()));
+    assert_eq!(
+        cluster.post(&format!("{accounts}/missing/token"), &request).await.reason(),
+        (404, "NotFound".to_owned())
+    );
     assert_eq!(cluster.get(&path).await.reason(), (405, "MethodNotAllowed".to_owned()));
 }
 
@@ -225,7 +255,10 @@ async fn reviews_say_who_asks_and_that_everything_is_allowed() {
     let answer = cluster.post(path, &json!({})).await;
     assert_eq!(answer.code, 201);
     let review = answer.ok();
-    assert_eq!((&review["kind"], &review["apiVersion"]), (&json!("SelfSubjectReview"), &json!("authentication.k8s.io/v1")));
+    assert_eq!(
+        (&review["kind"], &review["apiVersion"]),
+        (&json!("SelfSubjectReview"), &json!("authentication.k8s.io/v1"))
+    );
     assert_eq!(review["status"]["userInfo"]["username"], "system:admin");
     let headers = [
         ("content-type", "application/json"),
@@ -237,8 +270,7 @@ async fn reviews_say_who_asks_and_that_everything_is_allowed() {
         ("impersonate-extra-scopes", "b"),
     ];
     let info = cluster.send("POST", path, &headers, "{}").await.ok()["status"]["userInfo"].take();
-    let expected =
-        json!({"username": "jane", "uid": "7", "groups": ["sailors", "captains"], "extra": {"scopes": ["a", "b"]}});
+    let expected = json!({"username": "jane", "uid": "7", "groups": ["sailors", "captains"], "extra": {"scopes": ["a", "b"]}});
     assert_eq!(info, expected);
 
     let attributes = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
@@ -252,7 +284,10 @@ async fn reviews_say_who_asks_and_that_everything_is_allowed() {
     assert_eq!(cluster.post(local, &attributes).await.ok()["status"]["allowed"], true);
     let rules = cluster.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", &json!({})).await.ok();
     assert_eq!(rules["status"]["resourceRules"][0]["verbs"], json!(["*"]));
-    let token = cluster.post("/apis/authentication.k8s.io/v1/tokenreviews", &json!({"spec": {"token": "x"}})).await.ok();
+    let token = cluster
+        .post("/apis/authentication.k8s.io/v1/tokenreviews", &json!({"spec": {"token": "x"}}))
+        .await
+        .ok();
     assert_eq!(token["status"]["authenticated"], true);
     let other = cluster.post(path, &json!({"kind": "TokenReview"})).await;
     assert_eq!(other.reason(), (400, "BadRequest".to_owned()));
@@ -268,7 +303,9 @@ async fn parts_that_are_not_there() {
         assert_eq!((code, reason.as_str()), (501, "NotImplemented"), "{part}");
         assert!(message.contains("runs no containers"), "{message}");
     }
-    for path in [format!("{PODS}/a/nothing"), format!("{CONFIG_MAPS}/a/status"), format!("{CONFIG_MAPS}/a/scale")] {
+    for path in
+        [format!("{PODS}/a/nothing"), format!("{CONFIG_MAPS}/a/status"), format!("{CONFIG_MAPS}/a/scale")]
+    {
         assert_eq!(cluster.get(&path).await.reason(), (404, "NotFound".to_owned()), "{path}");
     }
     for (method, path) in [
