@@ -11,7 +11,8 @@ package main
 //
 //	sh tests/controlplane/build.sh /tmp/controlplane
 //	sleep infinity | /tmp/controlplane serve --dir /tmp/tables --ephemeral \
-//	    --apiserver-flag=--runtime-config=api/all=true    # in another terminal, until its line is printed
+//	    --apiserver-flag=--runtime-config=api/all=true \
+//	    --apiserver-flag=--feature-gates=AllAlpha=true,AllBeta=true    # in another terminal, until its line is printed
 //	/tmp/controlplane tables --kubeconfig /tmp/tables/kubeconfig --out host/devserver/src/tables
 
 import (

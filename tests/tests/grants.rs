@@ -43,8 +43,8 @@ const ALL_VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch
 /// The control plane of this suite on a server.
 fn audit(server: Server) -> Result<&'static Audit> {
     static AUDITS: [OnceLock<Result<Audit, String>>; 2] = [const { OnceLock::new() }; 2];
-    let started = AUDITS[server as usize]
-        .get_or_init(|| Audit::start(server).map_err(|error| format!("{error:#}")));
+    let started =
+        AUDITS[server as usize].get_or_init(|| Audit::start(server).map_err(|error| format!("{error:#}")));
     started.as_ref().map_err(|error| anyhow!("the control plane: {error}"))
 }
 

@@ -260,6 +260,15 @@ const STEPS: &[Step] = &[
     run("-n nowhere get pods"),
     fails("-n nowhere create configmap x", ""),
     // The end.
+    with(
+        "-n yard apply --validate=false -f -",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: applied}, data: {a: b}}",
+    ),
+    with(
+        "-n yard apply --validate=false -f -",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: applied}, data: {c: d}}",
+    ),
+    run("-n yard get configmap applied -o jsonpath={.data}"),
     run("-n yard delete configmap colours"),
     run("-n yard delete deployment --all"),
     run("-n yard delete secret,service -l nothing=here"),
@@ -268,8 +277,10 @@ const STEPS: &[Step] = &[
 
 /// Runs the steps on a server; the outputs, with what may differ taken out.
 fn play(server: Server) -> Result<Vec<(bool, String)>> {
-    let options =
-        Options { apiserver_flags: vec!["--runtime-config=api/all=true".to_owned()], ..Options::on(server) };
+    // With all that is off by default: the development server has it.
+    let apiserver_flags = ["--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true"];
+    let apiserver_flags = apiserver_flags.map(str::to_owned).to_vec();
+    let options = Options { apiserver_flags, ..Options::on(server) };
     let plane = ControlPlane::start(options)?;
     STEPS
         .iter()

@@ -32,7 +32,8 @@ pub(crate) fn page(resources: &Resources, path: &Path, headers: &HeaderMap) -> R
         Path::Groups if aggregated => (aggregate(resources.groups.iter().filter(|g| !core(g))), AGGREGATED),
         Path::CoreVersions => (core_versions(), JSON),
         Path::Groups => {
-            let groups: Vec<Value> = resources.groups.iter().filter(|g| !core(g)).map(|g| group(g, false)).collect();
+            let groups: Vec<Value> =
+                resources.groups.iter().filter(|g| !core(g)).map(|g| group(g, false)).collect();
             (json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}), JSON)
         }
         Path::Group(name) => {
@@ -129,7 +130,8 @@ fn aggregate<'a>(groups: impl Iterator<Item = &'a Group>) -> Value {
                 .versions
                 .iter()
                 .map(|version| {
-                    let resources: Vec<Value> = version.resources.iter().map(|r| aggregated_entry(r)).collect();
+                    let resources: Vec<Value> =
+                        version.resources.iter().map(|r| aggregated_entry(r)).collect();
                     json!({"version": version.name, "resources": resources, "freshness": "Current"})
                 })
                 .collect();

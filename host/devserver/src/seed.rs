@@ -75,9 +75,11 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, StartError> {
 
 fn read(path: &Path, documents: &mut Vec<Document>) -> Result<(), StartError> {
     let text = std::fs::read_to_string(path).map_err(|source| Read { path: path.to_owned(), source })?;
-    for (index, part) in parts(&text).iter().enumerate() {
+    for (index, (before, part)) in parts(&text).into_iter().enumerate() {
+        // Behind as many empty lines as stand before it, so that errors name the right one.
+        let part = "\n".repeat(before) + part;
         let document = |object| Document { path: path.to_owned(), number: index + 1, object };
-        let objects: Vec<Value> = serde_saphyr::from_multiple(part)
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&part)
             .map_err(|error| document(Value::Null).wrong(format!("not YAML: {error}")))?;
         for object in objects {
             match object {
@@ -96,25 +98,23 @@ fn read(path: &Path, documents: &mut Vec<Document>) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The documents of a file, empty ones too, each behind as many empty lines as stand before it: so errors count right.
-fn parts(text: &str) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
-    let mut part = String::new();
-    for (before, line) in text.lines().enumerate() {
-        // What stands before the first mark and says nothing is no document.
-        let says_nothing = |part: &String| {
-            part.lines().all(|l| matches!(l.trim_start().bytes().next(), None | Some(b'#' | b'%')))
-        };
-        if line.starts_with("---") && before > 0 {
-            if !(parts.is_empty() && says_nothing(&part)) {
-                parts.push(part);
+/// The documents of a file, empty ones too, each with how many lines stand before it.
+fn parts(text: &str) -> Vec<(usize, &str)> {
+    let says_nothing =
+        |part: &str| part.lines().all(|l| matches!(l.trim_start().bytes().next(), None | Some(b'#' | b'%')));
+    let mut parts = Vec::new();
+    let (mut start, mut lines_before, mut at) = (0, 0, 0);
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        if line.starts_with("---") && number > 0 {
+            // What stands before the first mark and says nothing is no document.
+            if !(parts.is_empty() && says_nothing(&text[start..at])) {
+                parts.push((lines_before, &text[start..at]));
             }
-            part = "\n".repeat(before);
+            (start, lines_before) = (at, number);
         }
-        part.push_str(line);
-        part.push('\n');
+        at += line.len();
     }
-    parts.push(part);
+    parts.push((lines_before, &text[start..]));
     parts
 }
 

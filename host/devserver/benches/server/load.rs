@@ -35,7 +35,8 @@ impl Server {
         let (tell, told) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             bind_to(0);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
                 let server = DevServer::start(DevServerOptions::default()).await.expect("a server");
                 tell.send(server.address()).expect("somebody waits");
@@ -65,7 +66,9 @@ impl Drop for Server {
 }
 
 /// Runs clients on a thread of their own, on the second core if there is one.
-pub(crate) fn on_clients<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+pub(crate) fn on_clients<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
     let clients = std::thread::spawn(move || {
         bind_to(1);
         tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
@@ -97,7 +100,12 @@ impl Client {
         Ok(Self(sender))
     }
 
-    pub(crate) async fn begin(&mut self, method: &str, path: &str, body: Bytes) -> Result<Response<Incoming>> {
+    pub(crate) async fn begin(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>> {
         let request = Request::builder().method(method).uri(path).header("host", "bench");
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let request = request.header("content-type", kind).body(Full::new(body))?;
@@ -124,7 +132,9 @@ pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 pub(crate) fn pod(number: usize) -> Bytes {
     let mut random = StdRng::seed_from_u64(number as u64);
     let mut word = |length: usize| -> String {
-        (0..length).map(|_| char::from(b"abcdefghijklmnopqrstuvwxyz0123456789"[random.random_range(0..36)])).collect()
+        (0..length)
+            .map(|_| char::from(b"abcdefghijklmnopqrstuvwxyz0123456789"[random.random_range(0..36)]))
+            .collect()
     };
     let variables: Vec<Value> =
         (0..28).map(|n| json!({"name": format!("SETTING_{n}_{}", word(4)), "value": word(30)})).collect();

@@ -19,8 +19,12 @@ fn main() -> anyhow::Result<()> {
     let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let mut report = Report::new("pilothouse-devserver", "cargo bench -p pilothouse-devserver");
     // Memory first: what the others leave in the allocator would count.
-    let all: [(&str, Part); 4] =
-        [("memory", parts::memory), ("create", parts::create), ("list", parts::list), ("fanout", parts::fan_out)];
+    let all: [(&str, Part); 4] = [
+        ("memory", parts::memory),
+        ("create", parts::create),
+        ("list", parts::list),
+        ("fanout", parts::fan_out),
+    ];
     for (name, run) in all {
         if name.contains(&only) {
             run(&mut report)?;

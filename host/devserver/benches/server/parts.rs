@@ -51,7 +51,13 @@ pub(crate) fn create(report: &mut Report) -> Result<()> {
     }
     let size = pod(0).len() as f64;
     report.bound("create/size of a pod as sent", "bytes", Better::Lower, &mut [size], None);
-    report.bound("create/8 connections, server on one core", "pods/s", Better::Higher, &mut by_wall, Some(3_000.0));
+    report.bound(
+        "create/8 connections, server on one core",
+        "pods/s",
+        Better::Higher,
+        &mut by_wall,
+        Some(3_000.0),
+    );
     report.bound("create/per second of the server's CPU", "pods/s", Better::Higher, &mut by_cpu, None);
     Ok(())
 }
@@ -141,6 +147,7 @@ pub(crate) fn memory(report: &mut Report) -> Result<()> {
 /// The process's anonymous memory in bytes.
 fn anonymous() -> Result<f64> {
     let rollup = std::fs::read_to_string("/proc/self/smaps_rollup")?;
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).context("no line Anonymous")?;
+    let line =
+        rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).context("no line Anonymous")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
 }

@@ -48,7 +48,11 @@ impl Cause {
     }
 
     pub(crate) fn forbidden(field: &str, detail: &str) -> Self {
-        Self { reason: "FieldValueForbidden", message: format!("Forbidden: {detail}"), field: field.to_owned() }
+        Self {
+            reason: "FieldValueForbidden",
+            message: format!("Forbidden: {detail}"),
+            field: field.to_owned(),
+        }
     }
 
     pub(crate) fn not_supported(field: &str, value: &str, supported: &[&str]) -> Self {
@@ -133,16 +137,16 @@ impl ApiError {
 
     /// An object that breaks the rules; `about` names the kind here, not the resource.
     pub(crate) fn invalid(about: About, causes: Vec<Cause>) -> Self {
-        let texts: Vec<String> = causes
-            .iter()
-            .map(|c| if c.field.is_empty() { c.message.clone() } else { format!("{}: {}", c.field, c.message) })
-            .collect();
+        let texts: Vec<String> =
+            causes
+                .iter()
+                .map(|c| {
+                    if c.field.is_empty() { c.message.clone() } else { format!("{}: {}", c.field, c.message) }
+                })
+                .collect();
         let list = if let [one] = &texts[..] { one.clone() } else { format!("[{}]", texts.join(", ")) };
         let message = format!("{} {:?} is invalid: {list}", about.qualified(), about.name);
-        Self {
-            causes,
-            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(about)
-        }
+        Self { causes, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(about) }
     }
 
     pub(crate) fn method_not_allowed() -> Self {

@@ -33,6 +33,10 @@ impl<'a> Metadata<'a> {
         self.0.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
+    pub(crate) fn get(&self, field: &str) -> Option<&Value> {
+        self.0.get(field)
+    }
+
     pub(crate) fn set(&mut self, field: &str, value: impl Into<Value>) {
         self.0.insert(field.to_owned(), value.into());
     }

@@ -15,11 +15,15 @@ pub(crate) enum NameRule {
 pub(crate) fn check_name(name: &str, rule: NameRule) -> Result<(), &'static str> {
     match rule {
         NameRule::Subdomain if is_subdomain(name) => Ok(()),
-        NameRule::Subdomain => Err("must be a lowercase RFC 1123 subdomain: at most 253 letters, digits, '-' and '.', with \
-                                    a letter or digit at both ends of each part"),
+        NameRule::Subdomain => {
+            Err("must be a lowercase RFC 1123 subdomain: at most 253 letters, digits, '-' and '.', with \
+                                    a letter or digit at both ends of each part")
+        }
         NameRule::Label if is_label(name) => Ok(()),
-        NameRule::Label => Err("must be a lowercase RFC 1123 label: at most 63 letters, digits and '-', with a letter or \
-                                digit at both ends"),
+        NameRule::Label => {
+            Err("must be a lowercase RFC 1123 label: at most 63 letters, digits and '-', with a letter or \
+                                digit at both ends")
+        }
         NameRule::Segment if matches!(name, "." | "..") || name.contains(['/', '%']) => {
             Err("may not be '.' or '..' and may not contain '/' or '%'")
         }
@@ -96,7 +100,8 @@ mod tests {
 
     #[test]
     fn keys_and_values() {
-        for (key, good) in [("a", true), ("a.b/C_d", true), ("A/b", false), ("a/b/c", false), ("", false), ("/a", false)]
+        for (key, good) in
+            [("a", true), ("a.b/C_d", true), ("A/b", false), ("a/b/c", false), ("", false), ("/a", false)]
         {
             assert_eq!(is_qualified(key), good, "{key:?}");
         }

@@ -128,7 +128,10 @@ mod tests {
             ("/api/v1/namespaces/a/pods", "/v1 pods ns=a name= sub="),
             ("/api/v1/namespaces/a/pods/b/log", "/v1 pods ns=a name=b sub=log"),
             ("/apis/apps/v1/namespaces/a/deployments/b/scale", "apps/v1 deployments ns=a name=b sub=scale"),
-            ("/apis/rbac.x/v1/clusterroles/system%3Aadmin/", "rbac.x/v1 clusterroles ns= name=system:admin sub="),
+            (
+                "/apis/rbac.x/v1/clusterroles/system%3Aadmin/",
+                "rbac.x/v1 clusterroles ns= name=system:admin sub=",
+            ),
             ("/api/v1/watch/namespaces/a/pods", "/v1 pods ns=a name= sub= watch"),
             ("/api/v1/nodes/n/proxy/a/b", "/v1 nodes ns= name=n sub=proxy/a/b"),
         ] {
@@ -138,7 +141,13 @@ mod tests {
 
     #[test]
     fn paths_that_name_nothing() {
-        for path in ["/api/v1/pods/..", "/api/v1//pods", "/api/v1/pods/a%2Fb", "/api/v1/pods/a%25", "/api/v1/pods/%ff"] {
+        for path in [
+            "/api/v1/pods/..",
+            "/api/v1//pods",
+            "/api/v1/pods/a%2Fb",
+            "/api/v1/pods/a%25",
+            "/api/v1/pods/%ff",
+        ] {
             assert_eq!(Path::parse(path), None, "{path}");
         }
     }

@@ -49,10 +49,11 @@ impl Params {
         Ok(self.number("limit")?.unwrap_or(0))
     }
 
-    /// `timeoutSeconds`
+    /// `timeoutSeconds`; 0 is none.
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, ApiError> {
         // Longer than this no watch is kept anyway, and no clock overflows.
-        Ok(self.number("timeoutSeconds")?.map(|s: u64| Duration::from_secs(s.min(86_400))))
+        let seconds: Option<u64> = self.number("timeoutSeconds")?;
+        Ok(seconds.filter(|s| *s > 0).map(|s| Duration::from_secs(s.min(86_400))))
     }
 
     /// `gracePeriodSeconds`
@@ -73,7 +74,7 @@ impl Params {
         Ok(dry)
     }
 
-    /// `resourceVersion`: `None` when absent or empty. `code` is that of the answer to one that is no number.
+    /// `resourceVersion`: `None` when absent or empty.
     pub(crate) fn resource_version(&self) -> Result<Option<u64>, ApiError> {
         let Some(text) = self.filled("resourceVersion") else { return Ok(None) };
         text.parse().map(Some).map_err(|_| {
@@ -88,8 +89,7 @@ impl Params {
             Some("Exact") => Ok(Some(VersionMatch::Exact)),
             Some("NotOlderThan") => Ok(Some(VersionMatch::NotOlderThan)),
             Some(other) => {
-                let cause =
-                    Cause::not_supported("resourceVersionMatch", other, &["Exact", "NotOlderThan"]);
+                let cause = Cause::not_supported("resourceVersionMatch", other, &["Exact", "NotOlderThan"]);
                 Err(list_options_invalid(vec![cause]))
             }
         }

@@ -7,8 +7,8 @@ mod rule;
 mod script;
 
 pub use rule::{Fault, FaultRule, When};
-pub use script::{FaultState, Faults};
 pub(crate) use script::{Asked, Hit};
+pub use script::{FaultState, Faults};
 
 /// What a fault does to a watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

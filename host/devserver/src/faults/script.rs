@@ -67,7 +67,11 @@ impl Faults {
         rules.next += 1;
         let id = rules.next;
         let random = StdRng::seed_from_u64(rule.when.seed);
-        rules.active.push(Active { state: FaultState { id, seen: 0, hits: 0, rule }, since: Instant::now(), random });
+        rules.active.push(Active {
+            state: FaultState { id, seen: 0, hits: 0, rule },
+            since: Instant::now(),
+            random,
+        });
         id
     }
 

@@ -56,7 +56,12 @@ pub(super) fn watch(stream: WatchStream, content_type: &str, control: Arc<Contro
 }
 
 /// The first half of a body, and then a reset.
-pub(super) fn torn(code: StatusCode, content_type: &str, half: Bytes, control: Arc<Control>) -> Response<Body> {
+pub(super) fn torn(
+    code: StatusCode,
+    content_type: &str,
+    half: Bytes,
+    control: Arc<Control>,
+) -> Response<Body> {
     let frames = stream::unfold((Some(half), control), |(half, control)| async {
         let Some(half) = half else { return std::future::pending().await };
         tokio::spawn(tear_behind(control.clone()));

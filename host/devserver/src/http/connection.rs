@@ -29,6 +29,20 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Reads into nothing, until the other side is gone.
+    fn discard(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut nowhere = [0; 4096];
+        loop {
+            let mut buf = ReadBuf::new(&mut nowhere);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => {}
+                other => return other,
+            }
+        }
+    }
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
         // It may be dropped with its task before it was told.
@@ -46,7 +60,8 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         match self.control.poll(Half::Read, cx) {
             Mode::Open => Pin::new(&mut self.stream).poll_read(cx, buf),
-            Mode::Paused | Mode::Dead => Poll::Pending,
+            Mode::Paused => Poll::Pending,
+            Mode::Dead => self.discard(cx),
             Mode::Reset => Poll::Ready(Err(self.reset())),
         }
     }

@@ -4,8 +4,8 @@ mod answer;
 mod connection;
 mod control;
 mod listener;
-mod service;
 mod served;
+mod service;
 mod tls;
 
 pub(crate) use control::Connections;

@@ -30,7 +30,7 @@ pub struct Served {
     pub namespace: String,
     /// The object's name, or empty.
     pub name: String,
-    /// Who asked: by the bearer token's user name if it has one, else `system:admin`.
+    /// Who asked: `system:admin`, whatever the token.
     pub user: String,
     /// As whom, if anybody was impersonated.
     pub impersonated: Option<String>,

@@ -73,7 +73,8 @@ impl Service {
                 response.unwrap_or_else(|error| answer::error(&error))
             }
         };
-        let response = spoil(response, &hits, control).await;
+        let is_watch = served.verb == "watch" && response.status().is_success();
+        let response = spoil(response, is_watch, &hits, control).await;
         served.code = response.status().as_u16();
         if !served.uri.starts_with("/_") {
             self.log.add(served);
@@ -101,7 +102,9 @@ impl Service {
                 Fault::Delay { milliseconds } => {
                     tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
                 }
-                Fault::Status { code, retry_after } => return Disturbed::Answer(made_error(*code, *retry_after)),
+                Fault::Status { code, retry_after } => {
+                    return Disturbed::Answer(made_error(*code, *retry_after));
+                }
                 Fault::Gone { after: None } => {
                     return Disturbed::Answer(ApiError::expired("too old resource version (fault)"));
                 }
@@ -159,8 +162,7 @@ impl Service {
             Answer::Whole { code, body } => Ok(answer::whole(code, content_type, body)),
             Answer::Watch(mut stream) => {
                 stream.set_faults(watch_faults(hits));
-                let content_type = format!("{content_type};stream=watch");
-                Ok(answer::watch(*stream, &content_type, control.clone()))
+                Ok(answer::watch(*stream, content_type, control.clone()))
             }
         }
     }
@@ -197,8 +199,9 @@ impl Service {
             (&Method::GET, [""]) => ok(discovery::paths(&self.core.registry.now())),
             (_, ["openapi", ..]) => {
                 let mut error = ApiError::no_path();
-                error.message = "this development server has no OpenAPI document yet; with kubectl use --validate=false"
-                    .to_owned();
+                error.message =
+                    "this development server has no OpenAPI document yet; with kubectl use --validate=false"
+                        .to_owned();
                 Err(error)
             }
             (&Method::GET, ["_faults"]) => ok(json!(self.faults.list())),
@@ -209,14 +212,18 @@ impl Service {
             }
             (&Method::DELETE, ["_faults", id]) => match id.parse() {
                 Ok(id) if self.faults.remove(id) => ok(json!({})),
-                _ => Err(ApiError::new(StatusCode::NOT_FOUND, "NotFound", format!("there is no fault {id:?}"))),
+                _ => {
+                    Err(ApiError::new(StatusCode::NOT_FOUND, "NotFound", format!("there is no fault {id:?}")))
+                }
             },
             (&Method::GET, ["_requests"]) => ok(json!(self.log.all())),
             (&Method::DELETE, ["_requests"]) => {
                 self.log.clear();
                 ok(json!({}))
             }
-            (&Method::POST, ["_compact"]) => ok(json!({"resourceVersion": self.core.store.compact().to_string()})),
+            (&Method::POST, ["_compact"]) => {
+                ok(json!({"resourceVersion": self.core.store.compact().to_string()}))
+            }
             (_, ["version" | "_faults" | "_requests" | "_compact"]) => Err(ApiError::method_not_allowed()),
             _ => Err(ApiError::no_path()),
         }
@@ -264,7 +271,8 @@ fn is_own(meaning: &Meaning) -> bool {
 }
 
 fn note(parts: &Parts, meaning: &Meaning) -> Served {
-    let header = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
+    let header =
+        |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
     let mut served = Served {
         time: Timestamp::now().0.to_string(),
         verb: parts.method.as_str().to_ascii_lowercase(),
@@ -291,14 +299,23 @@ fn impersonated(headers: &HeaderMap, served: &mut Served) -> User {
     served.user = "system:admin".to_owned();
     let Some(name) = text("impersonate-user") else {
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
-        let extra = if by_token { vec![("authenticated-by".to_owned(), vec!["token".to_owned()])] } else { Vec::new() };
+        let extra = if by_token {
+            vec![("authenticated-by".to_owned(), vec!["token".to_owned()])]
+        } else {
+            Vec::new()
+        };
         return User { name: served.user.clone(), groups, extra, ..User::default() };
     };
-    let groups: Vec<String> =
-        headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok()).map(str::to_owned).collect();
+    let groups: Vec<String> = headers
+        .get_all("impersonate-group")
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .map(str::to_owned)
+        .collect();
     let mut extra: Vec<(String, Vec<String>)> = Vec::new();
     for (header, value) in headers {
-        let (Some(key), Ok(value)) = (header.as_str().strip_prefix("impersonate-extra-"), value.to_str()) else {
+        let (Some(key), Ok(value)) = (header.as_str().strip_prefix("impersonate-extra-"), value.to_str())
+        else {
             continue;
         };
         match extra.iter_mut().find(|(k, _)| k == key) {
@@ -339,7 +356,10 @@ fn made_error(code: u16, retry_after: Option<u64>) -> ApiError {
         404 => ("NotFound", "the server could not find the requested resource"),
         409 => ("Conflict", "the object has been modified (fault)"),
         410 => ("Expired", "too old resource version (fault)"),
-        429 => ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
+        429 => (
+            "TooManyRequests",
+            "the server has received too many requests and has asked us to try again later",
+        ),
         500 => ("InternalError", "an error on the server has prevented the request from succeeding (fault)"),
         503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
         504 => ("Timeout", "the server was unable to return a response in the time allotted (fault)"),
@@ -369,8 +389,12 @@ fn watch_faults(hits: &[Hit]) -> WatchFaults {
 }
 
 /// Does what a fault does to an answer that is there.
-async fn spoil(response: Response<Body>, hits: &[Hit], control: &Arc<Control>) -> Response<Body> {
-    let is_watch = response.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().ends_with(b"stream=watch"));
+async fn spoil(
+    response: Response<Body>,
+    is_watch: bool,
+    hits: &[Hit],
+    control: &Arc<Control>,
+) -> Response<Body> {
     let mut response = response;
     for hit in hits {
         match &hit.fault {
@@ -383,7 +407,8 @@ async fn spoil(response: Response<Body>, hits: &[Hit], control: &Arc<Control>) -
                 // A whole body is in memory.
                 let bytes = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
                 let half = bytes.slice(..bytes.len() / 2);
-                let content_type = parts.headers.get(CONTENT_TYPE).and_then(|t| t.to_str().ok()).unwrap_or_default();
+                let content_type =
+                    parts.headers.get(CONTENT_TYPE).and_then(|t| t.to_str().ok()).unwrap_or_default();
                 response = match hit.fault {
                     Fault::Truncate => answer::whole(parts.status, content_type, half),
                     _ => answer::torn(parts.status, content_type, half, control.clone()),

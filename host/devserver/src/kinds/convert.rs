@@ -32,6 +32,29 @@ pub(crate) fn from_stored(resource: &Resource, object: &mut Fields) {
     }
 }
 
+/// Keeps what the version of a write cannot say: an autoscaler that is written in v1 keeps what v2 knows of it.
+pub(crate) fn carry_over(resource: &Resource, old: &Fields, new: &mut Fields) {
+    if resource.group != "autoscaling" || !needs_conversion(resource) {
+        return;
+    }
+    let of_cpu = |metric: &&Value| metric["resource"]["name"] == "cpu";
+    for (part, list, others) in [("spec", "metrics", "behavior"), ("status", "currentMetrics", "conditions")]
+    {
+        let (Some(Value::Object(old)), Some(Value::Object(new))) = (old.get(part), new.get_mut(part)) else {
+            continue;
+        };
+        let metrics = |from: &Fields| from.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut kept: Vec<Value> = metrics(new);
+        kept.extend(metrics(old).iter().filter(|m| !of_cpu(m)).cloned());
+        if !kept.is_empty() {
+            new.insert(list.to_owned(), kept.into());
+        }
+        if let Some(value) = old.get(others) {
+            new.insert(others.to_owned(), value.clone());
+        }
+    }
+}
+
 /// Names of fields in events.k8s.io/v1 and in core/v1.
 const EVENT_FIELDS: [(&str, &str); 7] = [
     ("note", "message"),
@@ -57,7 +80,10 @@ fn autoscaler_to_v2(object: &mut Fields) {
         && let Some(percent) = spec.remove("targetCPUUtilizationPercentage")
     {
         let target = json!({"type": "Utilization", "averageUtilization": percent});
-        spec.insert("metrics".to_owned(), json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
+        spec.insert(
+            "metrics".to_owned(),
+            json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]),
+        );
     }
     if let Some(Value::Object(status)) = object.get_mut("status")
         && let Some(percent) = status.remove("currentCPUUtilizationPercentage")

@@ -99,7 +99,8 @@ fn read<'a>(object: &'a Object, field: &str) -> Cow<'a, str> {
         },
         _ => {
             // Events are stored in the form of the core group.
-            let pointer = format!("/{}", field.replacen("regarding.", "involvedObject.", 1).replace('.', "/"));
+            let pointer =
+                format!("/{}", field.replacen("regarding.", "involvedObject.", 1).replace('.', "/"));
             at(&pointer)
         }
     }

@@ -8,7 +8,7 @@ mod convert;
 mod fields;
 mod prepare;
 
-pub(crate) use convert::{from_stored, needs_conversion, to_stored};
+pub(crate) use convert::{carry_over, from_stored, needs_conversion, to_stored};
 pub(crate) use fields::{Fields, fields};
 pub(crate) use prepare::{prepare_create, prepare_update};
 
@@ -39,7 +39,10 @@ pub(crate) fn keeps_generation(resource: &Resource) -> bool {
                 | ("networking.k8s.io", "ingresses" | "networkpolicies")
                 | ("", "pods" | "podtemplates" | "replicationcontrollers")
                 | ("scheduling.k8s.io", "priorityclasses")
-                | ("apiextensions.k8s.io" | "admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
+                | (
+                    "apiextensions.k8s.io" | "admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io",
+                    _
+                )
                 | ("discovery.k8s.io", "endpointslices")
         )
 }
@@ -47,9 +50,12 @@ pub(crate) fn keeps_generation(resource: &Resource) -> bool {
 /// Whether the answer to a deletion is the object itself, not a `Status`.
 pub(crate) fn answers_deleted(resource: &Resource) -> bool {
     match resource.group.as_str() {
+        "apiextensions.k8s.io" => true,
         "" => matches!(
             resource.name.as_str(),
             "pods"
+                | "namespaces"
+                | "replicationcontrollers"
                 | "services"
                 | "serviceaccounts"
                 | "persistentvolumes"

@@ -18,21 +18,29 @@ pub(crate) fn prepare_create(
     if resource.has_status() && !keeps_status(resource) {
         object.remove("status");
     }
+    match (resource.group.as_str(), resource.name.as_str()) {
+        ("", "namespaces") => namespace(object)?,
+        ("", "pods" | "persistentvolumes" | "persistentvolumeclaims") => {
+            set_defaults(object, "status", json!({"phase": "Pending"}));
+        }
+        _ => {}
+    }
+    Ok(prepare_update(resource, object, now))
+}
+
+/// As [`prepare_create`], for an object that takes the place of another.
+pub(crate) fn prepare_update(resource: &Resource, object: &mut Fields, now: Timestamp) -> Vec<Cause> {
     if resource.is_custom() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     match (resource.group.as_str(), resource.name.as_str()) {
         ("", "pods") => pod(object),
-        ("", "namespaces") => namespace(object)?,
         ("", "secrets") => secret(object),
         ("", "services") => set_defaults(
             object,
             "spec",
             json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}),
         ),
-        ("", "persistentvolumes" | "persistentvolumeclaims") => {
-            set_defaults(object, "status", json!({"phase": "Pending"}));
-        }
         ("", "replicationcontrollers") | ("apps", "replicasets" | "deployments" | "statefulsets") => {
             set_defaults(object, "spec", json!({"replicas": 1}));
         }
@@ -40,16 +48,6 @@ pub(crate) fn prepare_create(
         ("batch", "cronjobs") => {
             set_defaults(object, "spec", json!({"concurrencyPolicy": "Allow", "suspend": false}));
         }
-        ("apiextensions.k8s.io", "customresourcedefinitions") => return Ok(definition(object, now)),
-        _ => {}
-    }
-    Ok(Vec::new())
-}
-
-/// As [`prepare_create`], for an object that takes the place of another.
-pub(crate) fn prepare_update(resource: &Resource, object: &mut Fields, now: Timestamp) -> Vec<Cause> {
-    match (resource.group.as_str(), resource.name.as_str()) {
-        ("", "secrets") => secret(object),
         ("apiextensions.k8s.io", "customresourcedefinitions") => return definition(object, now),
         _ => {}
     }
@@ -77,7 +75,6 @@ fn pod(object: &mut Fields) {
         "schedulerName": "default-scheduler", "securityContext": {}, "enableServiceLinks": true,
     });
     set_defaults(object, "spec", spec);
-    set_defaults(object, "status", json!({"phase": "Pending"}));
 }
 
 fn namespace(object: &mut Fields) -> Result<(), ApiError> {

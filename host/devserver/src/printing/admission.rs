@@ -25,6 +25,9 @@ pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
         "customresourcedefinitions" => row.name_and_creation(),
         "apiservices" => api_service(row),
         "storageversions" => storage_version(row),
+        "storageversionmigrations" => storage_version_migration(row),
+        "clustertrustbundles" => vec![row.name(), text(row.object, "/spec/signerName").into()],
+        "podcertificaterequests" => pod_certificate_request(row),
         _ => return None,
     })
 }
@@ -140,6 +143,38 @@ fn api_service(row: Row<'_>) -> Vec<Value> {
         },
     );
     vec![row.name(), service.into(), available.into(), row.age()]
+}
+
+/// Whether a condition of the status is true.
+fn has(row: Row<'_>, kind: &str) -> bool {
+    condition(row.object, "/status/conditions", kind).is_some_and(|c| c["status"] == "True")
+}
+
+fn pod_certificate_request(row: Row<'_>) -> Vec<Value> {
+    let of = |pointer| -> Value { text(row.object, pointer).into() };
+    let state = ["Issued", "Denied", "Failed"].into_iter().find(|kind| has(row, kind));
+    let annotations = map(row.object, "/spec/unverifiedUserAnnotations").into_iter().flatten();
+    let annotations =
+        annotations.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()));
+    vec![
+        row.name(),
+        of("/spec/podName"),
+        of("/spec/serviceAccountName"),
+        of("/spec/nodeName"),
+        of("/spec/signerName"),
+        state.unwrap_or("Pending").into(),
+        annotations.collect::<Vec<_>>().join(",").into(),
+    ]
+}
+
+fn storage_version_migration(row: Row<'_>) -> Vec<Value> {
+    let of = |pointer| text(row.object, pointer);
+    let resource = match of("/spec/resource/group") {
+        "" => of("/spec/resource/resource").to_owned(),
+        group => format!("{}.{group}", of("/spec/resource/resource")),
+    };
+    let state = ["Succeeded", "Failed", "Running"].into_iter().find(|kind| has(row, kind));
+    vec![row.name(), resource.into(), state.unwrap_or_default().into()]
 }
 
 fn storage_version(row: Row<'_>) -> Vec<Value> {

@@ -25,6 +25,7 @@ use serde_json::Value;
 
 pub(crate) use custom::{CustomColumn, custom_cells};
 pub(crate) use duration::age;
+pub(crate) use read::selector;
 use read::{name, text};
 
 /// The cells of an object of a built-in kind; `None` if there is no such kind.
@@ -44,9 +45,13 @@ pub(crate) fn cells(group: &str, resource: &str, object: &Value, now: Timestamp)
         ("networking.k8s.io" | "discovery.k8s.io", _) => network::cells(resource, row)?,
         ("storage.k8s.io", _) => storage::cells(resource, row)?,
         ("admissionregistration.k8s.io" | "certificates.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
-        | ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "internal.apiserver.k8s.io", _) => {
-            admission::cells(resource, row)?
-        }
+        | (
+            "storagemigration.k8s.io"
+            | "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "internal.apiserver.k8s.io",
+            _,
+        ) => admission::cells(resource, row)?,
         ("rbac.authorization.k8s.io" | "policy" | "scheduling.k8s.io", _)
         | ("coordination.k8s.io" | "node.k8s.io" | "resource.k8s.io", _) => policy::cells(resource, row)?,
         _ => return None,

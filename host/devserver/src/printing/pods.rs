@@ -19,7 +19,7 @@ struct Restarts {
 
 impl Restarts {
     fn add(&mut self, status: &Value) {
-        self.count += int(status, "/restartCount");
+        self.count = self.count.saturating_add(int(status, "/restartCount"));
         self.last = self.last.max(time(text(status, "/lastState/terminated/finishedAt")));
     }
 

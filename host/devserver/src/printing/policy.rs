@@ -33,8 +33,26 @@ pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
         }
         "devicetaintrules" => device_taint_rule(row),
         "resourcepoolstatusrequests" => pool_status(row),
+        "podgroups" => pod_group(row),
+        "workloads" => row.name_and_age(),
         _ => return None,
     })
+}
+
+fn pod_group(row: Row<'_>) -> Vec<Value> {
+    let gang = exists(row.object, "/spec/schedulingPolicy/gang");
+    let basic = exists(row.object, "/spec/schedulingPolicy/basic");
+    let policy = if gang {
+        "Gang"
+    } else if basic {
+        "Basic"
+    } else {
+        NONE
+    };
+    let scheduled = condition(row.object, "/status/conditions", "PodGroupScheduled");
+    let scheduled = if scheduled.is_some_and(|c| c["status"] == "True") { "Scheduled" } else { "Pending" };
+    let workload = text(row.object, "/spec/podGroupTemplateRef/workload/workloadName");
+    vec![row.name(), policy.into(), workload.into(), scheduled.into(), row.age()]
 }
 
 fn role_binding(row: Row<'_>) -> Vec<Value> {

@@ -115,7 +115,7 @@ pub(super) fn labels(object: &Value, pointer: &str) -> String {
 }
 
 /// A label selector as text, empty if there is none; `None` if it is invalid.
-pub(super) fn selector(object: &Value, pointer: &str) -> Option<String> {
+pub(crate) fn selector(object: &Value, pointer: &str) -> Option<String> {
     let mut requirements = Vec::new();
     for (label, value) in map(object, &format!("{pointer}/matchLabels")).into_iter().flatten() {
         requirements.push((label.as_str(), format!("{label}={}", value.as_str().unwrap_or_default())));

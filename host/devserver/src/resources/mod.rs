@@ -39,7 +39,10 @@ pub(crate) struct TableColumn {
 pub(crate) enum Origin {
     Builtin,
     /// Served because of a definition; the version's own printer columns and paths.
-    Custom { columns: Vec<CustomColumn>, scale: Option<ScalePaths> },
+    Custom {
+        columns: Vec<CustomColumn>,
+        scale: Option<ScalePaths>,
+    },
 }
 
 /// One resource in one version.

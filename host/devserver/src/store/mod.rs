@@ -50,7 +50,16 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 struct Inner {
     revision: u64,
+    /// What tables that come later know nothing of: the history before was forgotten.
+    floor: u64,
     tables: HashMap<Arc<str>, Table>,
+}
+
+impl Inner {
+    fn table(&mut self, name: &Arc<str>, window: usize) -> &mut Table {
+        let floor = self.floor;
+        self.tables.entry(name.clone()).or_insert_with(|| Table::new(window, floor))
+    }
 }
 
 /// All objects.
@@ -64,7 +73,10 @@ impl Store {
     /// An empty store whose tables keep that many changes.
     pub(crate) fn new(window: usize) -> Arc<Self> {
         // A new cluster has made some writes of its own; resource version 0 has a meaning of its own.
-        Arc::new(Self { inner: Mutex::new(Inner { revision: 1, tables: HashMap::new() }), window: window.max(1) })
+        Arc::new(Self {
+            inner: Mutex::new(Inner { revision: 1, floor: 0, tables: HashMap::new() }),
+            window: window.max(1),
+        })
     }
 
     /// The revision of the last write.
@@ -128,14 +140,13 @@ impl Store {
     ) -> Result<Arc<Stored>, Raced> {
         let mut inner = self.inner.lock();
         let revision = inner.revision + 1;
-        let t = inner.tables.entry(table.clone()).or_insert_with(|| Table::new(self.window));
-        let stored = write(t, revision)?;
+        let stored = write(inner.table(table, self.window), revision)?;
         inner.revision = revision;
         Ok(stored)
     }
 
     /// The objects whose keys begin with a prefix, at a revision or now, from the first key after `after`, at most
-    /// `limit` of those that `wanted` takes, and one more if there is one.
+    /// `limit` of those that `wanted` takes.
     pub(crate) fn list(&self, query: &Query<'_>) -> Result<Snapshot, NoState> {
         let inner = self.inner.lock();
         let revision = query.revision.unwrap_or(inner.revision);
@@ -143,6 +154,9 @@ impl Store {
             return Err(NoState::Future(inner.revision));
         }
         let Some(table) = inner.tables.get(query.table) else {
+            if revision < inner.floor {
+                return Err(NoState::Forgotten);
+            }
             return Ok(Snapshot { revision, objects: Vec::new() });
         };
         Ok(Snapshot { revision, objects: table.at(revision, query)? })
@@ -151,7 +165,7 @@ impl Store {
     /// The changes of a table after a revision, as they come.
     pub(crate) fn feed(self: &Arc<Self>, table: &Arc<str>, after: u64) -> Result<Feed, NoState> {
         let mut inner = self.inner.lock();
-        let t = inner.tables.entry(table.clone()).or_insert_with(|| Table::new(self.window));
+        let t = inner.table(table, self.window);
         let next = t.after(after).ok_or(NoState::Forgotten)?;
         Ok(Feed::new(self.clone(), table.clone(), next, t.subscribe()))
     }
@@ -170,13 +184,21 @@ impl Store {
     pub(crate) fn compact(&self) -> u64 {
         let mut inner = self.inner.lock();
         let revision = inner.revision;
+        inner.floor = revision;
         inner.tables.values_mut().for_each(|t| t.forget(revision));
         revision
     }
 
-    /// Ends the watches of a table, behind the changes there have been.
+    /// Ends the watches of a table, behind the changes there have been. Tables whose watches were ended before, and that are
+    /// empty since, are forgotten.
     pub(crate) fn end_feeds(&self, table: &str) {
-        if let Some(table) = self.inner.lock().tables.get_mut(table) {
+        let mut inner = self.inner.lock();
+        let before = inner.tables.len();
+        inner.tables.retain(|_, t| !t.is_over());
+        if inner.tables.len() < before {
+            inner.floor = inner.revision;
+        }
+        if let Some(table) = inner.tables.get_mut(table) {
             table.end_feeds();
         }
     }

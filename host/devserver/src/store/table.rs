@@ -19,18 +19,21 @@ pub(super) struct Table {
     dropped: u64,
     /// The history is whole after this revision.
     forgotten: u64,
+    /// Whether the feeds there were have ended, and nothing was written since.
+    ended: bool,
     /// Wakes the feeds.
     wake: watch::Sender<()>,
 }
 
 impl Table {
-    pub(super) fn new(window: usize) -> Self {
+    pub(super) fn new(window: usize, forgotten: u64) -> Self {
         Self {
             objects: BTreeMap::new(),
             history: VecDeque::new(),
             window,
             dropped: 0,
-            forgotten: 0,
+            forgotten,
+            ended: false,
             wake: watch::Sender::new(()),
         }
     }
@@ -53,6 +56,7 @@ impl Table {
     }
 
     fn log(&mut self, change: Change) {
+        self.ended = false;
         self.history.push_back(Arc::new(change));
         if self.history.len() > self.window {
             self.drop_first();
@@ -77,6 +81,12 @@ impl Table {
 
     pub(super) fn end_feeds(&mut self) {
         self.wake = watch::Sender::new(());
+        self.ended = true;
+    }
+
+    /// Whether there is nothing in it and nobody to tell of what there was.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended && self.objects.is_empty() && self.wake.receiver_count() == 0
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
@@ -111,9 +121,8 @@ impl Table {
             Some(after) if after >= query.prefix => Bound::Excluded(after),
             _ => Bound::Included(query.prefix),
         };
-        let in_range = |key: &str| {
-            key.starts_with(query.prefix) && query.after.is_none_or(|after| key > after)
-        };
+        let in_range =
+            |key: &str| key.starts_with(query.prefix) && query.after.is_none_or(|after| key > after);
         // Those that have gone since, to be put in at their places.
         let mut gone: Vec<(&str, &Arc<Stored>)> = undone
             .iter()

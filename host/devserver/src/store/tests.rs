@@ -47,7 +47,11 @@ fn play(store: &Arc<Store>, steps: &[Step]) -> Vec<(u64, State)> {
                 store.replace(&table, &key, &current, &head(), object(&name, store.revision())).unwrap()
             }
         };
-        if step.remove { state.remove(&key) } else { state.insert(key, stored.revision) };
+        if step.remove {
+            state.remove(&key)
+        } else {
+            state.insert(key, stored.revision)
+        };
         assert_eq!(stored.object.resource_version(), stored.revision.to_string());
         states.push((stored.revision, state));
     }

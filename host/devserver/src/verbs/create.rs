@@ -2,7 +2,6 @@
 
 use http::StatusCode;
 use rand::Rng as _;
-use serde_json::Value;
 
 use super::{Answer, Call, Core, Fields, Outcome, Rendering, key, reviews};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};
@@ -31,10 +30,15 @@ impl Core {
     }
 
     /// Makes an object of a call's resource and namespace.
-    pub(super) fn create_object(&self, call: &Call, mut object: Fields) -> Result<std::sync::Arc<Stored>, ApiError> {
+    pub(super) fn create_object(
+        &self,
+        call: &Call,
+        mut object: Fields,
+    ) -> Result<std::sync::Arc<Stored>, ApiError> {
         let now = call.now();
         let base = complete_metadata(call, &mut object, now)?;
-        self.check_namespace(call)?;
+        let asked = Metadata::of(&mut object)?.text("name").to_owned();
+        self.check_place(call, &asked)?;
         let mut causes = kinds::prepare_create(&call.resource, &mut object, now)?;
         let metadata = Metadata::of(&mut object)?;
         let name = metadata.text("name").to_owned();
@@ -53,6 +57,13 @@ impl Core {
             };
             match (outcome, &base) {
                 (Ok(stored), _) => {
+                    // What it is in may have come to its end meanwhile, and been looked through before this was there.
+                    if let Err(error) = self.check_place(call, &name) {
+                        if let Ok(last) = self.store.remove(&call.resource.storage, &key, &stored) {
+                            self.after_end(call, &last);
+                        }
+                        return Err(error);
+                    }
                     self.after_change(call);
                     return Ok(stored);
                 }
@@ -67,8 +78,13 @@ impl Core {
         Err(ApiError::already_exists(call.about_name(&name)))
     }
 
-    /// Whether something can be made in the call's namespace.
-    fn check_namespace(&self, call: &Call) -> Result<(), ApiError> {
+    /// Whether something can be made where the call says: not in what is being deleted.
+    fn check_place(&self, call: &Call, name: &str) -> Result<(), ApiError> {
+        if call.resource.is_custom() && self.is_definition_ending(&call.resource.storage) {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", why)
+                .about(call.about_name(name)));
+        }
         if !call.resource.namespaced {
             return Ok(());
         }
@@ -80,13 +96,9 @@ impl Core {
         if found.object.deletion_timestamp().is_none() {
             return Ok(());
         }
-        let name = serde_json::from_slice::<Value>(&call.body)
-            .ok()
-            .and_then(|o| Some(o["metadata"]["name"].as_str()?.to_owned()))
-            .unwrap_or_default();
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let mut error = ApiError::forbidden(call.about_name(&name), &why);
+        let mut error = ApiError::forbidden(call.about_name(name), &why);
         error.causes.push(Cause {
             reason: "NamespaceTerminating",
             message: format!("namespace {namespace} is being terminated"),
@@ -119,7 +131,9 @@ fn complete_metadata(call: &Call, object: &mut Fields, now: Timestamp) -> Result
         let name = generate(&base);
         metadata.set("name", name);
     }
-    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "generation"] {
+    for field in
+        ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "generation"]
+    {
         metadata.remove(field);
     }
     if kinds::keeps_generation(&call.resource) {

@@ -45,9 +45,14 @@ impl DeleteOptions {
         if options.propagation_policy.is_none() {
             options.propagation_policy = call.params.filled("propagationPolicy").map(str::to_owned);
         }
-        if let Some(policy) = options.propagation_policy.as_deref().filter(|policy| !POLICIES.contains(policy)) {
+        if let Some(policy) =
+            options.propagation_policy.as_deref().filter(|policy| !POLICIES.contains(policy))
+        {
             let about = About::new("meta.k8s.io", "DeleteOptions", "");
-            return Err(ApiError::invalid(about, vec![Cause::not_supported("propagationPolicy", policy, &POLICIES)]));
+            return Err(ApiError::invalid(
+                about,
+                vec![Cause::not_supported("propagationPolicy", policy, &POLICIES)],
+            ));
         }
         if let Some(wrong) = options.dry_run.iter().find(|stage| *stage != "All") {
             let about = About::new("meta.k8s.io", "DeleteOptions", "");
@@ -80,7 +85,8 @@ impl DeleteOptions {
             );
             return Err(ApiError::conflict(call.about_kind(object.name()), &why));
         }
-        if let Some(version) = wanted.resource_version.as_deref().filter(|v| *v != object.resource_version()) {
+        if let Some(version) = wanted.resource_version.as_deref().filter(|v| *v != object.resource_version())
+        {
             let why = format!(
                 "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
                 object.resource_version()
@@ -105,7 +111,10 @@ impl Core {
         }
         let deleted = self.delete_object(call, &call.key(), &options)?;
         if !deleted.gone || kinds::answers_deleted(&call.resource) {
-            return Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(call)?.object(&deleted.last) });
+            return Ok(Answer::Whole {
+                code: StatusCode::OK,
+                body: Rendering::of(call)?.object(&deleted.last),
+            });
         }
         let mut details = json!({
             "name": call.name(), "kind": call.resource.name, "uid": deleted.last.object.uid(),
@@ -138,7 +147,12 @@ impl Core {
         Ok(Answer::Whole { code: StatusCode::OK, body: rendering.list(&metadata, &deleted) })
     }
 
-    fn delete_object(self: &Arc<Self>, call: &Call, key: &str, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+    fn delete_object(
+        self: &Arc<Self>,
+        call: &Call,
+        key: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, ApiError> {
         let table = &call.resource.storage;
         for _ in 0..TRIES {
             let Some(current) = self.store.get(table, key) else {
@@ -158,7 +172,10 @@ impl Core {
             };
             match outcome {
                 Ok(last) => {
-                    self.after_delete(call, &last, gone);
+                    // What was marked already has set everything in motion.
+                    if last.revision != current.revision {
+                        self.after_delete(call, &last, gone);
+                    }
                     return Ok(Deleted { last, gone });
                 }
                 Err(Raced::Changed) => {}
@@ -218,7 +235,12 @@ impl Core {
 
     /// Ends a pod when its grace is over: a real cluster's kubelet would.
     fn end_in_time(self: &Arc<Self>, call: &Call, pod: &Arc<Stored>) {
-        let seconds: u64 = pod.object.get("/metadata/deletionGracePeriodSeconds").and_then(|s| s.parse().ok()).unwrap_or(0);
+        let seconds: u64 =
+            pod.object.get("/metadata/deletionGracePeriodSeconds").and_then(|s| s.parse().ok()).unwrap_or(0);
+        // One that waits for finalizers alone is not waited for.
+        if seconds == 0 {
+            return;
+        }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         // It must not keep the server alive.
         let (core, call, pod) = (Arc::downgrade(self), call.on(pod), pod.clone());
@@ -227,8 +249,11 @@ impl Core {
             if let Some(core) = core.upgrade() {
                 let uid = Some(pod.object.uid().to_owned());
                 let preconditions = Some(Preconditions { uid, resource_version: None });
-                let options =
-                    DeleteOptions { grace_period_seconds: Some(0), preconditions, ..DeleteOptions::default() };
+                let options = DeleteOptions {
+                    grace_period_seconds: Some(0),
+                    preconditions,
+                    ..DeleteOptions::default()
+                };
                 // Whoever removed it already has done the same.
                 let _ = core.delete_object(&call, pod.object.key().as_str(), &options);
             }

@@ -31,7 +31,9 @@ impl Token {
         bytes
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .filter(|token: &Self| token.rv == -1 || token.rv > 0)
-            .ok_or_else(|| ApiError::bad_request("continue key is not valid: it did not come from this server"))
+            .ok_or_else(|| {
+                ApiError::bad_request("continue key is not valid: it did not come from this server")
+            })
     }
 }
 
@@ -86,14 +88,16 @@ impl Core {
             revision,
             // How many there are beyond a page is told only where nothing selects.
             limit: if limit == 0 || selection.is_all() { 0 } else { limit.saturating_add(1) },
-            wanted: &|stored| {
-                selection.has_key(stored.object.key().as_str()) && selection.matches(stored)
-            },
+            wanted: &|stored| selection.has_key(stored.object.key().as_str()) && selection.matches(stored),
         })
     }
 }
 
-fn page(snapshot: Snapshot, limit: usize, all: bool) -> (Vec<std::sync::Arc<crate::store::Stored>>, ListMeta) {
+fn page(
+    snapshot: Snapshot,
+    limit: usize,
+    all: bool,
+) -> (Vec<std::sync::Arc<crate::store::Stored>>, ListMeta) {
     let Snapshot { revision, mut objects } = snapshot;
     let mut metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
     if limit > 0 && objects.len() > limit {
@@ -146,7 +150,9 @@ fn options(call: &Call, token: Option<&Token>) -> Result<(At, usize), ApiError> 
     }
     if let Some(token) = token {
         if version.is_some_and(|v| v > 0) {
-            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
         }
         let at = if token.rv < 0 { At::Now } else { At::Exactly(token.rv.unsigned_abs()) };
         return Ok((at, limit));

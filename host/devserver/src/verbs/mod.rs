@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::api::{About, Accepted, ApiError, Metadata, Params, Target, Timestamp};
@@ -43,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) store: Arc<Store>,
     pub(crate) registry: Registry,
     pub(crate) bookmark_every: Duration,
+    /// Held while the definitions are read and served, so that the last to do so has read all of them.
+    redefining: Mutex<()>,
 }
 
 /// Who asks.
@@ -104,7 +107,8 @@ pub(crate) fn verb(method: &Method, target: &Target, params: &Params) -> Option<
 
 impl Core {
     pub(crate) fn new(store: Arc<Store>, bookmark_every: Duration) -> Arc<Self> {
-        let core = Arc::new(Self { store, registry: Registry::new(), bookmark_every });
+        let core =
+            Arc::new(Self { store, registry: Registry::new(), bookmark_every, redefining: Mutex::new(()) });
         core.make_namespaces();
         core
     }
@@ -162,7 +166,11 @@ impl Core {
             return Ok(last);
         }
         if is_same(&current.value(), &object) {
-            return self.store.get(table, key).filter(|s| s.revision == current.revision).ok_or(Raced::Changed);
+            return self
+                .store
+                .get(table, key)
+                .filter(|s| s.revision == current.revision)
+                .ok_or(Raced::Changed);
         }
         let stored = self.store.replace(table, key, current, &call.head(), object)?;
         self.after_change(call);
@@ -284,9 +292,8 @@ impl Call {
     /// The body as a JSON object, whatever it is.
     fn json_body(&self) -> Result<Fields, ApiError> {
         let value: Value = match self.content_type.as_str() {
-            "" | "application/json" => serde_json::from_slice(&self.body).map_err(|e| {
-                ApiError::bad_request(format!("the body is not JSON: {e}"))
-            })?,
+            "" | "application/json" => serde_json::from_slice(&self.body)
+                .map_err(|e| ApiError::bad_request(format!("the body is not JSON: {e}")))?,
             "application/yaml" => {
                 let text = std::str::from_utf8(&self.body)
                     .map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
@@ -365,8 +372,8 @@ fn is_finished(resource: &Resource, object: &Fields) -> bool {
         return false;
     }
     let waits = |list: Option<&Value>| list.and_then(Value::as_array).is_some_and(|l| !l.is_empty());
-    let in_namespace = resource.is("", "namespaces")
-        && waits(object.get("spec").and_then(|spec| spec.get("finalizers")));
+    let in_namespace =
+        resource.is("", "namespaces") && waits(object.get("spec").and_then(|spec| spec.get("finalizers")));
     let graceful = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0) > 0;
     !(in_namespace || graceful || waits(metadata.get("finalizers")))
 }
@@ -377,8 +384,7 @@ fn is_same(a: &Fields, b: &Fields) -> bool {
     let same_metadata = |a: &Value, b: &Value| match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
             let fields = |m: &Fields| m.keys().filter(|k| *k != "resourceVersion").count();
-            fields(a) == fields(b)
-                && a.iter().all(|(k, v)| k == "resourceVersion" || b.get(k) == Some(v))
+            fields(a) == fields(b) && a.iter().all(|(k, v)| k == "resourceVersion" || b.get(k) == Some(v))
         }
         _ => false,
     };

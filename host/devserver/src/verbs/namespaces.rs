@@ -1,6 +1,7 @@
 //! What controllers of a real cluster do for namespaces and definitions: the first ones are made, and one that is deleted
 //! takes along what is in it and goes when that has gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -52,13 +53,17 @@ impl Core {
     pub(super) fn settle_namespace(&self, namespace: &str) {
         let Some(found) = self.store.get(TABLE, namespace) else { return };
         let prefix = format!("{namespace}/");
-        let empty = || self.store.tables().iter().all(|table| self.under(table, &prefix).is_empty());
+        let empty = || self.store.tables().iter().all(|table| self.is_empty(table, &prefix));
         if found.object.deletion_timestamp().is_none() || !empty() {
             return;
         }
         let Some(call) = self.own_call(TABLE, namespace) else { return };
         // Who else changes it at the same time removes nothing of this.
-        let _ = self.change(&call, |_, mut object| {
+        let _ = self.change(&call, |current, mut object| {
+            // Another one of that name may have come.
+            if current.object.deletion_timestamp().is_none() {
+                return Ok(None);
+            }
             object.remove("spec");
             Ok(Some(object))
         });
@@ -68,7 +73,7 @@ impl Core {
     pub(super) fn has_content(&self, call: &Call, current: &Stored) -> bool {
         call.resource.is("apiextensions.k8s.io", "customresourcedefinitions")
             && Definition::read(&Value::Object(current.value()))
-                .is_ok_and(|definition| !self.under(&definition.storage(), "").is_empty())
+                .is_ok_and(|definition| !self.is_empty(&definition.storage(), ""))
     }
 
     /// Deletes all objects of a definition, and the definition when there are none.
@@ -91,15 +96,22 @@ impl Core {
         }
     }
 
+    /// Whether the definition of a table's resource is being deleted.
+    pub(super) fn is_definition_ending(&self, table: &str) -> bool {
+        let found = self.store.get(DEFINITIONS, &definition_name(table));
+        found.is_some_and(|definition| definition.object.deletion_timestamp().is_some())
+    }
+
     /// Lets a definition go that is being deleted and has no objects.
     pub(super) fn settle_definition(&self, table: &str) {
-        let name = table.split_once('/').map(|(group, plural)| format!("{plural}.{group}")).unwrap_or_default();
-        let Some(found) = self.store.get(DEFINITIONS, &name) else { return };
-        if found.object.deletion_timestamp().is_none() || !self.under(table, "").is_empty() {
+        if !self.is_definition_ending(table) || !self.is_empty(table, "") {
             return;
         }
-        let Some(call) = self.own_call(DEFINITIONS, &name) else { return };
-        let _ = self.change(&call, |_, mut object| {
+        let Some(call) = self.own_call(DEFINITIONS, &definition_name(table)) else { return };
+        let _ = self.change(&call, |current, mut object| {
+            if current.object.deletion_timestamp().is_none() {
+                return Ok(None);
+            }
             Metadata::of(&mut object)?.remove_finalizer(CLEANUP);
             Ok(Some(object))
         });
@@ -107,10 +119,12 @@ impl Core {
 
     /// Serves what the definitions say now; watches on what is served no more end.
     pub(super) fn redefine(&self) {
+        let _alone = self.redefining.lock();
         let objects = self.under(DEFINITIONS, "");
         let definitions: Vec<Definition> =
             objects.iter().filter_map(|s| Definition::read(&Value::Object(s.value())).ok()).collect();
-        let gone: Vec<Arc<str>> = self
+        // Once each, though served in several versions.
+        let gone: BTreeSet<Arc<str>> = self
             .registry
             .now()
             .all()
@@ -124,7 +138,15 @@ impl Core {
     }
 
     fn under(&self, table: &str, prefix: &str) -> Vec<Arc<Stored>> {
-        let query = Query { table, prefix, after: None, revision: None, limit: 0, wanted: &|_| true };
+        self.first_under(table, prefix, 0)
+    }
+
+    fn is_empty(&self, table: &str, prefix: &str) -> bool {
+        self.first_under(table, prefix, 1).is_empty()
+    }
+
+    fn first_under(&self, table: &str, prefix: &str, limit: usize) -> Vec<Arc<Stored>> {
+        let query = Query { table, prefix, after: None, revision: None, limit, wanted: &|_| true };
         // The state of now is always known.
         self.store.list(&query).map(|s| s.objects).unwrap_or_default()
     }
@@ -170,6 +192,11 @@ impl Call {
             twist: ListTwist::default(),
         }
     }
+}
+
+/// The name of the definition of a table's resource.
+fn definition_name(table: &str) -> String {
+    table.split_once('/').map(|(group, plural)| format!("{plural}.{group}")).unwrap_or_default()
 }
 
 /// The finalizers in `spec` of a namespace that a client writes through `finalize`.

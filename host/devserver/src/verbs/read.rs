@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use super::watch::unreadable;
 use super::{Answer, Call, Core, Outcome, Rendering};
 use crate::api::ApiError;
 use crate::store::{Query, Stored};
@@ -15,11 +16,7 @@ pub(crate) struct ListTwist {
 
 impl Core {
     pub(super) fn get(&self, call: &Call) -> Outcome {
-        let wanted = call
-            .params
-            .resource_version()
-            .map_err(|error| ApiError::internal(error.message))?
-            .unwrap_or(0);
+        let wanted = call.params.resource_version().map_err(unreadable)?.unwrap_or(0);
         let current = self.store.revision();
         if wanted > current {
             return Err(ApiError::too_large_version(wanted, current));

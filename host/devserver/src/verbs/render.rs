@@ -106,8 +106,7 @@ impl Rendering {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": metadata})
             }
             Shape::Table => {
-                let partial =
-                    json!({"kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": metadata});
+                let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": metadata});
                 json!({
                     "kind": "Table", "apiVersion": META_VERSION,
                     "metadata": {"resourceVersion": revision.to_string()}, "columnDefinitions": [],

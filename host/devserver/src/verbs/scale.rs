@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::patch::{Patch, refused};
 use super::{Answer, Call, Core, Fields, Outcome};
 use crate::api::{ApiError, Cause};
+use crate::printing::selector;
 use crate::resources::Origin;
 use crate::store::Stored;
 
@@ -78,21 +79,22 @@ fn scale_of(call: &Call, places: &Places, object: &Fields) -> Value {
     if let Some(replicas) = object.pointer(&places.spec).and_then(Value::as_i64) {
         scale["spec"]["replicas"] = replicas.into();
     }
-    let selector = places.selector.as_deref().and_then(|at| object.pointer(at));
-    if let Some(selector) = selector.and_then(|s| selector_text(call, s)) {
-        scale["status"]["selector"] = selector.into();
+    if let Some(text) = places.selector.as_deref().and_then(|at| selector_text(call, &object, at)) {
+        scale["status"]["selector"] = text.into();
     }
     scale
 }
 
-/// A label selector as text.
-fn selector_text(call: &Call, selector: &Value) -> Option<String> {
-    if let Some(text) = selector.as_str() {
-        return Some(text.to_owned());
+/// The label selector at a place of an object, as text: custom resources have the text, replication controllers just labels.
+fn selector_text(call: &Call, object: &Value, at: &str) -> Option<String> {
+    match object.pointer(at)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(labels) if call.resource.is("", "replicationcontrollers") => {
+            let terms = labels.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));
+            Some(terms.collect::<Vec<_>>().join(","))
+        }
+        _ => selector(object, at),
     }
-    let map = if call.resource.is("", "replicationcontrollers") { selector } else { &selector["matchLabels"] };
-    let terms = map.as_object()?.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));
-    Some(terms.collect::<Vec<_>>().join(","))
 }
 
 /// The object with the number of replicas that a scale asks for.
@@ -114,7 +116,8 @@ fn scaled(
             .ok_or_else(|| ApiError::bad_request("spec.replicas of a Scale must be a whole number"))?,
     };
     if replicas < 0 {
-        let cause = Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
+        let cause =
+            Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
         let about = crate::api::About::new("autoscaling", "Scale", call.name());
         return Err(ApiError::invalid(about, vec![cause]));
     }

@@ -19,7 +19,10 @@ pub(crate) struct Selection {
 
 impl std::fmt::Debug for Selection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Selection").field("prefix", &self.prefix).field("labels", &self.labels).finish_non_exhaustive()
+        f.debug_struct("Selection")
+            .field("prefix", &self.prefix)
+            .field("labels", &self.labels)
+            .finish_non_exhaustive()
     }
 }
 

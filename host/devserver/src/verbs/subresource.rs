@@ -1,6 +1,7 @@
 //! Requests on a part of an object, or on something that is done to it.
 
 use http::StatusCode;
+use pilothouse_object::LabelSelector;
 use serde_json::{Value, json};
 
 use super::delete::{DeleteOptions, success};
@@ -8,10 +9,16 @@ use super::namespaces::with_finalizers;
 use super::update::{Part, check_identity};
 use super::{Answer, Call, Core, Outcome, Rendering};
 use crate::api::{About, ApiError, Cause, Metadata};
+use crate::printing::selector;
 use crate::store::{Query, Stored};
 
 impl Core {
-    pub(super) fn on_subresource(self: &std::sync::Arc<Self>, part: &str, verb: &str, call: &Call) -> Outcome {
+    pub(super) fn on_subresource(
+        self: &std::sync::Arc<Self>,
+        part: &str,
+        verb: &str,
+        call: &Call,
+    ) -> Outcome {
         // Behind `proxy` stands a path of its own.
         let name = part.split('/').next().unwrap_or_default();
         let known = call.resource.subresource(name).ok_or_else(ApiError::no_path)?;
@@ -23,15 +30,20 @@ impl Core {
             ("status" | "approval" | "ephemeralcontainers" | "resize", "get") => self.get(call),
             ("status" | "approval", "update") => self.update_part(call, &call.object()?, Part::Status),
             ("status" | "approval", "patch") => self.patch_part(call, Part::Status),
-            ("ephemeralcontainers" | "resize", "update") => self.update_part(call, &call.object()?, Part::Main),
-            ("ephemeralcontainers" | "resize", "patch") => self.patch_part(call, Part::Main),
+            ("ephemeralcontainers", "update") => {
+                self.update_part(call, &call.object()?, Part::Spec("ephemeralContainers"))
+            }
+            ("ephemeralcontainers", "patch") => self.patch_part(call, Part::Spec("ephemeralContainers")),
+            ("resize", "update") => self.update_part(call, &call.object()?, Part::Spec("containers")),
+            ("resize", "patch") => self.patch_part(call, Part::Spec("containers")),
             ("finalize", _) => self.finalize(call),
             ("binding", _) => self.bind(call),
             ("eviction", _) => self.evict(call),
             ("token", _) => self.token(call),
             _ => {
                 self.current(call)?;
-                let message = format!("{}/{name}: this development server runs no containers", call.resource.name);
+                let message =
+                    format!("{}/{name}: this development server runs no containers", call.resource.name);
                 Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message))
             }
         }
@@ -82,11 +94,12 @@ impl Core {
             for (key, value) in annotations.into_iter().flatten() {
                 metadata.set_annotation(key, value.as_str().unwrap_or_default());
             }
-            let scheduled = json!([{
-                "type": "PodScheduled", "status": "True", "lastProbeTime": null,
-                "lastTransitionTime": call.now().seconds(),
-            }]);
-            put(&mut pod, "status", "conditions", scheduled);
+            let earlier = pod.get("status").and_then(|s| s["conditions"].as_array()).into_iter().flatten();
+            let mut conditions: Vec<Value> =
+                earlier.filter(|c| c["type"] != "PodScheduled").cloned().collect();
+            let since = call.now().seconds();
+            conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": since}));
+            put(&mut pod, "status", "conditions", conditions.into());
             Ok(Some(pod))
         })?;
         Ok(Answer::json(StatusCode::CREATED, &created()))
@@ -95,8 +108,16 @@ impl Core {
     /// `pods/eviction`: a deletion that disruption budgets may refuse.
     fn evict(self: &std::sync::Arc<Self>, call: &Call) -> Outcome {
         let body = call.json_body()?;
+        let named = body.get("metadata").and_then(|m| m["name"].as_str()).unwrap_or_default();
+        if named != call.name() {
+            return Err(ApiError::bad_request(format!(
+                "name in URL ({}) does not match name in Eviction object ({named})",
+                call.name()
+            )));
+        }
         let pod = self.current(call)?;
-        let options = body.get("deleteOptions").filter(|o| !o.is_null()).cloned().unwrap_or_else(|| json!({}));
+        let options =
+            body.get("deleteOptions").filter(|o| !o.is_null()).cloned().unwrap_or_else(|| json!({}));
         let deletion = Call { body: options.to_string().into(), ..call.for_name(call.name()) };
         // What will not happen costs no budget.
         let options = DeleteOptions::of(&deletion)?;
@@ -108,7 +129,10 @@ impl Core {
 
     /// Takes one disruption from each budget that the pod counts for.
     fn spend_budget(&self, call: &Call, pod: &Stored, dry: bool) -> Result<(), ApiError> {
-        let ended = matches!(pod.object.get_string("/status/phase").as_deref(), Some("Succeeded" | "Failed" | "Pending"));
+        let ended = matches!(
+            pod.object.get_string("/status/phase").as_deref(),
+            Some("Succeeded" | "Failed" | "Pending")
+        );
         if ended || pod.object.deletion_timestamp().is_some() {
             return Ok(());
         }
@@ -133,8 +157,11 @@ impl Core {
         for budget in found {
             let on_budget = Call { resource: budgets.clone(), ..call.for_name(budget.object.name()) };
             self.change(&on_budget, |current, mut object| {
-                let allowed: i64 =
-                    current.object.get("/status/disruptionsAllowed").and_then(|n| n.parse().ok()).unwrap_or(0);
+                let allowed: i64 = current
+                    .object
+                    .get("/status/disruptionsAllowed")
+                    .and_then(|n| n.parse().ok())
+                    .unwrap_or(0);
                 if allowed <= 0 {
                     return Err(would_disrupt(current.object.name()));
                 }
@@ -194,29 +221,11 @@ fn created() -> Value {
     status
 }
 
-/// Whether a budget's selector takes a pod.
+/// Whether a budget's selector takes a pod; an invalid one takes none.
 fn selects(budget: &Stored, pod: &Stored) -> bool {
-    let Some(selector) = budget.object.get("/spec/selector") else { return false };
-    let Ok(selector) = serde_json::from_str::<Value>(selector) else { return false };
-    let labels = pod.object.labels();
-    let label = |name: &str| labels.get(name).map(AsRef::as_ref);
-    let equal = selector["matchLabels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .all(|(name, value)| label(name) == value.as_str());
-    let expressed = selector["matchExpressions"].as_array().into_iter().flatten().all(|expression| {
-        let value = label(expression["key"].as_str().unwrap_or_default());
-        let among = || expression["values"].as_array().into_iter().flatten().any(|v| v.as_str() == value);
-        match expression["operator"].as_str() {
-            Some("In") => value.is_some() && among(),
-            Some("NotIn") => value.is_none() || !among(),
-            Some("Exists") => value.is_some(),
-            Some("DoesNotExist") => value.is_none(),
-            _ => false,
-        }
-    });
-    equal && expressed
+    let text = selector(&Value::Object(budget.value()), "/spec/selector");
+    text.and_then(|text| text.parse::<LabelSelector>().ok())
+        .is_some_and(|selector| selector.matches(&pod.object))
 }
 
 fn would_disrupt(budget: &str) -> ApiError {

@@ -14,12 +14,17 @@ pub(super) enum Part {
     /// Everything but the status.
     Main,
     Status,
+    /// One field of the spec.
+    Spec(&'static str),
 }
 
 impl Core {
     pub(super) fn update(&self, call: &Call) -> Outcome {
-        let object = call.object()?;
-        if self.store.get(&call.resource.storage, &call.key()).is_none() && kinds::creates_on_update(&call.resource) {
+        let mut object = call.object()?;
+        if self.store.get(&call.resource.storage, &call.key()).is_none()
+            && kinds::creates_on_update(&call.resource)
+        {
+            check_new(call, &mut object)?;
             let stored = self.create_object(call, object)?;
             let body = Rendering::of(call)?.object(&stored);
             return Ok(Answer::Whole { code: StatusCode::CREATED, body });
@@ -30,7 +35,9 @@ impl Core {
     pub(super) fn update_part(&self, call: &Call, object: &Fields, part: Part) -> Outcome {
         let stored = self.change(call, |current, _| {
             let mut object = object.clone();
-            if kinds::needs_version(&call.resource) && Metadata::of(&mut object)?.text("resourceVersion").is_empty() {
+            if kinds::needs_version(&call.resource)
+                && Metadata::of(&mut object)?.text("resourceVersion").is_empty()
+            {
                 let cause = Cause::invalid("metadata.resourceVersion", "", "must be specified for an update");
                 return Err(ApiError::invalid(call.about_kind(call.name()), vec![cause]));
             }
@@ -40,19 +47,71 @@ impl Core {
     }
 }
 
+/// Whether an object that is not there can be made by a PUT: it must be the one that the URL names, and not one that was
+/// there before.
+fn check_new(call: &Call, object: &mut Fields) -> Result<(), ApiError> {
+    let mut metadata = Metadata::of(object)?;
+    check_names(call, &metadata)?;
+    let uid = metadata.text("uid");
+    if !uid.is_empty() {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+        return Err(ApiError::conflict(call.about(), &why));
+    }
+    metadata.remove("resourceVersion");
+    Ok(())
+}
+
+/// Whether an object is of the name and the namespace that the URL names.
+fn check_names(call: &Call, metadata: &Metadata<'_>) -> Result<(), ApiError> {
+    let name = metadata.text("name");
+    if name.is_empty() {
+        return Err(ApiError::bad_request("name must be provided"));
+    }
+    if name != call.name() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.name()
+        )));
+    }
+    let namespace = metadata.text("namespace");
+    if !namespace.is_empty() && namespace != call.namespace() {
+        return Err(ApiError::bad_request(format!(
+            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
+            call.namespace()
+        )));
+    }
+    Ok(())
+}
+
 /// The state that follows the current one when a client asks for `object`.
-pub(super) fn next(call: &Call, current: &Stored, mut object: Fields, part: Part) -> Result<Fields, ApiError> {
+pub(super) fn next(
+    call: &Call,
+    current: &Stored,
+    mut object: Fields,
+    part: Part,
+) -> Result<Fields, ApiError> {
     let old = current.value();
     check_identity(call, current, &mut object)?;
     let mut next = match part {
         Part::Main => object,
         Part::Status => {
             let mut next = old.clone();
-            match object.remove("status") {
-                Some(status) => next.insert("status".to_owned(), status),
-                None => next.remove("status"),
-            };
+            copy(&mut next, &object, "status");
+            if !call.resource.is_custom() {
+                // Kubelets and controllers of built-in kinds note things beside the status.
+                let from = Metadata::of(&mut object)?;
+                Metadata::of(&mut next)?.copy("annotations", from.get("annotations"));
+            }
             return Ok(next);
+        }
+        Part::Spec(field) => {
+            let mut next = old.clone();
+            if let (Some(Value::Object(to)), Some(Value::Object(from))) =
+                (next.get_mut("spec"), object.get("spec"))
+            {
+                copy(to, from, field);
+            }
+            next
         }
     };
     if call.resource.has_status() {
@@ -62,7 +121,8 @@ pub(super) fn next(call: &Call, current: &Stored, mut object: Fields, part: Part
         copy(&mut next, &old, "spec");
     }
     let mut causes = kinds::prepare_update(&call.resource, &mut next, call.now());
-    let changed = changes_spec(&old, &next);
+    kinds::carry_over(&call.resource, &old, &mut next);
+    let changed = changes_spec(&old, &next, call.resource.has_status());
     let old_metadata = old.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut metadata = Metadata::of(&mut next)?;
     for field in [
@@ -99,23 +159,7 @@ fn copy(next: &mut Fields, old: &Fields, field: &str) {
 /// Whether `object` is a state of the object that the call names, made from its current version.
 pub(super) fn check_identity(call: &Call, current: &Stored, object: &mut Fields) -> Result<(), ApiError> {
     let metadata = Metadata::of(object)?;
-    let name = metadata.text("name");
-    if name.is_empty() {
-        return Err(ApiError::bad_request("name must be provided"));
-    }
-    if name != call.name() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            call.name()
-        )));
-    }
-    let namespace = metadata.text("namespace");
-    if !namespace.is_empty() && namespace != call.namespace() {
-        return Err(ApiError::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
-            call.namespace()
-        )));
-    }
+    check_names(call, &metadata)?;
     let uid = metadata.text("uid");
     if !uid.is_empty() && uid != current.object.uid() && call.is_patch() {
         let cause = Cause::invalid("metadata.uid", uid, "field is immutable");
@@ -139,9 +183,13 @@ pub(super) fn check_identity(call: &Call, current: &Stored, object: &mut Fields)
     }
 }
 
-/// Whether anything but metadata and status differs.
-fn changes_spec(old: &Fields, new: &Fields) -> bool {
-    let counts = |field: &str| !matches!(field, "kind" | "apiVersion" | "metadata" | "status");
+/// Whether anything but metadata differs, and the status where it has a path of its own.
+fn changes_spec(old: &Fields, new: &Fields, has_status: bool) -> bool {
+    let counts = |field: &str| match field {
+        "kind" | "apiVersion" | "metadata" => false,
+        "status" => !has_status,
+        _ => true,
+    };
     let fields = |object: &Fields| object.keys().filter(|k| counts(k)).count();
     fields(old) != fields(new) || old.iter().filter(|(k, _)| counts(k)).any(|(k, v)| new.get(k) != Some(v))
 }
@@ -152,8 +200,9 @@ fn new_finalizers(old: &Fields, metadata: &Metadata<'_>) -> Option<Cause> {
     };
     let new: Vec<&str> = metadata.finalizers().filter(|name| !had(name)).collect();
     (!new.is_empty()).then(|| {
-        let why =
-            format!("no new finalizers can be added if the object is being deleted, found new finalizers {new:?}");
+        let why = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
+        );
         Cause::forbidden("metadata.finalizers", &why)
     })
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 use rand::Rng as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
@@ -54,7 +55,9 @@ pub(crate) struct WatchStream {
 /// Where a watch begins.
 enum Start {
     /// With the objects that are there, and perhaps a mark behind them.
-    State { marked: bool },
+    State {
+        marked: bool,
+    },
     After(u64),
 }
 
@@ -65,9 +68,10 @@ impl Core {
         let start = start(call, self.store.revision())?;
         let faults = WatchFaults::default();
         let now = Instant::now();
-        let lasts = call.params.timeout()?.unwrap_or_else(|| {
-            Duration::from_secs(rand::rng().random_range(SHORTEST..SHORTEST * 2))
-        });
+        let lasts = call
+            .params
+            .timeout()?
+            .unwrap_or_else(|| Duration::from_secs(rand::rng().random_range(SHORTEST..SHORTEST * 2)));
         let bookmarks = call.params.is_on("allowWatchBookmarks");
         let mut stream = WatchStream {
             rendering,
@@ -121,7 +125,7 @@ impl Core {
 
 fn start(call: &Call, current: u64) -> Result<Start, ApiError> {
     let params = &call.params;
-    let version = params.resource_version().map_err(|e| ApiError::internal(e.message))?;
+    let version = params.resource_version().map_err(unreadable)?;
     let matching = params.version_match()?;
     let initial = params.get("sendInitialEvents").map(|_| params.is_on("sendInitialEvents"));
     let mut causes = Vec::new();
@@ -150,6 +154,11 @@ fn start(call: &Call, current: u64) -> Result<Start, ApiError> {
         None if version == 0 => Ok(Start::State { marked: false }),
         _ => Ok(Start::After(version)),
     }
+}
+
+/// A resource version that is no number is a fault of the server where it is not a list's.
+pub(super) fn unreadable(error: ApiError) -> ApiError {
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.message)
 }
 
 fn too_old(revision: u64) -> ApiError {

@@ -94,7 +94,8 @@ impl Cluster {
         body: impl Into<Bytes>,
     ) -> Answer {
         let (parts, body) = self.begin(method, path, headers, body).await.unwrap().into_parts();
-        let body = tokio::time::timeout(SOON, body.collect()).await.expect("a body in time").unwrap().to_bytes();
+        let body =
+            tokio::time::timeout(SOON, body.collect()).await.expect("a body in time").unwrap().to_bytes();
         Answer { code: parts.status.as_u16(), headers: parts.headers, body }
     }
 

@@ -400,3 +400,36 @@ async fn a_kind_without_a_namespace_lives_at_the_top() {
     let resources = cluster.get("/apis/yard.test/v1").await.ok();
     assert_eq!(resources["resources"][0]["singularName"], "vessel");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn definitions_that_come_at_once_are_all_served() {
+    let cluster = std::sync::Arc::new(Cluster::start().await);
+    for round in 0..5 {
+        let mut making = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let cluster = cluster.clone();
+            let plural = format!("boats{round}x{number}");
+            let mut definition = boats();
+            definition["metadata"]["name"] = format!("{plural}.yard.test").into();
+            definition["spec"]["names"] = json!({"plural": plural, "kind": format!("Boat{round}x{number}")});
+            making.spawn(async move {
+                cluster.post(DEFINITIONS, &definition).await.ok();
+                plural
+            });
+        }
+        while let Some(plural) = making.join_next().await {
+            let plural = plural.unwrap();
+            assert_eq!(cluster.get(&format!("/apis/yard.test/v1/{plural}")).await.code, 200, "{plural}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_made_while_its_definition_ends() {
+    let cluster = with_boats().await;
+    let mut held = boat("held");
+    held["metadata"]["finalizers"] = json!(["x.io/y"]);
+    cluster.post(BOATS, &held).await.ok();
+    cluster.delete(&format!("{DEFINITIONS}/boats.yard.test"), &Value::Null).await.ok();
+    assert_eq!(cluster.post(BOATS, &boat("late")).await.reason(), (405, "MethodNotAllowed".to_owned()));
+}

@@ -73,7 +73,10 @@ async fn a_pod_on_a_node_has_its_grace() {
     }
     let path = |name: &str| format!("{PODS}/{name}");
     let marked = cluster.delete(&path("waits"), &Value::Null).await.ok();
-    assert_eq!((&marked["kind"], &marked["metadata"]["deletionGracePeriodSeconds"]), (&json!("Pod"), &json!(30)));
+    assert_eq!(
+        (&marked["kind"], &marked["metadata"]["deletionGracePeriodSeconds"]),
+        (&json!("Pod"), &json!(30))
+    );
     assert_eq!(cluster.get(&path("waits")).await.code, 200);
     let shorter = cluster.delete(&path("waits"), &json!({"gracePeriodSeconds": 5})).await.ok();
     assert_eq!(shorter["metadata"]["deletionGracePeriodSeconds"], 5);
@@ -100,7 +103,8 @@ async fn a_collection_is_deleted_by_what_selects_it() {
         object["metadata"]["labels"] = json!({"keep": (name == "b").to_string()});
         cluster.post(CONFIG_MAPS, &object).await.ok();
     }
-    let deleted = cluster.delete(&format!("{CONFIG_MAPS}?labelSelector=keep!%3Dtrue"), &Value::Null).await.ok();
+    let deleted =
+        cluster.delete(&format!("{CONFIG_MAPS}?labelSelector=keep!%3Dtrue"), &Value::Null).await.ok();
     assert_eq!(deleted["kind"], "ConfigMapList");
     assert_eq!(deleted["items"].as_array().unwrap().len(), 2);
     let left = cluster.get(CONFIG_MAPS).await.ok();
@@ -125,7 +129,10 @@ async fn a_namespace_takes_along_what_is_in_it() {
 
     let ending = cluster.delete("/api/v1/namespaces/yard", &Value::Null).await.ok();
     assert_eq!(ending["status"]["phase"], "Terminating");
-    assert_eq!((watch.told().await, watch.told().await), ("DELETED a".to_owned(), "MODIFIED held".to_owned()));
+    assert_eq!(
+        (watch.told().await, watch.told().await),
+        ("DELETED a".to_owned(), "MODIFIED held".to_owned())
+    );
     let late = cluster.post(maps, &config_map("late")).await;
     let status = late.json();
     assert_eq!(status["details"]["causes"][0]["reason"], "NamespaceTerminating");
@@ -139,4 +146,57 @@ async fn a_namespace_takes_along_what_is_in_it() {
     cluster.post("/api/v1/namespaces", &namespace).await.ok();
     cluster.delete("/api/v1/namespaces/yard", &Value::Null).await.ok();
     assert_eq!(cluster.get("/api/v1/namespaces/yard").await.code, 404);
+}
+
+#[tokio::test]
+async fn a_pod_that_waits_for_a_finalizer_is_written_once() {
+    let cluster = Cluster::start().await;
+    let mut object = pod("held", "");
+    object["metadata"]["finalizers"] = json!(["x.io/y"]);
+    cluster.post(PODS, &object).await.ok();
+    let path = format!("{PODS}/held");
+    let marked = cluster.delete(&path, &Value::Null).await.ok();
+    for _ in 0..3 {
+        assert_eq!(cluster.delete(&path, &Value::Null).await.ok(), marked);
+    }
+    assert_eq!(version(&cluster.get(PODS).await.ok()), version(&marked));
+    // One with grace loses it when that is over, and goes with its last finalizer.
+    object["metadata"]["name"] = "later".into();
+    object["spec"]["nodeName"] = "n".into();
+    cluster.post(PODS, &object).await.ok();
+    let mut watch = cluster.watch(&format!("{PODS}?watch=1&fieldSelector=metadata.name%3Dlater")).await;
+    assert_eq!(watch.told().await, "ADDED later");
+    let path = format!("{PODS}/later");
+    cluster.delete(&path, &json!({"gracePeriodSeconds": 1})).await.ok();
+    assert_eq!(watch.told().await, "MODIFIED later");
+    let over = watch.next().await.unwrap();
+    assert_eq!(over["object"]["metadata"]["deletionGracePeriodSeconds"], 0);
+    cluster.merge(&path, &json!({"metadata": {"finalizers": null}})).await.ok();
+    assert_eq!(watch.told().await, "DELETED later");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_survives_a_namespace_into_which_it_was_put_at_the_end() {
+    let cluster = std::sync::Arc::new(Cluster::start().await);
+    for round in 0..20 {
+        let namespace = format!("yard-{round}");
+        cluster.post("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await.ok();
+        let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+        let filling = {
+            let (cluster, maps) = (cluster.clone(), maps.clone());
+            tokio::spawn(async move {
+                for number in 0.. {
+                    let answer = cluster.post(&maps, &config_map(&format!("map-{number}"))).await;
+                    if answer.code != 201 {
+                        return answer.code;
+                    }
+                }
+                0
+            })
+        };
+        cluster.delete(&format!("/api/v1/namespaces/{namespace}"), &Value::Null).await.ok();
+        assert!(matches!(filling.await.unwrap(), 403 | 404));
+        assert_eq!(cluster.get(&format!("/api/v1/namespaces/{namespace}")).await.code, 404, "round {round}");
+        assert_eq!(cluster.get(&maps).await.ok()["items"], json!([]), "round {round}");
+    }
 }

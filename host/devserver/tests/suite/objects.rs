@@ -53,7 +53,10 @@ async fn what_cannot_be_created_is_refused_with_a_reason() {
         assert_eq!(answer.reason(), (code, reason.to_owned()), "{object}");
     }
     let elsewhere = cluster.post("/api/v1/namespaces/nowhere/configmaps", &config_map("a")).await;
-    assert_eq!(elsewhere.failed(), (404, "NotFound".to_owned(), "namespaces \"nowhere\" not found".to_owned()));
+    assert_eq!(
+        elsewhere.failed(),
+        (404, "NotFound".to_owned(), "namespaces \"nowhere\" not found".to_owned())
+    );
     assert_eq!(cluster.get(CONFIG_MAPS).await.ok()["items"].as_array().unwrap().len(), 1);
 }
 
@@ -127,7 +130,17 @@ async fn a_put_makes_leases_and_no_config_maps() {
     let made = cluster.put(path, &lease).await;
     assert_eq!(made.code, 201);
     assert_eq!(cluster.put(path, &made.ok()).await.code, 200);
-    assert_eq!(cluster.put(path, &lease).await.reason(), (422, "Invalid".to_owned()), "leases are not taken blindly");
+    assert_eq!(
+        cluster.put(path, &lease).await.reason(),
+        (422, "Invalid".to_owned()),
+        "leases are not taken blindly"
+    );
+    // One that has gone is not made again by whoever remembers it, and none of another name.
+    let other = path.replace("leader", "other");
+    let mut remembered = lease.clone();
+    remembered["metadata"] = json!({"name": "other", "uid": "gone", "resourceVersion": "7"});
+    assert_eq!(cluster.put(&other, &remembered).await.reason(), (409, "Conflict".to_owned()));
+    assert_eq!(cluster.put(&other, &lease).await.reason(), (400, "BadRequest".to_owned()));
 }
 
 #[tokio::test]
@@ -165,7 +178,8 @@ async fn generation_counts_the_spec_and_status_has_a_path_of_its_own() {
     assert_eq!((&made["metadata"]["generation"], &made["status"]["phase"]), (&json!(1), &json!("Pending")));
 
     let path = format!("{PODS}/a");
-    let status = json!({"status": {"phase": "Running"}, "spec": {"nodeName": "other"}, "metadata": {"labels": null}});
+    let status =
+        json!({"status": {"phase": "Running"}, "spec": {"nodeName": "other"}, "metadata": {"labels": null}});
     let seen = cluster.merge(&path, &json!({"status": {"phase": "Failed"}})).await.ok();
     assert_eq!(seen["status"]["phase"], "Pending");
     let seen = cluster.merge(&format!("{path}/status"), &status).await.ok();
@@ -182,13 +196,17 @@ async fn the_kinds_of_patches() {
     let cluster = Cluster::start().await;
     cluster.post(PODS, &pod("a", "n")).await.ok();
     let path = format!("{PODS}/a");
-    let send = async |kind: &str, patch: &str| cluster.send("PATCH", &path, &[("content-type", kind)], patch.to_owned()).await;
+    let send = async |kind: &str, patch: &str| {
+        cluster.send("PATCH", &path, &[("content-type", kind)], patch.to_owned()).await
+    };
     let strategic = "application/strategic-merge-patch+json";
     let patched = send(strategic, r#"{"spec":{"containers":[{"name":"side","image":"s"}]}}"#).await.ok();
-    let names: Vec<&Value> = patched["spec"]["containers"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
+    let names: Vec<&Value> =
+        patched["spec"]["containers"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
     assert_eq!(names, ["side", "main"], "a new container comes first");
     let json_patch = "application/json-patch+json";
-    let patched = send(json_patch, r#"[{"op":"replace","path":"/metadata/labels/app","value":"b"}]"#).await.ok();
+    let patched =
+        send(json_patch, r#"[{"op":"replace","path":"/metadata/labels/app","value":"b"}]"#).await.ok();
     assert_eq!(patched["metadata"]["labels"]["app"], "b");
     for (kind, patch, code) in [
         (json_patch, r#"[{"op":"test","path":"/metadata/name","value":"b"}]"#, 422),
@@ -206,4 +224,37 @@ async fn the_kinds_of_patches() {
     }
     let apply = send("application/apply-patch+yaml", "{}").await.failed();
     assert!(apply.2.contains("server-side apply"), "{apply:?}");
+}
+
+#[tokio::test]
+async fn what_is_filled_in_stays_filled_in() {
+    let cluster = Cluster::start().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let object = json!({"metadata": {"name": "a"}, "spec": {"selector": {}, "template": {}}});
+    let made = cluster.post(deployments, &object).await.ok();
+    assert_eq!(made["spec"]["replicas"], 1);
+    let path = format!("{deployments}/a");
+    assert_eq!(cluster.put(&path, &object).await.ok(), made, "it changes nothing");
+    let patched = cluster.merge(&path, &json!({"spec": {"replicas": null}})).await.ok();
+    assert_eq!(patched["spec"]["replicas"], 1);
+}
+
+#[tokio::test]
+async fn an_autoscaler_that_is_written_in_v1_keeps_what_v2_knows() {
+    let cluster = Cluster::start().await;
+    let path =
+        |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
+    let memory = json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 7}}});
+    let object = json!({"metadata": {"name": "a"}, "spec": {
+        "maxReplicas": 3, "behavior": {"scaleUp": {"stabilizationWindowSeconds": 5}}, "metrics": [memory],
+    }});
+    cluster.post(&path("v2"), &object).await.ok();
+    let cpu = json!({"spec": {"targetCPUUtilizationPercentage": 60}});
+    let seen = cluster.merge(&format!("{}/a", path("v1")), &cpu).await.ok();
+    assert_eq!(seen["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 60}));
+    let seen = cluster.get(&format!("{}/a", path("v2"))).await.ok();
+    assert_eq!(seen["spec"]["behavior"]["scaleUp"]["stabilizationWindowSeconds"], 5);
+    let names: Vec<&Value> =
+        seen["spec"]["metrics"].as_array().unwrap().iter().map(|m| &m["resource"]["name"]).collect();
+    assert_eq!(names, ["cpu", "memory"]);
 }

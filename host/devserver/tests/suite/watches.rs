@@ -104,7 +104,8 @@ async fn initial_events_end_with_a_marked_bookmark() {
 
 #[tokio::test]
 async fn bookmarks_tell_how_far_the_watch_is() {
-    let options = DevServerOptions { bookmark_every: Duration::from_millis(20), ..DevServerOptions::default() };
+    let options =
+        DevServerOptions { bookmark_every: Duration::from_millis(20), ..DevServerOptions::default() };
     let cluster = Cluster::with(options).await;
     cluster.config_map("a").await;
     let mut watch = cluster.watch(&format!("{PODS}?watch=1&allowWatchBookmarks=true")).await;

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pilothouse_bench::{Better, Report, quantile};
 use pilothouse_engine::{
     CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, GuestHost, Instance,
     Limits, LogLevel, Refusal, Request,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
-use pilothouse_bench::{Better, Report, quantile};
 
 use super::memory::PLUGINS;
 
