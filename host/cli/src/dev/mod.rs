@@ -83,19 +83,21 @@ impl Dev {
             // Ended before there was anything to end.
             () = signals.next() => return Ok(()),
         };
-        let Started { server, hosting, workshop } = started;
+        let Started { server, hosting, mut workshop } = started;
         let work = async {
-            match workshop {
+            match &mut workshop {
                 Some(workshop) => workshop.run().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            // The build under way ends with it.
             () = work => {}
             () = signals.next() => {}
         }
         log.say("dev", Tone::Plain, "ending; once more to end at once");
+        if let Some(workshop) = workshop {
+            workshop.end().await;
+        }
         if let Some(hosting) = hosting {
             hosting.end(GRACE, &mut signals).await;
         }

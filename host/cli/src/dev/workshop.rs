@@ -69,8 +69,13 @@ impl Workshop {
         Ok(Self { benches, watch, installer, folder, log, builds: JoinSet::new() })
     }
 
-    /// Works until it is dropped, which ends the build under way.
-    pub(crate) async fn run(mut self) {
+    /// Ends the build under way; its processes are gone when this returns.
+    pub(crate) async fn end(mut self) {
+        self.builds.shutdown().await;
+    }
+
+    /// Works for ever. What is under way goes on when the call is dropped.
+    pub(crate) async fn run(&mut self) {
         loop {
             self.begin_work();
             tokio::select! {

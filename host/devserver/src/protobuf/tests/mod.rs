@@ -232,9 +232,12 @@ fn deep(levels: usize, outer: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     body("apiextensions.k8s.io/v1", "CustomResourceDefinition", &part(2, &spec))
 }
 
+/// Puts bytes into something larger.
+type Wrap = fn(&[u8]) -> Vec<u8>;
+
 #[test]
 fn depth_ends_where_that_of_json_does() {
-    let outers: [fn(&[u8]) -> Vec<u8>; 5] = [
+    let outers: [Wrap; 5] = [
         // not, additionalProperties, items as a schema and as a list, dependencies
         |schema| part(28, schema),
         |schema| part(30, &part(2, schema)),
