@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -45,7 +46,10 @@ impl DevServer {
         let address = listener.local_addr().map_err(failed)?;
         let identity =
             options.tls.then(|| Identity::make(address.ip())).transpose().map_err(StartError::Certificate)?;
-        let core = Core::new(Store::new(options.window), options.bookmark_every);
+        // Neither all the time nor beyond what a clock can add.
+        let bookmark_every =
+            options.bookmark_every.clamp(Duration::from_millis(1), Duration::from_secs(86_400));
+        let core = Core::new(Store::new(options.window), bookmark_every);
         let service = Arc::new(Service { core, faults: Faults::default(), log: Log::default() });
         let connections = Arc::new(Connections::default());
         let serving = Listener::serve(listener, identity.clone(), connections.clone(), service.clone());

@@ -286,7 +286,8 @@ impl WatchStream {
     }
 
     fn push_bookmark(&mut self) {
-        self.next_bookmark = Instant::now() + self.bookmark_every.unwrap_or(Duration::MAX);
+        let Some(every) = self.bookmark_every else { return };
+        self.next_bookmark = Instant::now() + every;
         self.ready.extend(self.held.take());
         let bookmark = self.rendering.bookmark(self.revision, false);
         self.ready.push_back(line("BOOKMARK", &bookmark));
