@@ -182,20 +182,25 @@ async fn nothing_survives_a_namespace_into_which_it_was_put_at_the_end() {
         let namespace = format!("yard-{round}");
         cluster.post("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await.ok();
         let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
-        let filling = {
+        // Many at once, so that some are between the look at the namespace and the write when it ends.
+        let mut filling = tokio::task::JoinSet::new();
+        for filler in 0..8 {
             let (cluster, maps) = (cluster.clone(), maps.clone());
-            tokio::spawn(async move {
+            filling.spawn(async move {
                 for number in 0.. {
-                    let answer = cluster.post(&maps, &config_map(&format!("map-{number}"))).await;
+                    let answer = cluster.post(&maps, &config_map(&format!("map-{filler}-{number}"))).await;
                     if answer.code != 201 {
                         return answer.code;
                     }
                 }
                 0
-            })
-        };
+            });
+        }
+        cluster.get(&maps).await.ok();
         cluster.delete(&format!("/api/v1/namespaces/{namespace}"), &Value::Null).await.ok();
-        assert!(matches!(filling.await.unwrap(), 403 | 404));
+        while let Some(code) = filling.join_next().await {
+            assert!(matches!(code.unwrap(), 403 | 404));
+        }
         assert_eq!(cluster.get(&format!("/api/v1/namespaces/{namespace}")).await.code, 404, "round {round}");
         assert_eq!(cluster.get(&maps).await.ok()["items"], json!([]), "round {round}");
     }
