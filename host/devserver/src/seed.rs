@@ -2,13 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-use http::HeaderMap;
 use serde_json::{Map, Value};
 
-use crate::api::{Params, Target, negotiate};
 use crate::server::Seeded;
-use crate::verbs::{Call, Core, ListTwist, User};
+use crate::verbs::{Call, Core};
 use crate::{StartError, StartError::Read};
 
 /// One document of a file.
@@ -135,24 +132,12 @@ fn put(core: &std::sync::Arc<Core>, document: &Document) -> Result<bool, StartEr
         "" => "default".to_owned(),
         namespace => namespace.to_owned(),
     });
-    let accepted = negotiate(&HeaderMap::new()).map_err(|e| document.wrong(e.message))?;
-    let call = |name: Option<&str>, subresource: Option<&str>, content_type: &str, body: &Value| Call {
-        resource: resource.clone(),
-        target: Target {
-            group: resource.group.clone(),
-            version: resource.version.clone(),
-            resource: resource.name.clone(),
-            namespace: namespace.clone(),
-            name: name.map(str::to_owned),
-            subresource: subresource.map(str::to_owned),
-            old_watch: false,
-        },
-        params: Params::default(),
-        accepted,
-        content_type: content_type.to_owned(),
-        body: Bytes::from(body.to_string()),
-        user: User::default(),
-        twist: ListTwist::default(),
+    let call = |name: Option<&str>, subresource: Option<&str>, content_type: &str, body: &Value| {
+        let mut call = Call::plain(resource.clone(), namespace.clone(), name.map(str::to_owned));
+        call.target.subresource = subresource.map(str::to_owned);
+        call.content_type = content_type.to_owned();
+        call.body = body.to_string().into();
+        call
     };
     let there = core.answer("get", &call(Some(&name), None, "", &Value::Null)).is_ok();
     let outcome = if there {

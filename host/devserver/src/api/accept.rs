@@ -28,6 +28,12 @@ const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const OFFERED: &str = "application/json, application/yaml";
 
+impl Default for Accepted {
+    fn default() -> Self {
+        Self { shape: Shape::Object, content_type: JSON }
+    }
+}
+
 /// One clause of an `Accept` header.
 pub(crate) struct Clause<'a> {
     pub(crate) media: &'a str,
@@ -62,7 +68,7 @@ pub(crate) fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
 pub(crate) fn negotiate(headers: &HeaderMap) -> Result<Accepted, ApiError> {
     let clauses = clauses(headers);
     if clauses.is_empty() {
-        return Ok(Accepted { shape: Shape::Object, content_type: JSON });
+        return Ok(Accepted::default());
     }
     clauses.iter().find_map(accepted).ok_or_else(|| ApiError::not_acceptable(OFFERED))
 }

@@ -38,6 +38,14 @@ enum Meaning {
     Nothing(ApiError),
 }
 
+/// A request, read.
+struct Asking {
+    params: Params,
+    meaning: Meaning,
+    body: Bytes,
+    user: User,
+}
+
 impl Service {
     pub(super) async fn handle(
         &self,
@@ -67,7 +75,7 @@ impl Service {
             }
             Disturbed::No => {
                 let response = match collect(body).await {
-                    Ok(body) => self.answer(parts, params, meaning, body, user, &hits, control),
+                    Ok(body) => self.answer(parts, Asking { params, meaning, body, user }, &hits, control),
                     Err(error) => Err(error),
                 };
                 response.unwrap_or_else(|error| answer::error(&error))
@@ -126,17 +134,14 @@ impl Service {
         Disturbed::No
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of one request")]
     fn answer(
         &self,
         parts: &Parts,
-        params: Params,
-        meaning: Meaning,
-        body: Bytes,
-        user: User,
+        asking: Asking,
         hits: &[Hit],
         control: &Arc<Control>,
     ) -> Result<Response<Body>, ApiError> {
+        let Asking { params, meaning, body, user } = asking;
         let (verb, target) = match meaning {
             Meaning::Nothing(error) => return Err(error),
             Meaning::Path(path) => return self.other(parts, &path, &body),

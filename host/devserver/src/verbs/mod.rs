@@ -202,6 +202,28 @@ impl Core {
 }
 
 impl Call {
+    /// A call on an object of a resource, or on all of them, and nothing more: as the server itself makes them.
+    pub(crate) fn plain(resource: Arc<Resource>, namespace: Option<String>, name: Option<String>) -> Self {
+        Self {
+            target: Target {
+                group: resource.group.clone(),
+                version: resource.version.clone(),
+                resource: resource.name.clone(),
+                namespace,
+                name,
+                subresource: None,
+                old_watch: false,
+            },
+            resource,
+            params: Params::default(),
+            accepted: Accepted::default(),
+            content_type: String::new(),
+            body: Bytes::new(),
+            user: User::default(),
+            twist: ListTwist::default(),
+        }
+    }
+
     /// Namespaced resources need a namespace except for lists, watches and collections; others take none.
     fn check_scope(&self, verb: &str) -> Result<(), ApiError> {
         let everywhere = matches!(verb, "list" | "watch") && self.target.name.is_none();

@@ -4,12 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
-use super::{Call, Core, Fields, ListTwist, User};
-use crate::api::{Metadata, Params, Target, negotiate};
+use super::{Call, Core, Fields};
+use crate::api::Metadata;
 use crate::resources::Definition;
 use crate::store::{Query, Stored};
 
@@ -154,43 +152,15 @@ impl Core {
     /// A call of the server itself on an object of a table.
     fn own_call(&self, table: &str, name: &str) -> Option<Call> {
         let resource = self.registry.now().all().find(|r| *r.storage == *table)?.clone();
-        Some(Call {
-            target: Target {
-                group: resource.group.clone(),
-                version: resource.version.clone(),
-                resource: resource.name.clone(),
-                name: Some(name.to_owned()),
-                ..Target::default()
-            },
-            resource,
-            params: Params::default(),
-            accepted: negotiate(&HeaderMap::new()).ok()?,
-            content_type: String::new(),
-            body: Bytes::new(),
-            user: User::default(),
-            twist: ListTwist::default(),
-        })
+        Some(Call::plain(resource, None, Some(name.to_owned())))
     }
 }
 
 impl Call {
     /// A call of the server itself on another object of the same resource.
     pub(super) fn on(&self, stored: &Stored) -> Self {
-        Self {
-            resource: self.resource.clone(),
-            target: Target {
-                name: Some(stored.object.name().to_owned()),
-                namespace: stored.object.namespace().map(str::to_owned),
-                subresource: None,
-                ..self.target.clone()
-            },
-            params: Params::default(),
-            accepted: self.accepted,
-            content_type: String::new(),
-            body: Bytes::new(),
-            user: User::default(),
-            twist: ListTwist::default(),
-        }
+        let namespace = stored.object.namespace().map(str::to_owned);
+        Self::plain(self.resource.clone(), namespace, Some(stored.object.name().to_owned()))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Requests on a part of an object, or on something that is done to it.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use pilothouse_object::LabelSelector;
 use serde_json::{Value, json};
@@ -10,15 +12,11 @@ use super::update::{Part, check_identity};
 use super::{Answer, Call, Core, Outcome, Rendering};
 use crate::api::{About, ApiError, Cause, Metadata};
 use crate::printing::selector;
+use crate::resources::Resource;
 use crate::store::{Query, Stored};
 
 impl Core {
-    pub(super) fn on_subresource(
-        self: &std::sync::Arc<Self>,
-        part: &str,
-        verb: &str,
-        call: &Call,
-    ) -> Outcome {
+    pub(super) fn on_subresource(self: &Arc<Self>, part: &str, verb: &str, call: &Call) -> Outcome {
         // Behind `proxy` stands a path of its own.
         let name = part.split('/').next().unwrap_or_default();
         let known = call.resource.subresource(name).ok_or_else(ApiError::no_path)?;
@@ -76,8 +74,7 @@ impl Core {
             return Err(ApiError::invalid(call.about_kind(name), vec![cause]));
         }
         let pods = self.registry.now().get("", "v1", "pods").cloned().ok_or_else(ApiError::no_path)?;
-        let mut on_pod = Call { resource: pods, params: call.params.clone(), ..call.for_name(name) };
-        on_pod.target.resource = "pods".to_owned();
+        let on_pod = call.beside(pods, name);
         let bound = About::new("", "pods/binding", name);
         let annotations = binding.get("metadata").and_then(|m| m["annotations"].as_object());
         self.change(&on_pod, |current, mut pod| {
@@ -106,7 +103,7 @@ impl Core {
     }
 
     /// `pods/eviction`: a deletion that disruption budgets may refuse.
-    fn evict(self: &std::sync::Arc<Self>, call: &Call) -> Outcome {
+    fn evict(self: &Arc<Self>, call: &Call) -> Outcome {
         let body = call.json_body()?;
         let named = body.get("metadata").and_then(|m| m["name"].as_str()).unwrap_or_default();
         if named != call.name() {
@@ -118,7 +115,8 @@ impl Core {
         let pod = self.current(call)?;
         let options =
             body.get("deleteOptions").filter(|o| !o.is_null()).cloned().unwrap_or_else(|| json!({}));
-        let deletion = Call { body: options.to_string().into(), ..call.for_name(call.name()) };
+        let deletion =
+            Call { body: options.to_string().into(), ..call.beside(call.resource.clone(), call.name()) };
         // What will not happen costs no budget.
         let options = DeleteOptions::of(&deletion)?;
         options.check(&deletion, &pod)?;
@@ -155,7 +153,7 @@ impl Core {
             ));
         }
         for budget in found {
-            let on_budget = Call { resource: budgets.clone(), ..call.for_name(budget.object.name()) };
+            let on_budget = call.beside(budgets.clone(), budget.object.name());
             self.change(&on_budget, |current, mut object| {
                 let allowed: i64 = current
                     .object
@@ -187,21 +185,10 @@ impl Core {
 }
 
 impl Call {
-    /// The same call on another object of the namespace, without a subresource.
-    fn for_name(&self, name: &str) -> Self {
-        let mut target = self.target.clone();
-        target.name = Some(name.to_owned());
-        target.subresource = None;
-        Self {
-            resource: self.resource.clone(),
-            target,
-            params: self.params.clone(),
-            accepted: self.accepted,
-            content_type: String::new(),
-            body: bytes::Bytes::new(),
-            user: self.user.clone(),
-            twist: self.twist,
-        }
+    /// A call on another object of the same namespace, with the same parameters.
+    fn beside(&self, resource: Arc<Resource>, name: &str) -> Self {
+        let plain = Self::plain(resource, self.target.namespace.clone(), Some(name.to_owned()));
+        Self { params: self.params.clone(), ..plain }
     }
 }
 

@@ -2,29 +2,15 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
 use serde_json::json;
 
 use super::*;
-use crate::api::negotiate;
 
 /// A call on ConfigMaps of `default`.
 fn call(core: &Core, query: &str, body: &Value) -> Call {
-    Call {
-        resource: core.registry.now().get("", "v1", "configmaps").unwrap().clone(),
-        target: Target {
-            version: "v1".to_owned(),
-            resource: "configmaps".to_owned(),
-            namespace: Some("default".to_owned()),
-            ..Target::default()
-        },
-        params: Params::parse(query),
-        accepted: negotiate(&HeaderMap::new()).unwrap(),
-        content_type: String::new(),
-        body: body.to_string().into(),
-        user: User::default(),
-        twist: ListTwist::default(),
-    }
+    let resource = core.registry.now().get("", "v1", "configmaps").unwrap().clone();
+    let plain = Call::plain(resource, Some("default".to_owned()), None);
+    Call { params: Params::parse(query), body: body.to_string().into(), ..plain }
 }
 
 fn watch(core: &Arc<Core>, query: &str) -> Box<WatchStream> {
