@@ -140,6 +140,22 @@ fn print(row: &Row) {
     println!("{:<58} {:>14.2} {:<12}{target}", row.scenario, row.ours, row.metric);
 }
 
+/// Measures something and adds its rows.
+pub type Part = fn(&mut Report) -> anyhow::Result<()>;
+
+/// The whole of a bench's `main`: runs the parts whose name contains the first word of the command line, or all, and
+/// writes the report.
+#[allow(clippy::print_stdout, reason = "a bench's result")]
+pub fn run(name: &str, command: &str, parts: &[(&str, Part)]) -> anyhow::Result<()> {
+    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let mut report = Report::new(name, command);
+    for (_, measure) in parts.iter().filter(|(part, _)| part.contains(&only)) {
+        measure(&mut report)?;
+    }
+    println!("written to {}", report.write()?.display());
+    Ok(())
+}
+
 /// Cargo's target folder, in which this program is: wherever the user has put it, it is marked with `CACHEDIR.TAG`.
 fn target() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?;
