@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::key::{KeyError, ObjectKey};
 use crate::kind::Gvk;
+use crate::pack::Field;
 
 /// Why bytes are not an object.
 #[derive(Debug, thiserror::Error)]
@@ -46,13 +47,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    pub(crate) fn of<'a>(&self, buffer: &'a [u8]) -> &'a str {
-        // Spans are cut at the borders of JSON tokens of a text that was checked to be UTF-8.
-        std::str::from_utf8(&buffer[self.start as usize..self.end as usize]).unwrap_or_default()
-    }
-
-    pub(crate) fn get<'a>(&self, buffer: &'a [u8]) -> Option<&'a str> {
-        (self.end > self.start).then(|| self.of(buffer))
+    pub(crate) fn get(self, buffer: &str) -> Option<&str> {
+        (self.end > self.start).then(|| &buffer[self.start as usize..self.end as usize])
     }
 }
 
@@ -60,7 +56,7 @@ impl Span {
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) key: ObjectKey,
-    pub(crate) buffer: Box<[u8]>,
+    pub(crate) buffer: Box<str>,
     /// Length of the JSON; unescaped strings stand behind it.
     pub(crate) json_len: u32,
     pub(crate) api_version: Span,
@@ -72,6 +68,25 @@ pub(crate) struct Decoded {
     pub(crate) annotations: Span,
     pub(crate) owner_references: Span,
     pub(crate) generation: Option<i64>,
+    /// Whether fields were left out.
+    pub(crate) partial: bool,
+}
+
+impl Decoded {
+    pub(crate) fn json(&self) -> &str {
+        &self.buffer[..self.json_len as usize]
+    }
+
+    pub(crate) fn field(&self, field: Field) -> Option<&str> {
+        let span = match field {
+            Field::Uid => self.uid,
+            Field::ResourceVersion => self.resource_version,
+            Field::DeletionTimestamp => self.deletion_timestamp,
+            Field::Labels => self.labels,
+            Field::OwnerReferences => self.owner_references,
+        };
+        span.get(&self.buffer)
+    }
 }
 
 #[derive(Deserialize)]
@@ -131,10 +146,12 @@ pub(crate) fn decode(text: &str, default: Option<&Gvk>) -> Result<Decoded, Decod
     let skip = usize::from(!prefix.is_empty());
     let shift = Shift { cut: cut.clone(), prefix: prefix.len(), skip };
     let json_len = prefix.len() - skip + text.len() - cut.len();
-    let mut buffer = Vec::with_capacity(json_len);
-    buffer.extend_from_slice(prefix.as_bytes());
-    buffer.extend_from_slice(&text.as_bytes()[skip..cut.start.max(skip)]);
-    buffer.extend_from_slice(&text.as_bytes()[cut.end.max(skip)..]);
+    // Room for the kind behind it, so that nothing is copied twice.
+    let behind = if skip == 0 { 0 } else { prefix.len() };
+    let mut buffer = String::with_capacity(json_len + behind);
+    buffer.push_str(&prefix);
+    buffer.push_str(&text[skip..cut.start.max(skip)]);
+    buffer.push_str(&text[cut.end.max(skip)..]);
     debug_assert_eq!(buffer.len(), json_len);
 
     let mut kept = Kept { text, shift, buffer };
@@ -150,6 +167,7 @@ pub(crate) fn decode(text: &str, default: Option<&Gvk>) -> Result<Decoded, Decod
         annotations: kept.span(meta.annotations)?,
         owner_references: kept.span(meta.owner_references)?,
         generation: meta.generation,
+        partial: false,
         buffer: Box::default(),
     };
     if let Some(gvk) = default {
@@ -160,7 +178,7 @@ pub(crate) fn decode(text: &str, default: Option<&Gvk>) -> Result<Decoded, Decod
             decoded.kind = kept.append(&gvk.kind)?;
         }
     }
-    decoded.buffer = kept.buffer.into_boxed_slice();
+    decoded.buffer = kept.buffer.into_boxed_str();
     Ok(decoded)
 }
 
@@ -189,7 +207,7 @@ impl Shift {
 struct Kept<'a> {
     text: &'a str,
     shift: Shift,
-    buffer: Vec<u8>,
+    buffer: String,
 }
 
 impl Kept<'_> {
@@ -215,7 +233,7 @@ impl Kept<'_> {
 
     fn append(&mut self, text: &str) -> Result<Span, DecodeError> {
         let start = to_u32(self.buffer.len())?;
-        self.buffer.extend_from_slice(text.as_bytes());
+        self.buffer.push_str(text);
         Ok(Span { start, end: to_u32(self.buffer.len())? })
     }
 }

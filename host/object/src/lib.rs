@@ -3,6 +3,7 @@
 //! Every crate of the host stands on this one. It knows nothing of the network, of caches or of WebAssembly.
 //!
 //! * [`Object`]: one object, immutable, a cheap clone; decoded once, never parsed into a tree.
+//! * [`Held`], [`Dictionary`]: an object as a store keeps it, plain or packed.
 //! * [`ObjectKey`]: `namespace/name`, the identity in stores and queues.
 //! * [`Gvk`], [`Gvr`]: kinds and resources.
 //! * [`LabelSelector`], [`FieldSelector`]: the selector grammars of the API, matched locally.
@@ -15,6 +16,7 @@ mod kind;
 mod label_selector;
 mod list;
 mod object;
+mod pack;
 mod pointer;
 
 pub use decode::DecodeError;
@@ -23,5 +25,6 @@ pub use key::{KeyError, ObjectKey};
 pub use kind::{Gvk, Gvr, KindError};
 pub use label_selector::{LabelSelector, LabelSelectorError};
 pub use list::{ListMeta, decode_list};
-pub use object::{Object, OwnerReference};
+pub use object::{Body, Held, Object, OwnerReference};
+pub use pack::Dictionary;
 pub use pointer::{Pointer, PointerError, json_string};
