@@ -39,8 +39,3 @@ impl Change {
         }
     }
 }
-
-/// Whether two objects are the same version of the same object, so that either can stand for both.
-pub(crate) fn same_version(a: &Object, b: &Object) -> bool {
-    !a.resource_version().is_empty() && a.resource_version() == b.resource_version() && a.uid() == b.uid()
-}

@@ -1,42 +1,70 @@
 //! [`Indexer`]: the cache of one kind, shared by all who read it; client-go's `Store`, `Indexer` and `ThreadSafeStore`.
 //!
-//! Readers get objects, never references into the store, so how it is locked is nobody's business: today one
-//! readers-writer lock. Invariants: an object and all its index entries change as one, a batch and a list as well; what
+//! The store is one immutable value. A writer makes the next one from it, which shares all that did not change, and
+//! publishes it; readers take the present one and never wait. So an object and all its index entries change as one, a
+//! batch and a list as well, and a [`Snapshot`] is to keep what one took. Invariant: what
 //! [`resource_version`](Indexer::resource_version) says has been applied completely.
 //!
-//! Written by the informer alone; read by listers, rings and host imports of guests.
+//! Written by the informer alone (or by whoever uses it without one); read by listers, rings and host imports of guests.
 
 use std::sync::Arc;
 
-use parking_lot::RwLock;
-use pilothouse_object::{Object, ObjectKey};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use pilothouse_object::{Held, Object, ObjectKey};
 use tokio::sync::watch;
 
-use crate::change::{Change, same_version};
+use crate::change::Change;
 use crate::delta::Delta;
 use crate::error::CacheError;
+use crate::hot_reads::HotReads;
 use crate::index_fn::IndexFn;
-use crate::store::{Index, Store};
+use crate::packing::{Compression, Hot, Packing};
+use crate::snapshot::{self, Snapshot, readable};
+use crate::store::{Replaced, Store, same_version};
 use crate::version::Seen;
 
 /// The name of the index that every namespaced kind has.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// Slots handled under one hold of the lock while an index is built or swept: well under a millisecond.
-const INDEX_CHUNK: usize = 512;
+/// Slots handled between two publications while an index is built or swept, or objects are packed anew: well under a
+/// millisecond, save for objects that must be unpacked.
+const CHUNK: u32 = 512;
 
 /// The objects of one kind by key and by index.
 pub struct Indexer {
-    store: RwLock<Store>,
+    store: ArcSwap<Store>,
+    /// Held by whoever makes the next store.
+    writer: Mutex<Hot>,
+    packing: Packing,
+    hot_reads: HotReads,
     /// How far the store has come; also signals every change of it.
     seen: watch::Sender<Seen>,
 }
 
 impl Indexer {
-    /// An empty store; with the namespace index for a namespaced kind.
+    /// An empty store that compresses nothing; with the namespace index for a namespaced kind.
     #[must_use]
     pub fn new(namespaced: bool) -> Self {
-        Self { store: RwLock::new(Store::new(namespaced)), seen: watch::Sender::new(Seen::default()) }
+        Self::with_compression(namespaced, Compression::Off)
+    }
+
+    /// An empty store; with the namespace index for a namespaced kind.
+    #[must_use]
+    pub fn with_compression(namespaced: bool, compression: Compression) -> Self {
+        Self {
+            store: ArcSwap::from_pointee(Store::new(namespaced)),
+            writer: Mutex::default(),
+            packing: Packing::new(compression),
+            hot_reads: HotReads::default(),
+            seen: watch::Sender::new(Seen::default()),
+        }
+    }
+
+    /// All objects and indexes as they are now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.store.load_full())
     }
 
     /// The object of a key.
@@ -48,32 +76,33 @@ impl Indexer {
     /// The object of a key in its text form.
     #[must_use]
     pub fn get_by_key(&self, key: &str) -> Option<Object> {
-        self.store.read().get(key).cloned()
+        let store = self.store.load();
+        let slot = store.find(key)?;
+        Some(self.hot_reads.object(slot, store.slot(slot)?))
     }
 
     /// All objects, in no order.
     #[must_use]
     pub fn list(&self) -> Vec<Object> {
-        self.store.read().objects().cloned().collect()
+        self.store.load().objects().map(Held::object).collect()
     }
 
-    /// All keys, in no order.
+    /// All keys, in no order; client-go's `ListKeys`.
     #[must_use]
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.store.read().objects().map(|object| object.key().clone()).collect()
+        self.store.load().objects().map(|held| held.key().clone()).collect()
     }
 
     /// The objects of a namespace, in no order; none for a cluster-scoped kind.
     #[must_use]
     pub fn list_namespace(&self, namespace: &str) -> Vec<Object> {
-        let store = self.store.read();
-        store.of(store.namespace(namespace)).cloned().collect()
+        self.snapshot().namespace(namespace).map(Held::object).collect()
     }
 
     /// How many objects there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.store.read().len()
+        self.store.load().len()
     }
 
     /// Whether there is no object.
@@ -87,12 +116,26 @@ impl Indexer {
     /// # Errors
     /// When there is no such index, or it is still being built.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, CacheError> {
-        let store = self.store.read();
-        let set = match readable(&store, name)? {
-            None => store.namespace(value),
-            Some(index) => index.slots(value),
+        let store = self.store.load();
+        Ok(store.of(readable(&store, name)?.slots(value)).map(Held::object).collect())
+    }
+
+    /// The objects that share at least one value of an index with `object`, each once, in no order; client-go's `Index`.
+    ///
+    /// # Errors
+    /// When there is no such index, or it is still being built.
+    pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, CacheError> {
+        let store = self.store.load();
+        let values = readable(&store, name)?;
+        let of: Vec<Arc<str>> = match store.index(name) {
+            Some(index) => index.function().values(object),
+            None => object.namespace().into_iter().map(Into::into).collect(),
         };
-        Ok(store.of(set).cloned().collect())
+        let mut slots: Vec<u32> =
+            of.iter().filter_map(|value| values.slots(value)).flat_map(|set| set.iter()).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        Ok(slots.into_iter().filter_map(|slot| store.slot(slot)).map(Held::object).collect())
     }
 
     /// The sorted keys of the objects that have a value in an index.
@@ -100,23 +143,19 @@ impl Indexer {
     /// # Errors
     /// When there is no such index, or it is still being built.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, CacheError> {
+        let store = self.store.load();
         let mut keys: Vec<_> =
-            self.by_index(name, value)?.iter().map(|object| object.key().clone()).collect();
+            store.of(readable(&store, name)?.slots(value)).map(|held| held.key().clone()).collect();
         keys.sort_unstable();
         Ok(keys)
     }
 
-    /// The sorted values that at least one object has in an index.
+    /// The sorted values that at least one object has in an index; client-go's `ListIndexFuncValues`.
     ///
     /// # Errors
     /// When there is no such index, or it is still being built.
     pub fn index_values(&self, name: &str) -> Result<Vec<Arc<str>>, CacheError> {
-        let store = self.store.read();
-        let mut values: Vec<_> = match readable(&store, name)? {
-            None => store.namespaces().into_iter().flatten().cloned().collect(),
-            Some(index) => index.values().cloned().collect(),
-        };
-        drop(store);
+        let mut values: Vec<_> = readable(&self.store.load(), name)?.names().cloned().collect();
         values.sort_unstable();
         Ok(values)
     }
@@ -124,68 +163,109 @@ impl Indexer {
     /// The names of all indexes that can be read.
     #[must_use]
     pub fn index_names(&self) -> Vec<String> {
-        names(&self.store.read())
+        snapshot::names(&self.store.load())
     }
 
-    /// Adds an index to a store that may be full and in use: readers and writers are held up for a moment at a time
-    /// only. When this returns the index is complete. It computes for as long as the store is large: call it from a
-    /// thread that may be busy.
+    /// Adds an index to a store that may be full and in use: readers never wait, writers for a moment at a time. When
+    /// this returns the index is complete. It computes for as long as the store is large: call it from a thread that
+    /// may be busy.
     ///
     /// # Errors
     /// When the name is taken.
     pub fn add_indexer(&self, name: &str, function: IndexFn) -> Result<(), CacheError> {
-        let id = {
-            let mut store = self.store.write();
-            let built_in = name == NAMESPACE_INDEX && store.namespaces().is_some();
-            if built_in || store.index(name).is_some() {
-                return Err(CacheError::IndexExists(name.to_owned()));
+        self.add_indexers([(name, function)])
+    }
+
+    /// Adds several indexes as [`add_indexer`](Self::add_indexer) does; none when one name is taken.
+    ///
+    /// # Errors
+    /// When a name is taken, or comes twice.
+    pub fn add_indexers<'a>(
+        &self,
+        indexers: impl IntoIterator<Item = (&'a str, IndexFn)>,
+    ) -> Result<(), CacheError> {
+        let mut added: Vec<(u32, IndexFn)> = Vec::new();
+        self.write(|store, _| {
+            let before = store.clone();
+            for (name, function) in indexers {
+                let built_in = name == NAMESPACE_INDEX && store.namespaces().is_some();
+                if built_in || store.index(name).is_some() {
+                    *store = before;
+                    return Err(CacheError::IndexExists(name.to_owned()));
+                }
+                added.push((store.start_index(name, function.clone()), function));
             }
-            store.start_index(name, function.clone())
-        };
+            Ok(())
+        })?;
+        // From here on writers keep the new indexes up; this fills in what was there before.
+        let before = self.store.load_full();
         let mut start = 0;
-        loop {
-            let chunk = self.store.read().slots_from(start, INDEX_CHUNK);
-            let Some(chunk) = chunk else { break };
-            let compute = |(slot, object)| {
-                let values = function.values(&object);
-                (slot, object, values)
-            };
-            let computed: Vec<_> = chunk.into_iter().map(compute).collect();
-            if !self.store.write().fill_index(id, computed) {
-                // Removed while it was being built.
-                return Ok(());
+        while start < before.end() {
+            let slots = start..before.end().min(start + CHUNK);
+            for (id, function) in &added {
+                let compute = |slot: u32| {
+                    let held = before.slot(slot)?;
+                    Some((slot, held.clone(), function.values(&held.object())))
+                };
+                let computed: Vec<_> = slots.clone().filter_map(compute).collect();
+                self.write(|store, _| store.fill_index(*id, computed));
             }
-            start += INDEX_CHUNK;
+            start = slots.end;
         }
-        self.store.write().finish_index(id);
+        self.write(|store, _| added.iter().for_each(|(id, _)| store.finish_index(*id)));
         Ok(())
     }
 
     /// Removes an index; tells whether there was one. The namespace index stays.
     pub fn remove_indexer(&self, name: &str) -> bool {
-        let dropped = self.store.write().drop_index(name);
-        let Some((id, index)) = dropped else { return false };
-        // A large index is freed here, where nobody waits.
-        drop(index);
+        let Some(id) = self.write(|store, _| store.drop_index(name)) else { return false };
+        let end = self.store.load().end();
         let mut start = 0;
-        while self.store.write().sweep_postings(id, start, INDEX_CHUNK) {
-            start += INDEX_CHUNK;
+        while start < end {
+            self.write(|store, _| store.sweep_postings(id, start..end.min(start + CHUNK)));
+            start += CHUNK;
         }
         true
     }
 
     // Writing: for the informer.
 
+    /// Makes the next store and publishes it.
+    fn write<R>(&self, change: impl FnOnce(&mut Store, &mut Hot) -> R) -> R {
+        let mut hot = self.writer.lock();
+        let mut store = Store::clone(&self.store.load());
+        let outcome = change(&mut store, &mut hot);
+        self.store.store(Arc::new(store));
+        outcome
+    }
+
+    /// Puts an object in, whether its key is there or not; client-go's `Add` and `Update`.
+    pub fn add(&self, object: Object) {
+        self.apply([Delta::Updated(object)], None);
+    }
+
+    /// Takes the object of a key out; client-go's `Delete`.
+    pub fn delete(&self, key: &ObjectKey) {
+        self.apply([Delta::DeletedFinalStateUnknown { key: key.clone(), object: None }], None);
+    }
+
     /// Applies a batch as one transaction and tells what changed, in order. `seen`: the version up to which the store
     /// is complete with it.
     pub fn apply(&self, batch: impl IntoIterator<Item = Delta>, seen: Option<&str>) -> Vec<Change> {
         let mut changes = Vec::new();
-        {
-            let mut store = self.store.write();
+        self.write(|store, hot| {
             for delta in batch {
-                store.apply(delta, &mut |change| changes.push(change));
+                store.apply(delta, &mut |change, slot| {
+                    if let (Some(slot), Change::Added(object) | Change::Updated { new: object, .. }) =
+                        (slot, &change)
+                    {
+                        self.packing.changed(hot, slot, object.held().clone());
+                    }
+                    changes.push(change);
+                });
             }
-        }
+            self.packing.cool(hot, store);
+        });
         self.progress(seen);
         changes
     }
@@ -194,9 +274,52 @@ impl Indexer {
     /// Objects whose version and UID did not change stay the ones held; `unchanged` tells whether they are reported.
     pub fn replace(&self, list: Vec<Object>, seen: Option<&str>, unchanged: bool) -> Vec<Change> {
         let mut changes = Vec::new();
-        self.store.write().replace(list, unchanged, &mut |change| changes.push(change));
-        self.progress(seen);
+        self.replace_with(list, seen, unchanged, |change| changes.push(change));
         changes
+    }
+
+    /// As [`replace`](Self::replace), handing each change on when the whole list is in the store, so that the changes of
+    /// a large list never stand in memory together.
+    pub fn replace_with(
+        &self,
+        list: Vec<Object>,
+        seen: Option<&str>,
+        unchanged: bool,
+        mut told: impl FnMut(Change),
+    ) {
+        let mut did = Vec::new();
+        let keys: Vec<ObjectKey> = list.iter().map(|object| object.key().clone()).collect();
+        self.packing.list_ended();
+        let dictionary = self.packing.dictionary();
+        let store = self.write(|store, _| {
+            let held = list.into_iter().map(|object| match &dictionary {
+                Some(dictionary) => self.packing.pack(object, dictionary).into_held(),
+                None => object.into_held(),
+            });
+            store.replace(held, &keys, &mut |one| {
+                if unchanged || !matches!(one, Replaced::Unchanged(_)) {
+                    did.push(one);
+                }
+            });
+            store.clone()
+        });
+        drop(keys);
+        self.progress(seen);
+        let now = |slot| store.slot(slot).map(Held::object);
+        for one in did {
+            let change = match one {
+                Replaced::Deleted(held) => {
+                    let (key, object) = (held.key().clone(), Some(held.object()));
+                    Some(Change::Deleted { key, object, final_state_unknown: true })
+                }
+                Replaced::Added(slot) => now(slot).map(Change::Added),
+                Replaced::Updated { old, slot } => {
+                    now(slot).map(|new| Change::Updated { old: old.object(), new })
+                }
+                Replaced::Unchanged(slot) => now(slot).map(|new| Change::Updated { old: new.clone(), new }),
+            };
+            change.into_iter().for_each(&mut told);
+        }
     }
 
     /// Notes that the store is complete up to a version.
@@ -212,12 +335,48 @@ impl Indexer {
         });
     }
 
-    /// The object held when it is the same version, else the one given: what came again is not kept twice.
+    /// An object of a list in the form that the store will keep: the one held when it is the same version, so that what
+    /// came again is not there twice, else packed where packing pays.
     #[must_use]
     pub fn canonical(&self, object: Object) -> Object {
-        match self.store.read().get(object.key().as_str()) {
-            Some(held) if same_version(held, &object) => held.clone(),
-            _ => object,
+        match self.store.load().get(object.key().as_str()) {
+            Some(held) if same_version(held, object.held()) => held.object(),
+            _ => self.packing.listed(object),
+        }
+    }
+
+    /// Whether [`maintain`](Self::maintain) has something to do.
+    #[must_use]
+    pub fn wants_maintenance(&self) -> bool {
+        self.packing.is_wanted()
+    }
+
+    /// Trains a new dictionary from what the store holds now and packs the objects with it; computes for some 20 µs for
+    /// each object. For a thread that may be busy; readers never wait, writers for a moment at a time.
+    pub fn maintain(&self) {
+        if !self.packing.take_wanted() {
+            return;
+        }
+        self.packing.train(&Packing::sample(&self.store.load()));
+        let Some(dictionary) = self.packing.dictionary() else { return };
+        let snapshot = self.store.load_full();
+        let mut start = 0;
+        while start < snapshot.end() {
+            let slots = start..snapshot.end().min(start + CHUNK);
+            let pack = |slot: u32| {
+                let held = snapshot.slot(slot).filter(|held| !held.is_packed_with(&dictionary))?;
+                let packed = self.packing.pack(held.object().unpacked(), &dictionary);
+                packed.is_packed().then(|| (slot, held.clone(), packed.into_held()))
+            };
+            let packed: Vec<_> = slots.clone().filter_map(pack).collect();
+            self.write(|store, _| {
+                for (slot, old, new) in packed {
+                    if store.slot(slot).is_some_and(|now| now.is_same(&old)) {
+                        store.swap(slot, new);
+                    }
+                }
+            });
+            start = slots.end;
         }
     }
 
@@ -253,24 +412,8 @@ impl Indexer {
     /// Checks the invariants; for tests.
     #[cfg(test)]
     pub(crate) fn check(&self) {
-        self.store.read().check();
+        self.store.load().check();
     }
-}
-
-/// The index of a name, `None` for the built-in one.
-fn readable<'a>(store: &'a Store, name: &str) -> Result<Option<&'a Index>, CacheError> {
-    match store.index(name) {
-        Some(index) if index.ready => Ok(Some(index)),
-        Some(_) => Err(CacheError::IndexBuilding(name.to_owned())),
-        None if name == NAMESPACE_INDEX && store.namespaces().is_some() => Ok(None),
-        None => Err(CacheError::UnknownIndex { name: name.to_owned(), have: names(store) }),
-    }
-}
-
-fn names(store: &Store) -> Vec<String> {
-    let built_in = store.namespaces().map(|_| NAMESPACE_INDEX.to_owned());
-    let added = store.indexes().iter().filter(|index| index.ready).map(|index| index.name.to_string());
-    built_in.into_iter().chain(added).collect()
 }
 
 impl std::fmt::Debug for Indexer {

@@ -26,6 +26,7 @@ use crate::listener::Listener;
 use crate::lister::Lister;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::InformerMetrics;
+use crate::packing::Compression;
 use crate::processor::{Audience, Processor};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus, Shared, count, get};
 use crate::registration::{Registration, Remove};
@@ -37,11 +38,17 @@ pub struct InformerOptions {
     pub reflector: ReflectorOptions,
     /// Waiting deltas above which the watch is read no further.
     pub queue_capacity: usize,
+    /// Whether objects are kept compressed.
+    pub compression: Compression,
 }
 
 impl Default for InformerOptions {
     fn default() -> Self {
-        Self { reflector: ReflectorOptions::default(), queue_capacity: DeltaFifo::DEFAULT_CAPACITY }
+        Self {
+            reflector: ReflectorOptions::default(),
+            queue_capacity: DeltaFifo::DEFAULT_CAPACITY,
+            compression: Compression::Auto,
+        }
     }
 }
 
@@ -105,7 +112,7 @@ impl SharedInformer {
         namespace: Option<&str>,
         options: InformerOptions,
     ) -> Self {
-        let indexer = Arc::new(Indexer::new(resource.namespaced));
+        let indexer = Arc::new(Indexer::with_compression(resource.namespaced, options.compression));
         let fifo = Arc::new(DeltaFifo::new(options.queue_capacity));
         let reflector =
             Reflector::new(resource.gvr(), source, fifo.clone(), indexer.clone(), options.reflector);
@@ -302,9 +309,13 @@ impl Inner {
             }
             WorkKind::Replace(list) => {
                 let mut processor = self.processor.lock();
-                let changes = self.indexer.replace(list, seen, processor.wants_unchanged());
-                self.tell(&mut processor, &changes, initial, Audience::Resyncing);
-                self.call(&mut processor, |processor, removed| processor.end_initial_list(removed));
+                let unchanged = processor.wants_unchanged();
+                self.call(&mut processor, |processor, removed| {
+                    self.indexer.replace_with(list, seen, unchanged, |change| {
+                        processor.distribute(&change, initial, Audience::Resyncing, removed);
+                    });
+                    processor.end_initial_list(removed);
+                });
             }
             WorkKind::Resync => self.resync().await,
         }

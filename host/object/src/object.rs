@@ -128,6 +128,17 @@ impl Object {
         }
     }
 
+    /// The object with its text unpacked for good; itself when it is plain.
+    #[must_use]
+    pub fn unpacked(&self) -> Self {
+        if !self.is_packed() {
+            return self.clone();
+        }
+        let mut decoded = decode::decode(self.json(), None).expect("what was decoded once is decoded again");
+        decoded.partial = self.is_partial();
+        Self::plain(decoded)
+    }
+
     /// Whether the text is packed.
     #[must_use]
     pub fn is_packed(&self) -> bool {
@@ -204,7 +215,7 @@ impl Object {
     /// The UID; empty on an object that no server has seen.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.field(Field::Uid).unwrap_or_default()
+        self.held.uid()
     }
 
     /// The resource version; empty on an object that no server has seen.
@@ -336,6 +347,12 @@ impl Held {
     #[must_use]
     pub fn resource_version(&self) -> &str {
         self.field(Field::ResourceVersion).unwrap_or_default()
+    }
+
+    /// The UID; empty on an object that no server has seen.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.field(Field::Uid).unwrap_or_default()
     }
 
     /// Whether the text is packed.

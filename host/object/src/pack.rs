@@ -54,7 +54,8 @@ impl Dictionary {
         let texts: Vec<&str> = samples.iter().map(Object::json).collect();
         let sizes: Vec<usize> = texts.iter().map(|text| text.len()).collect();
         let mut dictionary = vec![0; DICTIONARY_SIZE.min(sizes.iter().sum::<usize>() / 4).max(1 << 10)];
-        let size = zstd_safe::train_from_buffer(&mut dictionary[..], texts.concat().as_bytes(), &sizes).ok()?;
+        let size =
+            zstd_safe::train_from_buffer(&mut dictionary[..], texts.concat().as_bytes(), &sizes).ok()?;
         let dictionary = &dictionary[..size];
         Some(Arc::new(Self {
             api_version: first.api_version().into(),

@@ -166,7 +166,7 @@ async fn run(steps: Vec<Step>, capacity: usize) {
         write(&server, key, 7);
     }
     let reflector = ReflectorOptions { page_size: 2, ..ReflectorOptions::default() };
-    let options = InformerOptions { reflector, queue_capacity: capacity };
+    let options = InformerOptions { reflector, queue_capacity: capacity, ..InformerOptions::default() };
     let informer = SharedInformer::new(server.source(), config_maps(), None, options);
     informer.indexer().add_indexer("colour", IndexFn::path("/data/colour".parse().unwrap())).unwrap();
     let plain = Recorder::new();

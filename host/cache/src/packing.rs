@@ -1,0 +1,221 @@
+//! [`Packing`]: which objects of a kind are kept packed, and with which dictionary.
+//!
+//! Objects of a list are packed while it is decoded, so that a first list never stands in memory unpacked: the first
+//! [`Dictionary::SAMPLE`] of them train the dictionary, and all later ones are packed at once. Objects that come by a
+//! watch stay plain while they are *hot*, among those changed last, and are packed when others have come after them.
+//! When objects no longer resemble the dictionary, it is trained anew from objects all over the store.
+//!
+//! Nothing is packed where it does not pay, and Secrets never: a dictionary holds parts of the objects that trained it,
+//! and would outlive them.
+//!
+//! Owned by the `Indexer`, which holds its writers' lock for everything here that takes `Hot`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use pilothouse_object::{Dictionary, Held, Object};
+
+use crate::store::Store;
+
+/// Whether a store keeps objects compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// Where it pays.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+}
+
+/// Packed objects over which the ratio is looked at.
+const WINDOW: usize = 512;
+
+/// A dictionary that makes objects no smaller than this share of their text is not worth its CPU.
+const POOR: f64 = 0.5;
+
+/// A dictionary is trained anew when objects come out so much larger than those just after its training.
+const DECAYED: f64 = 1.5;
+
+/// One of so many objects stays plain after its last change, within the bounds below: few enough not to show in the
+/// memory of a store, enough to spare those that change all the time.
+const HOT_SHARE: usize = 64;
+const HOT_LEAST: usize = 16;
+const HOT_MOST: usize = 1024;
+
+pub(crate) struct Packing {
+    dictionary: ArcSwapOption<Dictionary>,
+    /// Nothing is packed (any more).
+    off: AtomicBool,
+    /// `Indexer::maintain` has work.
+    wanted: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sample: Vec<Object>,
+    /// Text and packed bytes of the present window.
+    text: usize,
+    packed: usize,
+    objects: usize,
+    /// The first window's ratio with this dictionary.
+    baseline: Option<f64>,
+}
+
+/// Objects that changed last, oldest first; each as it was then.
+#[derive(Default)]
+pub(crate) struct Hot(VecDeque<(u32, Held)>);
+
+impl Packing {
+    pub(crate) fn new(compression: Compression) -> Self {
+        Self {
+            dictionary: ArcSwapOption::empty(),
+            off: AtomicBool::new(compression == Compression::Off),
+            wanted: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.off.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn dictionary(&self) -> Option<Arc<Dictionary>> {
+        self.dictionary.load_full()
+    }
+
+    /// An object of a list, packed if that is possible by now.
+    pub(crate) fn listed(&self, object: Object) -> Object {
+        if self.is_off() {
+            return object;
+        }
+        if let Some(dictionary) = &*self.dictionary.load() {
+            return self.pack(object, dictionary);
+        }
+        if is_secret(&object) {
+            self.off.store(true, Ordering::Relaxed);
+            return object;
+        }
+        let mut state = self.state.lock();
+        state.sample.push(object.clone());
+        if state.sample.len() >= Dictionary::SAMPLE {
+            let sample = std::mem::take(&mut state.sample);
+            drop(state);
+            self.train(&sample);
+        }
+        object
+    }
+
+    /// A list is complete: what was kept for training is let go.
+    pub(crate) fn list_ended(&self) {
+        self.state.lock().sample = Vec::new();
+    }
+
+    /// Trains a dictionary; without one from these objects nothing is packed from now on.
+    pub(crate) fn train(&self, sample: &[Object]) {
+        let dictionary = aside(|| Dictionary::train(sample));
+        let mut state = self.state.lock();
+        *state = State::default();
+        self.off.store(dictionary.is_none(), Ordering::Relaxed);
+        self.dictionary.store(dictionary);
+    }
+
+    /// An object packed with a dictionary, as far as that makes it smaller.
+    pub(crate) fn pack(&self, object: Object, dictionary: &Arc<Dictionary>) -> Object {
+        if object.is_packed() {
+            return object;
+        }
+        let packed = object.packed(dictionary);
+        self.note(packed.held());
+        packed
+    }
+
+    /// Watches how well packing does.
+    fn note(&self, held: &Held) {
+        let mut state = self.state.lock();
+        state.text += held.json_len();
+        state.packed += held.retained_bytes();
+        state.objects += 1;
+        if state.objects < WINDOW {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+        let ratio = state.packed as f64 / state.text as f64;
+        (state.text, state.packed, state.objects) = (0, 0, 0);
+        let baseline = *state.baseline.get_or_insert(ratio);
+        drop(state);
+        if ratio > POOR {
+            self.off.store(true, Ordering::Relaxed);
+            self.dictionary.store(None);
+        } else if ratio > baseline * DECAYED {
+            self.wanted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes an object that changed.
+    pub(crate) fn changed(&self, hot: &mut Hot, slot: u32, held: Held) {
+        if !self.is_off() {
+            hot.0.push_back((slot, held));
+        }
+    }
+
+    /// Packs what is no longer hot.
+    pub(crate) fn cool(&self, hot: &mut Hot, store: &mut Store) {
+        let limit = (store.len() / HOT_SHARE).clamp(HOT_LEAST, HOT_MOST);
+        if hot.0.len() <= limit {
+            return;
+        }
+        let dictionary = self.dictionary.load();
+        while hot.0.len() > limit {
+            let Some((slot, held)) = hot.0.pop_front() else { return };
+            // It changed again, and stands behind in the queue.
+            let Some(now) = store.slot(slot).filter(|now| now.is_same(&held)) else { continue };
+            match &*dictionary {
+                Some(dictionary) => {
+                    let packed = self.pack(now.object(), dictionary);
+                    if packed.is_packed() {
+                        store.swap(slot, packed.into_held());
+                    }
+                }
+                None if self.is_off() => {}
+                None if is_secret(&now.object()) => self.off.store(true, Ordering::Relaxed),
+                None if store.len() >= Dictionary::SAMPLE => self.wanted.store(true, Ordering::Relaxed),
+                None => {}
+            }
+        }
+    }
+
+    /// Whether there is work for `Indexer::maintain`.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Takes the work on.
+    pub(crate) fn take_wanted(&self) -> bool {
+        self.wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Objects from all over a store, to train from.
+    pub(crate) fn sample(store: &Store) -> Vec<Object> {
+        let step = (store.len() / Dictionary::SAMPLE).max(1);
+        store.objects().step_by(step).take(Dictionary::SAMPLE).map(Held::object).collect()
+    }
+}
+
+fn is_secret(object: &Object) -> bool {
+    object.kind() == "Secret" && object.api_version() == "v1"
+}
+
+/// Computes for up to 100 ms: on a runtime with several threads, other tasks go on meanwhile.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current() {
+        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {
+            tokio::task::block_in_place(work)
+        }
+        _ => work(),
+    }
+}

@@ -1,0 +1,400 @@
+//! [`Store`]: the objects and all their index entries as one value; a copy is a snapshot and costs a few reference
+//! counts. No lock: the `Indexer` publishes whole stores.
+//!
+//! Objects live in numbered slots; the key table and every index hold slot numbers only. Invariants:
+//! - a slot's postings are exactly the sets of `indexes` that hold its number (of indexes that are gone, none, once
+//!   they are swept; of one that is being built, the writers' part at least);
+//! - no value stands in an index without a slot.
+
+mod array;
+mod index;
+mod keyed;
+mod slot_set;
+
+use std::sync::Arc;
+
+use pilothouse_object::{Held, ObjectKey};
+
+use crate::change::Change;
+use crate::delta::Delta;
+use crate::index_fn::IndexFn;
+pub(crate) use index::{Index, Values};
+use keyed::{HasKey, Keyed};
+pub(crate) use slot_set::SlotSet;
+
+/// Holds objects by key and by index value.
+#[derive(Clone)]
+pub(crate) struct Store {
+    objects: Keyed<Slot>,
+    /// By namespace; `None` for cluster-scoped kinds.
+    namespaces: Option<Values>,
+    indexes: Vec<Index>,
+    next_index: u32,
+}
+
+#[derive(Clone)]
+struct Slot {
+    held: Held,
+    postings: Postings,
+}
+
+impl HasKey for Slot {
+    fn key(&self) -> &str {
+        self.held.key().as_str()
+    }
+}
+
+/// The index values of a slot. Most have none or one: that costs no allocation.
+#[derive(Clone, PartialEq, Eq)]
+enum Postings {
+    None,
+    One(Posting),
+    Many(Arc<[Posting]>),
+}
+
+/// One value under which a slot stands in one index, both by number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Posting {
+    index: u32,
+    value: u32,
+}
+
+impl Postings {
+    fn as_slice(&self) -> &[Posting] {
+        match self {
+            Self::None => &[],
+            Self::One(posting) => std::slice::from_ref(posting),
+            Self::Many(postings) => postings,
+        }
+    }
+}
+
+impl FromIterator<Posting> for Postings {
+    fn from_iter<I: IntoIterator<Item = Posting>>(postings: I) -> Self {
+        let mut postings = postings.into_iter();
+        match (postings.next(), postings.next()) {
+            (None, _) => Self::None,
+            (Some(one), None) => Self::One(one),
+            (Some(first), Some(second)) => Self::Many([first, second].into_iter().chain(postings).collect()),
+        }
+    }
+}
+
+/// What a list did to one key.
+pub(crate) enum Replaced {
+    /// The slot was filled.
+    Added(u32),
+    /// The slot holds another version of the object.
+    Updated { old: Held, slot: u32 },
+    /// The slot holds what it held.
+    Unchanged(u32),
+    /// The key is gone, or its object is another one now.
+    Deleted(Held),
+}
+
+impl Store {
+    pub(crate) fn new(namespaced: bool) -> Self {
+        Self {
+            objects: Keyed::default(),
+            namespaces: namespaced.then(Values::default),
+            indexes: Vec::new(),
+            next_index: 0,
+        }
+    }
+
+    // Reading.
+
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// One above the highest slot number.
+    pub(crate) fn end(&self) -> u32 {
+        self.objects.end()
+    }
+
+    pub(crate) fn find(&self, key: &str) -> Option<u32> {
+        self.objects.find(key)
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Held> {
+        self.slot(self.find(key)?)
+    }
+
+    /// The object in a slot.
+    pub(crate) fn slot(&self, slot: u32) -> Option<&Held> {
+        Some(&self.objects.get(slot)?.held)
+    }
+
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Held> {
+        self.objects.iter().map(|(_, slot)| &slot.held)
+    }
+
+    pub(crate) fn of<'a>(&'a self, set: Option<&'a SlotSet>) -> impl Iterator<Item = &'a Held> {
+        set.into_iter().flat_map(SlotSet::iter).filter_map(|slot| self.slot(slot))
+    }
+
+    pub(crate) fn namespaces(&self) -> Option<&Values> {
+        self.namespaces.as_ref()
+    }
+
+    pub(crate) fn index(&self, name: &str) -> Option<&Index> {
+        self.indexes.iter().find(|index| *index.name == *name)
+    }
+
+    pub(crate) fn indexes(&self) -> &[Index] {
+        &self.indexes
+    }
+
+    // Writing.
+
+    /// Applies one delta and hands on what it changed, with the slot of what is held now.
+    pub(crate) fn apply(&mut self, delta: Delta, changed: &mut impl FnMut(Change, Option<u32>)) {
+        match delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                let (slot, old) = self.put(object.held().clone());
+                match old {
+                    None => changed(Change::Added(object), Some(slot)),
+                    Some(old) if old.uid() == object.uid() => {
+                        changed(Change::Updated { old: old.object(), new: object }, Some(slot));
+                    }
+                    // The death of one object and the birth of another.
+                    Some(old) => {
+                        let (key, old) = (old.key().clone(), old.object());
+                        changed(Change::Deleted { key, object: Some(old), final_state_unknown: true }, None);
+                        changed(Change::Added(object), Some(slot));
+                    }
+                }
+            }
+            Delta::Deleted(object) => {
+                if self.remove(object.key()).is_some() {
+                    let key = object.key().clone();
+                    changed(Change::Deleted { key, object: Some(object), final_state_unknown: false }, None);
+                }
+            }
+            Delta::DeletedFinalStateUnknown { key, object } => {
+                if let Some(held) = self.remove(&key) {
+                    let object = object.or_else(|| Some(held.object()));
+                    changed(Change::Deleted { key, object, final_state_unknown: true }, None);
+                }
+            }
+            Delta::Sync(key) => {
+                if let Some(slot) = self.find(key.as_str())
+                    && let Some(held) = self.slot(slot)
+                {
+                    let object = held.object();
+                    changed(Change::Updated { old: object.clone(), new: object }, Some(slot));
+                }
+            }
+        }
+    }
+
+    /// Makes the store equal to a list and hands on what it did, in the order that listeners are told: first what is
+    /// gone, then the list in its order. Objects whose version did not change stay the ones held.
+    pub(crate) fn replace(
+        &mut self,
+        list: impl IntoIterator<Item = Held>,
+        keys: &[ObjectKey],
+        did: &mut impl FnMut(Replaced),
+    ) {
+        let mut kept = vec![0_u64; (self.end() as usize).div_ceil(64)];
+        for slot in keys.iter().filter_map(|key| self.find(key.as_str())) {
+            kept[slot as usize / 64] |= 1 << (slot % 64);
+        }
+        for slot in 0..self.end() {
+            if kept[slot as usize / 64] >> (slot % 64) & 1 == 0
+                && let Some(key) = self.slot(slot).map(|held| held.key().clone())
+                && let Some(held) = self.remove(&key)
+            {
+                did(Replaced::Deleted(held));
+            }
+        }
+        for held in list {
+            let known = self.find(held.key().as_str());
+            if let Some(slot) = known
+                && self.slot(slot).is_some_and(|known| same_version(known, &held))
+            {
+                did(Replaced::Unchanged(slot));
+                continue;
+            }
+            let (slot, old) = self.put(held.clone());
+            match old {
+                None => did(Replaced::Added(slot)),
+                Some(old) if old.uid() == held.uid() => did(Replaced::Updated { old, slot }),
+                Some(old) => {
+                    did(Replaced::Deleted(old));
+                    did(Replaced::Added(slot));
+                }
+            }
+        }
+    }
+
+    /// Puts another form of the object that a slot holds in its place.
+    pub(crate) fn swap(&mut self, slot: u32, held: Held) {
+        if let Some(slot) = self.objects.get_mut(slot) {
+            slot.held = held;
+        }
+    }
+
+    /// Stores an object; its slot, and what that held before.
+    fn put(&mut self, held: Held) -> (u32, Option<Held>) {
+        let values = self.values(&held);
+        if let Some(id) = self.objects.find(held.key().as_str()) {
+            let same = self.objects.get(id).is_some_and(|slot| self.same_values(&slot.postings, &values));
+            let postings = (!same).then(|| {
+                let new = self.post(values, id);
+                let old = self.objects.get(id).map_or(Postings::None, |slot| slot.postings.clone());
+                let stale = old.as_slice().iter().filter(|posting| !new.as_slice().contains(posting));
+                stale.for_each(|posting| self.unpost(*posting, id));
+                new
+            });
+            let slot = self.objects.get_mut(id).expect("it was found");
+            if let Some(postings) = postings {
+                slot.postings = postings;
+            }
+            return (id, Some(std::mem::replace(&mut slot.held, held)));
+        }
+        let key = held.key().clone();
+        let id = self.objects.insert(Slot { held, postings: Postings::None });
+        if !values.is_empty() {
+            let postings = self.post(values, id);
+            if let Some(slot) = self.objects.get_mut(id) {
+                slot.postings = postings;
+            }
+        }
+        if let (Some(namespaces), Some(namespace)) = (&mut self.namespaces, key.namespace()) {
+            namespaces.insert(namespace, id);
+        }
+        (id, None)
+    }
+
+    fn remove(&mut self, key: &ObjectKey) -> Option<Held> {
+        let (id, slot) = self.objects.remove(key.as_str())?;
+        for posting in slot.postings.as_slice() {
+            self.unpost(*posting, id);
+        }
+        if let (Some(namespaces), Some(namespace)) = (&mut self.namespaces, key.namespace()) {
+            namespaces.remove_by_name(namespace, id);
+        }
+        Some(slot.held)
+    }
+
+    /// What the indexes' functions say of an object: places in `indexes`, and values.
+    fn values(&self, held: &Held) -> Vec<(usize, Arc<str>)> {
+        if self.indexes.is_empty() {
+            return Vec::new();
+        }
+        let object = held.object();
+        let of = |(at, index): (usize, &Index)| {
+            index.function.values(&object).into_iter().map(move |value| (at, value))
+        };
+        self.indexes.iter().enumerate().flat_map(of).collect()
+    }
+
+    fn same_values(&self, postings: &Postings, values: &[(usize, Arc<str>)]) -> bool {
+        let postings = postings.as_slice();
+        postings.len() == values.len()
+            && postings.iter().zip(values).all(|(posting, (at, value))| {
+                let index = &self.indexes[*at];
+                index.id == posting.index && index.values.name(posting.value) == Some(value)
+            })
+    }
+
+    fn post(&mut self, values: Vec<(usize, Arc<str>)>, slot: u32) -> Postings {
+        let post = |(at, value): (usize, Arc<str>)| {
+            let index: &mut Index = &mut self.indexes[at];
+            Posting { index: index.id, value: index.values.insert(&value, slot) }
+        };
+        values.into_iter().map(post).collect()
+    }
+
+    fn unpost(&mut self, posting: Posting, slot: u32) {
+        if let Some(index) = self.indexes.iter_mut().find(|index| index.id == posting.index) {
+            index.values.remove(posting.value, slot);
+        }
+    }
+
+    // Adding and removing indexes, in steps short enough for a live store: the `Indexer` publishes each.
+
+    /// Registers an index that only writers fill as yet; its number.
+    pub(crate) fn start_index(&mut self, name: &str, function: IndexFn) -> u32 {
+        let id = self.next_index;
+        self.next_index += 1;
+        self.indexes.push(Index { id, name: name.into(), function, ready: false, values: Values::default() });
+        id
+    }
+
+    /// Enters values computed beside the writers, unless the slot has got another object since: then its writer knew of
+    /// the index already. Tells whether the index still exists.
+    pub(crate) fn fill_index(&mut self, id: u32, computed: Vec<(u32, Held, Vec<Arc<str>>)>) -> bool {
+        let Some(at) = self.indexes.iter().position(|index| index.id == id) else { return false };
+        for (slot_id, held, values) in computed {
+            let Some(slot) = self.objects.get(slot_id) else { continue };
+            let old = slot.postings.as_slice();
+            let posted = old.iter().any(|posting| posting.index == id);
+            if posted || values.is_empty() || !(slot.held.is_same(&held) || same_version(&slot.held, &held)) {
+                continue;
+            }
+            let old = slot.postings.clone();
+            let new = self.post(values.into_iter().map(|value| (at, value)).collect(), slot_id);
+            if let Some(slot) = self.objects.get_mut(slot_id) {
+                slot.postings = old.as_slice().iter().chain(new.as_slice()).copied().collect();
+            }
+        }
+        true
+    }
+
+    /// Opens an index to readers.
+    pub(crate) fn finish_index(&mut self, id: u32) {
+        if let Some(index) = self.indexes.iter_mut().find(|index| index.id == id) {
+            index.ready = true;
+        }
+    }
+
+    /// Takes an index out; its postings stay behind in the slots until they are swept. Its number.
+    pub(crate) fn drop_index(&mut self, name: &str) -> Option<u32> {
+        let at = self.indexes.iter().position(|index| *index.name == *name)?;
+        Some(self.indexes.swap_remove(at).id)
+    }
+
+    /// Sweeps the postings of a dropped index out of some slots.
+    pub(crate) fn sweep_postings(&mut self, id: u32, slots: std::ops::Range<u32>) {
+        for slot in slots {
+            let stale = |slot: &Slot| slot.postings.as_slice().iter().any(|posting| posting.index == id);
+            if self.objects.get(slot).is_some_and(stale)
+                && let Some(slot) = self.objects.get_mut(slot)
+            {
+                let kept = slot.postings.as_slice().iter().copied().filter(|posting| posting.index != id);
+                slot.postings = kept.collect();
+            }
+        }
+    }
+
+    /// Checks the invariants; for tests.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        self.objects.check();
+        let mut posted = 0;
+        for (id, slot) in self.objects.iter() {
+            for posting in slot.postings.as_slice() {
+                let index = self.indexes.iter().find(|index| index.id == posting.index).unwrap();
+                assert!(index.values.contains(posting.value, id));
+                posted += 1;
+            }
+            for index in self.indexes.iter().filter(|index| index.ready) {
+                let values = index.function.values(&slot.held.object());
+                let count = slot.postings.as_slice().iter().filter(|p| p.index == index.id).count();
+                assert_eq!(values.len(), count, "{}", slot.held.key());
+            }
+        }
+        assert_eq!(self.indexes.iter().map(|index| index.values.entries()).sum::<usize>(), posted);
+        if let Some(namespaces) = &self.namespaces {
+            assert_eq!(namespaces.entries(), self.len());
+        }
+    }
+}
+
+/// Whether two are the same version of the same object, so that either can stand for both.
+pub(crate) fn same_version(a: &Held, b: &Held) -> bool {
+    !a.resource_version().is_empty() && a.resource_version() == b.resource_version() && a.uid() == b.uid()
+}
