@@ -6,7 +6,7 @@
 //! deletes, is decided against the store when it is handled, not here: by then the store is what the server had.
 //!
 //! Invariants:
-//! - a key is in a round's `order` exactly once iff it is in its `keys`; its deltas are never empty;
+//! - a key stands in a round of deltas at most once, and the round's table has the number of its place;
 //! - two rounds of deltas are never neighbours;
 //! - `deltas` counts all waiting deltas; producers wait while it is at the capacity;
 //! - what [`Work::seen`] promises has been handed out completely.
@@ -14,16 +14,18 @@
 //! One consumer. Producer: the reflector. The lock is never held while work is handled.
 
 use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use parking_lot::Mutex;
 use pilothouse_object::{Object, ObjectKey};
 use tokio::sync::{Notify, watch};
 
 use crate::delta::{Delta, Deltas};
 use crate::error::CacheError;
+use crate::version::Version;
 
 /// Holds deltas between the reflector and the informer.
 pub struct DeltaFifo {
@@ -65,36 +67,94 @@ struct State {
     rounds: VecDeque<Round>,
     deltas: usize,
     /// The version of the newest thing pushed.
-    version: Option<Arc<str>>,
+    version: Version,
     /// Whether `version` was handed out.
     version_taken: bool,
     replaced_once: bool,
     closed: bool,
+    /// An empty round, so that a steady trickle allocates nothing.
+    spare: Option<Keys>,
 }
+
+/// An empty round with room for more keys is not kept.
+const SPARE: usize = 4096;
 
 enum Round {
     Deltas(Keys),
     Replace {
         list: Vec<Object>,
         /// The version before it.
-        before: Option<Arc<str>>,
+        before: Version,
         initial: bool,
     },
     Resync {
-        before: Option<Arc<str>>,
+        before: Version,
     },
 }
 
+/// The deltas of one round, in the order in which their keys became pending.
 #[derive(Default)]
 struct Keys {
-    order: VecDeque<ObjectKey>,
-    keys: HashMap<ObjectKey, Pending, RandomState>,
+    pending: VecDeque<Pending>,
+    /// The number of the first place.
+    first: u64,
+    /// Finds the number of a key's place.
+    table: HashTable<u64>,
+    hasher: RandomState,
 }
 
 struct Pending {
     deltas: Deltas,
+    hash: u64,
     /// The version before its first delta: with everything ahead of this key handled, the store is complete up to it.
-    before: Option<Arc<str>>,
+    before: Version,
+}
+
+impl Keys {
+    fn place(&self, hash: u64, key: &ObjectKey) -> Option<usize> {
+        let at = |number: u64| usize::try_from(number - self.first).expect("places are counted in memory");
+        self.table
+            .find(hash, |number| self.pending[at(*number)].deltas.key() == key)
+            .map(|number| at(*number))
+    }
+
+    fn contains(&self, key: &ObjectKey) -> bool {
+        !self.pending.is_empty() && self.place(self.hasher.hash_one(key.as_str()), key).is_some()
+    }
+
+    /// Adds a delta to those of its key; tells whether there is one more than before.
+    fn push(&mut self, delta: Delta, before: Version) -> bool {
+        let hash = self.hasher.hash_one(delta.key().as_str());
+        if let Some(place) = self.place(hash, delta.key()) {
+            return self.pending[place].deltas.push(delta);
+        }
+        self.append(Deltas::new(delta), hash, before);
+        true
+    }
+
+    fn append(&mut self, deltas: Deltas, hash: u64, before: Version) {
+        let number = self.first + self.pending.len() as u64;
+        self.pending.push_back(Pending { deltas, hash, before });
+        let Self { pending, first, table, .. } = self;
+        let hash_of = |number: &u64| pending[usize::try_from(number - *first).unwrap_or_default()].hash;
+        table.insert_unique(hash, number, hash_of);
+    }
+
+    /// Takes the first keys out.
+    fn take(&mut self, count: usize) -> Vec<Deltas> {
+        if count >= self.pending.len() {
+            self.table.clear();
+            self.first += self.pending.len() as u64;
+            return self.pending.drain(..).map(|pending| pending.deltas).collect();
+        }
+        for (number, pending) in (self.first..).zip(self.pending.iter().take(count)) {
+            if let Ok(entry) = self.table.find_entry(pending.hash, |place| *place == number) {
+                entry.remove();
+            }
+        }
+        self.first += count as u64;
+        self.pending.drain(..count).map(|pending| pending.deltas).collect()
+    }
 }
 
 impl DeltaFifo {
@@ -142,6 +202,13 @@ impl DeltaFifo {
             state.advance(Some(version));
         })
         .await
+    }
+
+    /// Puts deltas back that could not be handled, unless newer ones of their key wait; client-go's `AddIfNotPresent`.
+    /// Takes them even when the queue is full or closed: they were in it before.
+    pub fn add_if_not_present(&self, deltas: Deltas) {
+        self.state.lock().add_if_not_present(deltas);
+        self.work.notify_one();
     }
 
     /// Notes that everything up to `version` has been pushed.
@@ -240,7 +307,7 @@ impl DeltaFifo {
     #[must_use]
     pub fn is_pending(&self, key: &ObjectKey) -> bool {
         self.state.lock().rounds.iter().any(|round| match round {
-            Round::Deltas(keys) => keys.keys.contains_key(key),
+            Round::Deltas(keys) => keys.contains(key),
             _ => false,
         })
     }
@@ -261,7 +328,7 @@ impl DeltaFifo {
 impl State {
     fn advance(&mut self, version: Option<&str>) {
         if let Some(version) = version {
-            self.version = Some(version.into());
+            self.version = version.into();
             self.version_taken = false;
         }
     }
@@ -269,30 +336,42 @@ impl State {
     fn push(&mut self, delta: Delta, version: Option<&str>) {
         let before = self.version.clone();
         self.advance(version);
-        if !matches!(self.rounds.back(), Some(Round::Deltas(_))) {
-            self.rounds.push_back(Round::Deltas(Keys::default()));
+        let more = self.last_keys().push(delta, before);
+        self.deltas += usize::from(more);
+    }
+
+    fn add_if_not_present(&mut self, deltas: Deltas) {
+        let key = deltas.key();
+        if self.rounds.iter().any(|round| matches!(round, Round::Deltas(keys) if keys.contains(key))) {
+            return;
         }
-        let Some(Round::Deltas(round)) = self.rounds.back_mut() else { return };
-        match round.keys.get_mut(delta.key()) {
-            Some(pending) => self.deltas += usize::from(pending.deltas.push(delta)),
-            None => {
-                let key = delta.key().clone();
-                round.order.push_back(key.clone());
-                round.keys.insert(key, Pending { deltas: Deltas::new(delta), before });
-                self.deltas += 1;
-            }
+        self.deltas += deltas.len();
+        let before = self.version.clone();
+        let keys = self.last_keys();
+        let hash = keys.hasher.hash_one(deltas.key().as_str());
+        keys.append(deltas, hash, before);
+    }
+
+    /// The round that takes deltas in.
+    fn last_keys(&mut self) -> &mut Keys {
+        if !matches!(self.rounds.back(), Some(Round::Deltas(_))) {
+            self.rounds.push_back(Round::Deltas(self.spare.take().unwrap_or_default()));
+        }
+        match self.rounds.back_mut() {
+            Some(Round::Deltas(keys)) => keys,
+            _ => unreachable!("it was put there"),
         }
     }
 
     fn pop(&mut self, max: usize) -> Option<Work> {
         let (kind, initial) = match self.rounds.front_mut() {
             Some(Round::Deltas(round)) => {
-                let count = round.order.len().min(max);
-                let keys = &mut round.keys;
-                let taken = round.order.drain(..count).filter_map(|key| keys.remove(&key));
-                let batch: Vec<Deltas> = taken.map(|pending| pending.deltas).collect();
-                if round.order.is_empty() {
-                    self.rounds.pop_front();
+                let batch = round.take(max);
+                if round.pending.is_empty()
+                    && let Some(Round::Deltas(keys)) = self.rounds.pop_front()
+                    && keys.pending.capacity() <= SPARE
+                {
+                    self.spare = Some(keys);
                 }
                 self.deltas -= batch.iter().map(Deltas::len).sum::<usize>();
                 (WorkKind::Deltas(batch), false)
@@ -306,17 +385,16 @@ impl State {
         };
         // Complete up to what came before the first thing that still waits.
         let seen = match self.rounds.front() {
-            Some(Round::Deltas(round)) => round
-                .order
-                .front()
-                .and_then(|key| round.keys.get(key))
-                .and_then(|pending| pending.before.clone()),
-            Some(Round::Replace { before, .. } | Round::Resync { before }) => before.clone(),
+            Some(Round::Deltas(round)) => {
+                round.pending.front().map_or(&self.version, |pending| &pending.before)
+            }
+            Some(Round::Replace { before, .. } | Round::Resync { before }) => before,
             None => {
                 self.version_taken = true;
-                self.version.clone()
+                &self.version
             }
         };
+        let seen = seen.to_text();
         Some(Work { kind, seen, initial })
     }
 }

@@ -12,7 +12,8 @@
 //! - neither a slow nor a panicking listener holds up another listener or the watch;
 //! - a listener that was removed, and an informer nobody leases, cost nothing any more.
 //!
-//! Objects are immutable by type ([`pilothouse_object::Object`]): everybody shares one, nobody can change it.
+//! Objects are immutable by type ([`pilothouse_object::Object`]): everybody shares one, nobody can change it. Builds with
+//! debug assertions also check it once a second when the environment says `KUBE_CACHE_MUTATION_DETECTOR=true`.
 //!
 //! The manager crate uses [`SharedInformerFactory`], [`Ring`] and [`Lister`]; everything else is public for tests, for
 //! programs that use this crate alone, and for the admin pages.
@@ -33,6 +34,7 @@ mod listener;
 mod lister;
 mod lister_watcher;
 mod metrics;
+mod mutation_detector;
 mod packing;
 mod processor;
 mod reflector;

@@ -145,13 +145,16 @@ impl Packing {
         #[expect(clippy::cast_precision_loss, reason = "a ratio")]
         let ratio = state.packed as f64 / state.text as f64;
         (state.text, state.packed, state.objects) = (0, 0, 0);
-        let baseline = *state.baseline.get_or_insert(ratio);
-        drop(state);
-        if ratio > POOR {
-            self.off.store(true, Ordering::Relaxed);
-            self.dictionary.store(None);
-        } else if ratio > baseline * DECAYED {
-            self.wanted.store(true, Ordering::Relaxed);
+        match state.baseline {
+            // The first after a training: it does not pay.
+            None if ratio > POOR => {
+                drop(state);
+                self.off.store(true, Ordering::Relaxed);
+                self.dictionary.store(None);
+            }
+            None => state.baseline = Some(ratio),
+            Some(baseline) if ratio > baseline * DECAYED => self.wanted.store(true, Ordering::Relaxed),
+            Some(_) => {}
         }
     }
 

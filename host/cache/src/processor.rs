@@ -116,14 +116,19 @@ impl Processor {
     }
 
     /// Tells one listener of everything that was there when it joined.
-    pub(crate) fn replay(&mut self, id: u64, objects: &[Object], removed: &dyn Fn(u64) -> bool) {
+    pub(crate) fn replay(
+        &mut self,
+        id: u64,
+        objects: impl Iterator<Item = Object>,
+        removed: &dyn Fn(u64) -> bool,
+    ) {
         let Some(member) = self.members.iter().find(|member| member.id == id) else { return };
         for object in objects {
             if removed(id) {
                 return;
             }
             self.notifications += 1;
-            self.panics += u64::from(contained(|| member.listener.on_add(object, true)));
+            self.panics += u64::from(contained(|| member.listener.on_add(&object, true)));
         }
     }
 

@@ -14,7 +14,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pilothouse_client::ApiResource;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::change::Change;
@@ -26,6 +27,7 @@ use crate::listener::Listener;
 use crate::lister::Lister;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::InformerMetrics;
+use crate::mutation_detector::{self, MutationDetector};
 use crate::packing::Compression;
 use crate::processor::{Audience, Processor};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus, Shared, count, get};
@@ -181,7 +183,7 @@ impl SharedInformer {
         let (id, delivered) = processor.add(listener.clone(), resync);
         let registration = Registration::new(id, inner.clone(), listener, delivered, inner.ended.subscribe());
         inner.call(&mut processor, |processor, removed| {
-            processor.replay(id, &inner.indexer.list(), removed);
+            processor.replay(id, inner.indexer.snapshot().cursor(), removed);
             processor.end_replay(removed);
         });
         drop(processor);
@@ -201,6 +203,7 @@ impl SharedInformer {
             tokio::select! {
                 () = reflector.run(cancel) => {}
                 () = self.inner.resync_when_due() => {}
+                () = self.inner.detect_mutations() => {}
             }
             self.inner.fifo.close();
         };
@@ -284,12 +287,32 @@ impl SharedInformer {
 
 impl Inner {
     async fn handle_all(&self) {
+        let mut maintenance: Option<JoinHandle<()>> = None;
         while let Some(work) = self.fifo.pop(DeltaFifo::BATCH).await {
             let initial = work.initial;
             self.handle(work).await;
             self.fifo.done(initial);
+            if self.indexer.wants_maintenance() && maintenance.as_ref().is_none_or(JoinHandle::is_finished) {
+                let indexer = self.indexer.clone();
+                maintenance = Some(tokio::task::spawn_blocking(move || indexer.maintain()));
+            }
             // A full queue must not keep the reflector, or other tasks, from running.
             tokio::task::yield_now().await;
+        }
+        if let Some(maintenance) = maintenance {
+            let _ = maintenance.await;
+        }
+    }
+
+    /// Checks every second that no object was changed, where that is asked for.
+    async fn detect_mutations(&self) {
+        if !mutation_detector::is_on() {
+            return std::future::pending().await;
+        }
+        let mut detector = MutationDetector::default();
+        loop {
+            sleep(mutation_detector::PERIOD).await;
+            detector.check(&self.indexer);
         }
     }
 

@@ -23,6 +23,36 @@ fn number(version: &str) -> Option<u64> {
     version.bytes().all(|b| b.is_ascii_digit()).then(|| version.parse().ok())?
 }
 
+/// A resource version that is passed on for each event: no allocation for those that are numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// None yet.
+    #[default]
+    None,
+    Number(u64),
+    Text(Arc<str>),
+}
+
+impl From<&str> for Version {
+    fn from(text: &str) -> Self {
+        // As text it would come back without leading zeros.
+        match number(text) {
+            Some(number) if !text.starts_with('0') => Self::Number(number),
+            _ => Self::Text(text.into()),
+        }
+    }
+}
+
+impl Version {
+    pub(crate) fn to_text(&self) -> Option<Arc<str>> {
+        match self {
+            Self::None => None,
+            Self::Number(number) => Some(number.to_string().into()),
+            Self::Text(text) => Some(text.clone()),
+        }
+    }
+}
+
 /// How far a store has come.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
@@ -52,6 +82,14 @@ mod tests {
         for odd in ["", "+1", "a", "1a", "99999999999999999999999"] {
             assert_eq!(compare_resource_versions(odd, "1"), None, "{odd:?}");
         }
+    }
+
+    #[test]
+    fn a_version_comes_back_as_the_text_it_was() {
+        for text in ["", "0", "7", "007", "18446744073709551615", "18446744073709551616", "abc", "+1"] {
+            assert_eq!(Version::from(text).to_text().as_deref(), Some(text));
+        }
+        assert_eq!(Version::default().to_text(), None);
     }
 
     #[test]

@@ -4,11 +4,13 @@ mod availability;
 mod delta_fifo;
 mod factory;
 mod indexer;
+mod packing;
 mod random_servers;
 mod reflector_list;
 mod reflector_watch;
 mod resync;
 mod shared_informer;
+mod snapshots;
 
 use std::time::Duration;
 
