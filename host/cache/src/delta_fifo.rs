@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use parking_lot::Mutex;
 use pilothouse_object::{Object, ObjectKey};
 use tokio::sync::{Notify, watch};
 
 use crate::delta::{Delta, Deltas};
 use crate::error::CacheError;
+use crate::sync::Mutex;
 use crate::version::Version;
 
 /// Holds deltas between the reflector and the informer.

@@ -9,8 +9,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use pilothouse_object::{Held, Object, ObjectKey};
 use tokio::sync::watch;
 
@@ -22,6 +20,7 @@ use crate::index_fn::IndexFn;
 use crate::packing::{Compression, Hot, Packing};
 use crate::snapshot::{self, Snapshot, readable};
 use crate::store::{Replaced, Store, same_version};
+use crate::sync::{Mutex, Published};
 use crate::version::Seen;
 
 /// The name of the index that every namespaced kind has.
@@ -33,7 +32,7 @@ const CHUNK: u32 = 512;
 
 /// The objects of one kind by key and by index.
 pub struct Indexer {
-    store: ArcSwap<Store>,
+    store: Published<Store>,
     /// Held by whoever makes the next store.
     writer: Mutex<Hot>,
     packing: Packing,
@@ -53,7 +52,7 @@ impl Indexer {
     #[must_use]
     pub fn with_compression(namespaced: bool, compression: Compression) -> Self {
         Self {
-            store: ArcSwap::from_pointee(Store::new(namespaced)),
+            store: Published::from_pointee(Store::new(namespaced)),
             writer: Mutex::default(),
             packing: Packing::new(compression),
             hot_reads: HotReads::default(),

@@ -43,6 +43,7 @@ mod ring;
 mod shared_informer;
 mod snapshot;
 mod store;
+mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]

@@ -20,6 +20,20 @@ use crate::pack::{self, Dictionary, Field, Packed};
 use crate::pointer::{self, Pointer};
 
 /// A Kubernetes object: JSON bytes and parsed metadata; immutable, a cheap clone.
+///
+/// All readers of a cache share one copy, so nobody may change it, and the compiler sees to that:
+///
+/// ```
+/// fn first(object: &pilothouse_object::Object) -> u8 {
+///     object.bytes()[0]
+/// }
+/// ```
+///
+/// ```compile_fail,E0594
+/// fn change(object: &mut pilothouse_object::Object) {
+///     object.bytes()[0] = b'[';
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Object {
     held: Held,
