@@ -3,6 +3,7 @@
 //! Every crate of the host stands on this one. It knows nothing of the network, of caches or of WebAssembly.
 //!
 //! * [`Object`]: one object, immutable, a cheap clone; decoded once, never parsed into a tree.
+//! * [`ListDecoder`]: the objects of a list answer of any size, one by one, as its bytes come.
 //! * [`ObjectKey`]: `namespace/name`, the identity in stores and queues.
 //! * [`Gvk`], [`Gvr`]: kinds and resources.
 //! * [`LabelSelector`], [`FieldSelector`]: the selector grammars of the API, matched locally.
@@ -22,6 +23,6 @@ pub use field_selector::{FieldSelector, FieldSelectorError};
 pub use key::{KeyError, ObjectKey};
 pub use kind::{Gvk, Gvr, KindError};
 pub use label_selector::{LabelSelector, LabelSelectorError};
-pub use list::{ListMeta, decode_list};
+pub use list::{ListDecoder, ListMeta};
 pub use object::{Object, OwnerReference};
 pub use pointer::{Pointer, PointerError, json_string};
