@@ -6,7 +6,9 @@ mod factory;
 mod indexer;
 mod random_servers;
 mod reflector_list;
+mod reflector_objects;
 mod reflector_watch;
+mod reflector_watch_list;
 mod resync;
 mod shared_informer;
 
