@@ -36,6 +36,9 @@ impl Informer {
 /// A figure of an informer.
 type Figure<T> = fn(&InformerMetrics) -> T;
 
+/// How a figure is spread.
+type Spread = fn(&InformerMetrics) -> &Histogram;
+
 /// Without `_total`, which the encoder adds.
 const COUNTERS: [(&str, &str, Figure<u64>); 7] = [
     ("reflector_lists", "Lists begun", |m| m.reflector_lists_total),
@@ -62,7 +65,7 @@ const GAUGES: [(&str, &str, Figure<i64>); 6] = [
     ("pilothouse_listener_depth", "Changes not dealt with yet", |m| int(m.listener_depth)),
 ];
 
-const HISTOGRAMS: [(&str, &str, fn(&InformerMetrics) -> &Histogram); 5] = [
+const HISTOGRAMS: [(&str, &str, Spread); 5] = [
     ("reflector_list_duration_seconds", "Length of a list", |m| &m.reflector_list_duration_seconds),
     ("reflector_items_per_list", "Objects in a list", |m| &m.reflector_items_per_list),
     ("reflector_watch_duration_seconds", "Length of a watch", |m| &m.reflector_watch_duration_seconds),

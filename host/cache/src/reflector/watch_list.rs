@@ -5,8 +5,8 @@
 //! a list takes its place:
 //! - any error but the ones below leads to a list this once; one that says that the server knows no streaming lists
 //!   (400, 405, 422, 501) for [`FALLBACK`];
-//! - [`PATIENCE`] without a new object before the bookmark, or [`ROUNDS`] watches in a row that ended before it, lead to
-//!   lists for [`FALLBACK`] too: proxies, aggregated servers and old versions lose the bookmark, or never send it;
+//! - [`PATIENCE`] without a new object before the bookmark, or [`ROUNDS`] watches in a row that broke or ended before it,
+//!   lead to lists for [`FALLBACK`] too: proxies, aggregated servers and old versions lose the bookmark, or never send it;
 //! - a server that is away, busy, or has lost the version is asked again.
 
 use std::collections::HashMap;
@@ -143,7 +143,8 @@ impl Reflector {
             self.wait_after(&error).await;
             return Ok(Round::Again);
         }
-        if matches!(error, Error::Transport { .. }) || lost {
+        // A server that names a time is about to be able to; a list before that would be as unwelcome.
+        if matches!(error, Error::Transport { .. }) || lost || error.retry_after().is_some() {
             let list = self.unfinished();
             if list.is_none() {
                 self.wait_after(&error).await;

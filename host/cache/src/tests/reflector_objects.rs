@@ -94,6 +94,14 @@ async fn a_list_on_demand_comes_at_once_and_one_that_is_under_way_does_not_count
     soon(server.wait_for_watches(2)).await;
     sleep(Duration::from_secs(100)).await;
     assert_eq!(server.list_versions(), ["0", "1"], "once is once");
+    // While it waits to list again, a wish for that is met by it.
+    server.fail_lists([errors::internal()]);
+    server.break_watches(&errors::internal());
+    soon(server.wait_for_lists(3)).await;
+    running.informer.relist();
+    running.informer.relist();
+    sleep(Duration::from_secs(100)).await;
+    assert_eq!(server.list_versions().len(), 4);
     running.stop().await;
 }
 
