@@ -43,15 +43,14 @@ mod tests {
     /// Errors a second apart until one leads to a list; before the error `quiet_before` a minute passes.
     async fn retries(window: u64, quiet_before: Option<u32>) -> u32 {
         let mut retry = InternalErrorRetry::new(Duration::from_secs(window));
-        let mut count = 0;
-        loop {
+        for count in 0..1000 {
             let quiet = quiet_before == Some(count + 1);
             tokio::time::advance(Duration::from_secs(if quiet { 60 } else { 1 })).await;
             if !retry.retry() {
                 return count;
             }
-            count += 1;
         }
+        panic!("there is no end to it");
     }
 
     #[tokio::test(start_paused = true)]

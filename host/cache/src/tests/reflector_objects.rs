@@ -198,7 +198,7 @@ async fn internal_errors_of_a_watch_lead_to_watches_for_as_long_as_allowed_and_t
     let options =
         ReflectorOptions { max_internal_error_retry: Duration::from_secs(30), ..Default::default() };
     let running = Running::with(&server, options);
-    for watches in 1.. {
+    for watches in 1..100 {
         soon(server.wait_for_watches(watches)).await;
         if server.list_versions().len() > 1 {
             break;
