@@ -198,10 +198,11 @@ fn the_admin_endpoints_show_what_operators_look_for(server: Server) -> Result<()
         here("rest_client_requests_total", &[("code", "200"), ("method", "GET"), ("host", &host_label)]);
     assert!(requests.is_some_and(|requests| requests >= 2.0), "{requests:?} of {:?}", metrics.names());
     assert_eq!(
-        here("reflector_lists_total", &[("namespace", "admin")]),
+        here("reflector_watches_total", &[("namespace", "admin")]),
         Some(1.0),
-        "one list of the ConfigMaps"
+        "one streaming list of the ConfigMaps, which is the watch too"
     );
+    assert_eq!(here("reflector_lists_total", &[("namespace", "admin")]), Some(0.0));
     assert_eq!(here("pilothouse_cache_objects", &[("namespace", "admin")]), Some(3.0));
     assert!(here("process_resident_memory_bytes", &[]).is_some_and(|bytes| bytes > 1e6));
     Ok(())

@@ -6,7 +6,7 @@ use futures_util::stream::unfold;
 use pilothouse_client::{ApiResource, Client, ListParams, Result, WatchParams};
 use pilothouse_object::ListMeta;
 
-use crate::lister_watcher::{EventStream, ItemSink, ListerWatcher};
+use crate::lister_watcher::{EventStream, ItemSink, ListerWatcher, both};
 
 /// Lists and watches one resource through a client, in one namespace or in all, under selectors.
 #[derive(Clone)]
@@ -45,8 +45,8 @@ impl ListerWatcher for ClientListerWatcher {
     fn list<'a>(&'a self, params: &'a ListParams, item: ItemSink<'a>) -> BoxFuture<'a, Result<ListMeta>> {
         Box::pin(async move {
             let params = ListParams {
-                label_selector: self.label_selector.clone(),
-                field_selector: self.field_selector.clone(),
+                label_selector: both(&params.label_selector, &self.label_selector),
+                field_selector: both(&params.field_selector, &self.field_selector),
                 ..params.clone()
             };
             self.client.list_page(&self.resource, self.namespace.as_deref(), &params, item).await
@@ -56,13 +56,17 @@ impl ListerWatcher for ClientListerWatcher {
     fn watch<'a>(&'a self, params: &'a WatchParams) -> BoxFuture<'a, Result<EventStream>> {
         Box::pin(async move {
             let params = WatchParams {
-                label_selector: self.label_selector.clone(),
-                field_selector: self.field_selector.clone(),
+                label_selector: both(&params.label_selector, &self.label_selector),
+                field_selector: both(&params.field_selector, &self.field_selector),
                 ..params.clone()
             };
             let stream = self.client.watch(&self.resource, self.namespace.as_deref(), &params).await?;
             let events = unfold(stream, async |mut stream| stream.next().await.map(|event| (event, stream)));
             Ok(events.boxed())
         })
+    }
+
+    fn supports_watch_list(&self) -> bool {
+        true
     }
 }

@@ -1,4 +1,6 @@
 //! [`ListerWatcher`]: where a reflector gets its objects from; and [`FnListerWatcher`], one made of two closures.
+//!
+//! The others are `ClientListerWatcher` (an API server) and `FilteredListerWatcher` (around another one).
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -11,7 +13,8 @@ pub type EventStream = BoxStream<'static, Result<WatchEvent>>;
 /// Takes the items of a list page one by one, as they are decoded.
 pub type ItemSink<'a> = &'a mut (dyn FnMut(Object) + Send);
 
-/// Lists and watches the objects of one kind in one scope. Selectors belong to the source: a reflector sets none.
+/// Lists and watches the objects of one kind in one scope. Selectors belong to the source: a reflector sets none; a
+/// source adds its own to those it is given.
 pub trait ListerWatcher: Send + Sync {
     /// One page of a list; items go to `item` in order. After an error the items handed on so far are void.
     fn list<'a>(&'a self, params: &'a ListParams, item: ItemSink<'a>) -> BoxFuture<'a, Result<ListMeta>>;
@@ -29,6 +32,7 @@ pub trait ListerWatcher: Send + Sync {
 pub struct FnListerWatcher<L, W> {
     list: L,
     watch: W,
+    watch_list: bool,
 }
 
 impl<L, W> FnListerWatcher<L, W>
@@ -38,7 +42,14 @@ where
 {
     /// A source that answers with what the closures return.
     pub fn new(list: L, watch: W) -> Self {
-        Self { list, watch }
+        Self { list, watch, watch_list: false }
+    }
+
+    /// Says that the watches may begin with the present objects (`sendInitialEvents`).
+    #[must_use]
+    pub fn with_watch_list(mut self) -> Self {
+        self.watch_list = true;
+        self
     }
 }
 
@@ -57,5 +68,17 @@ where
 
     fn watch<'a>(&'a self, params: &'a WatchParams) -> BoxFuture<'a, Result<EventStream>> {
         Box::pin(async move { (self.watch)(params) })
+    }
+
+    fn supports_watch_list(&self) -> bool {
+        self.watch_list
+    }
+}
+
+/// What both selectors select, in the API's text form.
+pub(crate) fn both(a: &str, b: &str) -> String {
+    match (a, b) {
+        ("", one) | (one, "") => one.to_owned(),
+        _ => format!("{a},{b}"),
     }
 }

@@ -246,6 +246,12 @@ impl SharedInformer {
         }
     }
 
+    /// Makes it list again, at once if it is watching, and otherwise as soon as the server lets it. What the list shows
+    /// in a version that is held already stays the object held.
+    pub fn relist(&self) {
+        self.inner.shared.ask_for_list();
+    }
+
     /// Makes a resync due for all who ask for them; the queue.
     #[cfg(test)]
     pub(crate) fn force_resync(&self) -> Arc<DeltaFifo> {
@@ -259,28 +265,17 @@ impl SharedInformer {
     #[must_use]
     pub fn metrics(&self) -> InformerMetrics {
         let inner = &self.inner;
-        let shared = &inner.shared;
         let processor = inner.processor.lock();
         InformerMetrics {
-            reflector_lists_total: get(&shared.lists),
-            reflector_list_failures_total: get(&shared.list_failures),
-            reflector_list_pages_total: get(&shared.list_pages),
-            reflector_list_duration_total: shared.list_time(),
-            reflector_items_listed_total: get(&shared.listed_items),
-            reflector_watches_total: get(&shared.watches),
-            reflector_short_watches_total: get(&shared.short_watches),
-            reflector_watch_failures_total: get(&shared.watch_failures),
-            reflector_items_watched_total: get(&shared.watched_events),
-            reflector_bookmarks_total: get(&shared.bookmarks),
-            reflector_last_resource_version: shared.version.lock().clone(),
-            store_resource_version: inner.indexer.resource_version(),
+            informer_queued_items: inner.fifo.len(),
+            informer_store_resource_version: inner.indexer.resource_version(),
             objects: inner.indexer.len(),
-            queued_deltas: inner.fifo.len(),
             listeners: processor.len(),
             listener_depth: processor.depth(),
             notifications_total: processor.notifications,
             listener_panics_total: processor.panics,
             resyncs_total: get(&inner.resyncs),
+            ..inner.shared.metrics()
         }
     }
 }
@@ -290,7 +285,9 @@ impl Inner {
         let mut maintenance: Option<JoinHandle<()>> = None;
         while let Some(work) = self.fifo.pop(DeltaFifo::BATCH).await {
             let initial = work.initial;
+            let began = Instant::now();
             self.handle(work).await;
+            self.shared.processing_latency.lock().observe(began.elapsed().as_secs_f64());
             self.fifo.done(initial);
             if self.indexer.wants_maintenance() && maintenance.as_ref().is_none_or(JoinHandle::is_finished) {
                 let indexer = self.indexer.clone();

@@ -1,7 +1,7 @@
 //! One call: headers, sending, reading the answer under a size and a time limit, errors that say what was being done.
 //!
 //! Nothing here sends a request twice. The verbs build a [`Call`]; [`Client::fetch`] is for bodies that are read whole,
-//! [`Client::send`] for watches.
+//! [`Client::fetch_pieces`] for lists, [`Client::send`] for watches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +31,6 @@ use crate::url::Target;
 /// Largest single object, discovery document or raw answer that is read. etcd refuses objects above about 1.5 MiB;
 /// aggregated servers may store larger ones.
 pub(crate) const OBJECT_LIMIT: usize = 16 << 20;
-/// Largest list page that is read: a list without a limit comes as one page.
-pub(crate) const LIST_LIMIT: usize = 1 << 30;
 /// Largest error body that is read; what stands behind it is not needed.
 const ERROR_LIMIT: usize = 1 << 20;
 
@@ -55,13 +53,11 @@ pub(crate) struct Shared {
     /// The host's own identity.
     pub(crate) own: Arc<Caller>,
     pub(crate) discovery: Discovery,
-    pub(crate) runtime: Handle,
 }
 
 impl Shared {
     pub(crate) async fn new(options: ClientOptions) -> Result<Self> {
         let loaded = config::load(&options).await?;
-        let runtime = Handle::current();
         let own = Caller::own(Identity {
             user_agent: options.user_agent,
             field_manager: options.field_manager,
@@ -74,7 +70,7 @@ impl Shared {
             request_timeout: options.request_timeout,
             authorizer: loaded.authorizer,
             transport: Transport::new(
-                runtime.clone(),
+                Handle::current(),
                 loaded.tls,
                 loaded.server_name,
                 options.connect_timeout,
@@ -82,7 +78,6 @@ impl Shared {
             observer: options.observer,
             own: Arc::new(own),
             discovery: Discovery::default(),
-            runtime,
         })
     }
 }
@@ -94,16 +89,6 @@ pub(crate) struct Call {
     accept: HeaderValue,
     content_type: Option<&'static str>,
     body: Bytes,
-    patience: Patience,
-}
-
-/// How long a call may take.
-#[derive(Clone, Copy)]
-enum Patience {
-    /// The request timeout, from sending to the last byte.
-    Whole,
-    /// The request timeout to the answer's head, and again from each piece of the body to the next.
-    Progress,
 }
 
 /// An answer that has been read whole.
@@ -115,14 +100,7 @@ pub(crate) struct Answer {
 
 impl Call {
     pub(crate) fn new(method: Method, target: Target) -> Self {
-        Self {
-            method,
-            target,
-            accept: ACCEPT_JSON,
-            content_type: None,
-            body: Bytes::new(),
-            patience: Patience::Whole,
-        }
+        Self { method, target, accept: ACCEPT_JSON, content_type: None, body: Bytes::new() }
     }
 
     /// A read of objects.
@@ -133,12 +111,6 @@ impl Call {
     pub(crate) fn body(mut self, content_type: &'static str, body: &[u8]) -> Self {
         self.content_type = Some(content_type);
         self.body = Bytes::copy_from_slice(body);
-        self
-    }
-
-    /// Lets the call take longer than the request timeout as long as bytes keep coming.
-    pub(crate) fn while_bytes_come(mut self) -> Self {
-        self.patience = Patience::Progress;
         self
     }
 }
@@ -207,18 +179,38 @@ impl Client {
     pub(crate) async fn fetch(&self, call: &Call, limit: usize) -> Result<Answer> {
         let time = self.shared.request_timeout;
         let exchange = async {
-            let head = self.head(call, false);
-            let (response, _) = match call.patience {
-                Patience::Whole => head.await?,
-                Patience::Progress => timeout(time, head).await.map_err(|_| self.late(call, time))??,
-            };
+            let (response, _) = self.head(call, false).await?;
             let limit = if response.status().is_success() { limit } else { limit.min(ERROR_LIMIT) };
             self.read(call, response, limit).await
         };
-        match call.patience {
-            Patience::Whole => timeout(time, exchange).await.map_err(|_| self.late(call, time))?,
-            Patience::Progress => exchange.await,
+        timeout(time, exchange).await.map_err(|_| self.late(call, time))?
+    }
+
+    /// Sends a call and hands on the body of a good answer in pieces, as they come; other tasks run in between. The
+    /// request timeout counts to the answer's head, and again from each piece to the next.
+    pub(crate) async fn fetch_pieces(
+        &self,
+        call: &Call,
+        take: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
+    ) -> Result<()> {
+        let limit = self.shared.request_timeout;
+        let late = |_| self.late(call, limit);
+        let (response, _) = timeout(limit, self.head(call, false)).await.map_err(late)??;
+        if !response.status().is_success() {
+            let answer = timeout(limit, self.read(call, response, ERROR_LIMIT)).await.map_err(late)??;
+            return Err(answer::error(self.doing(call), &answer));
         }
+        self.check_encoding(call, response.headers())?;
+        let mut body = response.into_body();
+        while let Some(frame) = timeout(limit, body.frame()).await.map_err(late)? {
+            let frame = frame.map_err(|e| answer::transport(self.doing(call), &e))?;
+            if let Ok(data) = frame.into_data() {
+                take(&data)?;
+                // When the next pieces are there already, nothing else would let others run.
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
     }
 
     /// Sends a call and gives the body of a good answer.
@@ -243,13 +235,7 @@ impl Client {
         let mut first = Bytes::new();
         let mut rest = Vec::new();
         loop {
-            let frame = match call.patience {
-                Patience::Whole => body.frame().await,
-                Patience::Progress => timeout(self.shared.request_timeout, body.frame())
-                    .await
-                    .map_err(|_| self.late(call, self.shared.request_timeout))?,
-            };
-            let Some(frame) = frame else { break };
+            let Some(frame) = body.frame().await else { break };
             let frame = frame.map_err(|e| answer::transport(self.doing(call), &e))?;
             let Ok(data) = frame.into_data() else { continue };
             if first.len().max(rest.len()) + data.len() > limit {

@@ -1,15 +1,13 @@
 //! Lists: one page with its items handed on while decoding, and the pager over all pages.
 //!
-//! A page is read whole, then split item by item, each item copied out, so that the page's bytes are gone when the call
-//! returns. Pages too large to decode between two polls of a task are decoded on a blocking thread and handed over in
-//! batches. The pager keeps client-go's rules: pages of 500, and a continue token that has expired after the first page
-//! turns the whole into one list without a limit at the version that was asked for.
+//! A page is decoded while its bytes come, each item copied out, so that memory does not grow with the page: servers
+//! answer a list of version "0" in one piece, whatever limit is asked for. The pager keeps client-go's rules: pages of
+//! 500, and a continue token that has expired after the first page turns the whole into one list without a limit at the
+//! version that was asked for.
 
-use bytes::Bytes;
-use pilothouse_object::{Gvk, ListMeta, Object, decode_list};
-use tokio::sync::mpsc;
+use pilothouse_object::{DecodeError, ListDecoder, ListMeta, Object};
 
-use crate::call::{Call, LIST_LIMIT, protocol};
+use crate::call::{Call, protocol};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::params::{ApiResource, ListParams};
@@ -17,10 +15,6 @@ use crate::url::Target;
 
 /// Items in a page when the caller names no number.
 pub const PAGE_SIZE: u32 = 500;
-/// About 10 ms of decoding.
-const INLINE_LIMIT: usize = 4 << 20;
-/// Items handed over from the blocking thread at a time.
-const BATCH: usize = 128;
 
 /// All pages of a list.
 #[derive(Debug, Clone)]
@@ -34,11 +28,12 @@ pub struct ObjectList {
 }
 
 impl Client {
-    /// Reads one page of a list; each item goes to `item` as soon as it is decoded.
+    /// Reads one page of a list, however large; each item goes to `item` as soon as it is decoded. It may take longer
+    /// than the request timeout as long as bytes keep coming.
     ///
     /// # Errors
-    /// As the server answers; [`Error::Protocol`] when the page is not a list of objects. Items before the fault have
-    /// been handed on by then.
+    /// As the server answers; [`Error::Protocol`] when the page is not a list of objects, or one of them is longer than
+    /// 16 MiB. Items before the fault have been handed on by then.
     pub async fn list_page(
         &self,
         resource: &ApiResource,
@@ -48,17 +43,11 @@ impl Client {
     ) -> Result<ListMeta> {
         let mut target = Target::collection(resource, namespace)?;
         target.list(params);
-        let mut call = Call::read(target);
-        if params.limit == 0 {
-            call = call.while_bytes_come();
-        }
-        let page = self.fetch_ok(&call, LIST_LIMIT).await?;
-        let decoded = if page.len() <= INLINE_LIMIT {
-            decode_list(&page, &resource.gvk, item).map_err(|e| e.to_string())
-        } else {
-            self.decode_aside(page, resource.gvk.clone(), item).await
-        };
-        decoded.map_err(|message| protocol(self.doing(&call), &message))
+        let call = Call::read(target);
+        let unexpected = |error: DecodeError| protocol(self.doing(&call), &error.to_string());
+        let mut decoder = ListDecoder::new(resource.gvk.clone());
+        self.fetch_pieces(&call, &mut |piece| decoder.push(piece, item).map_err(unexpected)).await?;
+        decoder.finish(item).map_err(unexpected)
     }
 
     /// Reads all pages of a list. `params.limit` is the page size, 0 for [`PAGE_SIZE`].
@@ -121,30 +110,5 @@ impl Client {
             page.resource_version = None;
             page.resource_version_match = None;
         }
-    }
-
-    async fn decode_aside(
-        &self,
-        page: Bytes,
-        kind: Gvk,
-        item: &mut (dyn FnMut(Object) + Send),
-    ) -> std::result::Result<ListMeta, String> {
-        let (sender, mut receiver) = mpsc::channel::<Vec<Object>>(4);
-        let decoding = self.shared.runtime.spawn_blocking(move || {
-            let mut batch = Vec::with_capacity(BATCH);
-            let decoded = decode_list(&page, &kind, |object| {
-                batch.push(object);
-                if batch.len() == BATCH {
-                    // Nobody listens when the caller has given up; the rest is then decoded for nothing.
-                    let _ = sender.blocking_send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH)));
-                }
-            });
-            let _ = sender.blocking_send(batch);
-            decoded.map_err(|e| e.to_string())
-        });
-        while let Some(batch) = receiver.recv().await {
-            batch.into_iter().for_each(&mut *item);
-        }
-        decoding.await.unwrap_or_else(|e| Err(format!("decoding stopped: {e}")))
     }
 }

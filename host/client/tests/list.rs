@@ -103,8 +103,36 @@ async fn a_large_page_is_decoded_in_order_too() {
 }
 
 #[tokio::test]
+async fn items_are_handed_on_while_the_page_comes_and_others_run_meanwhile() {
+    let (sender, reply) = Reply::pieces();
+    let reply = parking_lot::Mutex::new(Some(reply));
+    let server = Server::start(move |_| reply.lock().take().unwrap()).await;
+    let client = client(&server).await;
+    let (names, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    let listing = tokio::spawn(async move {
+        let mut item = |object: Object| names.send(object.name().to_owned()).unwrap();
+        client.list_page(&pods(), None, &ListParams::default(), &mut item).await
+    });
+    let padding = "x".repeat(40_000);
+    sender.send(Ok("{\"kind\":\"PodList\",\"items\":[".into())).unwrap();
+    for i in 0..100 {
+        let comma = if i > 0 { "," } else { "" };
+        let item = format!(r#"{comma}{{"metadata":{{"name":"p{i}"}},"spec":"{padding}"}}"#);
+        sender.send(Ok(item.into())).unwrap();
+        if i >= 2 {
+            // Only the pieces that the decoder gathers are held.
+            assert_eq!(seen.recv().await.unwrap(), format!("p{}", i - 2));
+        }
+    }
+    sender.send(Ok("],\"metadata\":{\"resourceVersion\":\"7\"}}".into())).unwrap();
+    drop(sender);
+    assert_eq!(listing.await.unwrap().unwrap().resource_version, "7");
+    assert_eq!(seen.recv().await.unwrap(), "p98");
+}
+
+#[tokio::test]
 async fn tables_and_rubbish_are_protocol_errors() {
-    let large = format!("{{\"items\":[{}", "1,".repeat(3 << 20));
+    let large = format!("{{\"items\":[{}", "{\"metadata\":{\"name\":\"a\"}},".repeat(1 << 18));
     for body in [r#"{"kind":"Table","rows":[]}"#, "<html>", "", r#"{"kind":"PodList","items":[{}]}"#, &large]
     {
         let server = Server::always(200, body).await;

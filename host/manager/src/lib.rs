@@ -7,6 +7,7 @@ mod duration;
 mod filtered;
 mod generation;
 mod grants;
+mod informer_metrics;
 mod limiter;
 mod live;
 mod load;

@@ -21,6 +21,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::informer_metrics::InformerCollector;
 use crate::reasons::Reasons;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -56,12 +57,6 @@ struct Rest {
 struct RestVerb {
     verb: String,
     host: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Informer {
-    name: String,
-    namespace: String,
 }
 
 #[derive(Clone)]
@@ -383,54 +378,6 @@ impl Collector for QueueCollector {
             };
         counters("workqueue_adds", "Adds that made a key need a run", &|s| s.adds)?;
         counters("workqueue_retries", "Adds with a delay", &|s| s.retries)
-    }
-}
-
-struct InformerCollector(SharedInformerFactory);
-
-impl fmt::Debug for InformerCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("InformerCollector")
-    }
-}
-
-impl Collector for InformerCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let informers = self.0.metrics();
-        let labels = |id: &pilothouse_cache::InformerId| Informer {
-            name: id.resource.to_string(),
-            namespace: id.namespace.clone().unwrap_or_default(),
-        };
-        type Figure = fn(&pilothouse_cache::InformerMetrics) -> u64;
-        let counters: [(&str, &str, Figure); 5] = [
-            ("reflector_lists", "Lists begun", |m| m.reflector_lists_total),
-            ("reflector_watches", "Watches begun", |m| m.reflector_watches_total),
-            ("reflector_short_watches", "Watches that ended at once", |m| m.reflector_short_watches_total),
-            ("reflector_items_listed", "Objects in lists", |m| m.reflector_items_listed_total),
-            ("reflector_items_watched", "Events of watches", |m| m.reflector_items_watched_total),
-        ];
-        for (name, help, value) in counters {
-            let kind = ConstCounter::new(0_u64).metric_type();
-            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (id, metrics) in &informers {
-                ConstCounter::new(value(metrics)).encode(family.encode_family(&labels(id))?)?;
-            }
-        }
-        let gauges: [(&str, &str, Figure); 4] = [
-            ("pilothouse_cache_objects", "Objects in a store", |m| m.objects as u64),
-            ("pilothouse_informer_listeners", "Listeners of an informer", |m| m.listeners as u64),
-            ("pilothouse_informer_queued_deltas", "Deltas before a store", |m| m.queued_deltas as u64),
-            ("pilothouse_listener_depth", "Changes not dealt with yet", |m| m.listener_depth as u64),
-        ];
-        for (name, help, value) in gauges {
-            let kind = ConstGauge::new(0_i64).metric_type();
-            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (id, metrics) in &informers {
-                let value = i64::try_from(value(metrics)).unwrap_or(i64::MAX);
-                ConstGauge::new(value).encode(family.encode_family(&labels(id))?)?;
-            }
-        }
-        Ok(())
     }
 }
 

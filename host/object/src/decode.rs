@@ -6,10 +6,12 @@
 //! for the items of a list. Nothing else is changed: a guest may write back what it read.
 
 use serde::Deserialize;
+use serde::de::Error as _;
 use serde_json::value::RawValue;
 
 use crate::key::{KeyError, ObjectKey};
 use crate::kind::Gvk;
+use crate::list::value;
 use crate::pack::Field;
 
 /// Why bytes are not an object.
@@ -125,10 +127,23 @@ struct Meta<'a> {
 
 pub(crate) fn decode(text: &str, default: Option<&Gvk>) -> Result<Decoded, DecodeError> {
     let text = text.trim_ascii();
+    decode_top(text, &serde_json::from_str(text)?, default)
+}
+
+/// Decodes the object that `bytes` begin with, and tells how long it is; `None` when its end has not come.
+pub(crate) fn decode_first(
+    bytes: &[u8],
+    default: Option<&Gvk>,
+) -> Result<Option<(Decoded, usize)>, DecodeError> {
+    let Some((top, used)) = value::<Top<'_>>(bytes)? else { return Ok(None) };
+    let text = std::str::from_utf8(&bytes[..used]).map_err(serde_json::Error::custom)?;
+    Ok(Some((decode_top(text, &top, default)?, used)))
+}
+
+fn decode_top(text: &str, top: &Top<'_>, default: Option<&Gvk>) -> Result<Decoded, DecodeError> {
     if u32::try_from(text.len()).is_err() {
         return Err(DecodeError::TooLarge(text.len()));
     }
-    let top: Top<'_> = serde_json::from_str(text)?;
     let meta: Meta<'_> = serde_json::from_str(top.metadata.get())?;
     let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())?;
 

@@ -4,6 +4,7 @@
 //!
 //! * [`Object`]: one object, immutable, a cheap clone; decoded once, never parsed into a tree.
 //! * [`Held`], [`Dictionary`]: an object as a store keeps it, plain or packed.
+//! * [`ListDecoder`]: the objects of a list answer of any size, one by one, as its bytes come.
 //! * [`ObjectKey`]: `namespace/name`, the identity in stores and queues.
 //! * [`Gvk`], [`Gvr`]: kinds and resources.
 //! * [`LabelSelector`], [`FieldSelector`]: the selector grammars of the API, matched locally.
@@ -24,7 +25,7 @@ pub use field_selector::{FieldSelector, FieldSelectorError};
 pub use key::{KeyError, ObjectKey};
 pub use kind::{Gvk, Gvr, KindError};
 pub use label_selector::{LabelSelector, LabelSelectorError};
-pub use list::{ListMeta, decode_list};
+pub use list::{ListDecoder, ListMeta};
 pub use object::{Body, Held, Object, OwnerReference};
 pub use pack::Dictionary;
 pub use pointer::{Pointer, PointerError, json_string};

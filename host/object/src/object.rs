@@ -93,11 +93,13 @@ impl Object {
     /// # Errors
     /// When the bytes are not the JSON of a named object.
     pub fn decode_as(bytes: &[u8], kind: &Gvk) -> Result<Self, DecodeError> {
-        Self::decode_str(utf8(bytes)?, kind)
+        Ok(Self::plain(decode::decode(utf8(bytes)?, Some(kind))?))
     }
 
-    pub(crate) fn decode_str(text: &str, kind: &Gvk) -> Result<Self, DecodeError> {
-        Ok(Self::plain(decode::decode(text, Some(kind))?))
+    /// Decodes the object that `bytes` begin with, and tells how long it is; `None` when its end has not come.
+    pub(crate) fn decode_first(bytes: &[u8], kind: &Gvk) -> Result<Option<(Self, usize)>, DecodeError> {
+        let decoded = decode::decode_first(bytes, Some(kind))?;
+        Ok(decoded.map(|(decoded, used)| (Self::plain(decoded), used)))
     }
 
     fn plain(decoded: Decoded) -> Self {

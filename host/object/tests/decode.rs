@@ -1,6 +1,6 @@
 //! What decoding keeps, cuts and fills in, by example and by property.
 
-use pilothouse_object::{DecodeError, Gvk, Object, decode_list};
+use pilothouse_object::{DecodeError, Gvk, Object};
 use proptest::prelude::*;
 
 fn pod() -> Gvk {
@@ -61,29 +61,6 @@ fn what_is_no_object_is_refused() {
     assert!(matches!(error, DecodeError::NoKind(_)));
 }
 
-#[test]
-fn a_list_is_split_into_objects_of_its_kind() {
-    let page = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":"c",
-        "remainingItemCount":3},"items":[{"metadata":{"name":"a","namespace":"x"}},{"metadata":{"name":"b"}}]}"#;
-    let mut items = Vec::new();
-    let meta = decode_list(page, &pod(), |object| items.push(object)).unwrap();
-    assert_eq!((meta.resource_version.as_str(), meta.continue_token.as_str()), ("9", "c"));
-    assert_eq!(meta.remaining_item_count, Some(3));
-    assert_eq!(items.iter().map(|o| o.key().to_string()).collect::<Vec<_>>(), ["x/a", "b"]);
-    assert!(items.iter().all(|o| o.gvk() == pod()));
-}
-
-#[test]
-fn a_null_list_is_empty_and_a_table_is_refused() {
-    let page = br#"{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":null}"#;
-    assert_eq!(decode_list(page, &pod(), |_| panic!("no item")).unwrap().resource_version, "1");
-    let table = br#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"rows":[]}"#;
-    let error = decode_list(table, &pod(), |_| ()).unwrap_err();
-    assert!(error.to_string().contains("Table"), "{error}");
-    assert!(decode_list(br#"{"kind":"PodList","items":["#, &pod(), |_| ()).is_err());
-    assert!(decode_list(br#"{"kind":"Status"}"#, &pod(), |_| ()).is_err());
-}
-
 fn json() -> impl Strategy<Value = serde_json::Value> {
     use serde_json::Value;
     let leaf = prop_oneof![
@@ -104,7 +81,6 @@ proptest! {
     #[test]
     fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = Object::decode_as(&bytes, &pod());
-        let _ = decode_list(&bytes, &pod(), |_| ());
     }
 
     #[test]

@@ -3,8 +3,6 @@
 //! Items go from the decoder straight into the list that the queue will get; one that the store holds in the same
 //! version is dropped at once in favour of that one, so a relist costs little more than its changes.
 
-use std::sync::atomic::Ordering;
-
 use pilothouse_client::{Error, ListParams, Result};
 use pilothouse_object::Object;
 use tokio::time::Instant;
@@ -22,6 +20,8 @@ struct Listed {
 impl Reflector {
     /// Lists, and hands the list to the queue.
     pub(super) async fn list(&mut self) -> std::result::Result<(), Stop> {
+        // A wish for a list that came before this is met by it.
+        self.relist.mark_unchanged();
         let asked = self.list_version();
         let began = Instant::now();
         count(&self.shared.lists);
@@ -43,20 +43,29 @@ impl Reflector {
                 self.list_at("").await
             }
         };
-        self.shared.add_list_time(began.elapsed());
+        self.shared.list_duration.lock().observe(began.elapsed().as_secs_f64());
         let listed = outcome.inspect_err(|_| count(&self.shared.list_failures))?;
-        self.version_unavailable = false;
         if asked == "0" && listed.paged {
             self.paged_from_zero = true;
         }
-        if is_older(&listed.version, &self.newest) {
-            tracing::warn!(resource = %self.resource, got = listed.version, newest = %self.newest,
+        self.shared.items_per_list.lock().observe(listed.items.len() as f64);
+        self.hand_over(listed.items, &listed.version).await
+    }
+
+    /// Hands all objects as of a version to the queue; from there the watch goes on.
+    pub(super) async fn hand_over(
+        &mut self,
+        objects: Vec<Object>,
+        version: &str,
+    ) -> std::result::Result<(), Stop> {
+        if is_older(version, &self.newest) {
+            tracing::warn!(resource = %self.resource, got = version, newest = %self.newest,
                 "the newest state of the server is older than what was seen: it was restored from a backup");
-            self.newest = listed.version.as_str().into();
+            self.newest = version.into();
         }
-        self.shared.listed_items.fetch_add(listed.items.len() as u64, Ordering::Relaxed);
-        self.fifo.replace(listed.items, &listed.version).await?;
-        self.set_version(&listed.version);
+        self.fifo.replace(objects, version).await?;
+        self.version_unavailable = false;
+        self.set_version(version);
         self.succeeded();
         Ok(())
     }
@@ -119,8 +128,7 @@ impl Reflector {
     ) -> Result<pilothouse_object::ListMeta> {
         count(&self.shared.list_pages);
         let known = items.len();
-        let indexer = &self.indexer;
-        let mut keep = |object: Object| items.push(indexer.canonical(object));
+        let mut keep = |object: Object| items.extend(self.receiver.receive(object));
         let outcome = gated(&self.options.availability, self.source.list(params, &mut keep)).await;
         if outcome.is_err() {
             items.truncate(known);

@@ -3,7 +3,10 @@
 //! ```text
 //!          ┌────────── backoff ◄── error ──────────────┬──────────────────────┐
 //!          ▼                                           │                      │
-//!        list ("0", later the last version, "" when that is refused) ──► watch from the list's version
+//!        watch-list ("", later the last version) ───────────────────────►  the same watch
+//!          │ not known to the server, no bookmark                             │
+//!          ▼                                                                  ▼
+//!        list ("0", later the last version, "" when that is refused) ──► watch from the last version
 //!                                                                   ▲         │ ended, refused, 429
 //!                                                                   └─────────┘ the last version again: no relist
 //! ```
@@ -16,18 +19,24 @@
 //!   least a second apart, and a server that is away is asked by one reflector of the process at a time;
 //! - cancelling ends the run at the next await, whichever that is.
 //!
-//! Run by the `SharedInformer`. Streaming lists (`sendInitialEvents`) will be a sibling of [`list`], chosen in
-//! [`Reflector::list_and_watch`].
+//! Run by the `SharedInformer`.
 
+mod absent;
+mod internal_error;
 mod list;
+mod open;
+mod options;
+mod receive;
 mod status;
 mod watch;
+mod watch_list;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_client::{Error, Result};
 use pilothouse_object::Gvr;
+use tokio::sync::watch as signal;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -36,53 +45,23 @@ use crate::backoff::Backoff;
 use crate::delta_fifo::DeltaFifo;
 use crate::indexer::Indexer;
 use crate::lister_watcher::ListerWatcher;
+use absent::Absence;
+use internal_error::InternalErrorRetry;
+pub use options::{ReflectorOptions, Transform, WatchErrorHandler};
+use receive::Receiver;
 pub use status::ReflectorStatus;
 pub(crate) use status::{Shared, count, get};
-
-/// Is called with each failure of a list or a watch, before the backoff.
-pub type WatchErrorHandler = Arc<dyn Fn(&Gvr, &Error) + Send + Sync>;
-
-/// How a reflector behaves.
-#[derive(Clone)]
-pub struct ReflectorOptions {
-    /// Shared by all reflectors of one API server.
-    pub availability: Arc<Availability>,
-    /// Told of each failure.
-    pub watch_error_handler: Option<WatchErrorHandler>,
-    /// Begin with a quorum read instead of what the server's watch cache has.
-    pub first_list_quorum: bool,
-    /// A version that an earlier process has seen: older lists are not taken over.
-    pub not_older_than: Option<String>,
-    /// Shortest time that a watch asks for; the longest is twice that. Values below 5 min are not honoured.
-    pub min_watch_timeout: Duration,
-    /// Items in a page of a list that cannot come from the server's watch cache.
-    pub page_size: u32,
-}
-
-impl Default for ReflectorOptions {
-    fn default() -> Self {
-        Self {
-            availability: Availability::new(),
-            watch_error_handler: None,
-            first_list_quorum: false,
-            not_older_than: None,
-            min_watch_timeout: MIN_WATCH_TIMEOUT,
-            page_size: 500,
-        }
-    }
-}
-
-const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// Feeds a [`DeltaFifo`] from a [`ListerWatcher`].
 pub struct Reflector {
     resource: Gvr,
     source: Arc<dyn ListerWatcher>,
     fifo: Arc<DeltaFifo>,
-    /// What is held already: a relist keeps what did not change instead of a second copy.
-    indexer: Arc<Indexer>,
+    receiver: Receiver,
     options: ReflectorOptions,
     shared: Arc<Shared>,
+    /// Changes when a list is asked for.
+    relist: signal::Receiver<()>,
 
     /// Where the next watch or list goes on; empty before the first list.
     version: Arc<str>,
@@ -92,6 +71,13 @@ pub struct Reflector {
     version_unavailable: bool,
     /// A list from "0" came in pages, so the server has no watch cache and large lists must be asked for in pages.
     paged_from_zero: bool,
+    /// Streaming lists did not work: until then there are none.
+    list_until: Option<Instant>,
+    /// Streaming lists in a row that ended too soon.
+    unfinished_rounds: u32,
+    /// The kind is not served.
+    absence: Option<Absence>,
+    internal_errors: InternalErrorRetry,
     backoff: Backoff,
     next_open: Instant,
 }
@@ -107,17 +93,28 @@ impl Reflector {
         options: ReflectorOptions,
     ) -> Self {
         let newest = options.not_older_than.as_deref().unwrap_or_default().into();
+        let shared = Arc::<Shared>::default();
         Self {
+            receiver: Receiver {
+                resource: resource.clone(),
+                transform: options.transform.clone(),
+                indexer,
+                shared: shared.clone(),
+            },
             resource,
             source,
             fifo,
-            indexer,
+            internal_errors: InternalErrorRetry::new(options.max_internal_error_retry),
             options,
-            shared: Arc::default(),
+            relist: shared.relist.subscribe(),
+            shared,
             version: "".into(),
             newest,
             version_unavailable: false,
             paged_from_zero: false,
+            list_until: None,
+            unfinished_rounds: 0,
+            absence: None,
             backoff: Backoff::reflector(),
             next_open: Instant::now(),
         }
@@ -142,20 +139,37 @@ impl Reflector {
     async fn run_on(&mut self) {
         loop {
             let wait = match self.list_and_watch().await {
-                Ok(()) => self.backoff.failure(),
+                Ok(Again::AtOnce) => Duration::ZERO,
+                Ok(Again::AfterBackoff) => self.backoff.failure(),
                 Err(Stop::Closed) => return,
                 // Waiting is the gate's: it tries on behalf of all.
                 Err(Stop::Failed(error)) if error.is_connection_refused() => Duration::ZERO,
-                Err(Stop::Failed(error)) => self.delay(&error),
+                Err(Stop::Failed(error)) => {
+                    let wait = self.delay(&error);
+                    if error.is_not_found() {
+                        let Ok(wait) = self.not_served(wait).await else { return };
+                        wait
+                    } else {
+                        self.absence = None;
+                        wait
+                    }
+                }
             };
             sleep(wait).await;
         }
     }
 
     /// One list and the watches behind it. `Ok`: list again, for a reason that is no failure.
-    async fn list_and_watch(&mut self) -> std::result::Result<(), Stop> {
-        self.list().await.inspect_err(|stop| self.note(stop))?;
-        self.watch().await.inspect_err(|stop| self.note(stop))
+    async fn list_and_watch(&mut self) -> std::result::Result<Again, Stop> {
+        let open = if self.may_watch_list() {
+            self.watch_list().await.inspect_err(|stop| self.note(stop))?
+        } else {
+            None
+        };
+        if open.is_none() {
+            self.list().await.inspect_err(|stop| self.note(stop))?;
+        }
+        self.watch(open).await.inspect_err(|stop| self.note(stop))
     }
 
     /// How long to wait after a failure: the backoff, or longer when the server asks for it.
@@ -186,6 +200,7 @@ impl Reflector {
 
     fn succeeded(&mut self) {
         self.backoff.success();
+        self.absence = None;
         if self.shared.last_error.lock().take().is_some() {
             tracing::info!(resource = %self.resource, "list and watch work again");
         }
@@ -198,6 +213,13 @@ impl Reflector {
             self.newest = self.version.clone();
         }
     }
+}
+
+/// When to list again without a failure.
+enum Again {
+    /// It was asked for.
+    AtOnce,
+    AfterBackoff,
 }
 
 /// Why listing and watching ended.

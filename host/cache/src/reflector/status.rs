@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_client::Error;
+use tokio::sync::watch;
+
+use crate::metrics::{Histogram, InformerMetrics};
 
 /// How a reflector fares.
 #[derive(Debug, Clone, Default)]
@@ -24,20 +26,52 @@ pub struct ReflectorStatus {
 }
 
 /// What a reflector shares with whoever looks at it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) last_error: Mutex<Option<Error>>,
     pub(crate) version: Mutex<Arc<str>>,
-    pub(crate) lists: AtomicU64,
-    pub(crate) list_failures: AtomicU64,
-    pub(crate) list_pages: AtomicU64,
-    pub(crate) listed_items: AtomicU64,
-    list_micros: AtomicU64,
-    pub(crate) watches: AtomicU64,
-    pub(crate) short_watches: AtomicU64,
-    pub(crate) watch_failures: AtomicU64,
-    pub(crate) watched_events: AtomicU64,
-    pub(crate) bookmarks: AtomicU64,
+    /// Sent to when a list is wanted.
+    pub(super) relist: watch::Sender<()>,
+    pub(super) lists: AtomicU64,
+    pub(super) list_failures: AtomicU64,
+    pub(super) list_pages: AtomicU64,
+    pub(super) list_duration: Mutex<Histogram>,
+    pub(super) items_per_list: Mutex<Histogram>,
+    pub(super) watches: AtomicU64,
+    pub(super) short_watches: AtomicU64,
+    pub(super) watch_failures: AtomicU64,
+    pub(super) watch_duration: Mutex<Histogram>,
+    pub(super) items_per_watch: Mutex<Histogram>,
+    pub(super) watched_events: AtomicU64,
+    pub(super) bookmarks: AtomicU64,
+    pub(super) transform_errors: AtomicU64,
+    /// How long work from the queue takes: the informer's.
+    pub(crate) processing_latency: Mutex<Histogram>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        let histogram = |bounds| Mutex::new(Histogram::new(bounds));
+        Self {
+            last_error: Mutex::default(),
+            version: Mutex::default(),
+            relist: watch::Sender::new(()),
+            lists: AtomicU64::default(),
+            list_failures: AtomicU64::default(),
+            list_pages: AtomicU64::default(),
+            list_duration: histogram(Histogram::LIST_SECONDS),
+            items_per_list: histogram(Histogram::ITEMS),
+            watches: AtomicU64::default(),
+            short_watches: AtomicU64::default(),
+            watch_failures: AtomicU64::default(),
+            watch_duration: histogram(Histogram::WATCH_SECONDS),
+            items_per_watch: histogram(Histogram::ITEMS),
+            watched_events: AtomicU64::default(),
+            bookmarks: AtomicU64::default(),
+            transform_errors: AtomicU64::default(),
+            processing_latency: histogram(Histogram::PROCESSING_SECONDS),
+        }
+    }
 }
 
 impl Shared {
@@ -51,12 +85,31 @@ impl Shared {
         }
     }
 
-    pub(crate) fn add_list_time(&self, took: Duration) {
-        self.list_micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    /// Makes the reflector list again.
+    pub(crate) fn ask_for_list(&self) {
+        self.relist.send_replace(());
     }
 
-    pub(crate) fn list_time(&self) -> Duration {
-        Duration::from_micros(get(&self.list_micros))
+    /// Its share of an informer's figures.
+    pub(crate) fn metrics(&self) -> InformerMetrics {
+        InformerMetrics {
+            reflector_lists_total: get(&self.lists),
+            reflector_list_failures_total: get(&self.list_failures),
+            reflector_list_pages_total: get(&self.list_pages),
+            reflector_list_duration_seconds: self.list_duration.lock().clone(),
+            reflector_items_per_list: self.items_per_list.lock().clone(),
+            reflector_watches_total: get(&self.watches),
+            reflector_short_watches_total: get(&self.short_watches),
+            reflector_watch_failures_total: get(&self.watch_failures),
+            reflector_watch_duration_seconds: self.watch_duration.lock().clone(),
+            reflector_items_per_watch: self.items_per_watch.lock().clone(),
+            reflector_items_watched_total: get(&self.watched_events),
+            reflector_bookmarks_total: get(&self.bookmarks),
+            reflector_transform_errors_total: get(&self.transform_errors),
+            reflector_last_resource_version: self.version.lock().clone(),
+            informer_processing_latency_seconds: self.processing_latency.lock().clone(),
+            ..InformerMetrics::default()
+        }
     }
 }
 

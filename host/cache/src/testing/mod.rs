@@ -7,6 +7,7 @@
 pub mod errors;
 mod objects;
 mod recorder;
+mod selection;
 mod server;
 
 pub use objects::{config_map, config_maps, object};

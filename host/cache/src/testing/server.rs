@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::errors;
 use super::objects::object;
+use super::selection::{Past, Selection};
 use crate::lister_watcher::{EventStream, ItemSink, ListerWatcher};
 
 /// One request that the server got.
@@ -64,7 +65,7 @@ struct State {
     version: u64,
     next_uid: u64,
     objects: BTreeMap<ObjectKey, Object>,
-    history: Vec<(u64, WatchEvent)>,
+    history: Vec<Past>,
     compacted: u64,
     watchers: Vec<Watcher>,
     requests: Vec<Request>,
@@ -75,11 +76,13 @@ struct State {
     stale_lists: VecDeque<(u64, Vec<Object>)>,
     refused: bool,
     pages_from_zero: bool,
+    /// Whether sources serve streaming lists, and whether these have an end.
+    watch_lists: Option<bool>,
     continued: HashMap<String, (u64, Vec<Object>)>,
 }
 
 struct Watcher {
-    namespace: Option<String>,
+    selection: Selection,
     events: mpsc::UnboundedSender<Result<WatchEvent>>,
 }
 
@@ -145,7 +148,7 @@ impl FakeServer {
         state.version += 1;
         let version = state.version.to_string();
         let last = object(&self.resource.gvk, key, gone.uid(), &version, serde_json::json!({}));
-        state.publish(WatchEvent::Deleted(last.clone()), last.namespace());
+        state.publish(Some(gone), WatchEvent::Deleted(last.clone()));
         last
     }
 
@@ -166,7 +169,7 @@ impl FakeServer {
         state.version += 1;
         let new = object(&self.resource.gvk, key, uid, &state.version.to_string(), body);
         let old = state.objects.insert(new.key().clone(), new.clone());
-        state.publish(event(new.clone()), new.namespace());
+        state.publish(old.clone(), event(new.clone()));
         (new, old)
     }
 
@@ -269,6 +272,16 @@ impl FakeServer {
         self.state.lock().pages_from_zero = pages;
     }
 
+    /// Whether its sources serve streaming lists (`sendInitialEvents`); at first they say that they do not.
+    pub fn set_watch_lists(&self, served: bool) {
+        self.state.lock().watch_lists = served.then_some(true);
+    }
+
+    /// Whether the bookmark that ends the initial events of streaming lists, which it serves then, is sent.
+    pub fn set_initial_events_end(&self, sent: bool) {
+        self.state.lock().watch_lists = Some(sent);
+    }
+
     /// All continue tokens given out so far are too old.
     pub fn expire_continue_tokens(&self) {
         self.state.lock().continued.clear();
@@ -344,12 +357,12 @@ impl FakeServer {
 }
 
 impl State {
-    fn publish(&mut self, event: WatchEvent, namespace: Option<&str>) {
-        self.history.push((self.version, event.clone()));
+    fn publish(&mut self, before: Option<Object>, event: WatchEvent) {
+        let past = Past { version: self.version, before, event };
         self.watchers.retain(|watcher| {
-            let wanted = watcher.namespace.is_none() || watcher.namespace.as_deref() == namespace;
-            !wanted || watcher.events.send(Ok(event.clone())).is_ok()
+            watcher.selection.event(&past).is_none_or(|event| watcher.events.send(Ok(event)).is_ok())
         });
+        self.history.push(past);
     }
 
     fn send(&mut self, event: &WatchEvent) {
@@ -357,6 +370,7 @@ impl State {
     }
 
     fn list(&mut self, namespace: Option<&str>, params: &ListParams) -> Result<(Vec<Object>, ListMeta)> {
+        let selection = Selection::new(namespace, &params.label_selector, &params.field_selector)?;
         let (version, mut items) = if let Some(token) = &params.continue_token {
             self.continued.remove(token).ok_or_else(errors::expired)?
         } else {
@@ -369,7 +383,7 @@ impl State {
             }
             frozen.unwrap_or_else(|| (self.version, self.objects.values().cloned().collect()))
         };
-        items.retain(|object| namespace.is_none() || object.namespace() == namespace);
+        items.retain(|object| selection.shows(object));
         let mut meta = ListMeta { resource_version: version.to_string(), ..ListMeta::default() };
         let from_zero = params.resource_version.as_deref() == Some("0");
         let limit = params.limit as usize;
@@ -382,33 +396,41 @@ impl State {
         Ok((items, meta))
     }
 
-    fn watch(&mut self, namespace: Option<&str>, params: &WatchParams) -> EventStream {
-        let (events, stream) = mpsc::unbounded_channel();
+    fn watch(&mut self, namespace: Option<&str>, params: &WatchParams) -> Result<EventStream> {
+        let selection = Selection::new(namespace, &params.label_selector, &params.field_selector)?;
         let from = params.resource_version.as_deref().and_then(|version| version.parse::<u64>().ok());
-        let visible = |object: &Object| namespace.is_none() || object.namespace() == namespace;
-        match from.unwrap_or_default() {
-            0 => self.objects.values().filter(|object| visible(object)).for_each(|object| {
-                let _ = events.send(Ok(WatchEvent::Added(object.clone())));
-            }),
-            from if from < self.compacted => {
-                let _ = events.send(Err(errors::expired()));
+        if params.send_initial_events {
+            if self.watch_lists.is_none() {
+                let message =
+                    "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+                return Err(errors::status(422, "Invalid", message));
             }
-            from => {
-                for (_, event) in self.history.iter().filter(|(version, _)| *version > from) {
-                    let wanted = match event {
-                        WatchEvent::Added(o) | WatchEvent::Modified(o) | WatchEvent::Deleted(o) => visible(o),
-                        WatchEvent::Bookmark { .. } => true,
-                    };
-                    if wanted {
-                        let _ = events.send(Ok(event.clone()));
-                    }
-                }
+            if from.is_some_and(|from| from > self.version) {
+                return Err(errors::too_large_dialects()[0].clone());
             }
         }
-        if from.is_none_or(|from| from == 0 || from >= self.compacted) {
-            self.watchers.push(Watcher { namespace: namespace.map(str::to_owned), events });
+        let (events, stream) = mpsc::unbounded_channel();
+        let send = |event| {
+            let _ = events.send(event);
+        };
+        let from = if params.send_initial_events { 0 } else { from.unwrap_or_default() };
+        if from == 0 {
+            let shown = self.objects.values().filter(|object| selection.shows(object));
+            shown.for_each(|object| send(Ok(WatchEvent::Added(object.clone()))));
+            if params.send_initial_events && self.watch_lists == Some(true) {
+                let resource_version = self.version.to_string();
+                send(Ok(WatchEvent::Bookmark { resource_version, initial_events_end: true }));
+            }
+        } else if from < self.compacted {
+            send(Err(errors::expired()));
+        } else {
+            let later = self.history.iter().filter(|past| past.version > from);
+            later.filter_map(|past| selection.event(past)).for_each(|event| send(Ok(event)));
         }
-        unfold(stream, async |mut stream| stream.recv().await.map(|event| (event, stream))).boxed()
+        if from == 0 || from >= self.compacted {
+            self.watchers.push(Watcher { selection, events });
+        }
+        Ok(unfold(stream, async |mut stream| stream.recv().await.map(|event| (event, stream))).boxed())
     }
 }
 
@@ -435,8 +457,12 @@ impl ListerWatcher for Source {
             let mut state = self.server.state.lock();
             let request = Request::Watch { at: Instant::now(), params: params.clone() };
             self.server.note(&mut state, request)?;
-            Ok(state.watch(self.namespace.as_deref(), params))
+            state.watch(self.namespace.as_deref(), params)
         })
+    }
+
+    fn supports_watch_list(&self) -> bool {
+        self.server.state.lock().watch_lists.is_some()
     }
 }
 

@@ -44,6 +44,8 @@ enum Step {
     FreezeList,
     ExpireTokens,
     PagesFromZero(bool),
+    /// Streaming lists are served, or have no end.
+    InitialEventsEnd(bool),
     /// Lets time pass.
     Wait {
         millis: u64,
@@ -75,6 +77,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::FreezeList),
         1 => Just(Step::ExpireTokens),
         1 => any::<bool>().prop_map(Step::PagesFromZero),
+        1 => any::<bool>().prop_map(Step::InitialEventsEnd),
         4 => (0_u64..5000).prop_map(|millis| Step::Wait { millis }),
         5 => (0_u8..5).prop_map(|times| Step::Yield { times }),
         4 => (0_u8..2, 1_usize..5).prop_map(|(ring, max)| Step::Take { ring, max }),
@@ -160,8 +163,9 @@ impl RingView {
     }
 }
 
-async fn run(steps: Vec<Step>, capacity: usize) {
+async fn run(steps: Vec<Step>, capacity: usize, streaming: bool) {
     let server = FakeServer::new(config_maps());
+    server.set_watch_lists(streaming);
     for key in 0..3 {
         write(&server, key, 7);
     }
@@ -201,6 +205,7 @@ async fn run(steps: Vec<Step>, capacity: usize) {
             Step::FreezeList => server.freeze_next_list(),
             Step::ExpireTokens => server.expire_continue_tokens(),
             Step::PagesFromZero(pages) => server.set_pages_from_zero(pages),
+            Step::InitialEventsEnd(sent) => server.set_initial_events_end(sent),
             Step::Wait { millis } => sleep(Duration::from_millis(millis)).await,
             Step::Yield { times } => {
                 for _ in 0..times {
@@ -252,12 +257,13 @@ proptest! {
     fn under_any_server_sequences_are_legal_and_views_agree_at_rest(
         steps in prop::collection::vec(step(), 1..150),
         capacity in 1_usize..8,
+        streaming in any::<bool>(),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()
             .unwrap();
-        runtime.block_on(run(steps, capacity));
+        runtime.block_on(run(steps, capacity, streaming));
     }
 }

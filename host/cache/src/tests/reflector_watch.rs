@@ -192,6 +192,48 @@ async fn too_many_requests_in_the_stream_waits_as_asked_without_a_list() {
     running.stop().await;
 }
 
+/// A server that cannot serve now, and says for how long.
+fn unavailable(seconds: u64) -> pilothouse_client::Error {
+    let pilothouse_client::Error::Api(mut status) = errors::too_many_requests(Some(seconds)) else {
+        unreachable!()
+    };
+    status.code = 503;
+    status.reason = "ServiceUnavailable".to_owned();
+    pilothouse_client::Error::Api(status)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_error_that_names_a_time_is_given_it() {
+    let server = server();
+    server.set_watch_lists(true);
+    // Of a streaming list: no list in its place before that.
+    server.fail_watches([unavailable(30)]);
+    let began = Instant::now();
+    let running = Running::on(&server);
+    soon(running.informer.wait_synced()).await;
+    assert!(began.elapsed() >= Duration::from_secs(30));
+    assert!(server.list_versions().is_empty());
+    // In the stream of a watch.
+    let began = Instant::now();
+    server.break_watches(&unavailable(50));
+    soon(server.wait_for_watches(3)).await;
+    assert!(began.elapsed() >= Duration::from_secs(50));
+    // At open.
+    let began = Instant::now();
+    server.fail_watches([unavailable(70)]);
+    server.drop_watches();
+    soon(server.wait_for_watches(5)).await;
+    assert!(began.elapsed() >= Duration::from_secs(70));
+    // Of a list.
+    server.set_watch_lists(false);
+    let began = Instant::now();
+    server.fail_lists([unavailable(90)]);
+    running.informer.relist();
+    soon(server.wait_for_lists(2)).await;
+    assert!(began.elapsed() >= Duration::from_secs(90));
+    running.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn any_other_error_at_open_leads_to_a_list_after_a_backoff() {
     let server = server();

@@ -1,0 +1,119 @@
+//! [`OpenWatch`]: a watch that the server has accepted, and opening one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use pilothouse_client::{Error, Result, WatchEvent, WatchParams};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::options::MIN_WATCH_TIMEOUT;
+use super::status::{Shared, count};
+use super::{Reflector, gated};
+use crate::lister_watcher::EventStream;
+
+/// Between two openings: a watch that ends at once must not become a busy loop.
+const MIN_REOPEN_SPACING: Duration = Duration::from_secs(1);
+
+/// A watch that ends sooner and has shown nothing counts as broken.
+const VERY_SHORT: Duration = Duration::from_secs(1);
+
+/// How long after its own time-out a watch is waited for: a server that does not end it is not there any more.
+const TIMEOUT_SLACK: Duration = Duration::from_secs(30);
+
+/// A watch that the server has accepted. Its figures are noted when it is let go, however that comes.
+pub(super) struct OpenWatch {
+    stream: EventStream,
+    began: Instant,
+    /// When it is waited for no longer.
+    over: Instant,
+    /// Events so far, bookmarks included.
+    pub(super) events: u64,
+    shared: Arc<Shared>,
+}
+
+impl OpenWatch {
+    /// The next event; `None`: the server has ended the watch, or should have.
+    pub(super) async fn next(&mut self) -> Option<Result<WatchEvent>> {
+        let next = timeout_at(self.over, self.stream.next()).await.ok().flatten();
+        if let Some(Ok(event)) = &next {
+            self.events += 1;
+            let counter = match event {
+                WatchEvent::Bookmark { .. } => &self.shared.bookmarks,
+                _ => &self.shared.watched_events,
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        next
+    }
+
+    /// Whether it has shown nothing and not lasted.
+    pub(super) fn is_very_short(&self) -> bool {
+        self.events == 0 && self.began.elapsed() < VERY_SHORT
+    }
+}
+
+impl Drop for OpenWatch {
+    fn drop(&mut self) {
+        self.shared.watch_duration.lock().observe(self.began.elapsed().as_secs_f64());
+        self.shared.items_per_watch.lock().observe(self.events as f64);
+    }
+}
+
+impl Reflector {
+    /// Opens a watch, not too soon after the one before; waits while the server is away or asks for time.
+    pub(super) async fn open(&mut self, version: &str, initial_events: bool) -> Result<OpenWatch> {
+        loop {
+            sleep_until(self.next_open).await;
+            let timeout = self.watch_timeout();
+            let params = WatchParams {
+                resource_version: (!version.is_empty()).then(|| version.to_owned()),
+                timeout_seconds: Some(u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX)),
+                send_initial_events: initial_events,
+                ..WatchParams::default()
+            };
+            count(&self.shared.watches);
+            let opened = gated(&self.options.availability, self.source.watch(&params)).await;
+            let began = Instant::now();
+            self.next_open = began + MIN_REOPEN_SPACING;
+            match opened {
+                Ok(stream) => {
+                    let over = began + timeout + TIMEOUT_SLACK;
+                    return Ok(OpenWatch { stream, began, over, events: 0, shared: self.shared.clone() });
+                }
+                Err(error) => {
+                    count(&self.shared.watch_failures);
+                    if error.is_connection_refused() {
+                        // The gate waits.
+                        self.report(&error);
+                    } else if error.is_too_many_requests() {
+                        self.wait_after(&error).await;
+                    } else {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reports a failure that needs nothing but time, and gives it.
+    pub(super) async fn wait_after(&mut self, error: &Error) {
+        self.report(error);
+        let delay = self.delay(error);
+        sleep(delay).await;
+    }
+
+    fn watch_timeout(&self) -> Duration {
+        let min = self.options.min_watch_timeout.max(MIN_WATCH_TIMEOUT);
+        min.mul_f64(1.0 + rand::random::<f64>())
+    }
+}
+
+/// The failure of a watch that ended at once.
+pub(super) fn very_short() -> Error {
+    Error::Protocol {
+        doing: "watch".to_owned(),
+        message: "the server ended the watch within a second, without an event".to_owned(),
+    }
+}
