@@ -1,4 +1,4 @@
-//! [`Selection`]: which objects one watch of the `FakeServer` shows, and as what events.
+//! [`Selection`]: which objects one watch of the `FakeControllerSource` shows, and as what events.
 
 use pilothouse_client::{Result, WatchEvent};
 use pilothouse_object::{FieldSelector, LabelSelector, Object};

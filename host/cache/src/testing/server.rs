@@ -1,4 +1,4 @@
-//! [`FakeServer`]: one resource of an API server, in memory.
+//! [`FakeControllerSource`]: one resource of an API server, in memory; what client-go's type of that name is for.
 //!
 //! It answers as kube-apiserver does where a reflector can tell: lists have the version of the whole collection, "0" is
 //! never paged unless asked for, a version in the future is refused, a watch goes on exactly after its version and one
@@ -54,7 +54,7 @@ impl Request {
 
 /// One resource of an API server, in memory; a clone is the same server.
 #[derive(Clone)]
-pub struct FakeServer {
+pub struct FakeControllerSource {
     resource: ApiResource,
     state: Arc<Mutex<State>>,
     requests: watch::Sender<usize>,
@@ -86,7 +86,7 @@ struct Watcher {
     events: mpsc::UnboundedSender<Result<WatchEvent>>,
 }
 
-impl FakeServer {
+impl FakeControllerSource {
     /// A server without objects, at version 1.
     #[must_use]
     pub fn new(resource: ApiResource) -> Self {
@@ -435,7 +435,7 @@ impl State {
 }
 
 struct Source {
-    server: FakeServer,
+    server: FakeControllerSource,
     namespace: Option<String>,
 }
 
@@ -466,8 +466,8 @@ impl ListerWatcher for Source {
     }
 }
 
-impl std::fmt::Debug for FakeServer {
+impl std::fmt::Debug for FakeControllerSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FakeServer").field("version", &self.version()).finish_non_exhaustive()
+        f.debug_struct("FakeControllerSource").field("version", &self.version()).finish_non_exhaustive()
     }
 }

@@ -6,18 +6,18 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Running, server, soon};
-use crate::testing::{FakeServer, Request};
+use crate::testing::{FakeControllerSource, Request};
 use crate::{Availability, ReflectorOptions};
 
 const INFORMERS: usize = 50;
 
-fn start(server: &FakeServer) -> Vec<Running> {
+fn start(server: &FakeControllerSource) -> Vec<Running> {
     let options = ReflectorOptions::default();
     (0..INFORMERS).map(|_| Running::with(server, options.clone())).collect()
 }
 
 /// Requests in the busiest second from an instant on.
-fn busiest_second(server: &FakeServer, from: Instant) -> usize {
+fn busiest_second(server: &FakeControllerSource, from: Instant) -> usize {
     let mut at: Vec<_> = server.requests().iter().map(Request::at).filter(|at| *at >= from).collect();
     at.sort_unstable();
     let within =

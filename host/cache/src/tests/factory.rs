@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{server, soon};
-use crate::testing::{FakeServer, Recorder, config_maps};
+use crate::testing::{FakeControllerSource, Recorder, config_maps};
 use crate::{CacheError, FactoryOptions, InformerId, SharedInformerFactory};
 
-fn factory(server: &FakeServer) -> SharedInformerFactory {
+fn factory(server: &FakeControllerSource) -> SharedInformerFactory {
     let server = server.clone();
     let source =
         move |_: &pilothouse_client::ApiResource, namespace: Option<&str>| server.source_in(namespace);

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::testing::{FakeServer, config_maps};
+use crate::testing::{FakeControllerSource, config_maps};
 use crate::{InformerOptions, ReflectorOptions, SharedInformer};
 
 /// An informer that runs.
@@ -32,11 +32,11 @@ struct Running {
 
 impl Running {
     /// Runs an informer on a server.
-    fn on(server: &FakeServer) -> Self {
+    fn on(server: &FakeControllerSource) -> Self {
         Self::with(server, ReflectorOptions::default())
     }
 
-    fn with(server: &FakeServer, reflector: ReflectorOptions) -> Self {
+    fn with(server: &FakeControllerSource, reflector: ReflectorOptions) -> Self {
         let options = InformerOptions { reflector, ..InformerOptions::default() };
         Self::of(SharedInformer::new(server.source(), config_maps(), None, options))
     }
@@ -49,7 +49,7 @@ impl Running {
     }
 
     /// Waits until the store has what the server has.
-    async fn caught_up(&self, server: &FakeServer) {
+    async fn caught_up(&self, server: &FakeControllerSource) {
         soon(self.informer.indexer().wait_until_seen(&server.version())).await;
     }
 
@@ -62,8 +62,8 @@ impl Running {
     }
 }
 
-fn server() -> FakeServer {
-    FakeServer::new(config_maps())
+fn server() -> FakeControllerSource {
+    FakeControllerSource::new(config_maps())
 }
 
 /// Bounds a wait by far more (paused) time than anything may take.

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::testing::{FakeServer, Recorder, View, config_maps, errors};
+use crate::testing::{FakeControllerSource, Recorder, View, config_maps, errors};
 use crate::{
     Delivery, IndexFn, Indexer, InformerOptions, Listener, ReflectorOptions, Registration, Ring, RingOptions,
     SharedInformer,
@@ -96,7 +96,7 @@ fn error(which: u8) -> pilothouse_client::Error {
     }
 }
 
-fn write(server: &FakeServer, key: u8, action: u8) {
+fn write(server: &FakeControllerSource, key: u8, action: u8) {
     let key = format!("ns{}/x{key}", key % 2);
     let exists = server.objects().iter().any(|object| object.key().as_str() == key);
     let body = json!({"data": {"colour": if action.is_multiple_of(2) { "red" } else { "blue" }}});
@@ -164,7 +164,7 @@ impl RingView {
 }
 
 async fn run(steps: Vec<Step>, capacity: usize, streaming: bool) {
-    let server = FakeServer::new(config_maps());
+    let server = FakeControllerSource::new(config_maps());
     server.set_watch_lists(streaming);
     for key in 0..3 {
         write(&server, key, 7);

@@ -11,22 +11,22 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Running, server, soon};
-use crate::testing::{FakeServer, Request, config_map, config_maps, errors};
+use crate::testing::{FakeControllerSource, Request, config_map, config_maps, errors};
 use crate::{FnListerWatcher, InformerOptions, ReflectorOptions, SharedInformer};
 
-fn objects(server: &FakeServer, count: usize) {
+fn objects(server: &FakeControllerSource, count: usize) {
     for i in 0..count {
         server.create(&format!("a/x{i}"), json!({}));
     }
 }
 
 /// Makes a running informer list again: the watch ends with an error that nobody understands.
-async fn relist(server: &FakeServer, watches: usize) {
+async fn relist(server: &FakeControllerSource, watches: usize) {
     soon(server.wait_for_watches(watches)).await;
     server.break_watches(&errors::internal());
 }
 
-fn lists(server: &FakeServer) -> Vec<(Instant, ListParams)> {
+fn lists(server: &FakeControllerSource) -> Vec<(Instant, ListParams)> {
     let lists = server.requests().into_iter().filter_map(|request| match request {
         Request::List { at, params } => Some((at, params)),
         Request::Watch { .. } => None,

@@ -12,17 +12,17 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Running, server, soon};
-use crate::testing::{Call, FakeServer, Recorder, config_map, config_maps, errors};
+use crate::testing::{Call, FakeControllerSource, Recorder, config_map, config_maps, errors};
 use crate::{EventStream, FnListerWatcher, InformerOptions, ReflectorOptions, SharedInformer};
 
-fn streaming() -> FakeServer {
+fn streaming() -> FakeControllerSource {
     let server = server();
     server.set_watch_lists(true);
     server
 }
 
 /// What the watches asked for: version and whether initial events.
-fn asked(server: &FakeServer) -> Vec<(String, bool)> {
+fn asked(server: &FakeControllerSource) -> Vec<(String, bool)> {
     let watches = server.watches().into_iter();
     watches.map(|(_, p)| (p.resource_version.unwrap_or_default(), p.send_initial_events)).collect()
 }

@@ -7,10 +7,10 @@ use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Running, server, soon};
-use crate::testing::{Call, FakeServer, Recorder, config_maps, object};
+use crate::testing::{Call, FakeControllerSource, Recorder, config_maps, object};
 use crate::{Delta, Registration};
 
-async fn synced(server: &FakeServer) -> Running {
+async fn synced(server: &FakeControllerSource) -> Running {
     let running = Running::on(server);
     soon(server.wait_for_watches(1)).await;
     running

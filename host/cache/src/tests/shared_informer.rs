@@ -10,7 +10,7 @@ use pilothouse_object::{Object, ObjectKey};
 use serde_json::json;
 
 use super::{Running, server, soon};
-use crate::testing::{Call, FakeServer, Recorder, View, config_maps, errors, object};
+use crate::testing::{Call, FakeControllerSource, Recorder, View, config_maps, errors, object};
 use crate::{
     CacheError, Event, FnListerWatcher, Indexer, InformerOptions, Listener, Registration, Ring, RingOptions,
     SharedInformer,
@@ -47,7 +47,7 @@ impl<F: Fn(&ObjectKey) + Send + Sync> Listener for Calls<F> {
     }
 }
 
-async fn relist(server: &FakeServer) {
+async fn relist(server: &FakeControllerSource) {
     let (lists, watches) = (server.list_versions().len(), server.watches().len());
     server.break_watches(&errors::internal());
     soon(server.wait_for_lists(lists + 1)).await;
