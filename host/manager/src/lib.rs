@@ -23,6 +23,7 @@ mod reasons;
 mod services;
 mod status;
 mod worker;
+mod writes;
 
 pub use describe::{
     Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate, RateLimiter,
