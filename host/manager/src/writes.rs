@@ -12,9 +12,10 @@
 
 mod written;
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 
 use parking_lot::Mutex;
 use pilothouse_cache::{Indexer, InformerId, compare_resource_versions};
@@ -93,7 +94,7 @@ impl Note {
             }
         };
         // Writes of concurrent calls may be noted in another order than they were made in.
-        let is_newer = compare_resource_versions(version, &self.version).is_none_or(|order| order.is_gt());
+        let is_newer = compare_resource_versions(version, &self.version).is_none_or(Ordering::is_gt);
         if !version.is_empty() && is_newer && *version != *self.version {
             self.version = version.into();
             self.standing = Standing::Open;
@@ -156,7 +157,7 @@ impl Writes {
                 note.standing = Standing::Open;
             }
         }
-        self.unmet.store(true, Ordering::Release);
+        self.unmet.store(true, Release);
     }
 
     /// Notes a write to an object of this resource, in this namespace unless the kind has none.
@@ -168,7 +169,7 @@ impl Writes {
             if same && id.namespace.as_deref().is_none_or(|shown| namespace == Some(shown)) {
                 note.take(written);
                 if note.standing == Standing::Open {
-                    self.unmet.store(true, Ordering::Release);
+                    self.unmet.store(true, Release);
                 }
             }
         }
@@ -176,7 +177,7 @@ impl Writes {
 
     /// Whether a reconcile may have to wait: one load of an atomic.
     pub(crate) fn may_be_unmet(&self) -> bool {
-        self.unmet.load(Ordering::Acquire)
+        self.unmet.load(Acquire)
     }
 
     /// Waits until these caches show what had been written when the wait began.
@@ -219,7 +220,7 @@ impl Writes {
             }
         }
         if targets.is_empty() && heed == Heed::Fresh {
-            self.unmet.store(false, Ordering::Release);
+            self.unmet.store(false, Release);
         }
         targets
     }
