@@ -7,6 +7,7 @@
 //!
 //! Called by the life cycle, once per generation.
 
+mod projection;
 mod text;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use pilothouse_object::{FieldSelector, Gvk, LabelSelector, ObjectKey, Pointer};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use self::projection::ProjectionSpec;
 use self::text::{
     Document, Head, IndexText, KindOnly, MapText, PredicateText, RateLimiterText, ScheduleText, WatchText,
 };
@@ -32,6 +34,8 @@ pub struct Description {
     pub watches: Vec<WatchSpec>,
     /// How it wants to look things up; each over a watched kind.
     pub indexes: Vec<IndexSpec>,
+    /// Which fields it reads, of kinds that it does not need whole; at most one for each watched kind.
+    pub projections: Vec<ProjectionSpec>,
     /// Keys to reconcile from time to time.
     pub schedules: Vec<Schedule>,
     /// How many keys may be reconciled at the same time; 1 unless it says so.
@@ -220,10 +224,11 @@ impl Description {
         let document: Document<'_> =
             serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
         not_supported("outgoingHosts", &document.outgoing_hosts)?;
-        not_supported("projections", &document.projections)?;
         let watches = elements("watches", &document.watches, |at, text| watch(at, text, world))?;
         let indexes = elements("indexes", &document.indexes, index)?;
         check_indexes(&indexes, &watches)?;
+        let projections = elements("projections", &document.projections, projection::projection)?;
+        projection::check(&projections, &watches)?;
         let schedules = elements("schedules", &document.schedules, schedule)?;
         if !schedules.is_empty() && !world.reconciles() {
             let remedy = "leave them out, or build the guest for the world reconciler or controller";
@@ -243,6 +248,7 @@ impl Description {
             name: document.name,
             watches,
             indexes,
+            projections,
             schedules,
             max_concurrent_reconciles,
             rate_limiter: rate_limiter(document.rate_limiter)?,

@@ -26,8 +26,8 @@ mod worker;
 mod writes;
 
 pub use describe::{
-    Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate, RateLimiter,
-    Schedule, WatchSpec,
+    Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate, ProjectionSpec,
+    RateLimiter, Schedule, WatchSpec,
 };
 pub use directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
 pub use duration::{DurationError, parse_duration};
