@@ -153,3 +153,38 @@ fn a_silent_watch_holds_a_reconcile_up_for_a_second_and_is_counted() -> Result<(
     assert!((0.29..0.9).contains(&waited), "waited for {waited} s");
     Ok(())
 }
+
+#[test]
+fn a_write_that_outlives_its_call_is_waited_for_too() -> Result<()> {
+    let namespace = "cut-own";
+    let plane = ControlPlane::shared(Server::Development)?;
+    let development = plane.development().context("it is the development server")?;
+    let lag = Fault::Lag { milliseconds: 1500 };
+    for (verb, fault) in [("watch", lag), ("patch", Fault::Delay { milliseconds: 700 })] {
+        let rule = FaultRule::on(verb, "configmaps", fault);
+        development.faults().add(FaultRule { namespace: Some(namespace.to_owned()), ..rule });
+    }
+    let cluster = Cluster::of(plane)?;
+    cluster.namespace(namespace)?;
+    cluster.config_map(namespace, "target")?;
+    let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
+    let target = format!("{namespace}/target");
+    let config = json!({
+        "mode": "write", "namespaces": [namespace], "targetKind": "v1/ConfigMap", "targetKey": target,
+    });
+    let manifest = Manifest::new("probe")
+        .grant(&["configmaps"], &["get", "list", "watch", "patch"], &[namespace])
+        .config(config)
+        .limits(json!({"callTimeout": "500ms"}));
+    host.install("probe", &guests::wasm("probe")?, Some(&manifest.to_string()))?;
+
+    // Each call is cut before its write is answered, so nothing but such a write can be what a reconcile waits for.
+    host.wait_for("a reconcile to wait for a write", SOON, || {
+        let waits =
+            host.metrics()?.sum("pilothouse_reads_after_writes_wait_seconds_count", &[("plugin", "probe")]);
+        anyhow::Ok(waits.is_some_and(|waits| waits >= 1.0))
+    })?;
+    assert!(!loglines::lines(&host, "a write outlived the call that made it").is_empty());
+    assert_eq!(loglines::said(&host, "probe", "end"), [], "a call that was not cut");
+    Ok(())
+}
