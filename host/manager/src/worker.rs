@@ -151,7 +151,7 @@ async fn read_own_writes(plugin: &Arc<Plugin>, mut generation: Arc<Generation>) 
         }
         let current = plugin.current()?;
         // One that took over meanwhile may read other caches.
-        if waited != Waited::Seen || current.number == generation.number {
+        if waited == Waited::TimedOut || current.number == generation.number {
             return Some(current);
         }
         generation = current;

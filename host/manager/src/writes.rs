@@ -50,9 +50,10 @@ pub(crate) enum Waited {
 /// Which notes a wait heeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heed {
-    /// Those that were not waited for in vain before: a watch that is silent must not hold up every key for as long again.
+    /// A reconcile's: those that none has waited for in vain before. A watch that is silent must not hold up every key for as
+    /// long again.
     Fresh,
-    /// All of them.
+    /// All of them, for a guest that asks.
     All,
 }
 
@@ -197,7 +198,7 @@ impl Writes {
             }
         };
         let seen = tokio::time::timeout_at(until, seen).await.is_ok();
-        self.end(&targets);
+        self.end(&targets, heed);
         if seen { Waited::Seen } else { Waited::TimedOut }
     }
 
@@ -219,22 +220,23 @@ impl Writes {
                 });
             }
         }
-        if targets.is_empty() && heed == Heed::Fresh {
+        // All notes, not those of these caches alone: another generation may have taken over by now.
+        if !notes.values().any(|note| note.standing == Standing::Open) {
             self.unmet.store(false, Release);
         }
         targets
     }
 
-    /// Closes what was met, and gives up what was not. That nothing is left is for the next wait to find out: writes may have
-    /// been noted meanwhile.
-    fn end(&self, targets: &[Target]) {
+    /// Closes what was met, and gives up what a reconcile has waited for in vain; a guest may ask for a shorter time. That
+    /// nothing is left is for the next wait to find out: writes may have been noted meanwhile.
+    fn end(&self, targets: &[Target], heed: Heed) {
         let mut notes = self.notes.lock();
         for target in targets {
             let Some(note) = notes.get_mut(&target.id) else { continue };
             // Before the check, which drops the deletes that are met.
             let is_newest = target.is_newest(note);
             note.check(&target.indexer);
-            if note.standing == Standing::Open && is_newest {
+            if note.standing == Standing::Open && is_newest && heed == Heed::Fresh {
                 note.standing = Standing::GivenUp;
             }
         }

@@ -164,6 +164,26 @@ async fn a_wait_ends_after_a_second_and_is_not_done_again_for_the_same_write() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_guest_that_asks_for_a_moment_takes_nothing_from_the_next_reconcile() {
+    let plugin = Plugin::new();
+    plugin.write("11");
+    assert_eq!(plugin.wait_for(Heed::All, Duration::ZERO).await, Waited::TimedOut);
+    assert_eq!(plugin.wait_while(|cache| cache.bookmark("11")).await, AFTER_CHANGE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_of_the_generation_before_does_not_hide_what_the_next_must_wait_for() {
+    let plugin = Plugin::new();
+    let next = Plugin { writes: Arc::clone(&plugin.writes), id: id("pods", Some("a")), ..Plugin::new() };
+    plugin.writes.watch([next.id.clone()]);
+    plugin.write("11");
+    plugin.writes.switch(&[&next.id]);
+    assert_eq!(plugin.wait().await.0, Waited::NotAtAll);
+    assert!(plugin.writes.may_be_unmet());
+    assert_eq!(next.wait().await.0, Waited::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
 async fn writes_that_come_during_a_wait_do_not_make_it_longer_and_are_waited_for_next() {
     let plugin = Plugin::new();
     plugin.write("11");
