@@ -510,6 +510,8 @@ mod tests {
         plugin.fault(FaultKind::Cpu);
         plugin.reconcile_time.observe(0.1);
         plugin.queue_duration.observe(0.1);
+        plugin.read_waits.observe(0.1);
+        plugin.read_timeouts.inc();
         queue.add("a".parse().unwrap());
         let text = metrics.encode();
         for line in [
@@ -518,6 +520,8 @@ mod tests {
             "workqueue_depth{name=\"p\"} 1",
             "workqueue_adds_total{name=\"p\"} 1",
             "workqueue_queue_duration_seconds_count{name=\"p\"} 1",
+            "pilothouse_reads_after_writes_wait_seconds_count{plugin=\"p\"} 1",
+            "pilothouse_reads_after_writes_timeouts_total{plugin=\"p\"} 1",
             "pilothouse_guest_faults_total{plugin=\"p\",kind=\"cpu\"} 1",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");

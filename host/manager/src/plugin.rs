@@ -139,7 +139,7 @@ impl Plugin {
         self.limiter.replace(&next.description.rate_limiter);
         let before = self.current.swap(Some(Arc::clone(&next)));
         // A note that the one before still makes of what only it watched is lost with it.
-        self.writes.switch(&next.services.caches().map(|(id, _)| id).collect::<Vec<_>>());
+        self.writes.watch_only(&next.services.caches().map(|(id, _)| id).collect::<Vec<_>>());
         {
             let mut condition = self.condition.lock();
             condition.loading = false;

@@ -6,7 +6,7 @@
 //! Invariants: only informers of the working generation and of one being loaded have a note, so there are at most as many as
 //! watches; a note holds the newest version alone, since a cache that shows it shows all before it; versions are looked at
 //! before deletes, as an object that never came into the cache is not gone from it but still to come; `unmet` is true
-//! whenever a note waits that a reconcile must heed.
+//! whenever a note is open.
 //!
 //! Written by `live` on the runtime of connections, read by workers and by guests' imports.
 
@@ -148,17 +148,9 @@ impl Writes {
         }
     }
 
-    /// A generation took over that reads these informers and no others. All that was written counts as unseen: what one
-    /// informer has shown, another of the same kind may not.
-    pub(crate) fn switch(&self, ids: &[&InformerId]) {
-        let mut notes = self.notes.lock();
-        notes.retain(|id, _| ids.contains(&id));
-        for note in notes.values_mut() {
-            if !note.version.is_empty() || !note.deletes.is_empty() {
-                note.standing = Standing::Open;
-            }
-        }
-        self.unmet.store(true, Release);
+    /// A generation took over that reads these informers and no others.
+    pub(crate) fn watch_only(&self, ids: &[&InformerId]) {
+        self.notes.lock().retain(|id, _| ids.contains(&id));
     }
 
     /// Notes a write to an object of this resource, in this namespace unless the kind has none.

@@ -177,7 +177,7 @@ async fn a_worker_of_the_generation_before_does_not_hide_what_the_next_must_wait
     let next = Plugin { writes: Arc::clone(&plugin.writes), id: id("pods", Some("a")), ..Plugin::new() };
     plugin.writes.watch([next.id.clone()]);
     plugin.write("11");
-    plugin.writes.switch(&[&next.id]);
+    plugin.writes.watch_only(&[&next.id]);
     assert_eq!(plugin.wait().await.0, Waited::NotAtAll);
     assert!(plugin.writes.may_be_unmet());
     assert_eq!(next.wait().await.0, Waited::TimedOut);
@@ -235,7 +235,7 @@ async fn an_informer_of_the_next_generation_is_waited_for_too() {
     narrow.write("12");
     plugin.cache.bookmark("12");
     assert_eq!(plugin.wait().await.0, Waited::NotAtAll);
-    narrow.writes.switch(&[&narrow.id]);
+    narrow.writes.watch_only(&[&narrow.id]);
     assert_eq!(narrow.wait_while(|cache| cache.bookmark("12")).await, AFTER_CHANGE);
     assert_eq!(narrow.writes.notes.lock().len(), 1, "the informer of the generation before is forgotten");
 }
