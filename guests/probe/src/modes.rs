@@ -19,6 +19,13 @@ pub(crate) fn run(settings: &Settings, request: &Request) -> Result<Outcome, Fai
         Mode::Hog => hog(),
         Mode::Block => block(settings),
         Mode::Write => write(settings),
+        Mode::Read => read(settings),
+        Mode::Await => {
+            for _ in 0..settings.count.unwrap_or(1) {
+                cache::wait_for_writes(Duration::from_millis(settings.milliseconds));
+            }
+            Ok(Outcome::Done)
+        }
         Mode::Fail => fail(settings, request.attempt),
         Mode::Terminal => Err(Failure::terminal("the probe was told to fail for good")),
         Mode::RequeueAfter => {
@@ -61,6 +68,15 @@ fn block(settings: &Settings) -> Result<Outcome, Failure> {
     let (kind, key) = settings.target()?;
     client::get_opt(&kind, &key)?;
     Ok(Outcome::Done)
+}
+
+/// Does next to nothing itself: what it costs is the host's work.
+fn read(settings: &Settings) -> Result<Outcome, Failure> {
+    let (kind, key) = settings.target()?;
+    loop {
+        let last = cache::get(&kind, &key)?.and_then(|object| object.get_json("/data/last"));
+        black_box(last);
+    }
 }
 
 fn write(settings: &Settings) -> Result<Outcome, Failure> {

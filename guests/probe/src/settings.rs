@@ -17,15 +17,15 @@ pub(crate) struct Settings {
     pub(crate) mode: Mode,
     /// Only keys whose name begins with this are treated so; the others only log. All keys when absent.
     pub(crate) only_prefix: String,
-    /// `fail`: how many attempts of a key fail before one succeeds; all of them when absent.
+    /// `fail`: how many attempts of a key fail before one succeeds; all of them when absent. `await`: how many waits.
     pub(crate) count: Option<u32>,
     /// `requeue-after`: the delay. `fail`: at least this long until the next try.
     pub(crate) delay: Option<String>,
-    /// `slow`, `sleep`: how long a call takes, by the clock.
+    /// `slow`, `sleep`: how long a call takes, by the clock. `await`: how long each wait may take.
     pub(crate) milliseconds: u64,
-    /// `block`, `write`, `snoop`: the kind of the object to reach for.
+    /// `block`, `read`, `write`, `snoop`: the kind of the object to reach for.
     pub(crate) target_kind: String,
-    /// `block`, `write`, `snoop`: its key, as `namespace/name`.
+    /// `block`, `read`, `write`, `snoop`: its key, as `namespace/name`.
     pub(crate) target_key: String,
     /// A key that is reconciled from time to time.
     pub(crate) schedule: Option<Timer>,
@@ -60,6 +60,10 @@ pub(crate) enum Mode {
     Hog,
     /// Reads the target live: with a stalled API server this does not return.
     Block,
+    /// Reads the target's `data.last` from the cache, again and again.
+    Read,
+    /// Waits for its own writes, though it makes none.
+    Await,
     /// Writes the label `probe: was-here` to the target.
     Write,
     /// Fails, to be tried again.

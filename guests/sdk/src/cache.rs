@@ -2,6 +2,7 @@
 //! and only what its permissions cover is seen.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -34,6 +35,31 @@ pub fn by_index(kind: &Kind, index: &str, value: &str) -> Result<Objects, CacheE
 /// All values in an index of the plugin's descriptor, sorted.
 pub fn index_values(kind: &Kind, index: &str) -> Result<Vec<String>, CacheError> {
     Ok(raw::index_values(&kind.raw(), index)?)
+}
+
+/// Waits until the cache shows all that this plugin has written, of the kinds that it watches: its live writes that were
+/// answered, deletes included. `false` when it did not within `limit`, which the host cuts at five seconds and before the
+/// deadline of the call.
+///
+/// Before each reconcile the host waits by itself, for a second at most. This is for a call that writes and then
+/// reads the cache, and for event handlers. Waiting costs no CPU budget.
+///
+/// ```no_run
+/// use pilothouse_sdk::prelude::*;
+///
+/// const CONFIG_MAP: Kind = Kind::core("v1", "ConfigMap");
+///
+/// fn add(map: &pilothouse_sdk::serde_json::Value) -> Result<usize, Failure> {
+///     client::create(&CONFIG_MAP, map, &WriteOptions::default())?;
+///     if !cache::wait_for_writes(Duration::from_secs(1)) {
+///         return Err(Failure::transient("the cache is behind"));
+///     }
+///     Ok(cache::list(&CONFIG_MAP, &Query::all())?.len())
+/// }
+/// # assert!(add(&json!({})).is_ok());
+/// ```
+pub fn wait_for_writes(limit: Duration) -> bool {
+    raw::wait_for_writes(u32::try_from(limit.as_millis()).unwrap_or(u32::MAX))
 }
 
 /// Which objects to read; all of them unless narrowed.

@@ -70,7 +70,9 @@ mod reconciler;
 pub use bindings::imports::types::ObjectKey as Key;
 pub use config::Config;
 pub use controller::Controller;
-pub use descriptor::{Delivery, Descriptor, Index, Map, Permission, Predicate, RateLimiter, Schedule, Watch};
+pub use descriptor::{
+    Delivery, Descriptor, Index, Map, Permission, Predicate, Projection, RateLimiter, Schedule, Watch,
+};
 pub use failure::Failure;
 pub use handler::{Deleted, EventHandler};
 pub use kind::Kind;
@@ -93,7 +95,8 @@ pub mod prelude {
     pub use crate::queue;
     pub use crate::{
         Config, Controller, Deleted, Delivery, Descriptor, EventHandler, Failure, Index, Key, Kind, Map,
-        Object, Outcome, Permission, Predicate, RateLimiter, Reconciler, Request, Schedule, Watch,
+        Object, Outcome, Permission, Predicate, Projection, RateLimiter, Reconciler, Request, Schedule,
+        Watch,
     };
     pub use crate::{debug, error, info, trace, warn};
 }

@@ -85,6 +85,8 @@ pub struct StatusDetails {
     pub group: String,
     /// Kind or resource of the object concerned.
     pub kind: String,
+    /// UID of the object concerned, as the answer to a delete has it.
+    pub uid: String,
     /// What is wrong with the object, field by field.
     pub causes: Vec<StatusCause>,
     /// Seconds to wait before another try.

@@ -16,7 +16,7 @@ pub enum Deleted {
     /// The object in its last state, or waiting for its finalizers, its grace period or its dependents.
     Object(Object),
     /// Done, or done by somebody else later; without the object.
-    Status(Status),
+    Status(Box<Status>),
 }
 
 impl Client {

@@ -5,6 +5,7 @@ wasmtime::component::bindgen!({
     world: "controller",
     imports: {
         "pilothouse:controller/client": async | trappable,
+        "pilothouse:controller/cache.wait-for-writes": async | trappable,
         default: trappable,
     },
     exports: { default: async },

@@ -112,7 +112,10 @@ pub enum ClientAnswer {
 /// A live call under way.
 pub type ClientFuture = Pin<Box<dyn Future<Output = Result<ClientAnswer, ApiError>> + Send>>;
 
-/// What a guest's imports reach. Calls other than [`client`](Self::client) must not block.
+/// A wait under way; whether what was waited for came about.
+pub type WaitFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// What a guest's imports reach. Calls must not block; those that wait answer with a future.
 pub trait GuestHost: Send + Sync + 'static {
     /// The configuration as JSON.
     fn config(&self) -> Arc<[u8]>;
@@ -142,6 +145,8 @@ pub trait GuestHost: Send + Sync + 'static {
     /// # Errors
     /// When the plugin may not read them or has no such index.
     fn cache_index_values(&self, kind: &Gvk, index: &str) -> Result<Vec<String>, Refusal>;
+    /// Waits until the caches show what the plugin has written, for `limit` at most.
+    fn cache_wait_for_writes(&self, limit: Duration) -> WaitFuture;
 
     /// Makes a live call, after checking the plugin's permissions.
     fn client(&self, call: ClientCall) -> ClientFuture;

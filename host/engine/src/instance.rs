@@ -4,7 +4,7 @@
 //! [unusable](Instance::is_usable) and must be dropped. Handles given out during a call die with it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use wasmtime::component::Resource;
@@ -124,7 +124,7 @@ impl Instance {
             };
             Ok(UpdateDeadline::YieldCustom(1, Box::pin(others_run)))
         });
-        store.data().budget.begin(Instant::now(), limits.cpu_per_call);
+        store.data_mut().begin(CallContext::default(), &limits);
         store.set_epoch_deadline(1);
         let made = async {
             let instance = linked.pre.instantiate_async(&mut store).await?;
@@ -239,10 +239,7 @@ impl Instance {
     fn begin(&mut self, context: CallContext) {
         // Dropping the call's future half-way must leave the instance unusable.
         self.usable = false;
-        let state = self.store.data_mut();
-        state.call = context;
-        state.limiter.refused = None;
-        state.budget.begin(Instant::now(), self.limits.cpu_per_call);
+        self.store.data_mut().begin(context, &self.limits);
         self.store.set_epoch_deadline(1);
     }
 

@@ -33,6 +33,7 @@ pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
 pub use host::{
     ApiError, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientVerb, GuestHost, LogLevel, Refusal,
+    WaitFuture,
 };
 pub use instance::{Event, Failure, Instance, Outcome, Request};
 pub use limits::Limits;

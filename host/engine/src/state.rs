@@ -1,13 +1,14 @@
 //! [`State`]: what a guest's store carries besides the guest.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::budget::Budget;
 use crate::host::{CallContext, GuestHost};
-use crate::limits::Limiter;
+use crate::limits::{Limiter, Limits};
 
 /// What a guest's store carries.
 pub(crate) struct State {
@@ -15,6 +16,8 @@ pub(crate) struct State {
     pub(crate) limiter: Limiter,
     pub(crate) budget: Arc<Budget>,
     pub(crate) call: CallContext,
+    /// When the running call is cut.
+    pub(crate) deadline: Instant,
     /// Objects and cursors handed out in the running call; emptied after it.
     pub(crate) handles: ResourceTable,
     wasi: WasiCtx,
@@ -29,10 +32,20 @@ impl State {
             limiter: Limiter { max_memory, refused: None },
             budget: Budget::new(),
             call: CallContext::default(),
+            deadline: Instant::now(),
             handles: ResourceTable::new(),
             wasi,
             wasi_table: ResourceTable::new(),
         }
+    }
+
+    /// A call begins.
+    pub(crate) fn begin(&mut self, call: CallContext, limits: &Limits) {
+        let now = Instant::now();
+        self.call = call;
+        self.deadline = now + limits.call_timeout;
+        self.limiter.refused = None;
+        self.budget.begin(now, limits.cpu_per_call);
     }
 }
 

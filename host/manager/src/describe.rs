@@ -7,6 +7,8 @@
 //!
 //! Called by the life cycle, once per generation.
 
+mod index;
+mod projection;
 mod text;
 
 use std::time::Duration;
@@ -16,8 +18,10 @@ use pilothouse_object::{FieldSelector, Gvk, LabelSelector, ObjectKey, Pointer};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use self::index::{IndexSource, IndexSpec};
+pub use self::projection::ProjectionSpec;
 use self::text::{
-    Document, Head, IndexText, KindOnly, MapText, PredicateText, RateLimiterText, ScheduleText, WatchText,
+    Document, Head, KindOnly, MapText, PredicateText, RateLimiterText, ScheduleText, WatchText,
 };
 use crate::duration::parse_duration;
 use crate::grants::Rule;
@@ -32,6 +36,8 @@ pub struct Description {
     pub watches: Vec<WatchSpec>,
     /// How it wants to look things up; each over a watched kind.
     pub indexes: Vec<IndexSpec>,
+    /// Which fields it reads, of kinds that it does not need whole; at most one for each watched kind.
+    pub projections: Vec<ProjectionSpec>,
     /// Keys to reconcile from time to time.
     pub schedules: Vec<Schedule>,
     /// How many keys may be reconciled at the same time; 1 unless it says so.
@@ -121,32 +127,6 @@ pub enum Delivery {
     Every,
 }
 
-/// An index over a watched kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexSpec {
-    /// Which kind.
-    pub kind: Gvk,
-    /// Its name, unique for the kind and private to the plugin.
-    pub name: String,
-    /// Where values come from.
-    pub source: IndexSource,
-    /// Only objects with a value there.
-    pub only_where: Option<Pointer>,
-    /// Each value is a list, cut at this separator.
-    pub split: Option<String>,
-}
-
-/// Where an index gets its values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IndexSource {
-    /// Values at a pointer.
-    Path(Pointer),
-    /// The value of a label.
-    Label(String),
-    /// UIDs of the owners.
-    Owner,
-}
-
 /// A key that is reconciled from time to time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
@@ -220,10 +200,11 @@ impl Description {
         let document: Document<'_> =
             serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
         not_supported("outgoingHosts", &document.outgoing_hosts)?;
-        not_supported("projections", &document.projections)?;
         let watches = elements("watches", &document.watches, |at, text| watch(at, text, world))?;
-        let indexes = elements("indexes", &document.indexes, index)?;
-        check_indexes(&indexes, &watches)?;
+        let indexes = elements("indexes", &document.indexes, index::index)?;
+        index::check(&indexes, &watches)?;
+        let projections = elements("projections", &document.projections, projection::projection)?;
+        projection::check(&projections, &watches)?;
         let schedules = elements("schedules", &document.schedules, schedule)?;
         if !schedules.is_empty() && !world.reconciles() {
             let remedy = "leave them out, or build the guest for the world reconciler or controller";
@@ -243,6 +224,7 @@ impl Description {
             name: document.name,
             watches,
             indexes,
+            projections,
             schedules,
             max_concurrent_reconciles,
             rate_limiter: rate_limiter(document.rate_limiter)?,
@@ -334,57 +316,6 @@ fn map(at: &str, text: Option<MapText>, world: World) -> Result<KeyMap, Describe
             "leave the map out, or build the guest for the world reconciler or controller",
         )),
     }
-}
-
-fn index(at: &str, text: IndexText) -> Result<IndexSpec, DescribeError> {
-    let kind = kind(at, &text.group, &text.version, &text.kind)?;
-    required(at, "name", &text.name)?;
-    let source = match (text.path, text.label, text.owner) {
-        (Some(path), None, false) => IndexSource::Path(pointer(at, &path)?),
-        (None, Some(label), false) => {
-            required(at, "label", &label)?;
-            IndexSource::Label(label)
-        }
-        (None, None, true) => IndexSource::Owner,
-        (None, None, false) => {
-            return Err(error(at, "it has no values", "set one of path, label and owner"));
-        }
-        _ => {
-            return Err(error(
-                at,
-                "it has more than one of path, label and owner",
-                "make one index for each",
-            ));
-        }
-    };
-    if text.split.as_deref() == Some("") {
-        return Err(error(
-            format!("{at}.split"),
-            "it is empty",
-            "name the separator, as \",\", or leave it out",
-        ));
-    }
-    let only_where = text.only_where.map(|path| pointer(&format!("{at}.where"), &path)).transpose()?;
-    Ok(IndexSpec { kind, name: text.name, source, only_where, split: text.split })
-}
-
-/// The cache holds watched kinds only, and an index is asked for by kind and name.
-fn check_indexes(indexes: &[IndexSpec], watches: &[WatchSpec]) -> Result<(), DescribeError> {
-    for (position, index) in indexes.iter().enumerate() {
-        let at = format!("indexes[{position}] ({})", index.kind);
-        if indexes[..position].iter().any(|other| other.kind == index.kind && other.name == index.name) {
-            let reason = format!("there is another index {:?} of this kind", index.name);
-            return Err(error(at, reason, "give each index of a kind its own name"));
-        }
-        if !watches.iter().any(|watch| watch.kind == index.kind) {
-            return Err(error(
-                at,
-                "the kind is not watched, so nothing would be in the index",
-                "watch it as well",
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn schedule(at: &str, text: ScheduleText) -> Result<Schedule, DescribeError> {

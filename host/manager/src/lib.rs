@@ -24,10 +24,11 @@ mod reasons;
 mod services;
 mod status;
 mod worker;
+mod writes;
 
 pub use describe::{
-    Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate, RateLimiter,
-    Schedule, WatchSpec,
+    Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate, ProjectionSpec,
+    RateLimiter, Schedule, WatchSpec,
 };
 pub use directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
 pub use duration::{DurationError, parse_duration};

@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::grants::{Access, Grants, Place};
+use crate::writes::{Writes, Written};
 
 /// A plugin's way to the API server; a cheap clone.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub(crate) struct Live {
     pub(crate) availability: Arc<Availability>,
     /// Where connections live and writes run.
     pub(crate) io: Handle,
+    /// Where writes are noted, for the caches to follow.
+    pub(crate) writes: Arc<Writes>,
 }
 
 /// Options of all calls; each verb refuses those that are not its own ([`Options::check`]).
@@ -360,12 +363,25 @@ impl Live {
                 };
                 let deleted = self.client.delete(resource, key, &params).await;
                 settle(permit, &deleted);
+                if let (Ok(deleted), false) = (&deleted, params.dry_run) {
+                    let written = Written::by_delete(deleted, key, params.preconditions.uid.as_deref());
+                    written.into_iter().for_each(|written| self.note(resource, target, written));
+                }
                 return deleted.map(|_| ClientAnswer::Deleted).map_err(|e| api_error(&e));
             }
             ClientVerb::Get(_) | ClientVerb::List => return Err(invalid("a read is no write")),
         };
         settle(permit, &object);
+        if let (Ok(object), false) = (&object, params.dry_run) {
+            self.note(resource, target, Written::by_change(object));
+        }
         object.map(ClientAnswer::Object).map_err(|e| api_error(&e))
+    }
+
+    /// Before the guest has the answer: what it does next must find the note.
+    fn note(&self, resource: &ApiResource, target: &Target, written: Written<'_>) {
+        let namespace = target.namespace.as_deref().filter(|_| resource.namespaced);
+        self.writes.note(resource, namespace, written);
     }
 }
 

@@ -126,6 +126,7 @@ impl Loader {
                 client: self.client.with_identity(identity(manifest)),
                 availability: Arc::clone(self.factory.availability()),
                 io: self.io.clone(),
+                writes: Arc::clone(&plugin.writes),
             },
             log_limit: LogLimit::default(),
             kinds: OnceLock::new(),
@@ -166,6 +167,7 @@ impl Loader {
         let resources = self.resolve(plugin, &description).await;
         let kinds =
             self.lease(plugin, number, &description, &resources, &grants).map_err(Refused::manifest)?;
+        plugin.writes.watch(kinds.values().map(|view| view.lease.id().clone()));
         let views: Vec<&KindView> = kinds.values().collect();
         if !Generation::wait_for_caches(&views, |error| plugin.set_error(Some(error))).await {
             return Err("the host is shutting down".to_owned().into());

@@ -42,6 +42,11 @@ struct PluginFault {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginName {
+    plugin: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QueueName {
     name: String,
 }
@@ -78,6 +83,8 @@ const RECONCILE: &[f64] = &[
 const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
 /// Seconds.
 const WAKE: &[f64] = &[2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0];
+/// Seconds, up to the longest wait.
+const CATCH_UP: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 /// Seconds; client-go's buckets.
 const REST: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
@@ -103,6 +110,8 @@ struct Inner {
     handled: Family<Controller, Counter>,
     instantiations: Family<Controller, Counter>,
     instantiate_time: Family<Controller, Histogram, Buckets>,
+    read_waits: Family<PluginName, Histogram, Buckets>,
+    read_timeouts: Family<PluginName, Counter>,
     rest_requests: Family<Rest, Counter>,
     rest_duration: Family<RestVerb, Histogram, Buckets>,
 }
@@ -127,6 +136,9 @@ pub(crate) struct PluginMetrics {
     pub(crate) handled: Counter,
     pub(crate) instantiations: Counter,
     pub(crate) instantiate_time: Histogram,
+    /// Waits of reconciles for the cache to show the plugin's own writes, and those that were in vain.
+    pub(crate) read_waits: Histogram,
+    pub(crate) read_timeouts: Counter,
 }
 
 impl PluginMetrics {
@@ -178,6 +190,8 @@ impl Metrics {
             handled: Family::default(),
             instantiations: Family::default(),
             instantiate_time: histogram(WAKE),
+            read_waits: histogram(CATCH_UP),
+            read_timeouts: Family::default(),
             rest_requests: Family::default(),
             rest_duration: histogram(REST),
             registry: Mutex::new(Registry::default()),
@@ -232,6 +246,17 @@ impl Metrics {
             Unit::Seconds,
             inner.instantiate_time.clone(),
         );
+        r.register_with_unit(
+            "pilothouse_reads_after_writes_wait",
+            "Time that reconciles waited for the cache to show the plugin's own writes",
+            Unit::Seconds,
+            inner.read_waits.clone(),
+        );
+        r.register(
+            "pilothouse_reads_after_writes_timeouts",
+            "Reconciles that began although the cache did not show the plugin's own writes",
+            inner.read_timeouts.clone(),
+        );
         r.register("rest_client_requests", "Requests to the API server", inner.rest_requests.clone());
         r.register_with_unit(
             "rest_client_request_duration",
@@ -255,6 +280,7 @@ impl Metrics {
         m.queues.lock().insert(name.to_owned(), queue.clone());
         let controller = Controller { controller: name.to_owned() };
         let queue = QueueName { name: name.to_owned() };
+        let plugin = PluginName { plugin: name.to_owned() };
         let result = |result| {
             m.reconciles.get_or_create(&ControllerResult { controller: name.to_owned(), result }).clone()
         };
@@ -276,6 +302,8 @@ impl Metrics {
             handled: m.handled.get_or_create(&controller).clone(),
             instantiations: m.instantiations.get_or_create(&controller).clone(),
             instantiate_time: m.instantiate_time.get_or_create(&controller).clone(),
+            read_waits: m.read_waits.get_or_create(&plugin).clone(),
+            read_timeouts: m.read_timeouts.get_or_create(&plugin).clone(),
         }
     }
 
@@ -302,6 +330,9 @@ impl Metrics {
         m.handled.remove(&controller);
         m.instantiations.remove(&controller);
         m.instantiate_time.remove(&controller);
+        let plugin = PluginName { plugin: name.to_owned() };
+        m.read_waits.remove(&plugin);
+        m.read_timeouts.remove(&plugin);
     }
 
     /// The Prometheus (OpenMetrics) text.
@@ -426,6 +457,8 @@ mod tests {
         plugin.fault(FaultKind::Cpu);
         plugin.reconcile_time.observe(0.1);
         plugin.queue_duration.observe(0.1);
+        plugin.read_waits.observe(0.1);
+        plugin.read_timeouts.inc();
         queue.add("a".parse().unwrap());
         let text = metrics.encode();
         for line in [
@@ -434,6 +467,8 @@ mod tests {
             "workqueue_depth{name=\"p\"} 1",
             "workqueue_adds_total{name=\"p\"} 1",
             "workqueue_queue_duration_seconds_count{name=\"p\"} 1",
+            "pilothouse_reads_after_writes_wait_seconds_count{plugin=\"p\"} 1",
+            "pilothouse_reads_after_writes_timeouts_total{plugin=\"p\"} 1",
             "pilothouse_guest_faults_total{plugin=\"p\",kind=\"cpu\"} 1",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");

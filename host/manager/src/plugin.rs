@@ -24,6 +24,7 @@ use crate::metrics::{Metrics, PluginMetrics};
 use crate::reasons::Reasons;
 use crate::status::{PluginState, PluginStatus};
 use crate::worker;
+use crate::writes::Writes;
 
 /// Faults in a row, without one good call between, after which a plugin is quarantined.
 const FAULTS_TO_QUARANTINE: u32 = 10;
@@ -36,6 +37,7 @@ pub(crate) struct Plugin {
     pub(crate) queue: Queue<ObjectKey, Reasons>,
     pub(crate) limiter: PluginLimiter,
     pub(crate) metrics: PluginMetrics,
+    pub(crate) writes: Arc<Writes>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     /// How long an instance is kept warm without a call.
@@ -91,6 +93,7 @@ impl Plugin {
             metrics: metrics.plugin(name, &queue),
             queue,
             limiter,
+            writes: Arc::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             idle_ttl,
@@ -135,6 +138,8 @@ impl Plugin {
         self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
         self.limiter.replace(&next.description.rate_limiter);
         let before = self.current.swap(Some(Arc::clone(&next)));
+        // A note that the one before still makes of what only it watched is lost with it.
+        self.writes.watch_only(&next.services.caches().map(|(id, _)| id).collect::<Vec<_>>());
         {
             let mut condition = self.condition.lock();
             condition.loading = false;

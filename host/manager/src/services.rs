@@ -8,15 +8,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pilothouse_cache::InformerLease;
-use pilothouse_engine::{CallContext, ClientCall, ClientFuture, GuestHost, LogLevel, Refusal};
+use pilothouse_engine::{CallContext, ClientCall, ClientFuture, GuestHost, LogLevel, Refusal, WaitFuture};
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
 use pilothouse_workqueue::{Priority, Queue};
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use crate::grants::{Access, Grants, Place, Scope, Visibility};
 use crate::live::Live;
 use crate::log_limit::LogLimit;
 use crate::reasons::Reasons;
+use crate::writes::{self, Heed, Waited};
 
 /// What one generation of a plugin reaches.
 pub(crate) struct Services {
@@ -109,7 +111,16 @@ fn invalid(error: &dyn std::fmt::Display) -> Refusal {
     Refusal { reason: "invalid", message: error.to_string() }
 }
 
+/// The longest that a guest may wait for its own writes to come into the cache: far longer than a watch that works takes.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
 impl Services {
+    /// What this generation reads; nothing before its kinds are resolved.
+    pub(crate) fn caches(&self) -> impl Iterator<Item = writes::Cache<'_>> {
+        let views = self.kinds.get().into_iter().flat_map(HashMap::values);
+        views.map(|view| (view.lease.id(), view.lease.indexer()))
+    }
+
     fn view(&self, kind: &Gvk) -> Result<&KindView, Refusal> {
         self.kinds.get().and_then(|kinds| kinds.get(kind)).ok_or_else(|| self.not_watched(kind, None))
     }
@@ -240,6 +251,16 @@ impl GuestHost for Services {
             }
         }
         Ok(seen)
+    }
+
+    fn cache_wait_for_writes(&self, limit: Duration) -> WaitFuture {
+        let writes = Arc::clone(&self.live.writes);
+        let caches: Vec<_> = self.caches().map(|(id, indexer)| (id.clone(), Arc::clone(indexer))).collect();
+        let until = Instant::now() + limit.min(LONGEST_WAIT);
+        Box::pin(async move {
+            let caches = caches.iter().map(|(id, indexer)| (id, indexer));
+            writes.wait(caches, Heed::All, until).await != Waited::TimedOut
+        })
     }
 
     fn client(&self, call: ClientCall) -> ClientFuture {

@@ -20,12 +20,16 @@ use crate::generation::Generation;
 use crate::plugin::Plugin;
 use crate::reasons::Reasons;
 use crate::services::clip;
+use crate::writes::{Heed, Waited};
 
 type Key = Item<ObjectKey, Reasons>;
 
 /// Target of the event, at debug level, that is written for each reconcile: `plugin`, `key`, `outcome` (as the label `result` of
 /// the metrics has it), `after` (a requeue's delay) and `milliseconds`. Nobody listens unless the log's filter names it.
 pub const RECONCILES: &str = "pilothouse::reconciles";
+
+/// The longest that a reconcile waits for the cache to show the plugin's own writes.
+const CATCH_UP: Duration = Duration::from_secs(1);
 
 /// Numbers all calls of this process, for logs.
 static CALLS: AtomicU64 = AtomicU64::new(1);
@@ -104,6 +108,16 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
         if generation.max_concurrent > 1 {
             plugin.reinforce(generation.max_concurrent);
         }
+        let generation = if plugin.writes.may_be_unmet() {
+            let Some(generation) = read_own_writes(plugin, generation).await else {
+                plugin.queue.done(&item.key);
+                return;
+            };
+            item.started = Instant::now();
+            generation
+        } else {
+            generation
+        };
         reconcile(plugin, &generation, &mut warm, item).await;
         drop(generation);
         // Other plugins' tasks get their turn.
@@ -115,6 +129,32 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
                 None => return,
             },
         };
+    }
+}
+
+/// Waits until the caches show what the plugin has written, a second at most, and answers the generation that works by then;
+/// none when the plugin stops. Nothing of an instance is in use meanwhile, and other workers take other keys.
+async fn read_own_writes(plugin: &Arc<Plugin>, mut generation: Arc<Generation>) -> Option<Arc<Generation>> {
+    let began = Instant::now();
+    loop {
+        let waited = plugin.writes.wait(generation.services.caches(), Heed::Fresh, began + CATCH_UP);
+        let waited = plugin.stopping.run_until_cancelled(waited).await?;
+        if waited != Waited::NotAtAll {
+            plugin.metrics.read_waits.observe(began.elapsed().as_secs_f64());
+        }
+        if waited == Waited::TimedOut {
+            plugin.metrics.read_timeouts.inc();
+            tracing::debug!(
+                plugin = &*plugin.name,
+                "the cache does not show the plugin's own writes in time"
+            );
+        }
+        let current = plugin.current()?;
+        // One that took over meanwhile may read other caches.
+        if waited == Waited::TimedOut || current.number == generation.number {
+            return Some(current);
+        }
+        generation = current;
     }
 }
 

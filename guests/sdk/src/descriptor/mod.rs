@@ -6,6 +6,7 @@
 mod index;
 mod map;
 mod permission;
+mod projection;
 mod rate_limiter;
 mod schedule;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use serde::Serialize;
 pub use index::Index;
 pub use map::Map;
 pub use permission::Permission;
+pub use projection::Projection;
 pub use rate_limiter::RateLimiter;
 pub use schedule::Schedule;
 pub use watch::{Delivery, Predicate, Watch};
@@ -51,6 +53,8 @@ pub struct Descriptor {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     indexes: Vec<Index>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    projections: Vec<Projection>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     schedules: Vec<Schedule>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_concurrent_reconciles: Option<u32>,
@@ -74,6 +78,7 @@ impl Descriptor {
             name: name.into(),
             watches: Vec::new(),
             indexes: Vec::new(),
+            projections: Vec::new(),
             schedules: Vec::new(),
             max_concurrent_reconciles: None,
             rate_limiter: None,
@@ -95,6 +100,13 @@ impl Descriptor {
     #[must_use]
     pub fn index(mut self, index: Index) -> Self {
         self.indexes.push(index);
+        self
+    }
+
+    /// Names the fields that are read of a watched kind; without it whole objects are kept.
+    #[must_use]
+    pub fn projection(mut self, projection: Projection) -> Self {
+        self.projections.push(projection);
         self
     }
 

@@ -46,6 +46,8 @@ fn everything_has_its_place_in_the_schema() {
         .index(Index::by_path(POD, "by-node", "/spec/nodeName"))
         .index(Index::by_label(POD, "by-app", "app").only_where("/status/podIP").split(","))
         .index(Index::by_owner(POD, "by-owner"))
+        .projection(Projection::new(POD, ["/spec/nodeName", "/status/podIP"]))
+        .projection(Projection::new(REPLICA_SET, [""; 0]))
         .schedule(Schedule::every(Duration::from_secs(30), &Key::namespaced("a", "b")))
         .max_concurrent_reconciles(4)
         .rate_limiter(
@@ -78,6 +80,10 @@ fn everything_has_its_place_in_the_schema() {
                 {"group": "", "version": "v1", "kind": "Pod", "name": "by-app", "label": "app",
                  "where": "/status/podIP", "split": ","},
                 {"group": "", "version": "v1", "kind": "Pod", "name": "by-owner", "owner": true},
+            ],
+            "projections": [
+                {"group": "", "version": "v1", "kind": "Pod", "fields": ["/spec/nodeName", "/status/podIP"]},
+                {"group": "apps", "version": "v1", "kind": "ReplicaSet", "fields": []},
             ],
             "schedules": [{"every": "30s", "key": "a/b"}],
             "maxConcurrentReconciles": 4,

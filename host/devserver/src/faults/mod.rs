@@ -6,6 +6,8 @@
 mod rule;
 mod script;
 
+use std::time::Duration;
+
 pub use rule::{Fault, FaultRule, When};
 pub(crate) use script::{Asked, Hit};
 pub use script::{FaultState, Faults};
@@ -21,6 +23,8 @@ pub(crate) struct WatchFaults {
     pub(crate) tear_after: Option<u64>,
     /// The bookmark that ends the initial events is left out.
     pub(crate) no_initial_end: bool,
+    /// Changes are sent so much later.
+    pub(crate) lag: Duration,
     /// Each event comes twice.
     pub(crate) duplicate: bool,
     /// Of each two events the later comes first.

@@ -214,6 +214,11 @@ pub enum Fault {
     TooLargeVersion,
     /// A watch that is asked for initial events never says that they are complete.
     NoInitialEventsEnd,
+    /// The events of a watch come later.
+    Lag {
+        /// By so many milliseconds, and what comes meanwhile by up to twice as many.
+        milliseconds: u64,
+    },
     /// Each event of a watch comes twice.
     Duplicate,
     /// Of each two events of a watch the later comes first.

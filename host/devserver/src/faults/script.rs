@@ -149,6 +149,7 @@ fn suits(fault: &Fault, asked: &Asked<'_>) -> bool {
     match fault {
         Fault::Silent
         | Fault::NoInitialEventsEnd
+        | Fault::Lag { .. }
         | Fault::Duplicate
         | Fault::OutOfOrder
         | Fault::Gone { after: Some(_) } => asked.verb == "watch",

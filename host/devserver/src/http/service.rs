@@ -385,6 +385,7 @@ fn watch_faults(hits: &[Hit]) -> WatchFaults {
             Fault::Gone { after } => faults.gone_after = after,
             Fault::Tear { after } => faults.tear_after = Some(after),
             Fault::NoInitialEventsEnd => faults.no_initial_end = true,
+            Fault::Lag { milliseconds } => faults.lag = Duration::from_millis(milliseconds),
             Fault::Duplicate => faults.duplicate = true,
             Fault::OutOfOrder => faults.out_of_order = true,
             _ => {}

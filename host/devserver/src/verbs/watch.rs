@@ -50,6 +50,8 @@ pub(crate) struct WatchStream {
     torn: bool,
     /// An event that waits for the next one to go before it.
     held: Option<Bytes>,
+    /// Until when a fault keeps back what is ready.
+    due: Option<Instant>,
 }
 
 /// Where a watch begins.
@@ -88,6 +90,7 @@ impl Core {
             sent: 0,
             torn: false,
             held: None,
+            due: None,
         };
         self.begin(call, &mut stream, &start);
         Ok(Answer::Watch(Box::new(stream)))
@@ -194,6 +197,10 @@ impl WatchStream {
                 self.ready.clear();
                 self.push_error(&too_old(self.revision));
             }
+            if let Some(due) = self.due {
+                sleep_until(due).await;
+                self.due = None;
+            }
             if let Some(line) = self.ready.pop_front() {
                 self.sent += 1;
                 if self.faults.tear_after.is_some_and(|n| self.sent > n) {
@@ -208,6 +215,7 @@ impl WatchStream {
                     self.revision = revision.max(self.revision);
                     if !self.faults.silent {
                         changes.iter().for_each(|change| self.push_change(change));
+                        self.due = (!self.faults.lag.is_zero()).then(|| Instant::now() + self.faults.lag);
                     }
                 }
                 Moved::Forgotten => self.push_error(&too_old(self.revision)),

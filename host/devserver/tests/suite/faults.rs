@@ -85,6 +85,21 @@ async fn a_reset_comes_instead_of_an_answer() {
 }
 
 #[tokio::test]
+async fn a_watch_lags_and_loses_nothing() {
+    const LAG: Duration = Duration::from_millis(80);
+
+    let cluster = Cluster::start().await;
+    set(&cluster, &FaultRule::on("watch", "configmaps", Fault::Lag { milliseconds: 80 })).await;
+    let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    let start = Instant::now();
+    cluster.config_map("a").await;
+    cluster.config_map("b").await;
+    assert_eq!(watch.told().await, "ADDED a");
+    assert!(start.elapsed() >= LAG, "{:?}", start.elapsed());
+    assert_eq!(watch.told().await, "ADDED b");
+}
+
+#[tokio::test]
 async fn a_watch_is_torn_in_the_middle_of_a_line() {
     let cluster = Cluster::start().await;
     cluster.config_map("a").await;

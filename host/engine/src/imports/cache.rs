@@ -1,4 +1,8 @@
 //! The `cache` interface: reads from the host's stores, as far as the plugin's grants reach.
+//!
+//! Reads run on the guest's own thread and are charged to its CPU budget; only the wait for writes is free.
+
+use std::time::{Duration, Instant};
 
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
@@ -73,6 +77,17 @@ impl Host for State {
         index: String,
     ) -> wasmtime::Result<Result<Vec<String>, CacheError>> {
         Ok(self.host.cache_index_values(&gvk(kind), &index).map_err(Into::into))
+    }
+
+    async fn wait_for_writes(&mut self, milliseconds: u32) -> wasmtime::Result<bool> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        // The guest must still be able to act on the answer.
+        let limit = Duration::from_millis(milliseconds.into()).min(left - left / 10);
+        let wait = self.host.cache_wait_for_writes(limit);
+        self.budget.wait();
+        let seen = wait.await;
+        self.budget.resume();
+        Ok(seen)
     }
 }
 

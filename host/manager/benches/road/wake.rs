@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pilothouse_bench::{Better, Report, quantile};
 use pilothouse_engine::{
     CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, GuestHost, Instance,
-    Limits, LogLevel, Refusal, Request,
+    Limits, LogLevel, Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 
@@ -91,6 +91,9 @@ impl GuestHost for Nothing {
     }
     fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
         Ok(Vec::new())
+    }
+    fn cache_wait_for_writes(&self, _: Duration) -> WaitFuture {
+        Box::pin(async { true })
     }
     fn client(&self, _: ClientCall) -> ClientFuture {
         Box::pin(std::future::pending())

@@ -109,6 +109,16 @@ pub(super) struct IndexText {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct ProjectionText {
+    #[serde(default)]
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) kind: String,
+    pub(super) fields: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ScheduleText {
     pub(super) every: String,
     pub(super) key: String,

@@ -62,7 +62,10 @@ fn reads_every_field() {
             "resync": "10h",
             "permissions": [{"groups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": ["a"], "names": ["b"]}],
             "outgoingHosts": [],
-            "projections": [],
+            "projections": [
+                {"version": "v1", "kind": "Pod", "fields": ["/spec/nodeName", "/status/conditions/[*]/type"]},
+                {"version": "v1", "kind": "Node", "fields": []},
+            ],
         }),
         World::Controller,
     )
@@ -98,6 +101,10 @@ fn reads_every_field() {
     assert_eq!(description.indexes[0].split.as_deref(), Some(","));
     assert_eq!(description.indexes[1].source, IndexSource::Label("app".into()));
     assert_eq!(description.indexes[2].source, IndexSource::Owner);
+    assert_eq!(description.projections.len(), 2);
+    assert_eq!(description.projections[0].kind, Gvk::new("", "v1", "Pod"));
+    assert_eq!(description.projections[0].fields[1], "/status/conditions/[*]/type".parse().unwrap());
+    assert_eq!(description.projections[1].fields, []);
     assert_eq!(description.schedules[1].every, Duration::from_secs(5400));
     assert_eq!(description.schedules[0].key.namespace(), Some("ns"));
     assert_eq!(description.max_concurrent_reconciles, 1024);
@@ -294,7 +301,61 @@ fn maps_and_schedules_fit_the_world() {
 #[test]
 fn what_is_not_there_yet_is_refused_rather_than_skipped() {
     refused(json!({"outgoingHosts": ["a:1"]}), &["outgoingHosts: not supported yet", "leave it out"]);
-    refused(json!({"projections": ["/spec"]}), &["projections: not supported yet", "leave it out"]);
+}
+
+#[test]
+fn a_projection_names_fields_of_a_watched_kind_once() {
+    let of =
+        |kind: &str, fields: Value| json!({"group": "apps", "version": "v1", "kind": kind, "fields": fields});
+    let document = |projections: Value| json!({"watches": [watch(json!({}))], "projections": projections});
+    let at = "projections[0] (apps/v1/Deployment)";
+    for (projections, parts) in [
+        (json!(["/spec"]), &["projections[0]"][..]),
+        (json!([of("Deployment", json!(["spec"]))]), &[at, "fields", "write one like"]),
+        (json!([of("Deployment", json!([""]))]), &[at, "the whole object", "leave the projection out"]),
+        (json!([of("Deployment", json!(vec!["/spec"; 257]))]), &[at, "257", "256 at most"]),
+        (json!([of("Pod", json!([]))]), &["projections[0] (apps/v1/Pod)", "not watched", "watch it"]),
+        (
+            json!([of("Deployment", json!([])), of("Deployment", json!(["/spec"]))]),
+            &["projections[1] (apps/v1/Deployment)", "another projection", "in one"],
+        ),
+        (json!([{"version": "v1", "kind": "Pod"}]), &["projections[0] (v1/Pod)", "missing field `fields`"]),
+        (json!([{"version": "v1", "kind": "Pod", "fields": [], "x": 1}]), &["unknown field `x`"]),
+    ] {
+        refused(document(projections), parts);
+    }
+}
+
+#[test]
+fn what_the_descriptor_itself_looks_at_is_kept_with_a_projection() {
+    let watches = json!([
+        watch(json!({
+            "fieldSelector": "spec.paused=true,metadata.name!=x",
+            "predicates": [{"type": "fieldChanged", "path": "/spec/replicas"}],
+            "map": {"type": "field", "path": "/spec/owner"},
+        })),
+        {"version": "v1", "kind": "Pod"},
+    ]);
+    let indexes = json!([
+        {"group": "apps", "version": "v1", "kind": "Deployment", "name": "a", "path": "/spec/a~1b", "where": "/status"},
+        {"version": "v1", "kind": "Pod", "name": "a", "path": "/spec/nodeName"},
+    ]);
+    let projections =
+        json!([{"group": "apps", "version": "v1", "kind": "Deployment", "fields": ["/spec/template"]}]);
+    let document = json!({"watches": watches, "indexes": indexes, "projections": projections});
+    let description = parse(document, World::Controller).unwrap();
+    let kept = description.kept_fields(&Gvk::new("apps", "v1", "Deployment")).unwrap();
+    let wanted = [
+        "/spec/template",
+        "/spec/replicas",
+        "/spec/owner",
+        "/spec/paused",
+        "/metadata/name",
+        "/spec/a~1b",
+        "/status",
+    ];
+    assert_eq!(kept, wanted.map(|path| path.parse().unwrap()));
+    assert_eq!(description.kept_fields(&Gvk::new("", "v1", "Pod")), None, "whole");
 }
 
 #[test]

@@ -1,0 +1,167 @@
+//! What a guest is charged for: the host's work on its behalf as its own, and waiting not at all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use pilothouse_engine::{
+    CallContext, ClientCall, ClientFuture, Compiler, Engine, EngineOptions, Fault, FaultKind, GuestHost,
+    Instance, Limits, LogLevel, Outcome, Refusal, Request, WaitFuture,
+};
+use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_tests::guests;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+const BUDGET: Duration = Duration::from_millis(100);
+/// A call that is not cut for its CPU use is cut here.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A host with one object, whose cached reads take this much CPU time and whose waits this long.
+struct Costly {
+    config: Arc<[u8]>,
+    object: Object,
+    read: Duration,
+    wait: Duration,
+    reads: AtomicU32,
+}
+
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+impl GuestHost for Costly {
+    fn config(&self) -> Arc<[u8]> {
+        Arc::clone(&self.config)
+    }
+    fn log_enabled(&self, _: LogLevel) -> bool {
+        false
+    }
+    fn log(&self, _: &CallContext, _: LogLevel, _: &str, _: &[(String, String)]) {}
+    fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
+        self.reads.fetch_add(1, Relaxed);
+        let began = cpu_time();
+        while cpu_time() - began < self.read {
+            std::hint::spin_loop();
+        }
+        Ok(Some(self.object.clone()))
+    }
+    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Vec<Object>, Refusal> {
+        Ok(Vec::new())
+    }
+    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Vec<Object>, Refusal> {
+        Ok(Vec::new())
+    }
+    fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
+        Ok(Vec::new())
+    }
+    fn cache_wait_for_writes(&self, limit: Duration) -> WaitFuture {
+        let wait = self.wait.min(limit);
+        Box::pin(async move {
+            tokio::time::sleep(wait).await;
+            false
+        })
+    }
+    fn client(&self, _: ClientCall) -> ClientFuture {
+        Box::pin(std::future::pending())
+    }
+    fn queue_add(&self, _: ObjectKey) {}
+    fn queue_add_after(&self, _: ObjectKey, _: Duration) {}
+    fn queue_add_rate_limited(&self, _: ObjectKey) {}
+    fn queue_forget(&self, _: &ObjectKey) {}
+    fn queue_num_requeues(&self, _: &ObjectKey) -> u32 {
+        0
+    }
+    fn queue_len(&self) -> usize {
+        0
+    }
+}
+
+/// How a call ended, how long it took and how many cached reads it made.
+struct Ended {
+    outcome: Result<Outcome, Fault>,
+    took: Duration,
+    reads: u32,
+}
+
+/// Runs one reconcile of the probe with this configuration.
+async fn call(
+    config: Value,
+    object: Object,
+    read: Duration,
+    wait: Duration,
+    limits: Limits,
+) -> Result<Ended> {
+    let dir = tempfile::tempdir()?;
+    let options =
+        EngineOptions { cache_dir: dir.path().join("cache"), compiler: Compiler::InProcess, instances: 4 };
+    let code = Engine::new(options)?.prepare(&std::fs::read(guests::wasm("probe")?)?).await?;
+    let config = config.to_string().into_bytes().into();
+    let host = Arc::new(Costly { config, object, read, wait, reads: AtomicU32::new(0) });
+    let mut instance = Instance::new(&code, host.clone(), limits).await?;
+    let key = "a/b".parse()?;
+    let began = Instant::now();
+    let outcome = instance.reconcile(&Request { key: &key, attempt: 0, reasons: &["added"] }, 1).await;
+    let outcome = outcome.map(|answer| answer.unwrap_or_else(|failure| panic!("{failure:?}")));
+    Ok(Ended { outcome, took: began.elapsed(), reads: host.reads.load(Relaxed) })
+}
+
+fn limits() -> Limits {
+    Limits { call_timeout: DEADLINE, cpu_per_call: BUDGET, ..Limits::default() }
+}
+
+fn object(fill: usize) -> Result<Object> {
+    let json = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "target", "namespace": "default"},
+        "data": {"fill": "x".repeat(fill), "last": "value"},
+    });
+    Ok(Object::decode(json.to_string().as_bytes())?)
+}
+
+/// A guest that reads again and again, whose own part of the work is next to nothing, is cut in time.
+#[track_caller]
+fn assert_cut(ended: &Ended, most_reads: u32) {
+    let fault = ended.outcome.as_ref().expect_err("a loop without an end was cut");
+    assert_eq!(fault.kind, FaultKind::Cpu, "{fault}, after {:?} and {} reads", ended.took, ended.reads);
+    assert!(ended.reads <= most_reads, "{} reads within a budget of {BUDGET:?}", ended.reads);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cached_read_is_charged_to_the_guest() -> Result<()> {
+    let cost = Duration::from_millis(5);
+    let ended = call(json!({"mode": "read"}), object(0)?, cost, Duration::ZERO, limits()).await?;
+    // 20 make up the budget; what comes before the next tick is charged only then.
+    assert_cut(&ended, 24);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_hosts_work_on_an_object_is_charged_to_the_guest() -> Result<()> {
+    let object = object(4 << 20)?;
+    let began = cpu_time();
+    object.get("/data/last").context("the object has the field")?;
+    let each = cpu_time() - began;
+    let ended = call(json!({"mode": "read"}), object, Duration::ZERO, Duration::ZERO, limits()).await?;
+    let fits = u32::try_from(BUDGET.as_nanos() / each.as_nanos().max(1))?;
+    // The first reading is slower than those that follow, whose bytes are in the processor's cache.
+    assert_cut(&ended, fits.saturating_mul(5) + 10);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_for_writes_is_not_charged_and_ends_before_the_deadline() -> Result<()> {
+    let wait = Duration::from_millis(60);
+    let config = json!({"mode": "await", "count": 5, "milliseconds": 1000});
+    let ended = call(config, object(0)?, Duration::ZERO, wait, limits()).await?;
+    assert_eq!(ended.outcome.as_ref().ok(), Some(&Outcome::Done), "{:?}", ended.outcome);
+    assert!(ended.took >= wait * 5, "{:?}", ended.took);
+
+    // A cache that never shows it: the guest gets its answer while there is still time to heed it.
+    let short = Limits { call_timeout: Duration::from_millis(500), ..limits() };
+    let config = json!({"mode": "await", "count": 1, "milliseconds": 10_000});
+    let ended = call(config, object(0)?, Duration::ZERO, DEADLINE, short).await?;
+    assert_eq!(ended.outcome.as_ref().ok(), Some(&Outcome::Done), "{:?}", ended.outcome);
+    Ok(())
+}

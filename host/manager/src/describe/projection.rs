@@ -1,0 +1,93 @@
+//! [`ProjectionSpec`]: which fields of a kind a plugin reads, so that the cache need not keep the others.
+//!
+//! What the descriptor itself looks at (predicates, mappings, field selectors, indexes) is kept without being named:
+//! [`Description::kept_fields`] is the set for the informer, and the only thing that the life cycle asks of this file.
+
+use pilothouse_object::{Gvk, Pointer};
+
+use super::text::ProjectionText;
+use super::{DescribeError, Description, IndexSource, KeyMap, Predicate, WatchSpec, error, kind, pointer};
+
+/// The fields that a plugin reads of the objects of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectionSpec {
+    /// Which kind.
+    pub kind: Gvk,
+    /// Where the fields are; none: metadata alone. `apiVersion`, `kind` and `metadata` are kept in any case.
+    pub fields: Vec<Pointer>,
+}
+
+/// Most fields of one projection: each costs the host something on every change.
+const MOST_FIELDS: usize = 256;
+
+pub(super) fn projection(at: &str, text: ProjectionText) -> Result<ProjectionSpec, DescribeError> {
+    let at = &format!("{at}.fields");
+    if text.fields.len() > MOST_FIELDS {
+        let reason = format!("there are {}, and {MOST_FIELDS} at most", text.fields.len());
+        return Err(error(
+            at,
+            reason,
+            "name a field that holds several of them, or leave the projection out",
+        ));
+    }
+    let fields = text.fields.iter().map(|field| {
+        if field.is_empty() {
+            return Err(error(at, "one selects the whole object", "leave the projection out to keep it all"));
+        }
+        pointer(at, field)
+    });
+    Ok(ProjectionSpec {
+        kind: kind(at, &text.group, &text.version, &text.kind)?,
+        fields: fields.collect::<Result<_, _>>()?,
+    })
+}
+
+/// The cache holds watched kinds only, and keeps one set of fields of each.
+pub(super) fn check(projections: &[ProjectionSpec], watches: &[WatchSpec]) -> Result<(), DescribeError> {
+    for (position, projection) in projections.iter().enumerate() {
+        let at = format!("projections[{position}] ({})", projection.kind);
+        if projections[..position].iter().any(|other| other.kind == projection.kind) {
+            return Err(error(at, "there is another projection of this kind", "name all its fields in one"));
+        }
+        if !watches.iter().any(|watch| watch.kind == projection.kind) {
+            return Err(error(at, "the kind is not watched, so nothing of it is kept", "watch it as well"));
+        }
+    }
+    Ok(())
+}
+
+impl Description {
+    /// The fields that the cache must keep of a kind for this plugin, beside `apiVersion`, `kind` and `metadata`: those of
+    /// its projection, and those that the descriptor's own watches and indexes look at. `None`: whole objects.
+    #[must_use]
+    pub fn kept_fields(&self, kind: &Gvk) -> Option<Vec<Pointer>> {
+        let projection = self.projections.iter().find(|projection| projection.kind == *kind)?;
+        let mut fields = projection.fields.clone();
+        for watch in self.watches.iter().filter(|watch| watch.kind == *kind) {
+            fields.extend(looked_at(watch));
+        }
+        for index in self.indexes.iter().filter(|index| index.kind == *kind) {
+            if let IndexSource::Path(path) = &index.source {
+                fields.push(path.clone());
+            }
+            fields.extend(index.only_where.clone());
+        }
+        Some(fields)
+    }
+}
+
+fn looked_at(watch: &WatchSpec) -> impl Iterator<Item = Pointer> {
+    let predicates = watch.predicates.iter().filter_map(|predicate| match predicate {
+        Predicate::FieldChanged(path) => Some(path.clone()),
+        _ => None,
+    });
+    let mapped = match &watch.map {
+        KeyMap::Field { path, .. } => Some(path.clone()),
+        _ => None,
+    };
+    let selected = watch.field_selector.requirements().filter_map(|(field, ..)| {
+        let escaped = field.replace('~', "~0").replace('/', "~1");
+        format!("/{}", escaped.replace('.', "/")).parse().ok()
+    });
+    predicates.chain(mapped).chain(selected)
+}

@@ -1,0 +1,239 @@
+//! [`Writes`]: what a plugin wrote last, so that its next call does not read from before it.
+//!
+//! Each live write is noted with the informers that show it: the version of the answer, or for a finished delete the key and
+//! UID that must be gone. Before a reconcile, and when the guest asks, the plugin waits until the caches have come that far.
+//!
+//! Invariants: only informers of the working generation and of one being loaded have a note, so there are at most as many as
+//! watches; a note holds the newest version alone, since a cache that shows it shows all before it; versions are looked at
+//! before deletes, as an object that never came into the cache is not gone from it but still to come; `unmet` is true
+//! whenever a note is open.
+//!
+//! Written by `live` on the runtime of connections, read by workers and by guests' imports.
+
+mod written;
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+
+use parking_lot::Mutex;
+use pilothouse_cache::{Indexer, InformerId, compare_resource_versions};
+use pilothouse_client::ApiResource;
+use pilothouse_object::ObjectKey;
+use tokio::time::Instant;
+
+pub(crate) use self::written::Written;
+
+/// Most deletes that a note remembers. Caches see the deletes of a kind in their order, so the last one would do but for
+/// those that concurrent calls made at the same time: there are hardly more of them than reconciles at once.
+const MOST_DELETES: usize = 32;
+
+/// What a plugin wrote last.
+#[derive(Default)]
+pub(crate) struct Writes {
+    unmet: AtomicBool,
+    notes: Mutex<HashMap<InformerId, Note>>,
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// All writes were in the caches already.
+    NotAtAll,
+    /// The caches have caught up.
+    Seen,
+    /// They had not when the time was over.
+    TimedOut,
+}
+
+/// Which notes a wait heeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heed {
+    /// A reconcile's: those that none has waited for in vain before. A watch that is silent must not hold up every key for as
+    /// long again.
+    Fresh,
+    /// All of them, for a guest that asks.
+    All,
+}
+
+/// A cache that a generation reads.
+pub(crate) type Cache<'a> = (&'a InformerId, &'a Arc<Indexer>);
+
+/// What one informer must have seen.
+#[derive(Debug, Default)]
+struct Note {
+    /// Of the newest write; empty before the first.
+    version: Arc<str>,
+    /// Finished deletes, oldest first.
+    deletes: VecDeque<(ObjectKey, Box<str>)>,
+    standing: Standing,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Standing {
+    /// Nothing was written, or the cache shows it.
+    #[default]
+    Met,
+    /// The cache may not show it yet.
+    Open,
+    /// It was waited for in vain.
+    GivenUp,
+}
+
+impl Note {
+    fn take(&mut self, written: Written<'_>) {
+        let version = match written {
+            Written::Version(version) => version,
+            Written::Gone { key, uid, version } => {
+                if self.deletes.len() == MOST_DELETES {
+                    self.deletes.pop_front();
+                }
+                self.deletes.push_back((key.clone(), uid.into()));
+                self.standing = Standing::Open;
+                version
+            }
+        };
+        // Writes of concurrent calls may be noted in another order than they were made in.
+        let is_newer = compare_resource_versions(version, &self.version).is_none_or(Ordering::is_gt);
+        if !version.is_empty() && is_newer && *version != *self.version {
+            self.version = version.into();
+            self.standing = Standing::Open;
+        }
+    }
+
+    /// Looks whether the cache shows everything by now.
+    fn check(&mut self, indexer: &Indexer) {
+        if !self.version.is_empty() && !indexer.has_seen(&self.version) {
+            return;
+        }
+        self.deletes.retain(|(key, uid)| indexer.get(key).is_some_and(|object| object.uid() == &**uid));
+        if self.deletes.is_empty() {
+            self.standing = Standing::Met;
+        }
+    }
+}
+
+/// What is to be waited for: a note as it stood when the wait began. Later writes do not make it longer.
+struct Target {
+    id: InformerId,
+    indexer: Arc<Indexer>,
+    version: Arc<str>,
+    deletes: Vec<(ObjectKey, Box<str>)>,
+}
+
+impl Target {
+    async fn seen(&self) {
+        if !self.version.is_empty() {
+            self.indexer.wait_until_seen(&self.version).await;
+        }
+        for (key, uid) in &self.deletes {
+            self.indexer.wait_until_gone(key, uid).await;
+        }
+    }
+
+    /// Whether the note is still the one that was waited for.
+    fn is_newest(&self, note: &Note) -> bool {
+        note.version == self.version && note.deletes.back() == self.deletes.last()
+    }
+}
+
+impl Writes {
+    /// From now on writes to what these informers show are noted. Called before a generation takes shares in them, or as it
+    /// does: what is written later may be missing from their first list.
+    pub(crate) fn watch(&self, ids: impl IntoIterator<Item = InformerId>) {
+        let mut notes = self.notes.lock();
+        for id in ids {
+            notes.entry(id).or_default();
+        }
+    }
+
+    /// A generation took over that reads these informers and no others.
+    pub(crate) fn watch_only(&self, ids: &[&InformerId]) {
+        self.notes.lock().retain(|id, _| ids.contains(&id));
+    }
+
+    /// Notes a write to an object of this resource, in this namespace unless the kind has none.
+    pub(crate) fn note(&self, resource: &ApiResource, namespace: Option<&str>, written: Written<'_>) {
+        let mut notes = self.notes.lock();
+        for (id, note) in &mut *notes {
+            // One resource has one sequence of versions, whatever API version it is read and written in.
+            let same = id.resource.group == resource.gvk.group && id.resource.resource == resource.plural;
+            if same && id.namespace.as_deref().is_none_or(|shown| namespace == Some(shown)) {
+                note.take(written);
+                if note.standing == Standing::Open {
+                    self.unmet.store(true, Release);
+                }
+            }
+        }
+    }
+
+    /// Whether a reconcile may have to wait: one load of an atomic.
+    pub(crate) fn may_be_unmet(&self) -> bool {
+        self.unmet.load(Acquire)
+    }
+
+    /// Waits until these caches show what had been written when the wait began.
+    pub(crate) async fn wait<'a>(
+        &self,
+        caches: impl Iterator<Item = Cache<'a>>,
+        heed: Heed,
+        until: Instant,
+    ) -> Waited {
+        let targets = self.targets(caches, heed);
+        if targets.is_empty() {
+            return Waited::NotAtAll;
+        }
+        let seen = async {
+            for target in &targets {
+                target.seen().await;
+            }
+        };
+        let seen = tokio::time::timeout_at(until, seen).await.is_ok();
+        self.end(&targets, heed);
+        if seen { Waited::Seen } else { Waited::TimedOut }
+    }
+
+    fn targets<'a>(&self, caches: impl Iterator<Item = Cache<'a>>, heed: Heed) -> Vec<Target> {
+        let mut targets = Vec::new();
+        let mut notes = self.notes.lock();
+        for (id, indexer) in caches {
+            let Some(note) = notes.get_mut(id) else { continue };
+            if note.standing == Standing::Met || (note.standing == Standing::GivenUp && heed == Heed::Fresh) {
+                continue;
+            }
+            note.check(indexer);
+            if note.standing != Standing::Met {
+                targets.push(Target {
+                    id: id.clone(),
+                    indexer: Arc::clone(indexer),
+                    version: Arc::clone(&note.version),
+                    deletes: note.deletes.iter().cloned().collect(),
+                });
+            }
+        }
+        // All notes, not those of these caches alone: another generation may have taken over by now.
+        if !notes.values().any(|note| note.standing == Standing::Open) {
+            self.unmet.store(false, Release);
+        }
+        targets
+    }
+
+    /// Closes what was met, and gives up what a reconcile has waited for in vain; a guest may ask for a shorter time. That
+    /// nothing is left is for the next wait to find out: writes may have been noted meanwhile.
+    fn end(&self, targets: &[Target], heed: Heed) {
+        let mut notes = self.notes.lock();
+        for target in targets {
+            let Some(note) = notes.get_mut(&target.id) else { continue };
+            // Before the check, which drops the deletes that are met.
+            let is_newest = target.is_newest(note);
+            note.check(&target.indexer);
+            if note.standing == Standing::Open && is_newest && heed == Heed::Fresh {
+                note.standing = Standing::GivenUp;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
