@@ -48,7 +48,7 @@ impl Client {
     ) -> Result<ListMeta> {
         let mut target = Target::collection(resource, namespace)?;
         target.list(params);
-        let mut call = Call::read(target);
+        let mut call = Call::list(target, params);
         if params.limit == 0 {
             call = call.while_bytes_come();
         }

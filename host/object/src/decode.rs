@@ -72,6 +72,8 @@ pub(crate) struct Decoded {
     pub(crate) annotations: Span,
     pub(crate) owner_references: Span,
     pub(crate) generation: Option<i64>,
+    /// Only a projection of the object.
+    pub(crate) partial: bool,
 }
 
 #[derive(Deserialize)]
@@ -150,6 +152,7 @@ pub(crate) fn decode(text: &str, default: Option<&Gvk>) -> Result<Decoded, Decod
         annotations: kept.span(meta.annotations)?,
         owner_references: kept.span(meta.owner_references)?,
         generation: meta.generation,
+        partial: false,
         buffer: Box::default(),
     };
     if let Some(gvk) = default {

@@ -7,6 +7,7 @@
 //! * [`Gvk`], [`Gvr`]: kinds and resources.
 //! * [`LabelSelector`], [`FieldSelector`]: the selector grammars of the API, matched locally.
 //! * [`Pointer`]: JSON pointers with `[*]`, read straight from the bytes.
+//! * [`Projection`]: the fields that are kept of an object.
 
 mod decode;
 mod field_selector;
@@ -16,6 +17,7 @@ mod label_selector;
 mod list;
 mod object;
 mod pointer;
+mod projection;
 
 pub use decode::DecodeError;
 pub use field_selector::{FieldSelector, FieldSelectorError};
@@ -25,3 +27,4 @@ pub use label_selector::{LabelSelector, LabelSelectorError};
 pub use list::{ListMeta, decode_list};
 pub use object::{Object, OwnerReference};
 pub use pointer::{Pointer, PointerError, json_string};
+pub use projection::Projection;

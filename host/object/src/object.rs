@@ -64,6 +64,17 @@ impl Object {
         Ok(Self(Arc::new(decode::decode(text, Some(kind))?)))
     }
 
+    /// Decodes what a projection made of an object.
+    pub(crate) fn decode_partial(text: &str, partial: bool) -> Result<Self, DecodeError> {
+        Ok(Self(Arc::new(Decoded { partial, ..decode::decode(text, None)? })))
+    }
+
+    /// Whether only some fields were kept, by a [`Projection`](crate::Projection): it must not be written back.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.0.partial
+    }
+
     /// The JSON, without `metadata.managedFields`.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
