@@ -40,7 +40,12 @@ impl Change {
     }
 }
 
-/// Whether two objects are the same version of the same object, so that either can stand for both.
+/// Whether two objects are the same version of the same object, with the same fields, so that either can stand for both.
 pub(crate) fn same_version(a: &Object, b: &Object) -> bool {
-    !a.resource_version().is_empty() && a.resource_version() == b.resource_version() && a.uid() == b.uid()
+    !a.resource_version().is_empty()
+        && a.resource_version() == b.resource_version()
+        && a.uid() == b.uid()
+        && a.is_partial() == b.is_partial()
+        // Another projection of it is another object to its readers.
+        && (!a.is_partial() || a.bytes() == b.bytes())
 }

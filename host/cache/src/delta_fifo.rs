@@ -68,7 +68,8 @@ struct State {
     version: Option<Arc<str>>,
     /// Whether `version` was handed out.
     version_taken: bool,
-    replaced_once: bool,
+    /// Lists pushed.
+    lists: u64,
     closed: bool,
 }
 
@@ -137,7 +138,8 @@ impl DeltaFifo {
             |state: &State| !state.rounds.iter().any(|round| matches!(round, Round::Replace { .. }));
         self.when(no_other, |state| {
             let before = state.version.clone();
-            let initial = !std::mem::replace(&mut state.replaced_once, true);
+            let initial = state.lists == 0;
+            state.lists += 1;
             state.rounds.push_back(Round::Replace { list, before, initial });
             state.advance(Some(version));
         })
@@ -234,6 +236,12 @@ impl DeltaFifo {
     #[must_use]
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.synced.subscribe()
+    }
+
+    /// How many lists have been pushed, and the version of the newest thing pushed.
+    pub(crate) fn pushed(&self) -> (u64, Arc<str>) {
+        let state = self.state.lock();
+        (state.lists, state.version.clone().unwrap_or_default())
     }
 
     /// Whether deltas of a key wait.

@@ -25,8 +25,10 @@ mod delta;
 mod delta_fifo;
 mod error;
 mod factory;
+mod feed;
 mod index_fn;
 mod indexer;
+mod informer_source;
 mod lease;
 mod listener;
 mod lister;
@@ -38,6 +40,8 @@ mod registration;
 mod ring;
 mod shared_informer;
 mod store;
+mod sync_progress;
+mod tap;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -51,7 +55,9 @@ pub use client_lister_watcher::ClientListerWatcher;
 pub use delta::{Delta, DeltaType, Deltas};
 pub use delta_fifo::{DeltaFifo, Work, WorkKind};
 pub use error::CacheError;
-pub use factory::{FactoryOptions, InformerId, SharedInformerFactory, SourceFn};
+pub use factory::{
+    FactoryOptions, InformerId, ListOptions, SharedInformerFactory, SourceFn, Start, TweakListOptions,
+};
 pub use index_fn::IndexFn;
 pub use indexer::{Indexer, NAMESPACE_INDEX};
 pub use lease::InformerLease;
@@ -63,4 +69,5 @@ pub use reflector::{Reflector, ReflectorOptions, ReflectorStatus, WatchErrorHand
 pub use registration::Registration;
 pub use ring::{Batch, Delivery, Event, Ring, RingMetrics, RingOptions};
 pub use shared_informer::{InformerOptions, InformerStatus, SharedInformer};
+pub use sync_progress::{MissingInformer, SyncProgress};
 pub use version::compare_resource_versions;

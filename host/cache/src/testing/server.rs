@@ -312,6 +312,19 @@ impl FakeServer {
         watches.collect()
     }
 
+    /// Every change since the last compaction: version, `+` for a creation, `-` for a deletion, and the key.
+    #[must_use]
+    pub fn events(&self) -> Vec<(u64, &'static str, ObjectKey)> {
+        let state = self.state.lock();
+        let change = |(version, event): &(u64, WatchEvent)| match event {
+            WatchEvent::Added(object) => Some((*version, "+", object.key().clone())),
+            WatchEvent::Modified(object) => Some((*version, "", object.key().clone())),
+            WatchEvent::Deleted(object) => Some((*version, "-", object.key().clone())),
+            WatchEvent::Bookmark { .. } => None,
+        };
+        state.history.iter().filter_map(change).collect()
+    }
+
     /// Waits until it got `count` requests in all that are of this kind.
     pub async fn wait_for_requests(&self, count: usize, of: impl Fn(&Request) -> bool) {
         let mut requests = self.requests.subscribe();

@@ -9,7 +9,7 @@ use super::{server, soon};
 use crate::testing::{FakeServer, Recorder, config_maps};
 use crate::{CacheError, FactoryOptions, InformerId, SharedInformerFactory};
 
-fn factory(server: &FakeServer) -> SharedInformerFactory {
+pub(super) fn factory(server: &FakeServer) -> SharedInformerFactory {
     let server = server.clone();
     let source =
         move |_: &pilothouse_client::ApiResource, namespace: Option<&str>| server.source_in(namespace);
@@ -21,7 +21,7 @@ fn id(namespace: Option<&str>) -> InformerId {
 }
 
 /// Lets tasks that were ended come to their end.
-async fn tasks(factory: &SharedInformerFactory, count: usize) {
+pub(super) async fn tasks(factory: &SharedInformerFactory, count: usize) {
     soon(async {
         while factory.task_count() != count {
             tokio::task::yield_now().await;

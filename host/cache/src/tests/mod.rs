@@ -3,6 +3,7 @@
 mod availability;
 mod delta_fifo;
 mod factory;
+mod handover;
 mod indexer;
 mod random_servers;
 mod reflector_list;
