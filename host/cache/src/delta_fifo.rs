@@ -146,6 +146,19 @@ impl DeltaFifo {
         .await
     }
 
+    /// Puts deltas back whose handling failed, unless newer ones of the key wait, or the queue was closed. Until they have
+    /// been handled the store is not complete: the next work says so by naming no version.
+    pub fn add_if_not_present(&self, deltas: Deltas) {
+        self.state.lock().put_back(deltas);
+        self.work.notify_one();
+    }
+
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     /// Notes that everything up to `version` has been pushed.
     pub fn bookmark(&self, version: &str) {
         self.state.lock().advance(Some(version));
@@ -290,6 +303,27 @@ impl State {
                 self.deltas += 1;
             }
         }
+    }
+
+    fn put_back(&mut self, deltas: Deltas) {
+        let waits = |round: &Round| match round {
+            Round::Deltas(round) => round.keys.contains_key(deltas.key()),
+            // A list has every key, or deletes it.
+            Round::Replace { .. } => true,
+            Round::Resync { .. } => false,
+        };
+        if self.closed || self.rounds.iter().any(waits) {
+            return;
+        }
+        if !matches!(self.rounds.back(), Some(Round::Deltas(_))) {
+            self.rounds.push_back(Round::Deltas(Keys::default()));
+        }
+        let Some(Round::Deltas(round)) = self.rounds.back_mut() else { return };
+        // At the front of the last round: what is behind it must not claim to be complete.
+        let key = deltas.key().clone();
+        round.order.push_front(key.clone());
+        self.deltas += deltas.len();
+        round.keys.insert(key, Pending { deltas, before: None });
     }
 
     fn pop(&mut self, max: usize) -> Option<Work> {
