@@ -179,9 +179,11 @@ impl Node {
             (Some(mine), Some(theirs)) => mine.covers(theirs),
             (None, Some(_)) => false,
         };
-        let member =
-            |(name, node): (&Box<str>, &Self)| self.members.get(name).is_some_and(|mine| mine.covers(node));
-        self.all || (!other.all && each() && other.members.iter().all(member))
+        let members = || {
+            let mut theirs = other.members.iter();
+            theirs.all(|(name, node)| self.members.get(name).is_some_and(|mine| mine.covers(node)))
+        };
+        self.all || (!other.all && each() && members())
     }
 
     /// Writes what is kept of a value; `false`: nothing, as it is neither an object nor an array.

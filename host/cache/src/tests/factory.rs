@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_client::Error;
 use serde_json::json;
 
 use super::{server, soon};
@@ -212,11 +213,12 @@ async fn waiting_for_sync_tells_which_informers_are_missing_and_why() {
     let factory = with(&server, options);
     let _one = factory.informer(&config_maps(), Some("a"));
     let _other = factory.informer(&config_maps(), Some("b"));
-    let mut told: Vec<(usize, Vec<(InformerId, usize, bool)>)> = Vec::new();
+    type Missing = (InformerId, usize, bool);
+    let mut told: Vec<(usize, Vec<Missing>)> = Vec::new();
     let outcome = factory.wait_for_cache_sync_with(Duration::from_millis(500), |progress| {
         let missing = progress.missing.iter();
         let missing = missing
-            .map(|m| (m.id.clone(), m.objects, m.last_error.as_ref().is_some_and(|e| e.is_forbidden())));
+            .map(|m| (m.id.clone(), m.objects, m.last_error.as_ref().is_some_and(Error::is_forbidden)));
         told.push((progress.synced, missing.collect()));
     });
     let outcome = soon(outcome).await;

@@ -134,17 +134,17 @@ async fn each_closure_is_optional() {
     let all = ResourceEventHandlerFuncs::new()
         .on_add(move |object, initial| {
             if initial {
-                added(object.key())
+                added(object.key());
             }
         })
         .on_update(move |old, new| {
             if old.uid() == new.uid() {
-                updated(new.key())
+                updated(new.key());
             }
         })
         .on_delete(move |key, object, unknown| {
             if object.is_some() && !unknown {
-                deleted(key)
+                deleted(key);
             }
         });
     let places = [

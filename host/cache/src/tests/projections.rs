@@ -172,7 +172,7 @@ async fn an_update_that_changes_no_field_in_view_is_still_an_update() {
     let recorder = Recorder::new();
     let _place = lease.add_listener(recorder.clone(), None).unwrap();
     assert!(soon(lease.wait_synced()).await);
-    recorder.take();
+    drop(recorder.take());
     server.update("a/x", json!({"data": {"one": 1, "two": 9}}));
     soon(lease.indexer().wait_until_seen("3")).await;
     assert_eq!(recorder.take(), [Call::Update("a/x".into(), "2".into(), "3".into(), false)]);
