@@ -250,7 +250,7 @@ async fn a_follower_that_needs_more_fields_than_the_wide_informer_has_goes_back_
     assert_eq!((server.list_versions().len(), server.open_watches()), (2, 2));
 }
 
-// Random interleavings.
+// Random interleavings; `PROPTEST_CASES=20000 cargo test -p pilothouse-cache handover` runs them for longer.
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -258,6 +258,8 @@ enum Step {
         key: usize,
         action: u8,
     },
+    /// Several writes that are read at once.
+    Burst(Vec<(usize, u8)>),
     Bookmark,
     Widen(bool),
     Wait {
@@ -275,6 +277,7 @@ const KEYS: [&str; 5] = ["a/x", "a/y", "a/z", "b/x", "b/y"];
 fn steps(faults: u32) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         10 => (0..KEYS.len(), 0_u8..6).prop_map(|(key, action)| Step::Write { key, action }),
+        3 => prop::collection::vec((0..KEYS.len(), 0_u8..3), 2..6).prop_map(Step::Burst),
         2 => Just(Step::Bookmark),
         4 => any::<bool>().prop_map(Step::Widen),
         3 => (0_u64..1000).prop_map(|millis| Step::Wait { millis }),
@@ -317,6 +320,9 @@ async fn run(steps: Vec<Step>) -> (Vec<Call>, FakeServer) {
     for step in steps {
         match step {
             Step::Write { key, action } => write(&server, KEYS[key], action),
+            Step::Burst(writes) => {
+                writes.iter().for_each(|(key, action)| write(&server, KEYS[*key], *action))
+            }
             Step::Bookmark => server.bookmark(),
             Step::Widen(false) => wide = None,
             Step::Widen(true) => wide = Some(factory.informer(&config_maps(), None)),
@@ -364,8 +370,6 @@ fn paused<T>(test: impl Future<Output = T>) -> T {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
     /// Without faults every single event of the namespace is told, once, whatever the informers do meanwhile.
     #[test]
     fn no_event_is_missed_or_told_twice_whenever_the_wide_informer_comes_and_goes(steps in steps(0)) {

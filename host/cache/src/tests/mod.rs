@@ -16,6 +16,7 @@ mod reflector_watch;
 mod resync;
 mod satellites;
 mod shared_informer;
+mod tap;
 
 use std::time::Duration;
 
