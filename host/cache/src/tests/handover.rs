@@ -97,6 +97,32 @@ async fn a_narrow_watch_ends_when_the_wide_informer_has_synced_and_its_own_has_s
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_own_watch_has_shown_is_not_told_again_by_a_wide_informer_that_is_behind() {
+    let narrow = narrow().await;
+    narrow.server.freeze_next_list();
+    narrow.server.create("a/y", json!({}));
+    narrow.server.delete("a/y");
+    caught_up(narrow.lease.indexer(), &narrow.server).await;
+    narrow.server.fail_watches([errors::too_many_requests(Some(5))]);
+    let wide = narrow.factory.informer(&config_maps(), None);
+    assert!(soon(wide.wait_synced()).await);
+    one_watch(&narrow.server).await;
+    assert_eq!(&*wide.indexer().resource_version(), "3", "it is behind");
+    caught_up(wide.indexer(), &narrow.server).await;
+    narrow.server.create("a/z", json!({}));
+    caught_up(narrow.lease.indexer(), &narrow.server).await;
+    assert_eq!(
+        narrow.recorder.take(),
+        [
+            Call::Add("a/y".into(), "4".into(), false),
+            Call::Delete("a/y".into(), Some("5".into()), false),
+            Call::Add("a/z".into(), "6".into(), false),
+        ]
+    );
+    assert_eq!(narrow.server.open_watches(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_a_bookmark_the_narrow_informer_lists_from_the_wide_one_in_the_end() {
     let narrow = narrow().await;
     narrow.server.create("b/y", json!({}));
