@@ -148,7 +148,7 @@ impl Controller {
 
     /// The work itself: level-triggered, so it looks at what is there and not at what has happened.
     fn sync(&self, key: &ObjectKey) -> Result<String, Box<dyn Error + Send + Sync>> {
-        let Some(pod) = self.pods.get(key) else {
+        let Ok(pod) = self.pods.get(key) else {
             return Ok(format!("{key} is gone"));
         };
         let node = pod.get_string("/spec/nodeName").filter(|node| !node.is_empty());

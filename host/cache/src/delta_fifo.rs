@@ -70,7 +70,8 @@ struct State {
     version: Version,
     /// Whether `version` was handed out.
     version_taken: bool,
-    replaced_once: bool,
+    /// Lists pushed.
+    lists: u64,
     closed: bool,
     /// An empty round, so that a steady trickle allocates nothing.
     spare: Option<Keys>,
@@ -93,7 +94,6 @@ enum Round {
 }
 
 /// The deltas of one round, in the order in which their keys became pending.
-#[derive(Default)]
 struct Keys {
     pending: VecDeque<Pending>,
     /// The number of the first place.
@@ -101,6 +101,14 @@ struct Keys {
     /// Finds the number of a key's place.
     table: HashTable<u64>,
     hasher: RandomState,
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        // Far from both ends: places are added on either side.
+        let first = u64::MAX / 2;
+        Self { pending: VecDeque::new(), first, table: HashTable::new(), hasher: RandomState::default() }
+    }
 }
 
 struct Pending {
@@ -135,6 +143,18 @@ impl Keys {
     fn append(&mut self, deltas: Deltas, hash: u64, before: Version) {
         let number = self.first + self.pending.len() as u64;
         self.pending.push_back(Pending { deltas, hash, before });
+        self.enter(number, hash);
+    }
+
+    /// Puts the deltas of a key that is not there before all others. The store is not complete before they are handled.
+    fn prepend(&mut self, deltas: Deltas) {
+        let hash = self.hasher.hash_one(deltas.key().as_str());
+        self.first -= 1;
+        self.pending.push_front(Pending { deltas, hash, before: Version::None });
+        self.enter(self.first, hash);
+    }
+
+    fn enter(&mut self, number: u64, hash: u64) {
         let Self { pending, first, table, .. } = self;
         let hash_of = |number: &u64| pending[usize::try_from(number - *first).unwrap_or_default()].hash;
         table.insert_unique(hash, number, hash_of);
@@ -197,18 +217,25 @@ impl DeltaFifo {
             |state: &State| !state.rounds.iter().any(|round| matches!(round, Round::Replace { .. }));
         self.when(no_other, |state| {
             let before = state.version.clone();
-            let initial = !std::mem::replace(&mut state.replaced_once, true);
+            let initial = state.lists == 0;
+            state.lists += 1;
             state.rounds.push_back(Round::Replace { list, before, initial });
             state.advance(Some(version));
         })
         .await
     }
 
-    /// Puts deltas back that could not be handled, unless newer ones of their key wait; client-go's `AddIfNotPresent`.
-    /// Takes them even when the queue is full or closed: they were in it before.
+    /// Puts deltas back whose handling failed, unless newer ones of the key wait, or the queue was closed. Until they have
+    /// been handled the store is not complete: the next work says so by naming no version.
     pub fn add_if_not_present(&self, deltas: Deltas) {
-        self.state.lock().add_if_not_present(deltas);
+        self.state.lock().put_back(deltas);
         self.work.notify_one();
+    }
+
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
     }
 
     /// Notes that everything up to `version` has been pushed.
@@ -303,6 +330,12 @@ impl DeltaFifo {
         self.synced.subscribe()
     }
 
+    /// How many lists have been pushed, and the version of the newest thing pushed.
+    pub(crate) fn pushed(&self) -> (u64, Arc<str>) {
+        let state = self.state.lock();
+        (state.lists, state.version.to_text().unwrap_or_default())
+    }
+
     /// Whether deltas of a key wait.
     #[must_use]
     pub fn is_pending(&self, key: &ObjectKey) -> bool {
@@ -340,18 +373,6 @@ impl State {
         self.deltas += usize::from(more);
     }
 
-    fn add_if_not_present(&mut self, deltas: Deltas) {
-        let key = deltas.key();
-        if self.rounds.iter().any(|round| matches!(round, Round::Deltas(keys) if keys.contains(key))) {
-            return;
-        }
-        self.deltas += deltas.len();
-        let before = self.version.clone();
-        let keys = self.last_keys();
-        let hash = keys.hasher.hash_one(deltas.key().as_str());
-        keys.append(deltas, hash, before);
-    }
-
     /// The round that takes deltas in.
     fn last_keys(&mut self) -> &mut Keys {
         if !matches!(self.rounds.back(), Some(Round::Deltas(_))) {
@@ -361,6 +382,21 @@ impl State {
             Some(Round::Deltas(keys)) => keys,
             _ => unreachable!("it was put there"),
         }
+    }
+
+    fn put_back(&mut self, deltas: Deltas) {
+        let waits = |round: &Round| match round {
+            Round::Deltas(keys) => keys.contains(deltas.key()),
+            // A list has every key, or deletes it.
+            Round::Replace { .. } => true,
+            Round::Resync { .. } => false,
+        };
+        if self.closed || self.rounds.iter().any(waits) {
+            return;
+        }
+        self.deltas += deltas.len();
+        // At the front of the last round: what is behind it must not claim to be complete.
+        self.last_keys().prepend(deltas);
     }
 
     fn pop(&mut self, max: usize) -> Option<Work> {

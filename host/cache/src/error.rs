@@ -26,8 +26,21 @@ pub enum CacheError {
     #[error("listeners of {0} cannot be added from inside a listener's call: do it from another task")]
     Reentrant(String),
     /// The queue was closed.
-    #[error("the delta queue is closed")]
+    #[error("the queue is closed")]
     Closed,
+    /// There is no object of that key.
+    #[error("{0} not found")]
+    NotFound(String),
+    /// An object is not of the Rust type that was asked for.
+    #[error("{kind} {key} does not decode: {message}")]
+    Decode {
+        /// Its kind.
+        kind: String,
+        /// Its key.
+        key: String,
+        /// What the decoder says.
+        message: String,
+    },
 }
 
 fn list(names: &[String]) -> String {

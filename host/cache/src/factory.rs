@@ -1,28 +1,49 @@
-//! [`SharedInformerFactory`]: the informers of a process, one per resource and scope, for as long as somebody leases them.
+//! [`SharedInformerFactory`]: the informers of a process, one for each resource and scope, shared by lease.
 //!
-//! Invariants: an informer is in the table iff it has leases (so a lease's informer is always the one in the table); every task that was ever started is in the tracker until
-//! it has ended. Informers run on the runtime that the factory was made in, so leases may be taken and dropped from
-//! any thread.
+//! What somebody leases runs as long as somebody leases it; with [`Start::Lazy`] from the next call of
+//! [`SharedInformerFactory::start`]. Each user says which fields it needs; the store holds the union of what its users
+//! ever asked for, and widening it lists again. While the informer of all namespaces of a resource has what one of a single
+//! namespace needs, the latter is fed by the former and has no watch of its own: its store, its listeners and its leases
+//! stay what they are, and see neither a gap nor a repetition (see `InformerSource`).
+//!
+//! Invariants: an informer is in the table iff it has leases; only an informer that has been started is followed, and its
+//! followers leave it before it is cancelled. Tasks run on the runtime that the factory was made in, so leases may be taken
+//! and dropped from any thread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_client::{ApiResource, Client};
-use pilothouse_object::Gvr;
+use pilothouse_object::{Gvr, Projection};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::availability::Availability;
 use crate::client_lister_watcher::ClientListerWatcher;
+use crate::informer_source::{InformerSource, Sourced};
 use crate::lease::InformerLease;
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::InformerMetrics;
 use crate::shared_informer::{InformerOptions, InformerStatus, SharedInformer};
+use crate::sync_progress::{SyncProgress, wait_for};
 
 /// Makes the source of an informer: resource and namespace.
 pub type SourceFn = Arc<dyn Fn(&ApiResource, Option<&str>) -> Arc<dyn ListerWatcher> + Send + Sync>;
+
+/// Changes what the lists and watches of a resource select; client-go's `TweakListOptions`.
+pub type TweakListOptions = Arc<dyn Fn(&ApiResource, &mut ListOptions) + Send + Sync>;
+
+/// What the lists and watches of an informer select.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    /// Label selector in the API's text form; empty selects all.
+    pub label_selector: String,
+    /// Field selector in the API's text form; empty selects all.
+    pub field_selector: String,
+}
 
 /// What an informer watches, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,11 +54,28 @@ pub struct InformerId {
     pub namespace: Option<String>,
 }
 
-/// How a factory's informers behave.
+/// When an informer begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Start {
+    /// With its first lease.
+    #[default]
+    AtOnce,
+    /// With the next [`SharedInformerFactory::start`], as in client-go.
+    Lazy,
+}
+
+/// How a factory and its informers behave.
 #[derive(Clone, Default)]
 pub struct FactoryOptions {
     /// Of each informer; its `availability` is what they share.
     pub informer: InformerOptions,
+    /// When informers begin.
+    pub start: Start,
+    /// The namespace of [`SharedInformerFactory::for_resource`]; `None` for all.
+    pub namespace: Option<String>,
+    /// What the informers select. Applies to the sources that the factory makes itself, those of
+    /// [`SharedInformerFactory::for_client`].
+    pub tweak_list_options: Option<TweakListOptions>,
 }
 
 /// The informers of a process; a cheap clone.
@@ -58,8 +96,9 @@ pub(crate) struct Informers {
 }
 
 struct Running {
-    informer: SharedInformer,
+    of: Sourced,
     leases: usize,
+    started: bool,
     cancel: CancellationToken,
 }
 
@@ -88,16 +127,46 @@ impl SharedInformerFactory {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn for_client(client: Client, options: FactoryOptions) -> Self {
+        let tweak = options.tweak_list_options.clone();
         let source = move |resource: &ApiResource, namespace: Option<&str>| {
-            let source = ClientListerWatcher::new(client.clone(), resource.clone(), namespace);
+            let mut selects = ListOptions::default();
+            if let Some(tweak) = &tweak {
+                tweak(resource, &mut selects);
+            }
+            let source = ClientListerWatcher::new(client.clone(), resource.clone(), namespace)
+                .label_selector(selects.label_selector)
+                .field_selector(selects.field_selector);
             Arc::new(source) as Arc<dyn ListerWatcher>
         };
         Self::new(Arc::new(source), options)
     }
 
-    /// A share in the informer of a resource, in one namespace or in all; the first one starts it. After
+    /// A share in the informer of a resource in the factory's namespace, with whole objects.
+    pub fn for_resource(&self, resource: &ApiResource) -> InformerLease {
+        self.informer(resource, self.informers.options.namespace.as_deref())
+    }
+
+    /// A share in the informer of a resource, in one namespace or in all, with whole objects. After
     /// [`shutdown`](Self::shutdown) it is one that has stopped.
     pub fn informer(&self, resource: &ApiResource, namespace: Option<&str>) -> InformerLease {
+        self.projected_informer(resource, namespace, &Projection::full())
+    }
+
+    /// As [`informer`](Self::informer), with the metadata of the objects only. While nobody asks for more, nothing else
+    /// is asked of the server (`PartialObjectMetadata`). The objects have the kind of the resource, and are partial.
+    pub fn metadata_informer(&self, resource: &ApiResource, namespace: Option<&str>) -> InformerLease {
+        self.projected_informer(resource, namespace, &Projection::metadata_only())
+    }
+
+    /// As [`informer`](Self::informer), with some fields of the objects. Its store has those fields and what other leases
+    /// of the same informer ask for. When the informer runs with fewer fields already it lists again:
+    /// [`InformerLease::wait_synced`] waits for that, so add listeners after it.
+    pub fn projected_informer(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        projection: &Projection,
+    ) -> InformerLease {
         let informers = &self.informers;
         // A cluster-scoped kind has one scope, whatever a caller narrows its other kinds to.
         let namespace = namespace.filter(|_| resource.namespaced);
@@ -105,31 +174,52 @@ impl SharedInformerFactory {
         let mut table = informers.table.lock();
         if let Some(running) = table.get_mut(&id) {
             running.leases += 1;
-            return InformerLease::new(running.informer.clone(), id, informers.clone());
+            let of = running.of.clone();
+            if !of.source.projection().covers(projection) && id.namespace.is_some() {
+                // Before it is widened: what it follows may have fewer fields than it is to list.
+                of.source.follow(None);
+            }
+            let generation = of.source.widen(projection);
+            informers.route(&table, &id.resource);
+            return InformerLease::new(of, generation, id, informers.clone());
         }
-        let source = (informers.source)(resource, namespace);
-        let informer =
-            SharedInformer::new(source, resource.clone(), namespace, informers.options.informer.clone());
+        let server = (informers.source)(resource, namespace);
+        let source = InformerSource::new(server, resource.clone(), namespace, projection.clone());
+        let generation = source.widen(projection);
+        let informer = SharedInformer::new(
+            Arc::new(Arc::clone(&source)),
+            resource.clone(),
+            namespace,
+            informers.options.informer.clone(),
+        );
         // A child: ended by the last lease or by the shutdown, whichever comes first.
         let cancel = informers.shutdown.child_token();
-        let (run, token) = (informer.clone(), cancel.clone());
-        informers.tasks.spawn_on(async move { run.run(token).await }, &informers.runtime);
-        let running = Running { informer: informer.clone(), leases: 1, cancel };
+        let of = Sourced { informer, source };
+        let mut running = Running { of: of.clone(), leases: 1, started: false, cancel };
+        // One that can only end does so.
+        if informers.options.start == Start::AtOnce || informers.shutdown.is_cancelled() {
+            informers.run(&mut running);
+        }
         table.insert(id.clone(), running);
-        drop(table);
-        InformerLease::new(informer, id, informers.clone())
+        informers.route(&table, &id.resource);
+        InformerLease::new(of, generation, id, informers.clone())
+    }
+
+    /// Starts the informers that have not been started; those of [`Start::AtOnce`] have been. Idempotent.
+    pub fn start(&self) {
+        self.informers.start();
     }
 
     /// The informers that have leases, with how they fare.
     #[must_use]
     pub fn informers(&self) -> Vec<InformerStatus> {
-        self.running().iter().map(|(_, informer)| informer.status()).collect()
+        self.running(|_| true).iter().map(|(_, of)| of.informer.status()).collect()
     }
 
     /// The figures of the informers that have leases.
     #[must_use]
     pub fn metrics(&self) -> Vec<(InformerId, InformerMetrics)> {
-        self.running().into_iter().map(|(id, informer)| (id, informer.metrics())).collect()
+        self.running(|_| true).into_iter().map(|(id, of)| (id, of.informer.metrics())).collect()
     }
 
     /// Whether the API server is there, as far as the informers know.
@@ -138,18 +228,27 @@ impl SharedInformerFactory {
         &self.informers.options.informer.reflector.availability
     }
 
-    /// Waits until every informer that has leases now is synced or has ended; which of them is synced.
+    /// Waits until every informer that has leases now, and has been started, is synced or has ended; which of them is
+    /// synced.
     pub async fn wait_for_cache_sync(&self) -> BTreeMap<InformerId, bool> {
-        let mut outcome = BTreeMap::new();
-        for (id, informer) in self.running() {
-            outcome.insert(id, informer.wait_synced().await);
-        }
-        outcome
+        self.wait_for_cache_sync_with(Duration::MAX, |_| {}).await
+    }
+
+    /// As [`wait_for_cache_sync`](Self::wait_for_cache_sync), and tells which informers are still missing: at once, with
+    /// each one that is not missing any more, and as often as `every` in between.
+    pub async fn wait_for_cache_sync_with(
+        &self,
+        every: Duration,
+        progress: impl FnMut(&SyncProgress),
+    ) -> BTreeMap<InformerId, bool> {
+        wait_for(self.running(|running| running.started), every, progress).await
     }
 
     /// Ends all informers and waits for their tasks. For good.
     pub async fn shutdown(&self) {
         self.informers.shutdown.cancel();
+        // Those that have not run end like the others, so that nobody waits for them.
+        self.informers.start();
         self.informers.tasks.close();
         self.informers.tasks.wait().await;
     }
@@ -160,9 +259,10 @@ impl SharedInformerFactory {
         self.informers.tasks.len()
     }
 
-    fn running(&self) -> Vec<(InformerId, SharedInformer)> {
+    fn running(&self, which: impl Fn(&Running) -> bool) -> Vec<(InformerId, Sourced)> {
         let table = self.informers.table.lock();
-        table.iter().map(|(id, running)| (id.clone(), running.informer.clone())).collect()
+        let wanted = table.iter().filter(|(_, running)| which(running));
+        wanted.map(|(id, running)| (id.clone(), running.of.clone())).collect()
     }
 }
 
@@ -179,9 +279,36 @@ impl Informers {
         running.leases -= 1;
         if running.leases == 0 {
             let ended = table.remove(id);
+            self.route(&table, &id.resource);
             drop(table);
             // Its store is freed when the task has let go of it.
             ended.into_iter().for_each(|running| running.cancel.cancel());
+        }
+    }
+
+    fn start(&self) {
+        let mut table = self.table.lock();
+        let mut started = Vec::new();
+        for (id, running) in table.iter_mut().filter(|(_, running)| !running.started) {
+            self.run(running);
+            started.push(id.resource.clone());
+        }
+        started.iter().for_each(|resource| self.route(&table, resource));
+    }
+
+    fn run(&self, running: &mut Running) {
+        running.started = true;
+        let (informer, token) = (running.of.informer.clone(), running.cancel.clone());
+        self.tasks.spawn_on(async move { informer.run(token).await }, &self.runtime);
+    }
+
+    /// Lets the informers of single namespaces follow the one of all, where there is one.
+    fn route(&self, table: &BTreeMap<InformerId, Running>, resource: &Gvr) {
+        let all = InformerId { resource: resource.clone(), namespace: None };
+        let wide = table.get(&all).filter(|running| running.started).map(|running| &running.of);
+        let of_resource = table.range(&all..).take_while(|(id, _)| id.resource == *resource);
+        for (_, narrow) in of_resource.filter(|(id, _)| id.namespace.is_some()) {
+            narrow.of.source.follow(wide);
         }
     }
 }
@@ -189,7 +316,7 @@ impl Informers {
 impl std::fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SharedInformerFactory")
-            .field("informers", &self.running().len())
+            .field("informers", &self.running(|_| true).len())
             .finish_non_exhaustive()
     }
 }

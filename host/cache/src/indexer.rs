@@ -393,6 +393,11 @@ impl Indexer {
         self.seen.borrow().covers(version)
     }
 
+    /// Changes whenever the store or its version does.
+    pub(crate) fn progress_signal(&self) -> watch::Receiver<Seen> {
+        self.seen.subscribe()
+    }
+
     /// Waits until a change made at `version` is in the store. Bound it: a version that is not a number is met only by
     /// itself, and a server that is away shows nothing.
     pub async fn wait_until_seen(&self, version: &str) {

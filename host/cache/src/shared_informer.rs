@@ -95,6 +95,8 @@ struct Inner {
     any_leaving: AtomicBool,
     resyncs_changed: Notify,
     resyncs: AtomicU64,
+    /// Lists that are in the store; counted before anybody hears of one.
+    lists: watch::Sender<u64>,
     stopped: AtomicBool,
     synced: watch::Receiver<bool>,
     ended: watch::Sender<bool>,
@@ -131,6 +133,7 @@ impl SharedInformer {
             any_leaving: AtomicBool::new(false),
             resyncs_changed: Notify::new(),
             resyncs: AtomicU64::new(0),
+            lists: watch::Sender::new(0),
             stopped: AtomicBool::new(false),
             ended: watch::Sender::new(false),
         };
@@ -230,6 +233,40 @@ impl SharedInformer {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.inner.stopped.load(Ordering::Acquire)
+    }
+
+    /// Waits until the run has ended.
+    pub(crate) async fn wait_ended(&self) {
+        let _ = self.inner.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    // For those who follow it: the `Tap` and the `InformerSource`.
+
+    /// Changes when a list is in the store, before any listener hears of it.
+    pub(crate) fn lists(&self) -> watch::Receiver<u64> {
+        self.inner.lists.subscribe()
+    }
+
+    /// Whether all lists that the reflector has handed on are in the store.
+    pub(crate) fn are_lists_handled(&self) -> bool {
+        *self.inner.lists.borrow() >= self.inner.fifo.pushed().0
+    }
+
+    /// Waits until all lists that the reflector has handed on by now are in the store.
+    pub(crate) async fn wait_lists_handled(&self) {
+        let pushed = self.inner.fifo.pushed().0;
+        let _ = self.lists().wait_for(|lists| *lists >= pushed).await;
+    }
+
+    /// The newest version that the reflector has handed on; nothing in the store is newer.
+    pub(crate) fn pushed_version(&self) -> Arc<str> {
+        self.inner.fifo.pushed().1
+    }
+
+    /// The version up to which every listener has been told of everything.
+    pub(crate) fn told_version(&self) -> Arc<str> {
+        let _between_batches = self.inner.processor.lock();
+        self.inner.indexer.resource_version()
     }
 
     /// How it fares.
@@ -336,6 +373,7 @@ impl Inner {
                     });
                     processor.end_initial_list(removed);
                 });
+                self.lists.send_modify(|lists| *lists += 1);
             }
             WorkKind::Resync => self.resync().await,
         }

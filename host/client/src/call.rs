@@ -25,6 +25,7 @@ use crate::config;
 use crate::discovery::Discovery;
 use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Identity, ObservedRequest, RequestObserver};
+use crate::params::{ListParams, WatchParams};
 use crate::transport::{Transport, WatchSlot};
 use crate::url::Target;
 
@@ -38,6 +39,14 @@ const ACCEPT_JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// New servers leave the field managers out, which is the larger part of many objects; old ones ignore the parameter.
 const ACCEPT_OBJECTS: HeaderValue =
     HeaderValue::from_static("application/json;drop=metadata.managedFields, application/json");
+
+/// Metadata only, of a list and of a watch; servers that do not know the transformation take the second form.
+const ACCEPT_METADATA_LIST: HeaderValue = HeaderValue::from_static(
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
+);
+const ACCEPT_METADATA: HeaderValue = HeaderValue::from_static(
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json",
+);
 
 /// What the clients of all identities share.
 pub(crate) struct Shared {
@@ -106,6 +115,23 @@ impl Call {
     /// A read of objects.
     pub(crate) fn read(target: Target) -> Self {
         Self { accept: ACCEPT_OBJECTS, ..Self::new(Method::GET, target) }
+    }
+
+    /// A list of objects.
+    pub(crate) fn list(target: Target, params: &ListParams) -> Self {
+        Self::read(target).accept_if(params.metadata_only, ACCEPT_METADATA_LIST)
+    }
+
+    /// A watch of objects.
+    pub(crate) fn watch(target: Target, params: &WatchParams) -> Self {
+        Self::read(target).accept_if(params.metadata_only, ACCEPT_METADATA)
+    }
+
+    fn accept_if(mut self, condition: bool, accept: HeaderValue) -> Self {
+        if condition {
+            self.accept = accept;
+        }
+        self
     }
 
     pub(crate) fn body(mut self, content_type: &'static str, body: &[u8]) -> Self {

@@ -43,7 +43,7 @@ impl Client {
     ) -> Result<ListMeta> {
         let mut target = Target::collection(resource, namespace)?;
         target.list(params);
-        let call = Call::read(target);
+        let call = Call::list(target, params);
         let unexpected = |error: DecodeError| protocol(self.doing(&call), &error.to_string());
         let mut decoder = ListDecoder::new(resource.gvk.clone());
         self.fetch_pieces(&call, &mut |piece| decoder.push(piece, item).map_err(unexpected)).await?;

@@ -49,6 +49,9 @@ pub struct ListParams {
     pub limit: u32,
     /// Token of the page before.
     pub continue_token: Option<String>,
+    /// Ask for the metadata of the objects only: they come as `PartialObjectMetadata`, or whole from servers that
+    /// cannot do it.
+    pub metadata_only: bool,
 }
 
 /// Parameters of one watch request. Bookmarks are always asked for.
@@ -64,6 +67,8 @@ pub struct WatchParams {
     pub timeout_seconds: Option<u32>,
     /// Streaming list: begin with the present objects, then a bookmark.
     pub send_initial_events: bool,
+    /// As [`ListParams::metadata_only`].
+    pub metadata_only: bool,
 }
 
 /// One event of a watch. `ERROR` frames arrive as the stream's error.

@@ -55,7 +55,7 @@ impl Client {
     ) -> Result<WatchStream> {
         let mut target = Target::collection(resource, namespace)?;
         target.watch(params);
-        let call = Call::read(target);
+        let call = Call::watch(target, params);
         let deadline = params.timeout_seconds.map(|seconds| {
             Box::pin(sleep_until(Instant::now() + Duration::from_secs(seconds.into()) + SLACK))
         });

@@ -21,6 +21,23 @@ async fn a_page_is_handed_on_item_by_item() {
 }
 
 #[tokio::test]
+async fn a_list_of_metadata_only_asks_for_it_and_takes_whole_objects_where_it_must() {
+    let server = Server::always(
+        200,
+        r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},"items":[
+        {"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","namespace":"default"}}]}"#,
+    )
+    .await;
+    let params = ListParams { metadata_only: true, ..ListParams::default() };
+    let list = client(&server).await.list_all(&pods(), None, &params).await.unwrap();
+    assert_eq!(list.items[0].kind(), "PartialObjectMetadata");
+    assert_eq!(
+        server.only().header("accept"),
+        Some("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json")
+    );
+}
+
+#[tokio::test]
 async fn all_pages_are_one_list_and_later_pages_name_no_version() {
     let server = Server::start(|seen| match seen.query("continue") {
         None => Reply::json(page(9, "2", &[pod("a", 1), pod("b", 2)])),

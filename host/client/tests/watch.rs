@@ -86,6 +86,11 @@ async fn a_watch_asks_for_bookmarks_and_no_compression() {
     );
     assert_eq!(seen.header("accept-encoding"), Some("identity"));
     assert!(seen.header("accept").unwrap().contains("drop=metadata.managedFields"));
+    let watch = watching(&WatchParams { metadata_only: true, ..WatchParams::default() }).await;
+    assert_eq!(
+        watch.server.only().header("accept"),
+        Some("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json")
+    );
     let watch = watching(&WatchParams { send_initial_events: true, ..WatchParams::default() }).await;
     assert!(
         watch.server.only().path().ends_with("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")

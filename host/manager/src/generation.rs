@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_cache::{CacheError, Registration, Ring, RingOptions};
+use pilothouse_cache::{CacheError, FilteringResourceEventHandler, Registration, Ring, RingOptions};
 use pilothouse_engine::{Code, Limits};
 use pilothouse_workqueue::Priority;
 use tokio::runtime::Handle;
@@ -17,7 +17,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::describe::{Delivery, Description, KeyMap, WatchSpec};
-use crate::filtered::Filtered;
 use crate::manifest::OnReload;
 use crate::mapper::Mapper;
 use crate::mapping::Filter;
@@ -145,7 +144,8 @@ impl Generation {
                 let options = RingOptions { delivery, ..RingOptions::default() };
                 let ring = Ring::new(view.lease.indexer().clone(), options);
                 let filter = Filter::new(watch, view.watchable());
-                let listener = Arc::new(Filtered { filter, ring: Arc::clone(&ring) });
+                // It sees each single change, before the ring merges any.
+                let listener = Arc::new(FilteringResourceEventHandler::new(filter, Arc::clone(&ring)));
                 let place = view.lease.add_listener(listener, self.description.resync)?;
                 // The old place is given up here, after the new one is taken: nothing falls between.
                 Ok((ring, place, before.map(|feed| feed.pump)))

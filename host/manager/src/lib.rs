@@ -4,7 +4,6 @@ pub mod admin;
 mod describe;
 mod directory;
 mod duration;
-mod filtered;
 mod generation;
 mod grants;
 mod informer_metrics;

@@ -4,7 +4,7 @@
 //! key to a second and a third must enqueue all three, and the queue itself keeps one entry a key, so nothing grows with
 //! the number of changes (`docs/decisions/0002-native-mapping-before-the-ring.md`).
 
-use pilothouse_cache::Listener;
+use pilothouse_cache::{EventFilter as _, Listener};
 use pilothouse_object::{Object, ObjectKey};
 use pilothouse_workqueue::{Priority, Queue};
 

@@ -4,6 +4,7 @@
 //! one that goes out of view is deleted. Predicates apply to updates alone, and all must hold. Owner, label and field
 //! mappings give the keys of the old **and** the new object.
 
+use pilothouse_cache::EventFilter;
 use pilothouse_object::{FieldSelector, LabelSelector, Object, ObjectKey, json_string};
 
 use crate::describe::{KeyMap, Predicate, WatchSpec};
@@ -38,17 +39,6 @@ impl Filter {
         }
     }
 
-    /// Whether a key can be shown, whatever its object looks like.
-    pub(crate) fn shows_key(&self, key: &ObjectKey) -> bool {
-        let wanted = self.namespaces.is_empty()
-            || key.namespace().is_none_or(|ns| self.namespaces.iter().any(|wanted| wanted == ns));
-        wanted && self.visible.sees(key)
-    }
-
-    pub(crate) fn shows(&self, object: &Object) -> bool {
-        self.shows_key(object.key()) && self.labels.matches(object) && self.fields.matches(object)
-    }
-
     pub(crate) fn update(&self, old: &Object, new: &Object) -> Seen {
         match (self.shows(old), self.shows(new)) {
             (true, true) => Seen::Updated,
@@ -56,6 +46,18 @@ impl Filter {
             (false, true) => Seen::Added,
             (false, false) => Seen::Nothing,
         }
+    }
+}
+
+impl EventFilter for Filter {
+    fn shows_key(&self, key: &ObjectKey) -> bool {
+        let wanted = self.namespaces.is_empty()
+            || key.namespace().is_none_or(|ns| self.namespaces.iter().any(|wanted| wanted == ns));
+        wanted && self.visible.sees(key)
+    }
+
+    fn shows(&self, object: &Object) -> bool {
+        self.shows_key(object.key()) && self.labels.matches(object) && self.fields.matches(object)
     }
 }
 

@@ -9,6 +9,7 @@
 //! * [`Gvk`], [`Gvr`]: kinds and resources.
 //! * [`LabelSelector`], [`FieldSelector`]: the selector grammars of the API, matched locally.
 //! * [`Pointer`]: JSON pointers with `[*]`, read straight from the bytes.
+//! * [`Projection`]: the fields that are kept of an object.
 
 mod decode;
 mod field_selector;
@@ -19,6 +20,7 @@ mod list;
 mod object;
 mod pack;
 mod pointer;
+mod projection;
 
 pub use decode::DecodeError;
 pub use field_selector::{FieldSelector, FieldSelectorError};
@@ -29,3 +31,4 @@ pub use list::{ListDecoder, ListMeta};
 pub use object::{Body, Held, Object, OwnerReference};
 pub use pack::Dictionary;
 pub use pointer::{Pointer, PointerError, json_string};
+pub use projection::Projection;

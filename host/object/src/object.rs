@@ -106,6 +106,11 @@ impl Object {
         Self { held: Held(Repr::Plain(Arc::new(decoded))), body: OnceLock::new() }
     }
 
+    /// Decodes what a projection made of an object.
+    pub(crate) fn decode_partial(text: &str, partial: bool) -> Result<Self, DecodeError> {
+        Ok(Self::plain(Decoded { partial, ..decode::decode(text, None)? }))
+    }
+
     /// The JSON, without `metadata.managedFields`.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -150,9 +155,7 @@ impl Object {
         if !self.is_packed() {
             return self.clone();
         }
-        let mut decoded = decode::decode(self.json(), None).expect("what was decoded once is decoded again");
-        decoded.partial = self.is_partial();
-        Self::plain(decoded)
+        Self::decode_partial(self.json(), self.is_partial()).expect("what was decoded once is decoded again")
     }
 
     /// Whether the text is packed.
@@ -170,10 +173,7 @@ impl Object {
     /// Whether fields were left out by a projection, so that the text must not be written back.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        match &self.held.0 {
-            Repr::Plain(decoded) => decoded.partial,
-            Repr::Packed(packed) => packed.is_partial(),
-        }
+        self.held.is_partial()
     }
 
     /// Bytes of heap this object retains, shared parts counted once and an unpacked text not at all.
@@ -375,6 +375,15 @@ impl Held {
     #[must_use]
     pub fn is_packed(&self) -> bool {
         matches!(self.0, Repr::Packed(_))
+    }
+
+    /// Whether fields were left out by a projection.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        match &self.0 {
+            Repr::Plain(decoded) => decoded.partial,
+            Repr::Packed(packed) => packed.is_partial(),
+        }
     }
 
     /// Whether the text was packed with this dictionary.

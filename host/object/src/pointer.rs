@@ -20,8 +20,9 @@ pub struct Pointer {
     steps: Box<[Step]>,
 }
 
+/// One step of a [`Pointer`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Step {
+pub(crate) enum Step {
     Member(Box<str>),
     Each,
 }
@@ -35,6 +36,10 @@ pub struct PointerError {
 }
 
 impl Pointer {
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
     /// Calls `found` with the JSON text of every value selected, in document order.
     pub fn select<'a>(&self, json: &'a str, mut found: impl FnMut(&'a str)) {
         walk(json, &self.steps, &mut found);

@@ -394,7 +394,12 @@ impl Store {
     }
 }
 
-/// Whether two are the same version of the same object, so that either can stand for both.
+/// Whether two are the same version of the same object, with the same fields, so that either can stand for both.
 pub(crate) fn same_version(a: &Held, b: &Held) -> bool {
-    !a.resource_version().is_empty() && a.resource_version() == b.resource_version() && a.uid() == b.uid()
+    !a.resource_version().is_empty()
+        && a.resource_version() == b.resource_version()
+        && a.uid() == b.uid()
+        && a.is_partial() == b.is_partial()
+        // Another projection of it is another object to its readers.
+        && (!a.is_partial() || a.object().json() == b.object().json())
 }

@@ -325,6 +325,19 @@ impl FakeControllerSource {
         watches.collect()
     }
 
+    /// Every change since the last compaction: version, `+` for a creation, `-` for a deletion, and the key.
+    #[must_use]
+    pub fn events(&self) -> Vec<(u64, &'static str, ObjectKey)> {
+        let state = self.state.lock();
+        let change = |past: &Past| match &past.event {
+            WatchEvent::Added(object) => Some((past.version, "+", object.key().clone())),
+            WatchEvent::Modified(object) => Some((past.version, "", object.key().clone())),
+            WatchEvent::Deleted(object) => Some((past.version, "-", object.key().clone())),
+            WatchEvent::Bookmark { .. } => None,
+        };
+        state.history.iter().filter_map(change).collect()
+    }
+
     /// Waits until it got `count` requests in all that are of this kind.
     pub async fn wait_for_requests(&self, count: usize, of: impl Fn(&Request) -> bool) {
         let mut requests = self.requests.subscribe();

@@ -204,8 +204,8 @@ fn a_lister_selects_by_namespace_and_label_and_knows_absence() {
     assert_eq!(keys(lister.list(&web)), ["a/x", "b/z"]);
     assert_eq!(lister.list(&"".parse().unwrap()).len(), 3);
     assert_eq!(keys(lister.namespace("a").list(&web)), ["a/x"]);
-    assert!(lister.namespace("a").get("z").is_none() && lister.namespace("b").get("z").is_some());
-    assert!(lister.get(&"a/none".parse().unwrap()).is_none());
+    assert!(lister.namespace("a").get("z").is_err() && lister.namespace("b").get("z").is_ok());
+    assert!(lister.get(&"a/none".parse().unwrap()).is_err());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,18 +1,26 @@
 //! Tests that cross files: one a rule, named after the rule; the clock is paused and no sleep waits for anything.
 
 mod availability;
+mod controller;
 mod delta_fifo;
 mod factory;
+mod handlers;
+mod handover;
 mod indexer;
+mod lister;
 mod packing;
+mod projections;
+mod queues;
 mod random_servers;
 mod reflector_list;
 mod reflector_objects;
 mod reflector_watch;
 mod reflector_watch_list;
 mod resync;
+mod satellites;
 mod shared_informer;
 mod snapshots;
+mod tap;
 
 use std::time::Duration;
 

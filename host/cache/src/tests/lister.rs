@@ -1,0 +1,81 @@
+//! §1.5: listers, raw and typed.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use pilothouse_object::{LabelSelector, Projection};
+use serde_json::json;
+
+use crate::testing::{config_maps, object};
+use crate::{CacheError, Delta, Indexer, Lister};
+
+fn lister() -> Lister {
+    let indexer = Arc::new(Indexer::new(true));
+    let make = |key: &str, app: &str| {
+        let body = json!({"metadata": {"labels": {"app": app}}, "data": {"key": key}});
+        Delta::Added(object(&config_maps().gvk, key, &format!("uid-of-{key}"), "1", body))
+    };
+    indexer.apply([make("a/x", "web"), make("a/y", "db"), make("b/x", "web")], None);
+    Lister::new(indexer)
+}
+
+fn selector(text: &str) -> LabelSelector {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_lister_selects_by_labels_and_namespace() {
+    let lister = lister();
+    assert_eq!((lister.list(&selector("")).len(), lister.list(&selector("app=web")).len()), (3, 2));
+    let a = lister.namespace("a");
+    assert_eq!((a.list(&selector("")).len(), a.list(&selector("app=web")).len()), (2, 1));
+    assert_eq!((lister.namespace("none").list(&selector("")).len(), a.get("y").unwrap().name()), (0, "y"));
+}
+
+#[test]
+fn what_is_not_there_is_an_error_that_says_so() {
+    let lister = lister();
+    assert_eq!(lister.get(&"a/none".parse().unwrap()).unwrap_err(), CacheError::NotFound("a/none".into()));
+    assert_eq!(lister.namespace("b").get("y").unwrap_err().to_string(), "b/y not found");
+    assert!(matches!(lister.namespace("b").get("no/name"), Err(CacheError::NotFound(_))));
+    assert!(matches!(
+        lister.typed::<ConfigMap>().get(&"a/none".parse().unwrap()),
+        Err(CacheError::NotFound(_))
+    ));
+}
+
+#[test]
+fn a_typed_lister_decodes_what_it_hands_out() {
+    let typed = lister().typed::<ConfigMap>();
+    assert_eq!(typed.get(&"a/x".parse().unwrap()).unwrap().data.unwrap()["key"], "a/x");
+    assert_eq!(typed.list(&selector("app=web")).unwrap().len(), 2);
+    let of_b = typed.namespace("b");
+    assert_eq!(of_b.list(&selector("")).unwrap()[0].metadata.name.as_deref(), Some("x"));
+    assert_eq!(of_b.clone().get("x").unwrap().metadata.uid.as_deref(), Some("uid-of-b/x"));
+}
+
+#[test]
+fn an_object_that_does_not_decode_is_named_and_harms_nobody_it_does_not_match() {
+    let lister = lister();
+    let indexer = Arc::new(Indexer::new(true));
+    let bad = object(&config_maps().gvk, "a/bad", "u", "1", json!({"data": [1]}));
+    indexer.apply(lister.list(&selector("")).into_iter().chain([bad]).map(Delta::Added), None);
+    let typed = Lister::new(indexer).typed::<ConfigMap>();
+    let error = typed.list(&selector("")).unwrap_err();
+    assert!(
+        matches!(&error, CacheError::Decode { key, kind, .. } if key == "a/bad" && kind == "ConfigMap"),
+        "{error}"
+    );
+    assert!(error.to_string().starts_with("ConfigMap a/bad does not decode: "), "{error}");
+    assert_eq!(typed.list(&selector("app")).unwrap().len(), 3);
+    assert!(typed.namespace("a").get("bad").is_err());
+}
+
+#[test]
+fn partial_objects_are_read_as_far_as_they_go() {
+    let indexer = Arc::new(Indexer::new(true));
+    let cut = |object| Delta::Added(Projection::metadata_only().apply(&object));
+    indexer.apply(lister().list(&selector("")).into_iter().map(cut), None);
+    let typed = Lister::new(indexer).typed::<ConfigMap>();
+    assert_eq!(typed.get(&"a/x".parse().unwrap()).unwrap().data, None);
+}

@@ -1,0 +1,455 @@
+//! [`Projection`]: which fields of an object are kept.
+//!
+//! `apiVersion`, `kind` and the whole `metadata` always stay: nobody can work with an object without them. Of the rest
+//! only what a pointer of the set selects stays. A projected object is marked partial ([`Object::is_partial`]) whether or
+//! not something was left out, so that nobody writes it back as if it were whole. Invariants: what a projection keeps
+//! reads the same at every pointer of the set, and arrays keep their length, so that indexes go on pointing at the same
+//! elements; applying a projection twice is the same as once.
+//!
+//! Used by the informer factory at decode; it keeps the [`union`](Projection::union) of what its users asked for.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::kind::Gvk;
+use crate::object::Object;
+use crate::pointer::{Pointer, PointerError, Step};
+
+/// A set of JSON pointers: the fields of an object that are kept beside its identity and metadata.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Projection {
+    root: Node,
+}
+
+/// What is kept of one value.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Node {
+    /// All of it; then nothing else is in the node.
+    all: bool,
+    /// By member name, or by index in an array.
+    members: BTreeMap<Box<str>, Node>,
+    /// Of every element of an array.
+    each: Option<Box<Node>>,
+}
+
+impl Projection {
+    /// Keeps everything: what it is applied to is not partial.
+    #[must_use]
+    pub fn full() -> Self {
+        Self { root: Node { all: true, ..Node::default() } }
+    }
+
+    /// Keeps the identity and the metadata only.
+    #[must_use]
+    pub fn metadata_only() -> Self {
+        Self { root: Node::default() }
+    }
+
+    /// Keeps what the pointers select. The empty pointer selects everything, one below `/metadata` nothing more.
+    #[must_use]
+    pub fn of(pointers: impl IntoIterator<Item = Pointer>) -> Self {
+        let mut root = Node::default();
+        for pointer in pointers {
+            root.add(pointer.steps());
+        }
+        for always in ["apiVersion", "kind", "metadata"] {
+            root.members.remove(always);
+        }
+        Self { root }
+    }
+
+    /// Keeps what the pointers in their text form select.
+    ///
+    /// # Errors
+    /// When a text is not a pointer.
+    pub fn parse<S: AsRef<str>>(pointers: impl IntoIterator<Item = S>) -> Result<Self, PointerError> {
+        let parsed = pointers.into_iter().map(|text| Pointer::from_str(text.as_ref()));
+        Ok(Self::of(parsed.collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// Whether everything is kept.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.root.all
+    }
+
+    /// Whether nothing but identity and metadata is kept.
+    #[must_use]
+    pub fn is_metadata_only(&self) -> bool {
+        self.root == Node::default()
+    }
+
+    /// What keeps all that either keeps.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let mut root = self.root.clone();
+        root.merge(&other.root);
+        Self { root }
+    }
+
+    /// Whether all that `other` keeps is kept. An element that is named by its index counts as covered by that index
+    /// only, not by `[*]`.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self.root.covers(&other.root)
+    }
+
+    /// The object with what is kept of it; the object itself for the full projection.
+    #[must_use]
+    pub fn apply(&self, object: &Object) -> Object {
+        self.project(object, None)
+    }
+
+    /// As [`apply`](Self::apply), and the object is of `kind`: for answers that came as `PartialObjectMetadata`.
+    #[must_use]
+    pub fn apply_as(&self, object: &Object, kind: &Gvk) -> Object {
+        self.project(object, Some(kind))
+    }
+
+    fn project(&self, object: &Object, kind: Option<&Gvk>) -> Object {
+        if self.is_full() && kind.is_none() {
+            return object.clone();
+        }
+        let partial = kind.is_some() || !self.is_full();
+        let api_version = kind.map_or_else(|| object.api_version().to_owned(), Gvk::api_version);
+        let kind = kind.map_or_else(|| object.kind(), |kind| &kind.kind);
+        let mut out = String::with_capacity(object.json().len().min(4096));
+        out.push_str("{\"apiVersion\":");
+        quote(&api_version, &mut out);
+        out.push_str(",\"kind\":");
+        quote(kind, &mut out);
+        let mut write = |name: &str, value: &str| {
+            let kept = match name {
+                "apiVersion" | "kind" => return,
+                "metadata" => Some(value),
+                _ if self.root.all => Some(value),
+                _ => None,
+            };
+            member(name, &mut out, |out| match (kept, self.root.members.get(name)) {
+                (Some(value), _) => {
+                    out.push_str(value);
+                    true
+                }
+                (None, Some(node)) => node.write(value, out),
+                (None, None) => false,
+            });
+        };
+        let read = scan(object.json(), Members(&mut write));
+        out.push('}');
+        // An object's bytes were checked when it was decoded: neither can fail.
+        match read.ok().and_then(|()| Object::decode_partial(&out, partial).ok()) {
+            Some(projected) => projected,
+            None => object.clone(),
+        }
+    }
+}
+
+impl Node {
+    fn add(&mut self, steps: &[Step]) {
+        if self.all {
+            return;
+        }
+        match steps.split_first() {
+            None => *self = Self { all: true, ..Self::default() },
+            Some((Step::Member(name), rest)) => self.members.entry(name.clone()).or_default().add(rest),
+            Some((Step::Each, rest)) => self.each.get_or_insert_default().add(rest),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if self.all || other.all {
+            *self = Self { all: true, ..Self::default() };
+            return;
+        }
+        for (name, node) in &other.members {
+            self.members.entry(name.clone()).or_default().merge(node);
+        }
+        if let Some(each) = &other.each {
+            self.each.get_or_insert_default().merge(each);
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        let each = || match (&self.each, &other.each) {
+            (_, None) => true,
+            (Some(mine), Some(theirs)) => mine.covers(theirs),
+            (None, Some(_)) => false,
+        };
+        let members = || {
+            let mut theirs = other.members.iter();
+            theirs.all(|(name, node)| self.members.get(name).is_some_and(|mine| mine.covers(node)))
+        };
+        self.all || (!other.all && each() && members())
+    }
+
+    /// Writes what is kept of a value; `false`: nothing, as it is neither an object nor an array.
+    fn write(&self, value: &str, out: &mut String) -> bool {
+        if self.all {
+            out.push_str(value);
+        } else if value.starts_with('{') {
+            out.push('{');
+            let mut write = |name: &str, value: &str| {
+                if let Some(node) = self.members.get(name) {
+                    member(name, out, |out| node.write(value, out));
+                }
+            };
+            let _ = scan(value, Members(&mut write));
+            out.push('}');
+        } else if value.starts_with('[') {
+            out.push('[');
+            let mut index = 0_usize;
+            let mut write = |value: &str| {
+                if index > 0 {
+                    out.push(',');
+                }
+                self.element(index).write_element(value, out);
+                index += 1;
+            };
+            let _ = scan(value, Elements(&mut write));
+            out.push(']');
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn write_element(&self, value: &str, out: &mut String) {
+        if !self.write(value, out) {
+            out.push_str("null");
+        }
+    }
+
+    /// What is kept of the element at an index.
+    fn element(&self, index: usize) -> Self {
+        let mut node = self.each.as_deref().cloned().unwrap_or_default();
+        if !self.members.is_empty()
+            && let Some(named) = self.members.get(index.to_string().as_str())
+        {
+            node.merge(named);
+        }
+        node
+    }
+
+    fn show(&self, path: &str, out: &mut Vec<String>) {
+        if self.all {
+            out.push(path.to_owned());
+        }
+        for (name, node) in &self.members {
+            node.show(&format!("{path}/{}", name.replace('~', "~0").replace('/', "~1")), out);
+        }
+        if let Some(each) = &self.each {
+            each.show(&format!("{path}/[*]"), out);
+        }
+    }
+}
+
+/// The pointers in order, separated by spaces; `metadata` where there is none and `full` for everything.
+impl fmt::Display for Projection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_full() {
+            return f.write_str("full");
+        }
+        let mut pointers = Vec::new();
+        self.root.show("", &mut pointers);
+        if pointers.is_empty() {
+            return f.write_str("metadata");
+        }
+        f.write_str(&pointers.join(" "))
+    }
+}
+
+/// Writes `"name":` and what `write` adds, with the comma it needs; nothing when `write` says so.
+fn member(name: &str, out: &mut String, write: impl FnOnce(&mut String) -> bool) {
+    let before = out.len();
+    if !out.ends_with('{') {
+        out.push(',');
+    }
+    quote(name, out);
+    out.push(':');
+    if !write(out) {
+        out.truncate(before);
+    }
+}
+
+fn quote(text: &str, out: &mut String) {
+    out.push_str(&serde_json::Value::from(text).to_string());
+}
+
+fn scan<'a>(json: &'a str, visitor: impl Visitor<'a, Value = ()>) -> Result<(), serde_json::Error> {
+    serde_json::Deserializer::from_str(json).deserialize_any(visitor)
+}
+
+/// Calls back for each member of an object.
+struct Members<'f, F: FnMut(&str, &str)>(&'f mut F);
+
+impl<'a, F: FnMut(&str, &str)> Visitor<'a> for Members<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<crate::decode::Text<'a>>()? {
+            (self.0)(&name.0, map.next_value::<&'a RawValue>()?.get());
+        }
+        Ok(())
+    }
+}
+
+/// Calls back for each element of an array.
+struct Elements<'f, F: FnMut(&str)>(&'f mut F);
+
+impl<'a, F: FnMut(&str)> Visitor<'a> for Elements<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(value) = seq.next_element::<&'a RawValue>()? {
+            (self.0)(value.get());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a","uid":"u",
+        "resourceVersion":"7","labels":{"app":"x"}},"spec":{"nodeName":"n1","a/b":1,"containers":[{"image":"a","ports":[1,2]},
+        {"image":"b"},{"name":"no image"},3]},"status":{"phase":"Running"}}"#;
+
+    fn pod() -> Object {
+        Object::decode(POD.as_bytes()).unwrap()
+    }
+
+    fn projection(pointers: &[&str]) -> Projection {
+        Projection::parse(pointers).unwrap()
+    }
+
+    fn rest(pointers: &[&str]) -> serde_json::Value {
+        let projected = projection(pointers).apply(&pod());
+        let mut value: serde_json::Value = serde_json::from_str(projected.json()).unwrap();
+        value
+            .as_object_mut()
+            .unwrap()
+            .retain(|name, _| !["apiVersion", "kind", "metadata"].contains(&name.as_str()));
+        value
+    }
+
+    #[test]
+    fn identity_and_metadata_always_stay_and_the_object_is_partial() {
+        for pointers in [&[][..], &["/metadata/name"], &["/spec/nodeName"]] {
+            let projected = projection(pointers).apply(&pod());
+            assert!(projected.is_partial() && !pod().is_partial());
+            assert_eq!(projected.get("/metadata"), pod().get("/metadata"));
+            assert_eq!((projected.key(), projected.gvk()), (pod().key(), pod().gvk()));
+            assert_eq!((projected.uid(), projected.resource_version()), ("u", "7"));
+            assert_eq!(projected.label("app").as_deref(), Some("x"));
+        }
+        assert!(projection(&["/metadata/name"]).is_metadata_only());
+    }
+
+    #[test]
+    fn the_full_projection_keeps_the_object_itself() {
+        let pod = pod();
+        for full in [Projection::full(), projection(&["/spec", ""])] {
+            assert!(full.is_full() && !full.apply(&pod).is_partial());
+            assert!(std::ptr::eq(full.apply(&pod).bytes(), pod.bytes()));
+        }
+    }
+
+    #[test]
+    fn only_what_is_selected_stays() {
+        assert_eq!(rest(&["/spec/nodeName"]), serde_json::json!({"spec": {"nodeName": "n1"}}));
+        assert_eq!(
+            rest(&["/spec/a~1b", "/status"]),
+            serde_json::json!({"spec": {"a/b": 1}, "status": {"phase": "Running"}})
+        );
+        assert_eq!(rest(&["/spec/nodeName/deeper", "/none"]), serde_json::json!({"spec": {}}));
+        assert_eq!(rest(&["/status/phase", "/status"]), rest(&["/status"]));
+    }
+
+    #[test]
+    fn arrays_keep_their_length_and_order() {
+        assert_eq!(
+            rest(&["/spec/containers/[*]/image"]),
+            serde_json::json!({"spec": {"containers": [{"image": "a"}, {"image": "b"}, {}, null]}})
+        );
+        assert_eq!(
+            rest(&["/spec/containers/1/image", "/spec/containers/[*]/ports/[*]"]),
+            serde_json::json!({"spec": {"containers": [{"ports": [1, 2]}, {"image": "b"}, {}, null]}})
+        );
+    }
+
+    #[test]
+    fn a_projected_object_can_be_given_its_own_kind() {
+        let json =
+            r#"{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"d"}}"#;
+        let object = Object::decode(json.as_bytes()).unwrap();
+        let kind = Gvk::new("apps", "v1", "Deployment");
+        let projected = Projection::metadata_only().apply_as(&object, &kind);
+        assert_eq!((projected.gvk(), projected.is_partial()), (kind, true));
+    }
+
+    #[test]
+    fn a_projection_prints_its_pointers() {
+        assert_eq!(projection(&["/status", "/spec/c/[*]/a~1b"]).to_string(), "/spec/c/[*]/a~1b /status");
+        assert_eq!(
+            (Projection::full().to_string(), Projection::metadata_only().to_string()),
+            ("full".into(), "metadata".into())
+        );
+    }
+
+    fn pointer() -> impl Strategy<Value = String> {
+        const STEPS: &[&str] = &["spec", "status", "containers", "image", "nodeName", "[*]", "1", "ports"];
+        prop::collection::vec(prop::sample::select(STEPS), 1..4)
+            .prop_map(|steps| format!("/{}", steps.join("/")))
+    }
+
+    fn text(projection: &Projection, object: &Object) -> String {
+        projection.apply(object).json().to_owned()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_selected_reads_the_same_and_twice_is_once(pointers in prop::collection::vec(pointer(), 0..4)) {
+            let projection = Projection::parse(&pointers).unwrap();
+            let pod = pod();
+            let projected = projection.apply(&pod);
+            for pointer in &pointers {
+                let pointer: Pointer = pointer.parse().unwrap();
+                let (mut before, mut after) = (Vec::new(), Vec::new());
+                pod.select(&pointer, |value| before.push(value));
+                projected.select(&pointer, |value| after.push(value));
+                prop_assert_eq!(before, after);
+            }
+            prop_assert_eq!(text(&projection, &projected), projected.json());
+        }
+
+        #[test]
+        fn a_union_covers_both_and_covering_means_nothing_more_is_seen(
+            a in prop::collection::vec(pointer(), 0..4), b in prop::collection::vec(pointer(), 0..4),
+        ) {
+            let (a, b) = (Projection::parse(&a).unwrap(), Projection::parse(&b).unwrap());
+            let union = a.union(&b);
+            prop_assert!(union.covers(&a) && union.covers(&b) && Projection::full().covers(&union));
+            prop_assert_eq!(&union, &b.union(&a));
+            prop_assert_eq!(text(&a, &union.apply(&pod())), text(&a, &pod()));
+            if a.covers(&b) {
+                prop_assert_eq!(text(&b, &a.apply(&pod())), text(&b, &pod()));
+                prop_assert_eq!(&union, &a);
+            }
+        }
+    }
+}
