@@ -347,7 +347,7 @@ async fn run(steps: Vec<Step>) -> (Vec<Call>, FakeControllerSource) {
         match step {
             Step::Write { key, action } => write(&server, KEYS[key], action),
             Step::Burst(writes) => {
-                writes.iter().for_each(|(key, action)| write(&server, KEYS[*key], *action))
+                writes.iter().for_each(|(key, action)| write(&server, KEYS[*key], *action));
             }
             Step::Bookmark => server.bookmark(),
             Step::Widen(false) => wide = None,
