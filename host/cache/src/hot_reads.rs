@@ -1,6 +1,6 @@
 //! [`HotReads`]: the unpacked texts of the packed objects that were read last, one by one.
 //!
-//! A controller that reads the same few objects again and again pays for unpacking them once. Lists and cursors do not
+//! A controller that reads the same few objects again and again pays for unpacking them twice. Lists and cursors do not
 //! come here, so that a scan cannot push out what is read often. Memory is bounded by the number of places times
 //! [`LARGEST`].
 
@@ -15,8 +15,18 @@ const PLACES: usize = 128;
 /// Larger objects are unpacked anew: 128 of these are 8 MB.
 const LARGEST: usize = 64 << 10;
 
-/// An object and the text that handles of it share.
-type Place = Mutex<Option<(Held, Arc<Body>)>>;
+type Place = Mutex<Read>;
+
+/// What was read last of the slots that share a place.
+#[derive(Default)]
+enum Read {
+    #[default]
+    Nothing,
+    /// This slot, once: that says nothing yet, and costs no more than this note.
+    Once(u32),
+    /// An object, again and again, and the text that handles of it share.
+    Often(Held, Arc<Body>),
+}
 
 #[derive(Default)]
 pub(crate) struct HotReads {
@@ -30,14 +40,18 @@ impl HotReads {
         if !held.is_packed() || held.json_len() > LARGEST {
             return held.object();
         }
-        let places = self.places.get_or_init(|| (0..PLACES).map(|_| Mutex::default()).collect());
+        let places = self.places.get_or_init(|| (0..PLACES).map(|_| Place::default()).collect());
         let mut place = places[slot as usize % PLACES].lock();
         let body = match &*place {
-            Some((known, body)) if known.is_same(held) => body.clone(),
-            _ => {
+            Read::Often(known, body) if known.is_same(held) => body.clone(),
+            Read::Once(known) if *known == slot => {
                 let body = Arc::<Body>::default();
-                *place = Some((held.clone(), body.clone()));
+                *place = Read::Often(held.clone(), body.clone());
                 body
+            }
+            _ => {
+                *place = Read::Once(slot);
+                return held.object();
             }
         };
         held.object_sharing(body)

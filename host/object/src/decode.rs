@@ -13,6 +13,7 @@ use crate::key::{KeyError, ObjectKey};
 use crate::kind::Gvk;
 use crate::list::value;
 use crate::pack::Field;
+use crate::short_text::ShortText;
 
 /// Why bytes are not an object.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +57,11 @@ impl Span {
 
 /// What decoding found; becomes the body of an `Object`.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Decoded {
+    // What nearly every reader asks for stands in the first cache line, beside the reference count.
+    /// The resource version, unless it is unusually long.
+    pub(crate) version: Option<ShortText>,
     pub(crate) key: ObjectKey,
     pub(crate) buffer: Box<str>,
     /// Length of the JSON; unescaped strings stand behind it.
@@ -183,6 +188,7 @@ fn decode_top(text: &str, top: &Top<'_>, default: Option<&Gvk>) -> Result<Decode
         owner_references: kept.span(meta.owner_references)?,
         generation: meta.generation,
         partial: false,
+        version: None,
         buffer: Box::default(),
     };
     if let Some(gvk) = default {
@@ -194,6 +200,7 @@ fn decode_top(text: &str, top: &Top<'_>, default: Option<&Gvk>) -> Result<Decode
         }
     }
     decoded.buffer = kept.buffer.into_boxed_str();
+    decoded.version = ShortText::new(decoded.resource_version.get(&decoded.buffer).unwrap_or_default());
     Ok(decoded)
 }
 

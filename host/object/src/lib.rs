@@ -21,6 +21,7 @@ mod object;
 mod pack;
 mod pointer;
 mod projection;
+mod short_text;
 
 pub use decode::DecodeError;
 pub use field_selector::{FieldSelector, FieldSelectorError};

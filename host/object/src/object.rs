@@ -18,6 +18,7 @@ use crate::key::ObjectKey;
 use crate::kind::Gvk;
 use crate::pack::{self, Dictionary, Field, Packed};
 use crate::pointer::{self, Pointer};
+use crate::short_text::ShortText;
 
 /// A Kubernetes object: JSON bytes and parsed metadata; immutable, a cheap clone.
 ///
@@ -362,7 +363,11 @@ impl Held {
     /// The resource version; empty on an object that no server has seen.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        self.field(Field::ResourceVersion).unwrap_or_default()
+        let short = match &self.0 {
+            Repr::Plain(decoded) => decoded.version.as_ref(),
+            Repr::Packed(packed) => packed.version(),
+        };
+        short.map_or_else(|| self.field(Field::ResourceVersion).unwrap_or_default(), ShortText::as_str)
     }
 
     /// The UID; empty on an object that no server has seen.

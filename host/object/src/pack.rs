@@ -19,6 +19,7 @@ use zstd_safe::{CCtx, CDict, DCtx, DDict};
 use crate::decode::Decoded;
 use crate::key::ObjectKey;
 use crate::object::Object;
+use crate::short_text::ShortText;
 
 /// Dictionaries beyond this gain little and cost CPU: measured on 6.6-KB pods of 200 templates, 16 KB gave 667 bytes an
 /// object, 32 KB 620, 64 KB 601, at rising cost of training.
@@ -93,7 +94,9 @@ pub(crate) enum Field {
 const FIELDS: usize = 5;
 
 /// A compressed object.
+#[repr(C)]
 pub(crate) struct Packed {
+    version: Option<ShortText>,
     key: ObjectKey,
     /// The fields, one after the other, then the compressed text.
     buffer: Box<[u8]>,
@@ -151,6 +154,7 @@ impl Packed {
             })
         })?;
         Some(Self {
+            version: decoded.version,
             key: plain.key().clone(),
             buffer,
             dictionary: dictionary.clone(),
@@ -164,6 +168,10 @@ impl Packed {
 
     pub(crate) fn key(&self) -> &ObjectKey {
         &self.key
+    }
+
+    pub(crate) fn version(&self) -> Option<&ShortText> {
+        self.version.as_ref()
     }
 
     pub(crate) fn dictionary(&self) -> &Arc<Dictionary> {
