@@ -11,6 +11,7 @@ mod usage;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
@@ -18,7 +19,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::reflector::{ObjectRef, Store, store::Writer};
-use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use usage::Latencies;
 
@@ -38,6 +39,7 @@ struct Options {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    let begun = Instant::now();
     let mut args = std::env::args().skip(1);
     let path = args.next().context("name a kubeconfig")?;
     let mut options = Options::default();
@@ -56,14 +58,14 @@ async fn main() -> anyhow::Result<()> {
     if options.dynamic {
         let resource = ApiResource::erase::<Pod>(&());
         let api: Api<DynamicObject> = Api::all_with(client, &resource);
-        run(api, Writer::new(resource), options).await
+        run(api, Writer::new(resource), options, begun).await
     } else {
         let api: Api<Pod> = Api::all(client);
-        run(api, Writer::default(), options).await
+        run(api, Writer::default(), options, begun).await
     }
 }
 
-async fn run<K>(api: Api<K>, writer: Writer<K>, options: Options) -> anyhow::Result<()>
+async fn run<K>(api: Api<K>, writer: Writer<K>, options: Options, begun: Instant) -> anyhow::Result<()>
 where
     K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Eq + std::hash::Hash + Clone + Send + Sync,
@@ -100,5 +102,5 @@ where
         }
     });
     store.wait_until_ready().await?;
-    usage::converse(&events, || store.len()).await
+    usage::converse(begun, &events, || store.len()).await
 }

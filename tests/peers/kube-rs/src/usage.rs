@@ -71,8 +71,7 @@ fn usage(begun: Instant, events: &Latencies, objects: usize) -> Usage {
 }
 
 /// Answers the commands of the benchmark until it says quit.
-pub async fn converse(events: &Latencies, objects: impl Fn() -> usize) -> anyhow::Result<()> {
-    let begun = Instant::now();
+pub async fn converse(begun: Instant, events: &Latencies, objects: impl Fn() -> usize) -> anyhow::Result<()> {
     println!("{}", serde_json::to_string(&usage(begun, events, objects()))?);
     let mut commands = BufReader::new(tokio::io::stdin()).lines();
     while let Some(command) = commands.next_line().await? {
