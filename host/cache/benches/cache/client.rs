@@ -94,7 +94,8 @@ async fn sync(
     variant: Variant,
     events: Arc<Latencies>,
 ) -> anyhow::Result<(InformerLease, Registration)> {
-    let client = Client::new(ClientOptions { kubeconfig: Some(kubeconfig), ..ClientOptions::default() }).await?;
+    let client =
+        Client::new(ClientOptions { kubeconfig: Some(kubeconfig), ..ClientOptions::default() }).await?;
     let options = FactoryOptions { informer: variant.informer_options() };
     let factory = SharedInformerFactory::for_client(client, options);
     let lease = factory.informer(&pods(), None);

@@ -27,7 +27,8 @@ struct Peer {
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let objects = samples::objects(WAITING)?;
-    let mut peer = Process::start(Command::new(peers::go()?).args(["micro", "-objects", &WAITING.to_string()]))?;
+    let mut peer =
+        Process::start(Command::new(peers::go()?).args(["micro", "-objects", &WAITING.to_string()]))?;
     let _: serde_json::Value = peer.read()?;
     let (mut batch, mut single) = (Vec::new(), Vec::new());
     let (mut real, mut real_batch, mut delta) = (Vec::new(), Vec::new(), Vec::new());
@@ -46,8 +47,22 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
             ("client-go DeltaFIFO, Pop", delta.clone()),
         ]
     };
-    report.versus("FIFO add and pop, as the informer pops", "ns/item", Better::Lower, &mut batch, peers(), Aim::Ratio(5.0));
-    report.versus("FIFO add and pop, one item a pop", "ns/item", Better::Lower, &mut single, peers(), Aim::Shown);
+    report.versus(
+        "FIFO add and pop, as the informer pops",
+        "ns/item",
+        Better::Lower,
+        &mut batch,
+        peers(),
+        Aim::Ratio(5.0),
+    );
+    report.versus(
+        "FIFO add and pop, one item a pop",
+        "ns/item",
+        Better::Lower,
+        &mut single,
+        peers(),
+        Aim::Shown,
+    );
     Ok(())
 }
 

@@ -71,7 +71,11 @@ struct Plan {
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let full = is_full();
-    measure(report, &Plan { objects: 10_000, runs: 5, relists: 2, events: RATE * if full { 60 } else { 3 } }, full)?;
+    measure(
+        report,
+        &Plan { objects: 10_000, runs: 5, relists: 2, events: RATE * if full { 60 } else { 3 } },
+        full,
+    )?;
     if full {
         measure(report, &Plan { objects: 1_000, runs: 5, relists: 2, events: RATE * 10 }, true)?;
         measure(report, &Plan { objects: 150_000, runs: 2, relists: 1, events: RATE * 60 }, true)?;
@@ -87,7 +91,11 @@ fn clients(full: bool) -> Vec<Client> {
         .collect();
     let mut add = |name, who, group| clients.push(Client { name, who, group });
     add("client-go typed, JSON list, stripped", Who::ClientGo(&["-strip"]), Group::GoJson);
-    add("client-go typed, protobuf list, stripped", Who::ClientGo(&["-strip", "-protobuf"]), Group::GoProtobufList);
+    add(
+        "client-go typed, protobuf list, stripped",
+        Who::ClientGo(&["-strip", "-protobuf"]),
+        Group::GoProtobufList,
+    );
     add(
         "client-go typed, protobuf watch-list, stripped",
         Who::ClientGo(&["-strip", "-protobuf", "-watch-list"]),
@@ -95,12 +103,20 @@ fn clients(full: bool) -> Vec<Client> {
     );
     add("kube-rs typed, pages, stripped", Who::KubeRs(&["--strip"]), Group::KubeRs);
     if full {
-        add("client-go typed, JSON watch-list, stripped", Who::ClientGo(&["-strip", "-watch-list"]), Group::GoJson);
+        add(
+            "client-go typed, JSON watch-list, stripped",
+            Who::ClientGo(&["-strip", "-watch-list"]),
+            Group::GoJson,
+        );
         add("client-go typed, JSON list", Who::ClientGo(&[]), Group::GoJson);
         add("client-go typed, protobuf list", Who::ClientGo(&["-protobuf"]), Group::GoProtobufList);
         add("client-go dynamic, stripped", Who::ClientGo(&["-mode", "dynamic", "-strip"]), Group::GoOther);
         add("kube-rs typed, whole list, stripped", Who::KubeRs(&["--strip", "--cache"]), Group::KubeRs);
-        add("kube-rs typed, streaming list, stripped", Who::KubeRs(&["--strip", "--watch-list"]), Group::KubeRs);
+        add(
+            "kube-rs typed, streaming list, stripped",
+            Who::KubeRs(&["--strip", "--watch-list"]),
+            Group::KubeRs,
+        );
         add("kube-rs dynamic, pages, stripped", Who::KubeRs(&["--strip", "--dynamic"]), Group::KubeRs);
     }
     clients
@@ -213,7 +229,8 @@ fn speaks(
     };
     let streamed = after.watch_lists - before.watch_lists;
     // How our own client lists is its own affair.
-    let listed = client.group == Group::Ours || (lists, streamed) == (u64::from(!watch_list), u64::from(watch_list));
+    let listed =
+        client.group == Group::Ours || (lists, streamed) == (u64::from(!watch_list), u64::from(watch_list));
     ensure!(listed && others == 0 && watches >= 1, "{} did not list as it should: {after:?}", client.name);
     Ok(())
 }
@@ -273,7 +290,14 @@ fn tell(
         let lower = Better::Lower;
         let mut sync = |against: &str, keep: &dyn Fn(Group) -> bool, aim: Aim| {
             let scenario = format!("{name}, {n} pods: CPU of the first sync{against}");
-            report.versus(&scenario, "us/pod", lower, &mut ours.sync.clone(), peers(keep, &|f| f.sync.clone()), aim);
+            report.versus(
+                &scenario,
+                "us/pod",
+                lower,
+                &mut ours.sync.clone(),
+                peers(keep, &|f| f.sync.clone()),
+                aim,
+            );
         };
         sync(" beside JSON", &|g| g == Group::GoJson, Aim::Ratio(8.0));
         sync(" beside kube-rs", &|g| g == Group::KubeRs, Aim::Ratio(3.0));
@@ -287,13 +311,34 @@ fn tell(
         let scenario = format!("{name}, {n} pods: RSS after the first sync");
         // The better of what a peer has by itself and after its garbage was given back.
         let least = |f: &Figures| f.rss.iter().zip(&f.trimmed).map(|(a, b)| a.min(*b)).collect();
-        report.versus(&scenario, "KiB/pod", lower, &mut ours.rss.clone(), peers(&go, &least), Aim::Ratio(factor));
+        report.versus(
+            &scenario,
+            "KiB/pod",
+            lower,
+            &mut ours.rss.clone(),
+            peers(&go, &least),
+            Aim::Ratio(factor),
+        );
         let scenario = format!("{name}, {n} pods: RSS after the first sync beside kube-rs");
         let of_kube = |g| g == Group::KubeRs;
-        report.versus(&scenario, "KiB/pod", lower, &mut ours.rss.clone(), peers(&of_kube, &least), Aim::Shown);
+        report.versus(
+            &scenario,
+            "KiB/pod",
+            lower,
+            &mut ours.rss.clone(),
+            peers(&of_kube, &least),
+            Aim::Shown,
+        );
         let scenario = format!("{name}, {n} pods: RSS after events and a relist");
         let trimmed = |f: &Figures| f.trimmed.clone();
-        report.versus(&scenario, "KiB/pod", lower, &mut ours.trimmed.clone(), peers(&all, &trimmed), Aim::Shown);
+        report.versus(
+            &scenario,
+            "KiB/pod",
+            lower,
+            &mut ours.trimmed.clone(),
+            peers(&all, &trimmed),
+            Aim::Shown,
+        );
         let scenario = format!("{name}, {n} pods: peak of the first sync");
         let peak = |f: &Figures| f.first_peak.clone();
         let mut runs = ours.first_peak.clone();
@@ -305,10 +350,24 @@ fn tell(
 
         let scenario = format!("{name}, {n} pods: CPU of an event at {RATE}/s");
         let event = |f: &Figures| f.event.clone();
-        report.versus(&scenario, "us/event", lower, &mut ours.event.clone(), peers(&all, &event), Aim::Ratio(3.0));
+        report.versus(
+            &scenario,
+            "us/event",
+            lower,
+            &mut ours.event.clone(),
+            peers(&all, &event),
+            Aim::Ratio(3.0),
+        );
         let scenario = format!("{name}, {n} pods: event to listener above a raw reader, p50");
         let p50 = |f: &Figures| above(&f.p50, raw50);
-        report.versus(&scenario, "us", lower, &mut above(&ours.p50, raw50), peers(&all, &p50), Aim::Ratio(2.0));
+        report.versus(
+            &scenario,
+            "us",
+            lower,
+            &mut above(&ours.p50, raw50),
+            peers(&all, &p50),
+            Aim::Ratio(2.0),
+        );
         let scenario = format!("{name}, {n} pods: event to listener, p99 (raw reader {raw99:.0})");
         let p99 = |f: &Figures| f.p99.clone();
         report.versus(&scenario, "us", lower, &mut ours.p99.clone(), peers(&all, &p99), Aim::Shown);
@@ -330,11 +389,29 @@ fn million(report: &mut Report) -> anyhow::Result<()> {
         let name = variant.name();
         let gib = 1024.0 * 1024.0;
         let mut runs = [settled.rss_kb / gib];
-        report.bound(&format!("{name}, {PODS} pods: RSS of the process"), "GiB", Better::Lower, &mut runs, Some(1.4));
+        report.bound(
+            &format!("{name}, {PODS} pods: RSS of the process"),
+            "GiB",
+            Better::Lower,
+            &mut runs,
+            Some(1.4),
+        );
         let mut runs = [synced.peak_kb / gib];
-        report.bound(&format!("{name}, {PODS} pods: peak of the first sync"), "GiB", Better::Lower, &mut runs, None);
+        report.bound(
+            &format!("{name}, {PODS} pods: peak of the first sync"),
+            "GiB",
+            Better::Lower,
+            &mut runs,
+            None,
+        );
         let mut runs = [synced.cpu_us / 1e6];
-        report.bound(&format!("{name}, {PODS} pods: CPU of the first sync"), "s", Better::Lower, &mut runs, None);
+        report.bound(
+            &format!("{name}, {PODS} pods: CPU of the first sync"),
+            "s",
+            Better::Lower,
+            &mut runs,
+            None,
+        );
     }
     Ok(())
 }

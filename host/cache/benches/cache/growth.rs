@@ -20,7 +20,13 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         let mut gets: Vec<f64> = (0..RUNS).map(|_| bench.get()).collect();
         report.bound(&format!("growth, {size} pods: get"), "ns", Better::Lower, &mut gets, None);
         let mut updates: Vec<f64> = (0..RUNS).map(|_| bench.update()).collect();
-        report.bound(&format!("growth, {size} pods: update with two indexes"), "ns", Better::Lower, &mut updates, None);
+        report.bound(
+            &format!("growth, {size} pods: update with two indexes"),
+            "ns",
+            Better::Lower,
+            &mut updates,
+            None,
+        );
     }
     let listed = samples::objects(OBJECTS)?;
     for listeners in [1, 10, 100, 1000] {

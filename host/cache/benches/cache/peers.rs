@@ -51,7 +51,8 @@ pub(crate) fn kube_rs() -> anyhow::Result<&'static Path> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         // What the outer Cargo says about this package is not for that one.
         for (name, _) in std::env::vars_os() {
-            let leaks = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_PACKAGE"];
+            let leaks =
+                ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_PACKAGE"];
             if name.to_str().is_some_and(|name| leaks.iter().any(|prefix| name.starts_with(prefix))) {
                 cargo.env_remove(name);
             }

@@ -12,8 +12,12 @@ use crate::peers;
 
 /// Calls `line` with what `peers dump` writes.
 fn dump(args: &[String], mut line: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let mut child =
-        Command::new(peers::go()?).arg("dump").args(args).stdout(Stdio::piped()).spawn().context("peers dump")?;
+    let mut child = Command::new(peers::go()?)
+        .arg("dump")
+        .args(args)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("peers dump")?;
     let mut out = BufReader::with_capacity(1 << 20, child.stdout.take().context("no output")?);
     let mut buffer = Vec::new();
     while out.read_until(b'\n', &mut buffer)? > 0 {

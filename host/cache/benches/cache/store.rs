@@ -133,7 +133,8 @@ fn repeat(mut call: impl FnMut(usize) -> usize) -> f64 {
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let ours = Bench::new(OBJECTS)?;
-    let mut peer = Process::start(Command::new(peers::go()?).args(["micro", "-objects", &OBJECTS.to_string()]))?;
+    let mut peer =
+        Process::start(Command::new(peers::go()?).args(["micro", "-objects", &OBJECTS.to_string()]))?;
     let _: serde_json::Value = peer.read()?;
     let (mut mine, mut theirs): (Vec<Figures>, Vec<Figures>) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
@@ -150,6 +151,11 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     row("store beside a writer: by_index of 333, versions read", "us", |f| f.by_rack / 1e3, Aim::Ratio(5.0));
     row("store: p99 of a write, alone", "us", |f| f.write_quiet / 1e3, Aim::Shown);
     row("store: p99 of a write beside a reader", "us", |f| f.write_busy / 1e3, Aim::Shown);
-    row("store: p99 of a write beside a reader", "x alone", |f| f.write_busy / f.write_quiet, Aim::Value(2.0));
+    row(
+        "store: p99 of a write beside a reader",
+        "x alone",
+        |f| f.write_busy / f.write_quiet,
+        Aim::Value(2.0),
+    );
     Ok(())
 }

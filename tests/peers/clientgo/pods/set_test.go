@@ -14,7 +14,7 @@ import (
 )
 
 func TestEveryEncodingOfAPodIsTheSamePod(t *testing.T) {
-	set, err := NewSet(7, 2000)
+	set, err := NewSet(7, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,9 +72,9 @@ func templatePod(seed uint64, n int) *corev1.Pod {
 	}{{"PodReadyToStartContainers", started}, {corev1.PodInitialized, created}, {corev1.PodReady, changed}, {corev1.ContainersReady, ready}, {corev1.PodScheduled, created}} {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: c.kind, Status: corev1.ConditionTrue, LastTransitionTime: at(c.at)})
 	}
-	addContainer(pod, r, app, 2+r.upTo(4))
+	addContainer(pod, r, app, 1+r.upTo(3))
 	for range r.upTo(10) / 8 {
-		addContainer(pod, r, pick(r, sidecars), 2+r.upTo(3))
+		addContainer(pod, r, pick(r, sidecars), 1+r.upTo(3))
 	}
 	pod.ManagedFields = managedFields(pod)
 	return pod
@@ -103,7 +103,7 @@ func addContainer(pod *corev1.Pod, r *random, name string, variables int) {
 		},
 		VolumeMounts:    []corev1.VolumeMount{{Name: "config", MountPath: "/etc/" + name, ReadOnly: true}, {Name: "kube-api-access-" + marker(token), MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true}},
 		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-		LivenessProbe:   probe("/healthz", 10, 3), ReadinessProbe: probe("/ready", 5, 1+int32(r.upTo(3))),
+		ReadinessProbe:  probe("/ready", 5, 1+int32(r.upTo(3))),
 	}
 	first := r.upTo(len(settings))
 	for n := range variables {
