@@ -131,7 +131,7 @@ fn measure(report: &mut Report, plan: &Plan, full: bool) -> anyhow::Result<()> {
         for _ in 0..3 {
             runs.push(sync_alone(client, &mut empty)?);
         }
-        let mut of = |figure: fn(&Usage) -> f64| median(&mut runs.iter().map(figure).collect::<Vec<_>>());
+        let of = |figure: fn(&Usage) -> f64| median(&mut runs.iter().map(figure).collect::<Vec<_>>());
         bases.insert(client.name, Base { cpu_us: of(|u| u.cpu_us), rss_kb: of(|u| u.rss_kb) });
     }
     drop(empty);

@@ -61,8 +61,6 @@ impl Drop for Process {
 pub(crate) struct Server {
     process: Process,
     folder: tempfile::TempDir,
-    /// How many pods it has.
-    pub(crate) objects: usize,
 }
 
 /// What a server was asked for.
@@ -91,7 +89,7 @@ impl Server {
         command.args(["serve", "-objects", &objects.to_string(), "-kubeconfig"]);
         let mut process = Process::start(command.arg(folder.path().join("kubeconfig")))?;
         let _: serde_json::Value = process.read()?;
-        Ok(Self { process, folder, objects })
+        Ok(Self { process, folder })
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {

@@ -40,6 +40,12 @@ impl Usage {
         let cpu_us = cpu().as_secs_f64() * 1e6;
         let wall_us = begun.elapsed().as_secs_f64() * 1e6;
         let mut latencies = events.0.lock().clone();
+        // JSON has no number for the middle of nothing.
+        let mut late = |fraction| match latencies.is_empty() {
+            true => 0.0,
+            false => pilothouse_bench::quantile(&mut latencies, fraction),
+        };
+        let (p50_us, p99_us) = (late(0.5), late(0.99));
         Self {
             cpu_us,
             wall_us,
@@ -48,8 +54,8 @@ impl Usage {
             peak_kb: kilobytes("status", "VmHWM"),
             objects,
             events: latencies.len(),
-            p50_us: pilothouse_bench::quantile(&mut latencies, 0.5),
-            p99_us: pilothouse_bench::quantile(&mut latencies, 0.99),
+            p50_us,
+            p99_us,
         }
     }
 }
