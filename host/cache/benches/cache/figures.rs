@@ -56,8 +56,6 @@ struct Figures {
     /// Of events, in microseconds.
     p50: Vec<f64>,
     p99: Vec<f64>,
-    /// MiB of the whole process.
-    whole: Vec<f64>,
 }
 
 /// How much is done with one size.
@@ -184,8 +182,6 @@ fn one(
     std::thread::sleep(Duration::from_secs(1));
     let settled: Usage = process.ask("usage")?;
     into.rss.push((settled.rss_kb - base.rss_kb) / count);
-    into.whole.push(settled.rss_kb / 1024.0);
-    into.first_peak.push((settled.peak_kb - base.rss_kb) / (settled.rss_kb - base.rss_kb));
     let asked = server.stats()?;
     speaks(client, &before, &asked)?;
 
@@ -196,16 +192,21 @@ fn one(
     into.p50.push(ended.p50_us);
     into.p99.push(ended.p99_us);
 
+    let mut relist_peak = None;
     if relist {
         let _: Usage = process.ask("reset")?;
         server.expire(CHANGED)?;
         server.wait_for("a relist", PATIENCE, |stats| stats.lists() > asked.lists())?;
         let after = quiet(&mut process)?;
         ensure!(after.objects == plan.objects, "{}: {} pods after a relist", client.name, after.objects);
-        into.relist_peak.push((after.peak_kb - base.rss_kb) / (settled.rss_kb - base.rss_kb));
+        relist_peak = Some(after.peak_kb);
     }
     let trimmed: Usage = process.ask("trim")?;
     into.trimmed.push((trimmed.rss_kb - base.rss_kb) / count);
+    // Garbage that a peer has not collected yet is no steady state.
+    let steady = settled.rss_kb.min(trimmed.rss_kb) - base.rss_kb;
+    into.first_peak.push((settled.peak_kb - base.rss_kb) / steady);
+    into.relist_peak.extend(relist_peak.map(|peak| (peak - base.rss_kb) / steady));
     Ok(())
 }
 
@@ -376,11 +377,15 @@ fn tell(
     report.bound(&scenario, "us", Better::Lower, &mut raw.0, None);
 }
 
-/// A million pods in one process of ours.
+/// A million pods in one process of ours, compressed: plain, a first sync would take more than most machines have.
 fn million(report: &mut Report) -> anyhow::Result<()> {
     const PODS: usize = 1_000_000;
+    let variants: Vec<Variant> = Variant::ALL.into_iter().filter(|v| *v != Variant::Plain).collect();
+    if variants.is_empty() {
+        return Ok(());
+    }
     let mut server = Server::start(PODS)?;
-    for variant in Variant::ALL {
+    for variant in variants {
         server.wait_for("the end of the last client", PATIENCE, |stats| stats.open == 0)?;
         let (mut process, synced) = Who::Ours(variant).start(&server.kubeconfig())?;
         ensure!(synced.objects == PODS, "{} of {PODS} pods", synced.objects);
