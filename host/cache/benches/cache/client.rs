@@ -3,7 +3,7 @@
 use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
 use pilothouse_cache::{
@@ -17,6 +17,9 @@ use crate::usage::{Latencies, Usage};
 
 /// First word of the command line of such a process: `client KUBECONFIG VARIANT`.
 pub(crate) const COMMAND: &str = "client";
+
+/// No first sync takes as long, that of a million pods included.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// As `tests/peers/clientgo/pods` writes it.
 const SENT_ANNOTATION: &str = "bench.example.com/sent";
@@ -101,7 +104,9 @@ async fn sync(
     let lease = factory.informer(&pods(), None);
     lease.informer().indexer().add_indexer("node", node_index()?)?;
     let listening = lease.informer().add_listener(events, None)?;
-    ensure!(lease.wait_synced().await, "the informer has ended");
+    let synced = tokio::time::timeout(PATIENCE, lease.wait_synced()).await;
+    let why = || lease.informer().status().reflector.last_error;
+    ensure!(matches!(synced, Ok(true)), "no first sync within {PATIENCE:?}: {:?}", why());
     Ok((lease, listening))
 }
 

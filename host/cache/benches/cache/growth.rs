@@ -21,7 +21,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         report.bound(&format!("growth, {size} pods: get"), "ns", Better::Lower, &mut gets, None);
         let mut updates: Vec<f64> = (0..RUNS).map(|_| bench.update()).collect();
         report.bound(
-            &format!("growth, {size} pods: update with two indexes"),
+            &format!("growth, {size} pods: update with three indexes"),
             "ns",
             Better::Lower,
             &mut updates,
