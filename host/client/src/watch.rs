@@ -189,6 +189,16 @@ impl<E: std::error::Error> From<E> for Fault {
     }
 }
 
+impl WatchEvent {
+    /// Decodes one line of a watch's body, as a stream does; `kind` is put into an object that does not carry it.
+    ///
+    /// # Errors
+    /// [`Error::Api`] for an `ERROR` frame, [`Error::Protocol`] when the line is no event.
+    pub fn decode(line: &[u8], kind: &Gvk) -> Result<Self> {
+        decode(line, kind).map_err(|fault| fault.error("watching"))
+    }
+}
+
 fn decode(line: &[u8], kind: &Gvk) -> std::result::Result<WatchEvent, Fault> {
     match split(line) {
         Some((event, object)) => event_of(event, object, kind),

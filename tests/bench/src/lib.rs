@@ -19,6 +19,20 @@ pub enum Better {
     Lower,
 }
 
+/// What a figure is held against.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Aim {
+    /// Nothing: it is shown.
+    Shown,
+    /// A value in the unit of the figure.
+    Value(f64),
+    /// So many times better than the best peer.
+    Ratio(f64),
+}
+
+/// The runs of another one, by its name.
+pub type Peer<'a> = (&'a str, Vec<f64>);
+
 /// One figure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
@@ -35,7 +49,7 @@ pub struct Row {
     /// How many times better we are than the best peer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
-    /// What is aimed at, in the unit of `metric`, or as a ratio where there are peers.
+    /// What is aimed at: in the unit of `metric`, or as `ratio` where the aim is one over the peers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<f64>,
     /// Whether the aim is met.
@@ -97,24 +111,48 @@ impl Report {
         runs: &mut [f64],
         target: Option<f64>,
     ) {
+        let aim = target.map_or(Aim::Shown, Aim::Value);
+        self.versus(scenario, metric, better, runs, Vec::new(), aim);
+    }
+
+    /// Adds a figure beside the same one of others.
+    pub fn versus(
+        &mut self,
+        scenario: &str,
+        metric: &str,
+        better: Better,
+        runs: &mut [f64],
+        peers: Vec<Peer<'_>>,
+        aim: Aim,
+    ) {
         let ours = median(runs);
-        let met = target.map(|target| match better {
-            Better::Higher => ours >= target,
-            Better::Lower => ours <= target,
+        let peers: BTreeMap<String, f64> =
+            peers.into_iter().map(|(name, mut runs)| (name.to_owned(), median(&mut runs))).collect();
+        let ratios = peers.values().map(|peer| match better {
+            Better::Higher => ours / peer,
+            Better::Lower => peer / ours,
         });
+        // The best peer is the one that leaves the smallest.
+        let ratio = ratios.min_by(f64::total_cmp);
+        let (target, met) = match aim {
+            Aim::Shown => (None, None),
+            Aim::Value(value) if better == Better::Higher => (Some(value), Some(ours >= value)),
+            Aim::Value(value) => (Some(value), Some(ours <= value)),
+            Aim::Ratio(least) => (Some(least), Some(ratio.is_some_and(|ratio| ratio >= least))),
+        };
         let row = Row {
             scenario: scenario.to_owned(),
             metric: metric.to_owned(),
             better,
             ours,
-            peers: BTreeMap::new(),
-            ratio: None,
+            peers,
+            ratio,
             target,
             met,
             runs: runs.len(),
             command: self.command.clone(),
         };
-        print(&row);
+        print(&row, aim);
         self.rows.push(row);
     }
 
@@ -131,13 +169,19 @@ impl Report {
 }
 
 #[allow(clippy::print_stdout, reason = "a bench's result")]
-fn print(row: &Row) {
-    let target = row.target.map_or(String::new(), |target| {
-        let verdict = if row.met == Some(true) { "met" } else { "MISSED" };
-        let sign = if row.better == Better::Higher { "≥" } else { "≤" };
-        format!("  (aim {sign} {target}: {verdict})")
-    });
-    println!("{:<58} {:>14.2} {:<12}{target}", row.scenario, row.ours, row.metric);
+fn print(row: &Row, aim: Aim) {
+    let sign = if row.better == Better::Higher { "≥" } else { "≤" };
+    let aim = match aim {
+        Aim::Shown => String::new(),
+        Aim::Value(value) => format!("aim {sign} {value}: "),
+        Aim::Ratio(least) => format!("aim ≥ {least} x: "),
+    };
+    let verdict = row.met.map_or("", |met| if met { "met" } else { "MISSED" });
+    let ratio = row.ratio.map_or(String::new(), |ratio| format!("{ratio:>7.2} x the best peer  "));
+    println!("{:<66} {:>12.2} {:<11} {ratio}{aim}{verdict}", row.scenario, row.ours, row.metric);
+    for (name, value) in &row.peers {
+        println!("    {name:<62} {value:>12.2}");
+    }
 }
 
 /// Measures something and adds its rows.
@@ -156,8 +200,17 @@ pub fn run(name: &str, command: &str, parts: &[(&str, Part)]) -> anyhow::Result<
     Ok(())
 }
 
+/// Whether the command line asks for all sizes and peers.
+#[must_use]
+pub fn is_full() -> bool {
+    std::env::args().any(|arg| arg == "--full")
+}
+
 /// Cargo's target folder, in which this program is: wherever the user has put it, it is marked with `CACHEDIR.TAG`.
-fn target() -> anyhow::Result<PathBuf> {
+///
+/// # Errors
+/// When this program is in none.
+pub fn target() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let marked = program.ancestors().skip(1).find(|dir| dir.join("CACHEDIR.TAG").exists());
     marked.map(PathBuf::from).with_context(|| format!("{} is in no target folder", program.display()))
@@ -182,6 +235,17 @@ fn machine() -> Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ratio_is_that_over_the_best_peer() {
+        let mut report = Report::new("a", "b");
+        let peers = || vec![("slow", vec![9.0]), ("fast", vec![3.0, 4.0, 5.0])];
+        report.versus("x", "ns", Better::Lower, &mut [2.0], peers(), Aim::Ratio(2.0));
+        report.versus("x", "1/s", Better::Higher, &mut [18.0], peers(), Aim::Ratio(2.5));
+        report.versus("x", "ns", Better::Lower, &mut [2.0], peers(), Aim::Value(1.0));
+        let rows: Vec<_> = report.rows.iter().map(|row| (row.ratio, row.met)).collect();
+        assert_eq!(rows, [(Some(2.0), Some(true)), (Some(2.0), Some(false)), (Some(2.0), Some(false))]);
+    }
 
     #[test]
     fn quantiles_are_values_of_the_runs() {

@@ -1,0 +1,39 @@
+//! Figures of the cache layer beside client-go and kube-rs in the same run: `cargo bench -p pilothouse-cache`.
+//!
+//! A word after `--` runs the parts whose name contains it: `store`, `fifo`, `events`, `growth`, and `sync`, `memory` or
+//! `latency`, which are one part, as one process gives all three. `--full` adds the large sizes and the other peers.
+//! Needs Go 1.26 for the peers; the first run builds them into `target/peers`.
+
+mod client;
+mod events;
+mod fifo;
+mod figures;
+mod growth;
+mod peers;
+mod processes;
+mod samples;
+mod store;
+mod usage;
+
+/// As the host's binary has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> anyhow::Result<()> {
+    // Whole processes are measured on this same program, started once more.
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|arg| arg == client::COMMAND) {
+        return client::run(&args[1..]);
+    }
+    pilothouse_bench::run(
+        "pilothouse-cache",
+        "cargo bench -p pilothouse-cache",
+        &[
+            ("store", store::run),
+            ("fifo", fifo::run),
+            ("events", events::run),
+            ("growth", growth::run),
+            ("sync memory latency", figures::run),
+        ],
+    )
+}
