@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
 use pilothouse_cache::{
-    FactoryOptions, IndexFn, InformerLease, InformerOptions, Listener, Registration, SharedInformer,
-    SharedInformerFactory,
+    Compression, FactoryOptions, IndexFn, InformerLease, InformerOptions, Listener, Registration,
+    SharedInformer, SharedInformerFactory,
 };
 use pilothouse_client::{ApiResource, Client, ClientOptions};
 use pilothouse_object::{Gvk, Object, ObjectKey};
@@ -29,24 +29,29 @@ const SENT_ANNOTATION: &str = "bench.example.com/sent";
 pub(crate) enum Variant {
     /// As their bytes.
     Plain,
+    /// Packed with a dictionary of their kind, as by default.
+    Compressed,
 }
 
 impl Variant {
     /// All there are.
-    pub(crate) const ALL: [Self; 1] = [Self::Plain];
+    pub(crate) const ALL: [Self; 2] = [Self::Plain, Self::Compressed];
 
     /// In tables and on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
+            Self::Compressed => "compressed",
         }
     }
 
     /// The one place where a variant becomes an option of the informer.
     pub(crate) fn informer_options(self) -> InformerOptions {
-        match self {
-            Self::Plain => InformerOptions::default(),
-        }
+        let compression = match self {
+            Self::Plain => Compression::Off,
+            Self::Compressed => Compression::Auto,
+        };
+        InformerOptions { compression, ..InformerOptions::default() }
     }
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         }
         let aim = match variant {
             Variant::Plain => 40_000.0,
+            Variant::Compressed => 25_000.0,
         };
         let scenario = format!("{}: watch bytes to listener, churn over {objects} pods", variant.name());
         report.bound(&scenario, "events/s", Better::Higher, &mut runs, Some(aim));

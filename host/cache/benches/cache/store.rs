@@ -79,8 +79,9 @@ impl Bench {
     fn by_index(&self, index: &str, values: &[String]) -> f64 {
         repeat(|n| {
             let value = &values[n.wrapping_mul(0x9E37_79B9) % values.len()];
-            let found = self.indexer.by_index(index, value).unwrap_or_default();
-            found.iter().map(|object| usize::from(object.resource_version().as_bytes()[9])).sum()
+            let snapshot = self.indexer.snapshot();
+            let Ok(found) = snapshot.by_index(index, value) else { return 0 };
+            found.map(|held| usize::from(held.resource_version().as_bytes()[9])).sum()
         })
     }
 
