@@ -73,6 +73,10 @@ struct State {
     /// Lists pushed.
     lists: u64,
     closed: bool,
+    /// The consumer found nothing and is to be woken.
+    consumer_waits: bool,
+    /// A producer found no room and is to be woken.
+    producer_waits: bool,
     /// An empty round, so that a steady trickle allocates nothing.
     spare: Option<Keys>,
 }
@@ -270,21 +274,24 @@ impl DeltaFifo {
         change: impl FnOnce(&mut State),
     ) -> Result<(), CacheError> {
         loop {
-            let notified = self.room.notified();
-            {
+            let made = {
                 let mut state = self.state.lock();
                 if state.closed {
                     return Err(CacheError::Closed);
                 }
                 if room(&state) {
                     change(&mut state);
-                    break;
+                    if std::mem::take(&mut state.consumer_waits) {
+                        self.work.notify_one();
+                    }
+                    return Ok(());
                 }
-            }
-            notified.await;
+                state.producer_waits = true;
+                // Under the lock, so that no room that is made from here on is missed.
+                self.room.notified()
+            };
+            made.await;
         }
-        self.work.notify_one();
-        Ok(())
     }
 
     // The consumer's side.
@@ -297,13 +304,17 @@ impl DeltaFifo {
             {
                 let mut state = self.state.lock();
                 if let Some(work) = state.pop(max.max(1)) {
+                    let producer_waits = std::mem::take(&mut state.producer_waits);
                     drop(state);
-                    self.room.notify_waiters();
+                    if producer_waits {
+                        self.room.notify_waiters();
+                    }
                     return Some(work);
                 }
                 if state.closed {
                     return None;
                 }
+                state.consumer_waits = true;
             }
             notified.await;
         }
