@@ -18,3 +18,8 @@ e2e:
 bench:
     cargo bench -p pilothouse-manager
     cargo bench -p pilothouse-devserver
+    cargo bench -p pilothouse-cache
+
+# Interleavings of store and queue under thousands of random schedules.
+interleavings:
+    cargo test -p pilothouse-cache --features shuttle --test interleavings

@@ -287,22 +287,21 @@ impl Indexer {
         mut told: impl FnMut(Change),
     ) {
         let mut did = Vec::new();
-        let keys: Vec<ObjectKey> = list.iter().map(|object| object.key().clone()).collect();
         self.packing.list_ended();
         let dictionary = self.packing.dictionary();
         let store = self.write(|store, _| {
+            let kept = store.slots_of(list.iter().map(Object::key));
             let held = list.into_iter().map(|object| match &dictionary {
                 Some(dictionary) => self.packing.pack(object, dictionary).into_held(),
                 None => object.into_held(),
             });
-            store.replace(held, &keys, &mut |one| {
+            store.replace(held, &kept, &mut |one| {
                 if unchanged || !matches!(one, Replaced::Unchanged(_)) {
                     did.push(one);
                 }
             });
             store.clone()
         });
-        drop(keys);
         self.progress(seen);
         let now = |slot| store.slot(slot).map(Held::object);
         for one in did {

@@ -61,7 +61,7 @@ impl Span {
 pub(crate) struct Decoded {
     // What nearly every reader asks for stands in the first cache line, beside the reference count.
     /// The resource version, unless it is unusually long.
-    pub(crate) version: Option<ShortText>,
+    pub(crate) version: ShortText,
     pub(crate) key: ObjectKey,
     pub(crate) buffer: Box<str>,
     /// Length of the JSON; unescaped strings stand behind it.
@@ -188,7 +188,7 @@ fn decode_top(text: &str, top: &Top<'_>, default: Option<&Gvk>) -> Result<Decode
         owner_references: kept.span(meta.owner_references)?,
         generation: meta.generation,
         partial: false,
-        version: None,
+        version: ShortText::new(""),
         buffer: Box::default(),
     };
     if let Some(gvk) = default {

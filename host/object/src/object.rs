@@ -18,7 +18,6 @@ use crate::key::ObjectKey;
 use crate::kind::Gvk;
 use crate::pack::{self, Dictionary, Field, Packed};
 use crate::pointer::{self, Pointer};
-use crate::short_text::ShortText;
 
 /// A Kubernetes object: JSON bytes and parsed metadata; immutable, a cheap clone.
 ///
@@ -157,6 +156,15 @@ impl Object {
             return self.clone();
         }
         Self::decode_partial(self.json(), self.is_partial()).expect("what was decoded once is decoded again")
+    }
+
+    /// What decoding found, of a plain object.
+    #[cfg(test)]
+    pub(crate) fn decoded(&self) -> Option<&Decoded> {
+        match &self.held.0 {
+            Repr::Plain(decoded) => Some(decoded),
+            Repr::Packed(_) => None,
+        }
     }
 
     /// Whether the text is packed.
@@ -364,10 +372,10 @@ impl Held {
     #[must_use]
     pub fn resource_version(&self) -> &str {
         let short = match &self.0 {
-            Repr::Plain(decoded) => decoded.version.as_ref(),
+            Repr::Plain(decoded) => &decoded.version,
             Repr::Packed(packed) => packed.version(),
         };
-        short.map_or_else(|| self.field(Field::ResourceVersion).unwrap_or_default(), ShortText::as_str)
+        short.get().or_else(|| self.field(Field::ResourceVersion)).unwrap_or_default()
     }
 
     /// The UID; empty on an object that no server has seen.

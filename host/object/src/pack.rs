@@ -10,8 +10,9 @@
 //! objects are packed, and when.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use foldhash::quality::RandomState;
 use zstd_safe::{CCtx, CDict, DCtx, DDict};
@@ -42,6 +43,8 @@ pub struct Dictionary {
     kind: Box<str>,
     compress: CDict<'static>,
     decompress: DDict<'static>,
+    /// Labels and owners that several objects have alike, as those of one ReplicaSet do.
+    families: Families,
 }
 
 impl Dictionary {
@@ -63,6 +66,7 @@ impl Dictionary {
             kind: first.kind().into(),
             compress: CDict::try_create(dictionary, LEVEL)?,
             decompress: DDict::try_create(dictionary)?,
+            families: Families::default(),
         }))
     }
 
@@ -81,7 +85,7 @@ impl std::fmt::Debug for Dictionary {
     }
 }
 
-/// A text field that stays outside the compressed part; the number is its place.
+/// A text field that stays outside the compressed part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Field {
     Uid,
@@ -91,22 +95,31 @@ pub(crate) enum Field {
     OwnerReferences,
 }
 
-const FIELDS: usize = 5;
+impl Field {
+    /// Of one object: in its own buffer.
+    const OWN: [Self; 3] = [Self::Uid, Self::ResourceVersion, Self::DeletionTimestamp];
+    /// Of a family: in a text of their own.
+    const OF_FAMILY: [Self; 2] = [Self::Labels, Self::OwnerReferences];
+}
 
 /// A compressed object.
 #[repr(C)]
 pub(crate) struct Packed {
-    version: Option<ShortText>,
+    version: ShortText,
     key: ObjectKey,
-    /// The fields, one after the other, then the compressed text.
+    /// The object's own fields, one after the other, then the compressed text.
     buffer: Box<[u8]>,
+    /// Labels, then owners.
+    family: Arc<str>,
     dictionary: Arc<Dictionary>,
     /// `i64::MIN` stands for none.
     generation: i64,
     annotations: u64,
     json_len: u32,
-    /// Where each field ends.
-    ends: [u16; FIELDS],
+    /// Where each field of the buffer ends.
+    ends: [u16; Field::OWN.len()],
+    /// Where the labels end.
+    labels: u16,
     partial: bool,
 }
 
@@ -116,23 +129,20 @@ impl Packed {
         if plain.api_version() != dictionary.api_version() || plain.kind() != dictionary.kind() {
             return None;
         }
-        let mut fields = [""; FIELDS];
-        let mut ends = [0; FIELDS];
+        let text = |field: Field| match field {
+            // It stands in the struct.
+            Field::ResourceVersion if decoded.version.get().is_some() => "",
+            field => decoded.field(field).unwrap_or_default(),
+        };
+        let fields = Field::OWN.map(text);
         let mut end = 0;
-        for (place, field) in [
-            Field::Uid,
-            Field::ResourceVersion,
-            Field::DeletionTimestamp,
-            Field::Labels,
-            Field::OwnerReferences,
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            fields[place] = decoded.field(field).unwrap_or_default();
-            end += fields[place].len();
-            ends[place] = u16::try_from(end).ok()?;
-        }
+        let ends = fields.map(|field| {
+            end += field.len();
+            u16::try_from(end)
+        });
+        let [Ok(uid), Ok(version), Ok(deletion)] = ends else { return None };
+        let [labels, owners] = Field::OF_FAMILY.map(text);
+        let labels_end = u16::try_from(labels.len()).ok()?;
         let json = decoded.json();
         let buffer = COMPRESS.with_borrow_mut(|context| {
             SCRATCH.with_borrow_mut(|scratch| {
@@ -157,11 +167,13 @@ impl Packed {
             version: decoded.version,
             key: plain.key().clone(),
             buffer,
+            family: dictionary.families.share(labels, owners),
             dictionary: dictionary.clone(),
             generation: plain.generation().unwrap_or(i64::MIN),
             annotations: annotations_hash(plain),
             json_len: decoded.json_len,
-            ends,
+            ends: [uid, version, deletion],
+            labels: labels_end,
             partial: decoded.partial,
         })
     }
@@ -170,8 +182,8 @@ impl Packed {
         &self.key
     }
 
-    pub(crate) fn version(&self) -> Option<&ShortText> {
-        self.version.as_ref()
+    pub(crate) fn version(&self) -> &ShortText {
+        &self.version
     }
 
     pub(crate) fn dictionary(&self) -> &Arc<Dictionary> {
@@ -195,16 +207,25 @@ impl Packed {
     }
 
     pub(crate) fn field(&self, field: Field) -> Option<&str> {
-        let place = field as usize;
-        let start = if place == 0 { 0 } else { usize::from(self.ends[place - 1]) };
-        let text = &self.buffer[start..usize::from(self.ends[place])];
+        let [uid, version, deletion] = self.ends.map(usize::from);
         // Fields were copied from text.
-        std::str::from_utf8(text).ok().filter(|text| !text.is_empty())
+        let own =
+            |range: std::ops::Range<usize>| std::str::from_utf8(&self.buffer[range]).unwrap_or_default();
+        let labels = usize::from(self.labels);
+        let text = match field {
+            Field::Uid => own(0..uid),
+            Field::ResourceVersion => self.version.get().unwrap_or_else(|| own(uid..version)),
+            Field::DeletionTimestamp => own(version..deletion),
+            Field::Labels => &self.family[..labels],
+            Field::OwnerReferences => &self.family[labels..],
+        };
+        (!text.is_empty()).then_some(text)
     }
 
     /// The text that was packed.
     pub(crate) fn unpack(&self) -> Box<str> {
-        let compressed = &self.buffer[usize::from(self.ends[FIELDS - 1])..];
+        let [_, _, start] = self.ends.map(usize::from);
+        let compressed = &self.buffer[start..];
         let mut json = Vec::with_capacity(self.json_len());
         DECOMPRESS
             .with_borrow_mut(|context| {
@@ -214,9 +235,41 @@ impl Packed {
         String::from_utf8(json).expect("text was compressed").into_boxed_str()
     }
 
-    /// Bytes of heap this object retains.
+    /// Bytes of heap this object retains, what it shares with its family not counted.
     pub(crate) fn retained_bytes(&self) -> usize {
         size_of::<Self>() + self.buffer.len() + self.key.as_str().len() + 4 * size_of::<usize>()
+    }
+}
+
+/// The labels and owners of objects, each text once: the pods of one ReplicaSet all have the same.
+#[derive(Default)]
+struct Families(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    texts: HashSet<Arc<str>>,
+    /// When this many texts are known, those that no object has any more are dropped.
+    sweep_at: usize,
+}
+
+/// The first sweep; each later one is at twice what the last one left.
+const FIRST_SWEEP: usize = 1024;
+
+impl Families {
+    /// Labels and owners as one text.
+    fn share(&self, labels: &str, owners: &str) -> Arc<str> {
+        let text = [labels, owners].concat();
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = known.texts.get(text.as_str()) {
+            return text.clone();
+        }
+        if known.texts.len() >= known.sweep_at.max(FIRST_SWEEP) {
+            known.texts.retain(|text| Arc::strong_count(text) > 1);
+            known.sweep_at = known.texts.len() * 2;
+        }
+        let text: Arc<str> = text.into();
+        known.texts.insert(text.clone());
+        text
     }
 }
 
@@ -240,4 +293,68 @@ pub(crate) fn annotations_hash(object: &Object) -> u64 {
         }
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str, family: u32, version: &str) -> Object {
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"a","uid":"uid-of-{name}",
+                "resourceVersion":"{version}","labels":{{"app":"x","family":"f{family}"}},"annotations":{{"n":"{name}"}},
+                "ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r{family}","uid":"u{family}"}}]}},
+                "spec":{{"containers":[{{"name":"main","image":"registry.example.com/team/app:1.2.3","ports":[
+                {{"name":"http","containerPort":8080,"protocol":"TCP"}}],"terminationMessagePath":"/dev/termination-log"}}],
+                "restartPolicy":"Always","schedulerName":"default-scheduler","dnsPolicy":"ClusterFirst"}}}}"#
+        );
+        Object::decode(text.as_bytes()).unwrap()
+    }
+
+    fn dictionary() -> Arc<Dictionary> {
+        let samples: Vec<Object> = (0..128).map(|n| object(&format!("p{n}"), n % 5, "1")).collect();
+        Dictionary::train(&samples).unwrap()
+    }
+
+    fn packed(object: &Object, dictionary: &Arc<Dictionary>) -> Packed {
+        let decoded = object.decoded().expect("plain");
+        Packed::new(object, decoded, dictionary).expect("it pays")
+    }
+
+    #[test]
+    fn objects_of_one_family_share_their_labels_and_owners() {
+        let dictionary = dictionary();
+        let [a, b, c] = [("a", 1), ("b", 1), ("c", 2)]
+            .map(|(name, family)| packed(&object(name, family, "1"), &dictionary));
+        assert!(Arc::ptr_eq(&a.family, &b.family) && !Arc::ptr_eq(&a.family, &c.family));
+        assert_eq!(b.field(Field::Labels), Some(r#"{"app":"x","family":"f1"}"#));
+        assert!(c.field(Field::OwnerReferences).unwrap().contains("r2"));
+    }
+
+    #[test]
+    fn families_that_nobody_has_any_more_are_dropped() {
+        let families = Families::default();
+        let kept = families.share("kept", "owners");
+        for n in 0..5000 {
+            families.share("gone", &n.to_string());
+        }
+        assert!(families.0.lock().unwrap().texts.len() <= FIRST_SWEEP);
+        assert!(Arc::ptr_eq(&kept, &families.share("kept", "owners")));
+    }
+
+    #[test]
+    fn long_versions_and_absent_fields_come_back() {
+        let dictionary = dictionary();
+        let long = "12345678901234567890";
+        let object = object("a", 1, long).packed(&dictionary);
+        assert!(object.is_packed());
+        assert_eq!((object.resource_version(), object.uid()), (long, "uid-of-a"));
+        assert_eq!((object.deletion_timestamp(), object.generation()), (None, None));
+    }
+
+    /// The text of a real object is a few times larger than all that stays outside.
+    #[test]
+    fn the_struct_is_small() {
+        assert!(size_of::<Packed>() <= 112, "{}", size_of::<Packed>());
+    }
 }

@@ -1,31 +1,38 @@
 //! [`ShortText`]: a text of up to 15 bytes that lies where it is used, so that reading it costs no memory access of its
 //! own.
 
-/// A text of at most 15 bytes.
+/// A text of at most 15 bytes, or the note that it is longer and stands elsewhere.
 #[derive(Clone, Copy)]
 pub(crate) struct ShortText {
+    /// [`LONG`](Self::LONG) for a text that is not here.
     len: u8,
     bytes: [u8; ShortText::MOST],
 }
 
 impl ShortText {
     const MOST: usize = 15;
+    const LONG: u8 = u8::MAX;
 
-    /// `None` when the text is longer than that.
-    pub(crate) fn new(text: &str) -> Option<Self> {
+    pub(crate) fn new(text: &str) -> Self {
         let mut bytes = [0; Self::MOST];
-        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
-        Some(Self { len: u8::try_from(text.len()).ok()?, bytes })
+        match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
+            (Some(here), Ok(len)) => {
+                here.copy_from_slice(text.as_bytes());
+                Self { len, bytes }
+            }
+            _ => Self { len: Self::LONG, bytes },
+        }
     }
 
-    pub(crate) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    /// The text, if it is here.
+    pub(crate) fn get(&self) -> Option<&str> {
+        std::str::from_utf8(self.bytes.get(..usize::from(self.len))?).ok()
     }
 }
 
 impl std::fmt::Debug for ShortText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.as_str().fmt(f)
+        self.get().fmt(f)
     }
 }
 
@@ -34,10 +41,10 @@ mod tests {
     use super::ShortText;
 
     #[test]
-    fn a_text_comes_back_or_is_too_long() {
+    fn a_text_comes_back_or_is_elsewhere() {
         for text in ["", "7", "123456789012345"] {
-            assert_eq!(ShortText::new(text).unwrap().as_str(), text);
+            assert_eq!(ShortText::new(text).get(), Some(text));
         }
-        assert!(ShortText::new("1234567890123456").is_none());
+        assert_eq!(ShortText::new("1234567890123456").get(), None);
     }
 }

@@ -189,18 +189,24 @@ impl Store {
         }
     }
 
+    /// The slots that hold some keys, a bit for each.
+    pub(crate) fn slots_of<'a>(&self, keys: impl Iterator<Item = &'a ObjectKey>) -> Vec<u64> {
+        let mut slots = vec![0; (self.end() as usize).div_ceil(64)];
+        for slot in keys.filter_map(|key| self.find(key.as_str())) {
+            slots[slot as usize / 64] |= 1 << (slot % 64);
+        }
+        slots
+    }
+
     /// Makes the store equal to a list and hands on what it did, in the order that listeners are told: first what is
-    /// gone, then the list in its order. Objects whose version did not change stay the ones held.
+    /// gone, then the list in its order. Objects whose version did not change stay the ones held. `kept`: the
+    /// [`slots_of`](Self::slots_of) the list's keys.
     pub(crate) fn replace(
         &mut self,
         list: impl IntoIterator<Item = Held>,
-        keys: &[ObjectKey],
+        kept: &[u64],
         did: &mut impl FnMut(Replaced),
     ) {
-        let mut kept = vec![0_u64; (self.end() as usize).div_ceil(64)];
-        for slot in keys.iter().filter_map(|key| self.find(key.as_str())) {
-            kept[slot as usize / 64] |= 1 << (slot % 64);
-        }
         for slot in 0..self.end() {
             if kept[slot as usize / 64] >> (slot % 64) & 1 == 0
                 && let Some(key) = self.slot(slot).map(|held| held.key().clone())
