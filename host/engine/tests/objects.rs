@@ -20,9 +20,13 @@ struct Shelf {
     /// How many objects were taken from its cursors.
     taken: Arc<AtomicUsize>,
     updates: Mutex<Vec<Vec<u8>>>,
-    said: Mutex<Vec<(String, Vec<(String, String)>)>>,
+    said: Mutex<Vec<Said>>,
 }
 
+/// A line and its fields.
+type Said = (String, Vec<(String, String)>);
+
+/// The cursor.
 struct Row {
     object: Object,
     left: usize,
