@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pilothouse_devserver::{Fault, FaultRule};
+use pilothouse_devserver::{Fault, FaultRule, When};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
@@ -42,8 +42,15 @@ impl Stage {
     ) -> Result<Self> {
         let plane = ControlPlane::shared(server)?;
         if let Some(development) = plane.development() {
-            let rule = FaultRule::on("watch", "configmaps", fault);
-            development.faults().add(FaultRule { namespace: Some(namespace.to_owned()), ..rule });
+            let mut rules = vec![FaultRule::on("watch", "configmaps", fault)];
+            if matches!(rules[0].fault, Fault::Silent) {
+                // A streaming list would be silent as well: refused, it gives way to a list, and the watch behind it is silent.
+                let refusal = Fault::Status { code: 422, retry_after: None };
+                rules.insert(0, FaultRule::on("watch", "configmaps", refusal).when(When::first(1)));
+            }
+            for rule in rules {
+                development.faults().add(FaultRule { namespace: Some(namespace.to_owned()), ..rule });
+            }
         }
         let cluster = Cluster::of(plane)?;
         cluster.namespace(namespace)?;

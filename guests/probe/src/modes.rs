@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use pilothouse_sdk::prelude::*;
+use pilothouse_sdk::serde_json::Value;
 
 use crate::settings::{Mode, Settings};
 use crate::snoop;
@@ -20,6 +21,8 @@ pub(crate) fn run(settings: &Settings, request: &Request) -> Result<Outcome, Fai
         Mode::Block => block(settings),
         Mode::Write => write(settings),
         Mode::Read => read(settings),
+        Mode::List => list(settings),
+        Mode::Rewrite => rewrite(settings, &request.key),
         Mode::Await => {
             for _ in 0..settings.count.unwrap_or(1) {
                 cache::wait_for_writes(Duration::from_millis(settings.milliseconds));
@@ -77,6 +80,27 @@ fn read(settings: &Settings) -> Result<Outcome, Failure> {
         let last = cache::get(&kind, &key)?.and_then(|object| object.get_json("/data/last"));
         black_box(last);
     }
+}
+
+fn list(settings: &Settings) -> Result<Outcome, Failure> {
+    let mut objects = cache::list(&settings.kind.parse()?, &Query::all())?;
+    let all = objects.len();
+    let taken = objects.by_ref().take(settings.count.unwrap_or(1) as usize).count();
+    info!("listed", all = all, taken = taken, remain = objects.len());
+    Ok(Outcome::Done)
+}
+
+fn rewrite(settings: &Settings, key: &Key) -> Result<Outcome, Failure> {
+    let kind = settings.kind.parse()?;
+    let Some(object) = cache::get(&kind, key)? else { return Ok(Outcome::Done) };
+    let (partial, data) = (object.is_partial(), object.get_json("/data").unwrap_or_default());
+    match client::update(&kind, &object.parse::<Value>()?, &WriteOptions::default()) {
+        Ok(_) => info!("rewrote", partial = partial, data = data, reason = "ok"),
+        Err(error) => {
+            info!("rewrote", partial = partial, data = data, reason = error.reason, message = error.message);
+        }
+    }
+    Ok(Outcome::Done)
 }
 
 fn write(settings: &Settings) -> Result<Outcome, Failure> {

@@ -13,11 +13,14 @@ pub(crate) struct Settings {
     pub(crate) namespaces: Vec<String>,
     /// Only objects with these labels.
     pub(crate) label_selector: Option<String>,
+    /// The fields that the projection names; no projection when absent.
+    pub(crate) projection: Option<Vec<String>>,
     /// What a reconcile does.
     pub(crate) mode: Mode,
     /// Only keys whose name begins with this are treated so; the others only log. All keys when absent.
     pub(crate) only_prefix: String,
-    /// `fail`: how many attempts of a key fail before one succeeds; all of them when absent. `await`: how many waits.
+    /// `fail`: how many attempts of a key fail before one succeeds; all of them when absent. `await`: how many waits. `list`: how many
+    /// objects are taken.
     pub(crate) count: Option<u32>,
     /// `requeue-after`: the delay. `fail`: at least this long until the next try.
     pub(crate) delay: Option<String>,
@@ -62,6 +65,10 @@ pub(crate) enum Mode {
     Block,
     /// Reads the target's `data.last` from the cache, again and again.
     Read,
+    /// Lists the objects of `kind` and takes the first of them, then logs `listed` with how many there were and remain.
+    List,
+    /// Writes the object of the key back as the cache has it, and logs `rewrote` with what it had and what became of it.
+    Rewrite,
     /// Waits for its own writes, though it makes none.
     Await,
     /// Writes the label `probe: was-here` to the target.
@@ -92,6 +99,7 @@ impl Default for Settings {
             kind: "v1/ConfigMap".to_owned(),
             namespaces: Vec::new(),
             label_selector: None,
+            projection: None,
             mode: Mode::default(),
             only_prefix: String::new(),
             count: None,
@@ -113,6 +121,9 @@ impl Settings {
             watch = watch.label_selector(selector);
         }
         let mut descriptor = Descriptor::new("probe").watch(watch);
+        if let Some(fields) = &self.projection {
+            descriptor = descriptor.projection(Projection::new(self.kind.parse()?, fields));
+        }
         if let Some(Timer { every, key }) = &self.schedule {
             descriptor = descriptor.schedule(Schedule::every(duration::parse(every)?, &key.parse()?));
         }

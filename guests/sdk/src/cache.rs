@@ -105,14 +105,12 @@ impl Query {
 pub struct Objects {
     cursor: raw::Cursor,
     batch: std::vec::IntoIter<objects::Object>,
-    /// How many the cursor still has. It shows one moment, so asking once is enough.
-    left: u32,
+    ended: bool,
 }
 
 impl Objects {
     fn new(cursor: raw::Cursor) -> Self {
-        let left = cursor.remaining();
-        Self { cursor, batch: Vec::new().into_iter(), left }
+        Self { cursor, batch: Vec::new().into_iter(), ended: false }
     }
 }
 
@@ -120,18 +118,19 @@ impl Iterator for Objects {
     type Item = Object;
 
     fn next(&mut self) -> Option<Object> {
-        if self.batch.as_slice().is_empty() && self.left > 0 {
-            let batch = self.cursor.next(BATCH);
+        if self.batch.as_slice().is_empty() && !self.ended {
             // A batch may be shorter than asked for; only an empty one is the end.
-            let got = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-            self.left = if got == 0 { 0 } else { self.left.saturating_sub(got) };
+            let batch = self.cursor.next(BATCH);
+            self.ended = batch.is_empty();
             self.batch = batch.into_iter();
         }
         self.batch.next().map(Object::new)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let rest = self.batch.len() + self.left as usize;
+        // Asked for when it is wanted only: with a selector the host has to count.
+        let left = if self.ended { 0 } else { self.cursor.remaining() };
+        let rest = self.batch.len() + left as usize;
         (rest, Some(rest))
     }
 }

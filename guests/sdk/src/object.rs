@@ -117,7 +117,8 @@ impl Object {
         serde_json::from_slice(&self.bytes())
     }
 
-    /// The whole object as UTF-8 JSON, without `metadata.managedFields`.
+    /// The whole object as UTF-8 JSON, without `metadata.managedFields`. Of a partial object ([`Object::is_partial`]) what
+    /// the host has, with the annotation `pilothouse.dev/partial`; the host refuses writes that carry it.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.bytes()
     }

@@ -98,7 +98,8 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// Objects of one moment, handed out one after the other; later changes do not show.
+/// Objects of one moment, handed out one after the other; later changes do not show. A clone goes on from the same place.
+#[derive(Clone)]
 pub struct Cursor {
     store: Arc<Store>,
     place: Place,
@@ -108,6 +109,7 @@ pub struct Cursor {
     left: usize,
 }
 
+#[derive(Clone)]
 enum Place {
     All,
     Of(SlotSet),

@@ -112,6 +112,18 @@ pub enum ClientAnswer {
 /// A live call under way.
 pub type ClientFuture = Pin<Box<dyn Future<Output = Result<ClientAnswer, ApiError>> + Send>>;
 
+/// Objects of one moment, in no order, taken in portions as the guest asks for them.
+pub trait ObjectCursor: Iterator<Item = Object> + Send {
+    /// How many follow, exactly. May look at what follows, but must not read bodies.
+    fn remaining(&self) -> usize;
+}
+
+impl ObjectCursor for std::vec::IntoIter<Object> {
+    fn remaining(&self) -> usize {
+        self.len()
+    }
+}
+
 /// A wait under way; whether what was waited for came about.
 pub type WaitFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
 
@@ -130,16 +142,16 @@ pub trait GuestHost: Send + Sync + 'static {
     /// # Errors
     /// When the plugin may not read it.
     fn cache_get(&self, kind: &Gvk, key: &ObjectKey) -> Result<Option<Object>, Refusal>;
-    /// Objects from the cache; `query` is JSON.
+    /// Objects from the cache, all of the same moment; `query` is JSON.
     ///
     /// # Errors
     /// When the plugin may not read them or the query is malformed.
-    fn cache_list(&self, kind: &Gvk, query: &str) -> Result<Vec<Object>, Refusal>;
-    /// Objects with a value in an index.
+    fn cache_list(&self, kind: &Gvk, query: &str) -> Result<Box<dyn ObjectCursor>, Refusal>;
+    /// Objects with a value in an index, all of the same moment.
     ///
     /// # Errors
     /// When the plugin may not read them or has no such index.
-    fn cache_by_index(&self, kind: &Gvk, index: &str, value: &str) -> Result<Vec<Object>, Refusal>;
+    fn cache_by_index(&self, kind: &Gvk, index: &str, value: &str) -> Result<Box<dyn ObjectCursor>, Refusal>;
     /// Values of an index.
     ///
     /// # Errors

@@ -32,8 +32,8 @@ pub use compile::{Compiler, compile_worker};
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
 pub use host::{
-    ApiError, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientVerb, GuestHost, LogLevel, Refusal,
-    WaitFuture,
+    ApiError, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientVerb, GuestHost, LogLevel,
+    ObjectCursor, Refusal, WaitFuture,
 };
 pub use instance::{Event, Failure, Instance, Outcome, Request};
 pub use limits::Limits;

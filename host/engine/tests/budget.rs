@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use pilothouse_engine::{
     CallContext, ClientCall, ClientFuture, Compiler, Engine, EngineOptions, Fault, FaultKind, GuestHost,
-    Instance, Limits, LogLevel, Outcome, Refusal, Request, WaitFuture,
+    Instance, Limits, LogLevel, ObjectCursor, Outcome, Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_tests::guests;
@@ -48,11 +48,11 @@ impl GuestHost for Costly {
         }
         Ok(Some(self.object.clone()))
     }
-    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Vec<Object>, Refusal> {
-        Ok(Vec::new())
+    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        Ok(Box::new(Vec::new().into_iter()))
     }
-    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Vec<Object>, Refusal> {
-        Ok(Vec::new())
+    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        Ok(Box::new(Vec::new().into_iter()))
     }
     fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
         Ok(Vec::new())

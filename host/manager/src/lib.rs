@@ -22,6 +22,7 @@ mod quantity;
 mod reasons;
 mod services;
 mod status;
+mod visible_objects;
 mod worker;
 mod writes;
 

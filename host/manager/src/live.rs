@@ -5,6 +5,8 @@
 //! host's own runtime: when the guest's call is cut meanwhile, the write is let finish and its outcome is logged. While the
 //! server is known to be away a call fails at once: guests and their retries must not knock where the caches already wait.
 
+mod body;
+
 use std::sync::Arc;
 
 use pilothouse_cache::{Availability, Permit};
@@ -18,6 +20,7 @@ use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use self::body::{Body, BodyMeta};
 use crate::grants::{Access, Grants, Place};
 use crate::writes::{Writes, Written};
 
@@ -109,21 +112,6 @@ enum Policy {
     Foreground,
 }
 
-/// What a body says of the object it is for.
-#[derive(Deserialize, Default)]
-struct Body {
-    #[serde(default)]
-    metadata: BodyMeta,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct BodyMeta {
-    namespace: Option<String>,
-    name: Option<String>,
-    generate_name: Option<String>,
-}
-
 fn invalid(message: impl std::fmt::Display) -> ApiError {
     ApiError {
         code: 0,
@@ -188,6 +176,7 @@ impl Live {
                 text => serde_json::from_str(text).map_err(|e| invalid(format_args!("options: {e}")))?,
             };
             options.check(&call.verb)?;
+            body::refuse_partial(&call.verb)?;
             let target = target(&call.verb, &options)?;
             let (resource, permit) = live.permitted(&call, &options, &target).await?;
             match call.verb {

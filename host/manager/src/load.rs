@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use pilothouse_cache::{IndexFn, SharedInformerFactory};
 use pilothouse_client::{ApiResource, Client, Identity, Impersonation};
 use pilothouse_engine::{Engine, Instance};
-use pilothouse_object::Gvk;
+use pilothouse_object::{Gvk, Projection};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -244,7 +244,13 @@ impl Loader {
                 // Several: one watch of all of them, filtered on the way to the plugin.
                 _ => None,
             };
-            let lease = self.factory.informer(resource, one.as_deref());
+            let lease = match description.kept_fields(kind) {
+                Some(fields) => {
+                    let kept = Projection::of(fields);
+                    self.factory.projected_informer(resource, one.as_deref(), &kept)
+                }
+                None => self.factory.informer(resource, one.as_deref()),
+            };
             kinds.insert(kind.clone(), KindView::new(lease, grants));
         }
         for index in &description.indexes {

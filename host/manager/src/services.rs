@@ -8,7 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pilothouse_cache::InformerLease;
-use pilothouse_engine::{CallContext, ClientCall, ClientFuture, GuestHost, LogLevel, Refusal, WaitFuture};
+use pilothouse_engine::{
+    CallContext, ClientCall, ClientFuture, GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
+};
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
 use pilothouse_workqueue::{Priority, Queue};
 use serde::Deserialize;
@@ -18,6 +20,7 @@ use crate::grants::{Access, Grants, Place, Scope, Visibility};
 use crate::live::Live;
 use crate::log_limit::LogLimit;
 use crate::reasons::Reasons;
+use crate::visible_objects::VisibleObjects;
 use crate::writes::{self, Heed, Waited};
 
 /// What one generation of a plugin reaches.
@@ -202,7 +205,7 @@ impl GuestHost for Services {
         Ok(view.lease.indexer().get(key))
     }
 
-    fn cache_list(&self, kind: &Gvk, query: &str) -> Result<Vec<Object>, Refusal> {
+    fn cache_list(&self, kind: &Gvk, query: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
         let view = self.view(kind)?;
         let query: Query = match query {
             "" => Query::default(),
@@ -214,23 +217,21 @@ impl GuestHost for Services {
         if view.outside(namespace) {
             return Err(self.not_watched(kind, namespace));
         }
-        let indexer = view.lease.indexer();
-        let mut objects = match namespace {
-            Some(namespace) => indexer.list_namespace(namespace),
-            None => indexer.list(),
+        let snapshot = view.lease.indexer().snapshot();
+        let objects = match namespace {
+            Some(namespace) => snapshot.cursor_of_namespace(namespace),
+            None => snapshot.cursor(),
         };
-        let seen = &view.listable;
-        objects.retain(|object| seen.sees(object.key()) && (selector.is_empty() || selector.matches(object)));
-        Ok(objects)
+        Ok(Box::new(VisibleObjects::new(objects, selector, view.listable.clone())))
     }
 
-    fn cache_by_index(&self, kind: &Gvk, index: &str, value: &str) -> Result<Vec<Object>, Refusal> {
+    fn cache_by_index(&self, kind: &Gvk, index: &str, value: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
         let view = self.view(kind)?;
         let name = self.indexed(view, kind, index)?;
         view.check_list(&self.plugin, None)?;
-        let mut objects = view.lease.indexer().by_index(name, value).map_err(|e| invalid(&e))?;
-        objects.retain(|object| view.listable.sees(object.key()));
-        Ok(objects)
+        let snapshot = view.lease.indexer().snapshot();
+        let objects = snapshot.cursor_of_index(name, value).map_err(|e| invalid(&e))?;
+        Ok(Box::new(VisibleObjects::new(objects, LabelSelector::default(), view.listable.clone())))
     }
 
     fn cache_index_values(&self, kind: &Gvk, index: &str) -> Result<Vec<String>, Refusal> {

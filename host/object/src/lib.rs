@@ -9,7 +9,7 @@
 //! * [`Gvk`], [`Gvr`]: kinds and resources.
 //! * [`LabelSelector`], [`FieldSelector`]: the selector grammars of the API, matched locally.
 //! * [`Pointer`]: JSON pointers with `[*]`, read straight from the bytes.
-//! * [`Projection`]: the fields that are kept of an object.
+//! * [`Projection`]: the fields that are kept of an object; [`PARTIAL_ANNOTATION`] marks bodies that lack some.
 
 mod decode;
 mod field_selector;
@@ -19,6 +19,7 @@ mod label_selector;
 mod list;
 mod object;
 mod pack;
+mod partial;
 mod pointer;
 mod projection;
 mod short_text;
@@ -31,5 +32,6 @@ pub use label_selector::{LabelSelector, LabelSelectorError};
 pub use list::{ListDecoder, ListMeta};
 pub use object::{Body, Held, Object, OwnerReference};
 pub use pack::Dictionary;
+pub use partial::PARTIAL_ANNOTATION;
 pub use pointer::{Pointer, PointerError, json_string};
 pub use projection::Projection;

@@ -16,7 +16,7 @@ use pilothouse_tests::{ControlPlane, Host, guests};
 const NODES: usize = 3;
 const PODS: usize = 12;
 const PHASES: [&str; 3] = ["Running", "Pending", "Succeeded"];
-const EXAMPLES: [&str; 2] = ["pods-per-node", "pod-log"];
+const EXAMPLES: [&str; 3] = ["pods-per-node", "pod-log", "deployment-watcher"];
 /// In a debug build the compiler of the guests takes a while.
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -9,8 +9,8 @@ use crate::Kind;
 ///
 /// `apiVersion`, `kind` and `metadata` are always kept, and so is what the descriptor itself looks at: predicates, mappings, field
 /// selectors and indexes. Another plugin may make the host keep more. Objects of such a kind say so by
-/// [`is_partial`](crate::Object::is_partial), and the host refuses to create or update an object from one: read it
-/// with [`client::get`](crate::client::get) first, or send a patch.
+/// [`is_partial`](crate::Object::is_partial), and the host refuses to write the body of one back: read it with
+/// [`client::get`](crate::client::get) first, or send a patch that names what it changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Projection {
     #[serde(flatten)]

@@ -9,7 +9,7 @@ use wasmtime::component::Resource;
 
 use super::{Cursor, gvk, key};
 use crate::bindings::pilothouse::controller::cache::{CacheError, Gvk, Host, HostCursor, ObjectKey};
-use crate::host::Refusal;
+use crate::host::{ObjectCursor, Refusal};
 use crate::instance::wit_key;
 use crate::state::State;
 
@@ -26,10 +26,10 @@ fn invalid(error: &dyn std::fmt::Display) -> CacheError {
 impl State {
     fn cursor(
         &mut self,
-        objects: Result<Vec<Object>, Refusal>,
+        objects: Result<Box<dyn ObjectCursor>, Refusal>,
     ) -> wasmtime::Result<Result<Resource<Cursor>, CacheError>> {
         Ok(match objects {
-            Ok(objects) => Ok(self.handles.push(Cursor(objects.into_iter()))?),
+            Ok(objects) => Ok(self.handles.push(Cursor(objects))?),
             Err(refusal) => Err(refusal.into()),
         })
     }
@@ -58,7 +58,7 @@ impl Host for State {
 
     fn keys(&mut self, kind: Gvk, query: String) -> wasmtime::Result<Result<Vec<ObjectKey>, CacheError>> {
         let objects = self.host.cache_list(&gvk(kind), &query);
-        Ok(objects.map(|objects| objects.iter().map(|o| wit_key(o.key())).collect()).map_err(Into::into))
+        Ok(objects.map(|objects| objects.map(|o| wit_key(o.key())).collect()).map_err(Into::into))
     }
 
     fn by_index(
@@ -99,7 +99,7 @@ impl HostCursor for State {
     }
 
     fn remaining(&mut self, this: Resource<Cursor>) -> wasmtime::Result<u32> {
-        Ok(u32::try_from(self.handles.get(&this)?.0.len()).unwrap_or(u32::MAX))
+        Ok(u32::try_from(self.handles.get(&this)?.0.remaining()).unwrap_or(u32::MAX))
     }
 
     fn drop(&mut self, this: Resource<Cursor>) -> wasmtime::Result<()> {

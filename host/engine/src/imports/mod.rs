@@ -6,14 +6,15 @@ mod log;
 mod objects;
 mod queue;
 
-use pilothouse_object::{Gvk, KeyError, Object, ObjectKey};
+use pilothouse_object::{Gvk, KeyError, ObjectKey};
 
 use crate::bindings::pilothouse::controller::types as wit;
+use crate::host::ObjectCursor;
 use crate::state::State;
 
 /// Objects of one moment, handed out in portions.
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
-pub struct Cursor(std::vec::IntoIter<Object>);
+pub struct Cursor(Box<dyn ObjectCursor>);
 
 impl wit::Host for State {}
 

@@ -83,12 +83,11 @@ impl HostObject for State {
     }
 
     fn bytes(&mut self, this: Resource<Object>) -> wasmtime::Result<Vec<u8>> {
-        Ok(self.object(&this)?.bytes().to_vec())
+        Ok(self.object(&this)?.marked_json().into_owned().into_bytes())
     }
 
     fn is_partial(&mut self, this: Resource<Object>) -> wasmtime::Result<bool> {
-        // No store projects yet: every body is whole.
-        self.object(&this).map(|_| false)
+        Ok(self.object(&this)?.is_partial())
     }
 
     fn drop(&mut self, this: Resource<Object>) -> wasmtime::Result<()> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pilothouse_bench::{Better, Report, quantile};
 use pilothouse_engine::{
     CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, GuestHost, Instance,
-    Limits, LogLevel, Refusal, Request, WaitFuture,
+    Limits, LogLevel, ObjectCursor, Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 
@@ -83,11 +83,11 @@ impl GuestHost for Nothing {
     fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
         Ok(None)
     }
-    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Vec<Object>, Refusal> {
-        Ok(Vec::new())
+    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        Ok(Box::new(Vec::new().into_iter()))
     }
-    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Vec<Object>, Refusal> {
-        Ok(Vec::new())
+    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        Ok(Box::new(Vec::new().into_iter()))
     }
     fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
         Ok(Vec::new())

@@ -1,0 +1,160 @@
+//! What a guest gets of objects: lists as it takes them, and bodies that say when they are partial.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use pilothouse_engine::{
+    ApiError, CallContext, ClientCall, ClientFuture, ClientVerb, Compiler, Engine, EngineOptions, GuestHost,
+    Instance, Limits, LogLevel, ObjectCursor, Outcome, Refusal, Request, WaitFuture,
+};
+use pilothouse_object::{Gvk, Object, ObjectKey, PARTIAL_ANNOTATION, Projection};
+use pilothouse_tests::guests;
+use serde_json::{Value, json};
+
+/// A host whose cache holds one object a thousand times, and which writes down what its guest asks and says.
+struct Shelf {
+    config: Arc<[u8]>,
+    object: Object,
+    /// How many objects were taken from its cursors.
+    taken: Arc<AtomicUsize>,
+    updates: Mutex<Vec<Vec<u8>>>,
+    said: Mutex<Vec<Said>>,
+}
+
+/// A line and its fields.
+type Said = (String, Vec<(String, String)>);
+
+/// The cursor.
+struct Row {
+    object: Object,
+    left: usize,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Iterator for Row {
+    type Item = Object;
+
+    fn next(&mut self) -> Option<Object> {
+        self.left = self.left.checked_sub(1)?;
+        self.taken.fetch_add(1, Relaxed);
+        Some(self.object.clone())
+    }
+}
+
+impl ObjectCursor for Row {
+    fn remaining(&self) -> usize {
+        self.left
+    }
+}
+
+impl GuestHost for Shelf {
+    fn config(&self) -> Arc<[u8]> {
+        Arc::clone(&self.config)
+    }
+    fn log_enabled(&self, _: LogLevel) -> bool {
+        true
+    }
+    fn log(&self, _: &CallContext, _: LogLevel, message: &str, fields: &[(String, String)]) {
+        self.said.lock().unwrap().push((message.to_owned(), fields.to_vec()));
+    }
+    fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
+        Ok(Some(self.object.clone()))
+    }
+    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        Ok(Box::new(Row { object: self.object.clone(), left: 1000, taken: Arc::clone(&self.taken) }))
+    }
+    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        Ok(Box::new(Vec::new().into_iter()))
+    }
+    fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
+        Ok(Vec::new())
+    }
+    fn cache_wait_for_writes(&self, _: Duration) -> WaitFuture {
+        Box::pin(async { true })
+    }
+    fn client(&self, call: ClientCall) -> ClientFuture {
+        if let ClientVerb::Update(body) = call.verb {
+            self.updates.lock().unwrap().push(body);
+        }
+        let message = "this host writes nothing".to_owned();
+        let error =
+            ApiError { code: 0, reason: "unavailable".to_owned(), message, retry_after_seconds: None };
+        Box::pin(async { Err(error) })
+    }
+    fn queue_add(&self, _: ObjectKey) {}
+    fn queue_add_after(&self, _: ObjectKey, _: Duration) {}
+    fn queue_add_rate_limited(&self, _: ObjectKey) {}
+    fn queue_forget(&self, _: &ObjectKey) {}
+    fn queue_num_requeues(&self, _: &ObjectKey) -> u32 {
+        0
+    }
+    fn queue_len(&self) -> usize {
+        0
+    }
+}
+
+/// Runs one reconcile of the probe with this configuration on a host with this object.
+async fn call(config: Value, object: Object) -> Result<Arc<Shelf>> {
+    let dir = tempfile::tempdir()?;
+    let options =
+        EngineOptions { cache_dir: dir.path().join("cache"), compiler: Compiler::InProcess, instances: 4 };
+    let code = Engine::new(options)?.prepare(&std::fs::read(guests::wasm("probe")?)?).await?;
+    let host = Arc::new(Shelf {
+        config: config.to_string().into_bytes().into(),
+        object,
+        taken: Arc::default(),
+        updates: Mutex::default(),
+        said: Mutex::default(),
+    });
+    let mut instance = Instance::new(&code, host.clone(), Limits::default()).await?;
+    let key = "a/b".parse()?;
+    let outcome = instance.reconcile(&Request { key: &key, attempt: 0, reasons: &["added"] }, 1).await?;
+    assert_eq!(outcome.ok(), Some(Outcome::Done));
+    Ok(host)
+}
+
+impl Shelf {
+    fn said(&self, message: &str) -> Result<Value> {
+        let said = self.said.lock().unwrap();
+        let (_, fields) =
+            said.iter().find(|(text, _)| text == message).context("the guest did not say it")?;
+        Ok(fields.iter().cloned().map(|(name, value)| (name, Value::from(value))).collect())
+    }
+}
+
+fn object() -> Result<Object> {
+    let json = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "namespace": "a"},
+        "data": {"kept": "1", "left": "2"},
+    });
+    Ok(Object::decode(json.to_string().as_bytes())?)
+}
+
+#[tokio::test]
+async fn a_list_is_read_as_the_guest_takes_it() -> Result<()> {
+    let host = call(json!({"mode": "list", "count": 3}), object()?).await?;
+    // The SDK's iterator has 97 of a portion of 100 left, and the cursor all others.
+    assert_eq!(host.said("listed")?, json!({"all": "1000", "taken": "3", "remain": "997"}));
+    assert_eq!(host.taken.load(Relaxed), 100, "taken from the cursor");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_body_of_a_partial_object_is_marked_and_that_of_a_whole_one_is_not() -> Result<()> {
+    let partial = Projection::parse(["/data/kept"])?.apply(&object()?);
+    for (object, said, annotations) in
+        [(partial, "true", json!({PARTIAL_ANNOTATION: "true"})), (object()?, "false", Value::Null)]
+    {
+        let wanted: Value = serde_json::from_slice(object.bytes())?;
+        let host = call(json!({"mode": "rewrite"}), object).await?;
+        assert_eq!(host.said("rewrote")?["partial"], said);
+        let bodies = host.updates.lock().unwrap();
+        let mut body: Value = serde_json::from_slice(bodies.first().context("an update")?)?;
+        assert_eq!(body["metadata"]["annotations"], annotations);
+        body["metadata"].as_object_mut().context("an object")?.remove("annotations");
+        assert_eq!(body, wanted, "and nothing else is");
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! [`Body`]: what a write's body says of the object it is for, and whether it may be sent.
+
+use std::collections::HashMap;
+
+use pilothouse_engine::{ApiError, ClientVerb};
+use pilothouse_object::PARTIAL_ANNOTATION;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::invalid;
+
+/// What a body says of the object it is for.
+#[derive(Deserialize, Default)]
+pub(super) struct Body {
+    #[serde(default)]
+    pub(super) metadata: BodyMeta,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct BodyMeta {
+    pub(super) namespace: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) generate_name: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Marked {
+    metadata: Option<MarkedMeta>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct MarkedMeta {
+    /// Without the values: `null`, by which a merge patch takes an annotation away, is none.
+    annotations: Option<HashMap<String, Option<IgnoredAny>>>,
+}
+
+/// Refuses a body that was made of a partial object from the cache: what the cache left out would be taken away from the
+/// stored object, or its absence be taken for somebody's wish. A JSON patch names what it changes, so it cannot be such a
+/// body. One that cannot be read is left to the server, which says what is wrong with it.
+pub(super) fn refuse_partial(verb: &ClientVerb) -> Result<(), ApiError> {
+    let body = match verb {
+        ClientVerb::Create(body) | ClientVerb::Update(body) => body,
+        ClientVerb::Patch { patch_type, body, .. } if patch_type != "json" => body,
+        _ => return Ok(()),
+    };
+    let marked: Marked = serde_json::from_slice(body).unwrap_or_default();
+    let annotations = marked.metadata.and_then(|metadata| metadata.annotations).unwrap_or_default();
+    if annotations.get(PARTIAL_ANNOTATION).is_none_or(Option::is_none) {
+        return Ok(());
+    }
+    Err(invalid(format_args!(
+        "the body is of a partial object ({PARTIAL_ANNOTATION}): the cache holds only some of its fields, and writing it back \
+         would lose the others; read the object live with `client.get` and change that, or add the fields to `projections` of \
+         the descriptor"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_object::{Object, Projection};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn patch(patch_type: &str, body: &[u8]) -> ClientVerb {
+        ClientVerb::Patch {
+            key: "a/b".parse().unwrap(),
+            patch_type: patch_type.to_owned(),
+            body: body.to_vec(),
+        }
+    }
+
+    fn writes(body: &[u8]) -> Vec<ClientVerb> {
+        let mut writes = vec![ClientVerb::Create(body.to_vec()), ClientVerb::Update(body.to_vec())];
+        writes.extend(["merge", "strategic", "apply"].map(|patch_type| patch(patch_type, body)));
+        writes
+    }
+
+    fn map() -> Object {
+        let json = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "b", "namespace": "a", "annotations": {"c": "d"}}, "data": {"e": "f"},
+        });
+        Object::decode(json.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_body_of_a_partial_object_is_refused_with_the_way_out() {
+        let partial = Projection::metadata_only().apply(&map());
+        for write in writes(partial.marked_json().as_bytes()) {
+            let error = refuse_partial(&write).unwrap_err();
+            assert_eq!((error.code, error.reason.as_str()), (0, "invalid"));
+            assert!(
+                error.message.contains("client.get") && error.message.contains("projections"),
+                "{}",
+                error.message
+            );
+        }
+    }
+
+    #[test]
+    fn whole_bodies_json_patches_and_taking_the_mark_away_are_let_through() {
+        let whole = map();
+        let none = json!({"metadata": {"annotations": {PARTIAL_ANNOTATION: Value::Null}}}).to_string();
+        for body in [whole.marked_json().as_bytes(), none.as_bytes(), b"{\"metadata\":null}", b"no: json"] {
+            assert!(writes(body).iter().all(|write| refuse_partial(write).is_ok()));
+        }
+        let named =
+            json!([{"op": "test", "path": "/metadata/annotations", "value": {PARTIAL_ANNOTATION: "true"}}]);
+        assert!(refuse_partial(&patch("json", named.to_string().as_bytes())).is_ok());
+    }
+}
