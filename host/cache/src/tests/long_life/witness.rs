@@ -1,0 +1,146 @@
+//! [`Witness`]: a listener that checks each call for what an informer promises, and keeps nothing but its present view;
+//! and [`Reader`]: the same for a consumer of a ring. Both panic; the informer counts the panics of its listeners.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_object::{Object, ObjectKey};
+
+use super::objects::is_whole;
+use crate::testing::View;
+use crate::{Event, Indexer, Listener, Registration, Ring, RingOptions, SharedInformer};
+
+fn number(version: &str) -> u64 {
+    version.parse().unwrap_or_default()
+}
+
+pub(super) struct Witness {
+    indexer: Arc<Indexer>,
+    /// How often the server was restored: each time, the store may go back once.
+    restores: Arc<AtomicU64>,
+    told: Mutex<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    view: View,
+    calls: u64,
+    /// The store's version at the last call, and how often the server had been restored when it last went back.
+    newest: u64,
+    restores: u64,
+    initial_list_ended: bool,
+}
+
+impl Witness {
+    pub(super) fn join(
+        informer: &SharedInformer,
+        restores: &Arc<AtomicU64>,
+        resync: Option<Duration>,
+    ) -> (Arc<Self>, Registration) {
+        let told = Told { restores: restores.load(Relaxed), ..Told::default() };
+        let witness = Arc::new(Self {
+            indexer: informer.indexer().clone(),
+            restores: restores.clone(),
+            told: Mutex::new(told),
+        });
+        let registration = informer.add_listener(witness.clone(), resync).unwrap();
+        (witness, registration)
+    }
+
+    pub(super) fn view(&self) -> View {
+        self.told.lock().view.clone()
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.told.lock().calls
+    }
+
+    pub(super) fn has_initial_list(&self) -> bool {
+        self.told.lock().initial_list_ended
+    }
+
+    /// Store first, never back, and whole objects.
+    fn called(&self, object: Option<&Object>, deleted: bool) -> parking_lot::MutexGuard<'_, Told> {
+        let mut told = self.told.lock();
+        told.calls += 1;
+        let seen = number(&self.indexer.resource_version());
+        if seen < told.newest {
+            let restores = self.restores.load(Relaxed);
+            assert!(told.restores < restores, "the store went back from {} to {seen}", told.newest);
+            told.restores = restores;
+        }
+        told.newest = seen;
+        if let Some(object) = object.filter(|_| !deleted) {
+            assert!(is_whole(object), "{} {} is {}", object.key(), object.resource_version(), object.json());
+            if let Some(held) = self.indexer.get(object.key()) {
+                let (held, told) = (number(held.resource_version()), number(object.resource_version()));
+                assert!(held >= told, "{} was told at {told} and is held at {held}", object.key());
+            }
+        }
+        told
+    }
+}
+
+impl Listener for Witness {
+    fn on_add(&self, object: &Object, is_in_initial_list: bool) {
+        let mut told = self.called(Some(object), false);
+        assert!(
+            !(is_in_initial_list && told.initial_list_ended),
+            "an initial add of {} is late",
+            object.key()
+        );
+        told.view.add(object);
+    }
+
+    fn on_update(&self, old: &Object, new: &Object, _: bool) {
+        let mut told = self.called(Some(new), false);
+        assert!(is_whole(old), "{} {} is {}", old.key(), old.resource_version(), old.json());
+        told.view.update(Some(old), new);
+    }
+
+    fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, _: bool) {
+        self.called(object, true).view.delete(key, object);
+    }
+
+    fn on_initial_list_end(&self) {
+        let mut told = self.called(None, false);
+        assert!(!std::mem::replace(&mut told.initial_list_ended, true), "the initial list ended twice");
+    }
+}
+
+/// A consumer of a ring.
+pub(super) struct Reader {
+    ring: Arc<Ring>,
+    view: View,
+    registration: Registration,
+}
+
+impl Reader {
+    pub(super) fn join(informer: &SharedInformer, options: RingOptions) -> Self {
+        let ring = Ring::new(informer.indexer().clone(), options);
+        let registration = informer.add_listener(ring.clone(), None).unwrap();
+        Self { ring, view: View::default(), registration }
+    }
+
+    /// Takes up to `max` events, if there are any.
+    pub(super) fn take(&mut self, max: usize) -> bool {
+        let Some(batch) = self.ring.try_next_batch(max) else { return false };
+        assert!(batch.len() <= max);
+        for event in batch.iter() {
+            if let Event::Added { object, .. } | Event::Updated { new: object, .. } = event {
+                assert!(is_whole(object), "{} {}", object.key(), object.json());
+            }
+            self.view.event(event);
+        }
+        true
+    }
+
+    /// Takes what there is; what it must believe then.
+    pub(super) fn drained(&mut self) -> &View {
+        while self.take(64) {}
+        assert!(self.registration.has_synced());
+        &self.view
+    }
+}
