@@ -1,6 +1,7 @@
 //! [`Witness`]: a listener that checks each call for what an informer promises, and keeps nothing but its present view;
-//! and [`Reader`]: the same for a consumer of a ring. Both panic; the informer counts the panics of its listeners.
+//! and [`Reader`]: the same for a consumer of a ring.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -16,10 +17,17 @@ fn number(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }
 
+/// How often the server was restored: each time, a store may go back once.
+#[derive(Default)]
+pub(super) struct Restores {
+    pub(super) count: AtomicU64,
+    /// The count at the last rest: of those, every store knows.
+    pub(super) known: AtomicU64,
+}
+
 pub(super) struct Witness {
     indexer: Arc<Indexer>,
-    /// How often the server was restored: each time, the store may go back once.
-    restores: Arc<AtomicU64>,
+    restores: Arc<Restores>,
     told: Mutex<Told>,
 }
 
@@ -27,19 +35,22 @@ pub(super) struct Witness {
 struct Told {
     view: View,
     calls: u64,
-    /// The store's version at the last call, and how often the server had been restored when it last went back.
+    /// The store's version at the last call.
     newest: u64,
+    /// Restores that the store knew of at first, and those that were seen since.
     restores: u64,
     initial_list_ended: bool,
+    /// The first call that was not legal.
+    illegal: Option<String>,
 }
 
 impl Witness {
     pub(super) fn join(
         informer: &SharedInformer,
-        restores: &Arc<AtomicU64>,
+        restores: &Arc<Restores>,
         resync: Option<Duration>,
     ) -> (Arc<Self>, Registration) {
-        let told = Told { restores: restores.load(Relaxed), ..Told::default() };
+        let told = Told { restores: restores.known.load(Relaxed), ..Told::default() };
         let witness = Arc::new(Self {
             indexer: informer.indexer().clone(),
             restores: restores.clone(),
@@ -61,52 +72,74 @@ impl Witness {
         self.told.lock().initial_list_ended
     }
 
-    /// Store first, never back, and whole objects.
-    fn called(&self, object: Option<&Object>, deleted: bool) -> parking_lot::MutexGuard<'_, Told> {
+    /// Panics when a call was not legal.
+    pub(super) fn check(&self) {
+        if let Some(illegal) = &self.told.lock().illegal {
+            panic!("{illegal}");
+        }
+    }
+
+    /// Takes a call in, up to the first that is not legal.
+    fn called(&self, object: Option<&Object>, call: impl FnOnce(&mut Told)) {
         let mut told = self.told.lock();
+        if told.illegal.is_some() {
+            return;
+        }
         told.calls += 1;
+        let checked = catch_unwind(AssertUnwindSafe(|| {
+            self.never_back(&mut told);
+            object.into_iter().for_each(|object| self.store_first(object));
+            call(&mut told);
+        }));
+        if let Err(panic) = checked {
+            told.illegal =
+                Some(panic.downcast_ref().cloned().unwrap_or_else(|| "an illegal call".to_owned()));
+        }
+    }
+
+    fn never_back(&self, told: &mut Told) {
         let seen = number(&self.indexer.resource_version());
         if seen < told.newest {
-            let restores = self.restores.load(Relaxed);
-            assert!(told.restores < restores, "the store went back from {} to {seen}", told.newest);
-            told.restores = restores;
+            told.restores += 1;
+            let restores = self.restores.count.load(Relaxed);
+            assert!(told.restores <= restores, "the store went back from {} to {seen}", told.newest);
         }
         told.newest = seen;
-        if let Some(object) = object.filter(|_| !deleted) {
-            assert!(is_whole(object), "{} {} is {}", object.key(), object.resource_version(), object.json());
-            if let Some(held) = self.indexer.get(object.key()) {
-                let (held, told) = (number(held.resource_version()), number(object.resource_version()));
-                assert!(held >= told, "{} was told at {told} and is held at {held}", object.key());
-            }
+    }
+
+    fn store_first(&self, object: &Object) {
+        assert!(is_whole(object), "{} {} is {}", object.key(), object.resource_version(), object.json());
+        if let Some(held) = self.indexer.get(object.key()) {
+            let (held, told) = (number(held.resource_version()), number(object.resource_version()));
+            assert!(held >= told, "{} was told at {told} and is held at {held}", object.key());
         }
-        told
     }
 }
 
 impl Listener for Witness {
     fn on_add(&self, object: &Object, is_in_initial_list: bool) {
-        let mut told = self.called(Some(object), false);
-        assert!(
-            !(is_in_initial_list && told.initial_list_ended),
-            "an initial add of {} is late",
-            object.key()
-        );
-        told.view.add(object);
+        self.called(Some(object), |told| {
+            let late = is_in_initial_list && told.initial_list_ended;
+            assert!(!late, "an initial add of {} after the end of the initial list", object.key());
+            told.view.add(object);
+        });
     }
 
     fn on_update(&self, old: &Object, new: &Object, _: bool) {
-        let mut told = self.called(Some(new), false);
-        assert!(is_whole(old), "{} {} is {}", old.key(), old.resource_version(), old.json());
-        told.view.update(Some(old), new);
+        self.called(Some(new), |told| {
+            assert!(is_whole(old), "{} {} is {}", old.key(), old.resource_version(), old.json());
+            told.view.update(Some(old), new);
+        });
     }
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, _: bool) {
-        self.called(object, true).view.delete(key, object);
+        self.called(None, |told| told.view.delete(key, object));
     }
 
     fn on_initial_list_end(&self) {
-        let mut told = self.called(None, false);
-        assert!(!std::mem::replace(&mut told.initial_list_ended, true), "the initial list ended twice");
+        self.called(None, |told| {
+            assert!(!std::mem::replace(&mut told.initial_list_ended, true), "the initial list ended twice");
+        });
     }
 }
 
