@@ -80,6 +80,7 @@ impl Side {
 
     fn check_synced(&self) {
         for (witness, registration) in self.witnesses() {
+            witness.check();
             assert!(
                 !registration.has_synced() || witness.has_initial_list(),
                 "synced before the initial list"
