@@ -27,6 +27,11 @@ impl Workload {
         Workload { client, namespace: namespace.to_owned(), keys, random: seed, live, written }
     }
 
+    /// Goes on with another client: a write on a connection that a restart of the server has broken fails.
+    pub fn reconnect(&mut self, client: Client) {
+        self.client = client;
+    }
+
     /// A number below a bound, the next of the seed's.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -79,8 +79,15 @@ impl Scene<'_> {
         self.churn()?;
         self.plane.compact()?;
         // A server that has just started has nothing older in its watch cache.
-        self.plane.restart_apiserver(Signal::KILL)?;
+        self.restart(Signal::KILL)?;
         self.proxy.heal();
+        Ok(())
+    }
+
+    fn restart(&mut self, signal: Signal) -> Result<()> {
+        self.plane.restart_apiserver(signal)?;
+        let writer = self.runtime.block_on(informers::client(self.plane.kubeconfig()))?;
+        self.workload.reconnect(writer);
         Ok(())
     }
 }
@@ -101,12 +108,12 @@ fn restarts_and_compactions_leave_nothing_out_and_nothing_behind(server: Server)
     );
 
     // The history is there: no list is needed, and whatever it takes nothing is lost.
-    plane.restart_apiserver(Signal::KILL)?;
+    scene.restart(Signal::KILL)?;
     scene.churn()?;
     scene.settle("killed")?;
     scene.proxy.cut();
     scene.churn()?;
-    plane.restart_apiserver(Signal::TERM)?;
+    scene.restart(Signal::TERM)?;
     scene.churn()?;
     scene.settle("restarted under load")?;
 

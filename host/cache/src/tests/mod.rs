@@ -7,6 +7,7 @@ mod factory;
 mod handlers;
 mod handover;
 mod indexer;
+mod invariants;
 mod lister;
 mod long_life;
 mod packing;

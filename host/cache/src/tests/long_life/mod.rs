@@ -21,9 +21,8 @@ use std::time::Duration;
 use pilothouse_object::Object;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::soon;
 use crate::testing::{FakeControllerSource, View, config_maps, errors};
 use crate::{
     Compression, Delivery, FactoryOptions, IndexFn, InformerLease, InformerOptions, ReflectorOptions,
@@ -80,7 +79,7 @@ impl Side {
 
     fn check_synced(&self) {
         for (witness, registration) in self.witnesses() {
-            witness.check();
+            witness.check(self.lease.namespace());
             assert!(
                 !registration.has_synced() || witness.has_initial_list(),
                 "synced before the initial list"
@@ -92,12 +91,14 @@ impl Side {
     /// Waits until the store has come to the server's version, then compares everything with the server.
     async fn check(&mut self, server: &FakeControllerSource) {
         let (indexer, version) = (self.lease.indexer().clone(), server.version());
-        soon(async {
+        let caught_up = async {
             while *indexer.resource_version() != *version {
                 sleep(Duration::from_millis(500)).await;
             }
-        })
-        .await;
+        };
+        if timeout(Duration::from_secs(3600), caught_up).await.is_err() {
+            panic!("it never came to version {version}: {:?}", self.lease.informer().status());
+        }
         let mine =
             |object: &Object| self.lease.namespace().is_none_or(|name| object.namespace() == Some(name));
         let objects: Vec<Object> = server.objects().into_iter().filter(mine).collect();
@@ -261,14 +262,17 @@ impl World {
         let Some((version, objects, live)) = self.backup.take() else { return };
         self.tally.restores += 1;
         self.restores.count.fetch_add(1, Relaxed);
+        // One that follows lists from what it follows, also when that knows nothing of the backup yet: see
+        // `handover::a_follower_that_is_asked_to_list_asks_the_server`.
+        if self.wide.is_some() {
+            self.widen();
+        }
         // Answers that were made before are lost with the server.
         self.server.heal();
         self.server.expire_continue_tokens();
         self.server.restore(version, objects);
         self.live = live;
-        for side in std::iter::once(&self.narrow).chain(&self.wide) {
-            side.lease.relist();
-        }
+        self.narrow.lease.relist();
     }
 
     /// One thing happens.

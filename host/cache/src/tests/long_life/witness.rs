@@ -73,9 +73,9 @@ impl Witness {
     }
 
     /// Panics when a call was not legal.
-    pub(super) fn check(&self) {
+    pub(super) fn check(&self, namespace: Option<&str>) {
         if let Some(illegal) = &self.told.lock().illegal {
-            panic!("{illegal}");
+            panic!("of namespace {namespace:?}: {illegal}");
         }
     }
 
