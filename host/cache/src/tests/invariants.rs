@@ -168,14 +168,14 @@ async fn a_server_that_fails_for_ever_is_asked_rarely() {
         ("lists are forbidden", |server| server.fail_lists(std::iter::repeat_n(errors::forbidden(), 10_000))),
         ("lists fail", |server| server.fail_lists(std::iter::repeat_n(errors::internal(), 10_000))),
         ("the kind is not served", |server| {
-            server.fail_lists(std::iter::repeat_n(errors::not_found(), 10_000))
+            server.fail_lists(std::iter::repeat_n(errors::not_found(), 10_000));
         }),
         ("watches fail", |server| server.fail_watches(std::iter::repeat_n(errors::internal(), 10_000))),
         ("watches are refused for now", |server| {
             server.fail_watches(std::iter::repeat_n(errors::too_many_requests(None), 10_000));
         }),
         ("watches expire at once", |server| {
-            server.fail_watches(std::iter::repeat_n(errors::expired(), 10_000))
+            server.fail_watches(std::iter::repeat_n(errors::expired(), 10_000));
         }),
         ("watches end at once", |server| always(server, FakeControllerSource::drop_watches)),
         ("watches break at once", |server| {

@@ -197,7 +197,7 @@ fn the_dictionary_is_trained_anew_when_objects_no_longer_resemble_it() {
             .snapshot()
             .objects()
             .filter(|held| held.key().namespace() == Some("b") && held.is_packed())
-            .map(|held| held.retained_bytes())
+            .map(pilothouse_object::Held::retained_bytes)
             .sum::<usize>()
     };
     let mut n = 0;
