@@ -25,6 +25,7 @@ pub mod fleet;
 pub mod guests;
 pub mod host;
 mod http;
+pub mod informers;
 pub mod load;
 pub mod loglines;
 pub mod metrics;
@@ -34,6 +35,8 @@ pub mod poll;
 pub mod process;
 pub mod proxy;
 pub mod rest;
+pub mod sequence;
+pub mod workload;
 
 pub use audit::Audit;
 pub use cluster::Cluster;

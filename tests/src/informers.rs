@@ -1,0 +1,113 @@
+//! [`Informer`]: an informer of `pilothouse-cache` within the test process, without a host, of the ConfigMaps of a namespace.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use pilothouse_cache::{
+    ClientListerWatcher, InformerOptions, ReflectorOptions, Registration, SharedInformer,
+};
+use pilothouse_client::{ApiResource, Client, ClientOptions};
+use pilothouse_object::Gvk;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::poll;
+use crate::sequence::{self, Liberties, Notes, Told, View};
+
+const JOINING: Duration = Duration::from_secs(10);
+
+/// The resource that these informers watch.
+#[must_use]
+pub fn config_maps() -> ApiResource {
+    ApiResource {
+        gvk: Gvk::new("", "v1", "ConfigMap"),
+        plural: "configmaps".to_owned(),
+        namespaced: true,
+        verbs: ["get", "list", "watch", "create", "update", "delete"].map(str::to_owned).to_vec(),
+        subresources: Vec::new(),
+    }
+}
+
+/// A client of this project by a kubeconfig. Call it on a runtime.
+///
+/// # Errors
+/// When the kubeconfig cannot be used.
+pub async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let options = ClientOptions { kubeconfig: Some(kubeconfig.to_owned()), ..ClientOptions::default() };
+    Ok(Client::new(options).await?)
+}
+
+/// A running informer and what it told.
+pub struct Informer {
+    informer: SharedInformer,
+    notes: Arc<Notes>,
+    _registration: Registration,
+    cancel: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Informer {
+    /// Starts one; `streaming`: with streaming lists.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be used.
+    pub fn start(
+        runtime: &Runtime,
+        kubeconfig: &Path,
+        namespace: &str,
+        streaming: bool,
+    ) -> anyhow::Result<Informer> {
+        let client = runtime.block_on(client(kubeconfig))?;
+        let source = ClientListerWatcher::new(client, config_maps(), Some(namespace));
+        let reflector = ReflectorOptions { watch_list: streaming, ..ReflectorOptions::default() };
+        let options = InformerOptions { reflector, ..InformerOptions::default() };
+        let informer = SharedInformer::new(Arc::new(source), config_maps(), Some(namespace), options);
+        let notes = Notes::new();
+        let registration = informer.add_listener(notes.clone(), None)?;
+        let (run, cancel) = (informer.clone(), CancellationToken::new());
+        let token = cancel.clone();
+        let task = runtime.spawn(async move { run.run(token).await });
+        Ok(Informer { informer, notes, _registration: registration, cancel, task })
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn holds(&self) -> View {
+        sequence::view(&self.informer.indexer().list())
+    }
+
+    /// What it told, in order.
+    #[must_use]
+    pub fn told(&self) -> Vec<Told> {
+        self.notes.told()
+    }
+
+    /// Waits until it holds this, and checks that what it told is legal and leads there.
+    ///
+    /// # Errors
+    /// When it never holds that, or told something else.
+    pub fn settle(&self, truth: &View, deadline: Duration) -> anyhow::Result<()> {
+        let settled =
+            poll::until("the informer to hold what a list shows", deadline, || self.holds() == *truth);
+        settled.with_context(|| format!("{:?}", self.informer.status().reflector))?;
+        // The store comes before the listeners.
+        let told = || sequence::believe(&self.told(), Liberties::default());
+        let agrees = poll::until("the listener to have been told of it", JOINING, || {
+            told().is_ok_and(|view| view == *truth)
+        });
+        ensure!(told()? == *truth, "told {:?}, is {truth:?}", told()?);
+        agrees
+    }
+
+    /// Stops it and waits until it has ended.
+    ///
+    /// # Errors
+    /// When it panicked.
+    pub fn stop(self, runtime: &Runtime) -> anyhow::Result<()> {
+        self.cancel.cancel();
+        Ok(runtime.block_on(self.task)?)
+    }
+}
