@@ -255,10 +255,14 @@ impl Indexer {
         self.write(|store, hot| {
             for delta in batch {
                 store.apply(delta, &mut |change, slot| {
-                    if let (Some(slot), Change::Added(object) | Change::Updated { new: object, .. }) =
-                        (slot, &change)
-                    {
-                        self.packing.changed(hot, slot, object.held().clone());
+                    let new = match &change {
+                        Change::Added(object) => Some(object),
+                        // Announced again, it has not changed.
+                        Change::Updated { old, new } if !new.is_same(old) => Some(new),
+                        _ => None,
+                    };
+                    if let (Some(slot), Some(new)) = (slot, new) {
+                        self.packing.changed(hot, slot, new.held().clone());
                     }
                     changes.push(change);
                 });
@@ -272,20 +276,17 @@ impl Indexer {
     /// Takes a list over as one transaction and tells what changed: deletions first, then the list in its order.
     /// Objects whose version and UID did not change stay the ones held; `unchanged` tells whether they are reported.
     pub fn replace(&self, list: Vec<Object>, seen: Option<&str>, unchanged: bool) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.replace_with(list, seen, unchanged, |change| changes.push(change));
-        changes
+        self.replace_lazily(list, seen, unchanged).collect()
     }
 
-    /// As [`replace`](Self::replace), handing each change on when the whole list is in the store, so that the changes of
-    /// a large list never stand in memory together.
-    pub fn replace_with(
+    /// As [`replace`](Self::replace); the whole list is in the store when this returns, and each change is made as it is
+    /// asked for, so that the changes of a large list never stand in memory together.
+    pub fn replace_lazily(
         &self,
         list: Vec<Object>,
         seen: Option<&str>,
         unchanged: bool,
-        mut told: impl FnMut(Change),
-    ) {
+    ) -> impl Iterator<Item = Change> + use<> {
         let mut did = Vec::new();
         self.packing.list_ended();
         let dictionary = self.packing.dictionary();
@@ -303,9 +304,9 @@ impl Indexer {
             store.clone()
         });
         self.progress(seen);
-        let now = |slot| store.slot(slot).map(Held::object);
-        for one in did {
-            let change = match one {
+        did.into_iter().filter_map(move |one| {
+            let now = |slot| store.slot(slot).map(Held::object);
+            match one {
                 Replaced::Deleted(held) => {
                     let (key, object) = (held.key().clone(), Some(held.object()));
                     Some(Change::Deleted { key, object, final_state_unknown: true })
@@ -315,9 +316,8 @@ impl Indexer {
                     now(slot).map(|new| Change::Updated { old: old.object(), new })
                 }
                 Replaced::Unchanged(slot) => now(slot).map(|new| Change::Updated { old: new.clone(), new }),
-            };
-            change.into_iter().for_each(&mut told);
-        }
+            }
+        })
     }
 
     /// Notes that the store is complete up to a version.
@@ -337,10 +337,19 @@ impl Indexer {
     /// came again is not there twice, else packed where packing pays.
     #[must_use]
     pub fn canonical(&self, object: Object) -> Object {
-        match self.store.load().get(object.key().as_str()) {
-            Some(held) if same_version(held, object.held()) => held.object(),
-            _ => self.packing.listed(object),
-        }
+        self.known(&object).unwrap_or_else(|| self.packing.listed(object))
+    }
+
+    /// The object held when it is the same version, else the one given.
+    #[must_use]
+    pub fn held_or(&self, object: Object) -> Object {
+        self.known(&object).unwrap_or(object)
+    }
+
+    fn known(&self, object: &Object) -> Option<Object> {
+        let store = self.store.load();
+        let held = store.get(object.key().as_str())?;
+        same_version(held, object.held()).then(|| held.object())
     }
 
     /// Whether [`maintain`](Self::maintain) has something to do.

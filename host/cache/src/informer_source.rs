@@ -257,7 +257,9 @@ impl ListerWatcher for Arc<InformerSource> {
             let generation = self.wanted.borrow().generation;
             let mut feed = Feed::new(Arc::clone(self), params, generation);
             if params.send_initial_events {
-                if let Some(tap) = self.join_at(params.resource_version.as_deref()).await {
+                // Without a version, after a list, the newest state is asked for, which only the server has.
+                let may_join = params.resource_version.is_some() || *self.listed.borrow() == 0;
+                if may_join && let Some(tap) = self.join_at(params.resource_version.as_deref()).await {
                     feed.begin_with(tap);
                     return Ok(feed.stream());
                 }

@@ -175,7 +175,8 @@ impl Packing {
         while hot.0.len() > limit {
             let Some((slot, held)) = hot.0.pop_front() else { return };
             // It changed again, and stands behind in the queue.
-            let Some(now) = store.slot(slot).filter(|now| now.is_same(&held)) else { continue };
+            let same = |now: &&Held| now.is_same(&held) && !now.is_packed();
+            let Some(now) = store.slot(slot).filter(same) else { continue };
             match &*dictionary {
                 Some(dictionary) => {
                     let packed = self.pack(now.object(), dictionary);

@@ -116,7 +116,10 @@ impl SharedInformer {
         namespace: Option<&str>,
         options: InformerOptions,
     ) -> Self {
-        let indexer = Arc::new(Indexer::with_compression(resource.namespaced, options.compression));
+        // Whatever form they come in: a dictionary would hold pieces of them.
+        let secrets = resource.gvk.group.is_empty() && resource.plural == "secrets";
+        let compression = if secrets { Compression::Off } else { options.compression };
+        let indexer = Arc::new(Indexer::with_compression(resource.namespaced, compression));
         let fifo = Arc::new(DeltaFifo::new(options.queue_capacity));
         let reflector =
             Reflector::new(resource.gvr(), source, fifo.clone(), indexer.clone(), options.reflector);
@@ -367,13 +370,14 @@ impl Inner {
             WorkKind::Replace(list) => {
                 let mut processor = self.processor.lock();
                 let unchanged = processor.wants_unchanged();
+                let changes = self.indexer.replace_lazily(list, seen, unchanged);
+                self.lists.send_modify(|lists| *lists += 1);
                 self.call(&mut processor, |processor, removed| {
-                    self.indexer.replace_with(list, seen, unchanged, |change| {
+                    for change in changes {
                         processor.distribute(&change, initial, Audience::Resyncing, removed);
-                    });
+                    }
                     processor.end_initial_list(removed);
                 });
-                self.lists.send_modify(|lists| *lists += 1);
             }
             WorkKind::Resync => self.resync().await,
         }

@@ -254,6 +254,7 @@ impl Instance {
                 state.call = CallContext::default();
                 if !state.handles.is_empty() {
                     state.handles = wasmtime::component::ResourceTable::new();
+                    state.reading = None;
                 }
                 Ok(answer)
             }

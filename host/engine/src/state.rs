@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use pilothouse_object::Object;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
@@ -20,6 +21,8 @@ pub(crate) struct State {
     pub(crate) deadline: Instant,
     /// Objects and cursors handed out in the running call; emptied after it.
     pub(crate) handles: ResourceTable,
+    /// The packed object whose text was read last, with that text: a guest that reads many keeps one text at a time.
+    pub(crate) reading: Option<Object>,
     wasi: WasiCtx,
     /// Streams of the guest's standard library, which it keeps between calls.
     wasi_table: ResourceTable,
@@ -34,6 +37,7 @@ impl State {
             call: CallContext::default(),
             deadline: Instant::now(),
             handles: ResourceTable::new(),
+            reading: None,
             wasi,
             wasi_table: ResourceTable::new(),
         }

@@ -15,7 +15,7 @@ use pilothouse_client::{
     WriteParams,
 };
 use pilothouse_engine::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientVerb};
-use pilothouse_object::ObjectKey;
+use pilothouse_object::{Object, ObjectKey};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -23,6 +23,9 @@ use tokio::sync::oneshot;
 use self::body::{Body, BodyMeta};
 use crate::grants::{Access, Grants, Place};
 use crate::writes::{Writes, Written};
+
+/// Bytes that one page of a live list may have: 500 objects of 128 KB each.
+const LARGEST_PAGE: usize = 64 << 20;
 
 /// A plugin's way to the API server; a cheap clone.
 #[derive(Clone)]
@@ -258,10 +261,23 @@ impl Live {
             ..ListParams::default()
         };
         let mut items = Vec::new();
-        let mut keep = |object| items.push(object);
+        let mut bytes = 0;
+        // Servers ignore the limit of a list from version "0", and answer with everything there is.
+        let mut keep = |object: Object| {
+            bytes += object.json().len();
+            if bytes <= LARGEST_PAGE {
+                items.push(object);
+            }
+        };
         let page = self.client.list_page(resource, options.namespace.as_deref(), &params, &mut keep).await;
         settle(permit, &page);
         let meta = page.map_err(|e| api_error(&e))?;
+        if bytes > LARGEST_PAGE {
+            return Err(invalid(format_args!(
+                "the list is larger than {LARGEST_PAGE} bytes: ask for it in pages, with a limit and without a \
+                 resourceVersion, or read the cache"
+            )));
+        }
         Ok(ClientAnswer::Page {
             items,
             continue_token: Some(meta.continue_token).filter(|token| !token.is_empty()),

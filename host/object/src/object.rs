@@ -167,6 +167,12 @@ impl Object {
         }
     }
 
+    /// A handle of the same copy that keeps no unpacked text yet.
+    #[must_use]
+    pub fn fresh(&self) -> Self {
+        self.held.object()
+    }
+
     /// Whether the text is packed.
     #[must_use]
     pub fn is_packed(&self) -> bool {

@@ -112,7 +112,7 @@ pub(crate) struct Packed {
     /// Labels, then owners.
     family: Arc<str>,
     dictionary: Arc<Dictionary>,
-    /// `i64::MIN` stands for none.
+    /// [`NO_GENERATION`] for none.
     generation: i64,
     annotations: u64,
     json_len: u32,
@@ -123,10 +123,16 @@ pub(crate) struct Packed {
     partial: bool,
 }
 
+/// Stands for no generation; an object that has this one is not packed.
+const NO_GENERATION: i64 = i64::MIN;
+
 impl Packed {
     /// Packs an object; `None` when it is of another kind than the dictionary, or does not become much smaller.
     pub(crate) fn new(plain: &Object, decoded: &Decoded, dictionary: &Arc<Dictionary>) -> Option<Self> {
         if plain.api_version() != dictionary.api_version() || plain.kind() != dictionary.kind() {
+            return None;
+        }
+        if plain.generation() == Some(NO_GENERATION) {
             return None;
         }
         let text = |field: Field| match field {
@@ -169,7 +175,7 @@ impl Packed {
             buffer,
             family: dictionary.families.share(labels, owners),
             dictionary: dictionary.clone(),
-            generation: plain.generation().unwrap_or(i64::MIN),
+            generation: plain.generation().unwrap_or(NO_GENERATION),
             annotations: annotations_hash(plain),
             json_len: decoded.json_len,
             ends: [uid, version, deletion],
@@ -191,7 +197,7 @@ impl Packed {
     }
 
     pub(crate) fn generation(&self) -> Option<i64> {
-        Some(self.generation).filter(|generation| *generation != i64::MIN)
+        Some(self.generation).filter(|generation| *generation != NO_GENERATION)
     }
 
     pub(crate) fn annotations(&self) -> u64 {

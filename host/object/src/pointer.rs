@@ -27,6 +27,10 @@ pub(crate) enum Step {
     Each,
 }
 
+/// Pointers come from plugins, and code follows them step by step into each other: deeper ones than any object has are
+/// refused.
+const MOST_STEPS: usize = 64;
+
 /// Why a text is not a pointer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a JSON pointer: {reason}")]
@@ -62,6 +66,9 @@ impl FromStr for Pointer {
     fn from_str(text: &str) -> Result<Self, PointerError> {
         let error = |reason| PointerError { text: text.to_owned(), reason };
         let mut steps = Vec::new();
+        if text.bytes().filter(|byte| matches!(byte, b'/' | b'[')).count() > MOST_STEPS {
+            return Err(error("it has more than 64 steps"));
+        }
         if text.is_empty() {
             return Ok(Self { steps: Box::default() });
         }
@@ -268,6 +275,13 @@ mod tests {
         let mut out = Vec::new();
         pointer.parse::<Pointer>().unwrap().select(POD, |v| out.push(v));
         out
+    }
+
+    #[test]
+    fn a_pointer_of_endless_steps_is_refused() {
+        assert!("/a".repeat(64).parse::<Pointer>().is_ok());
+        assert!("/a".repeat(65).parse::<Pointer>().unwrap_err().to_string().contains("64 steps"));
+        assert!(format!("/a{}", "[*]".repeat(100_000)).parse::<Pointer>().is_err());
     }
 
     #[test]

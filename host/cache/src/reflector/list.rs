@@ -128,7 +128,7 @@ impl Reflector {
     ) -> Result<pilothouse_object::ListMeta> {
         count(&self.shared.list_pages);
         let known = items.len();
-        let mut keep = |object: Object| items.extend(self.receiver.receive(object));
+        let mut keep = |object: Object| items.extend(self.receiver.listed(object));
         let outcome = gated(&self.options.availability, self.source.list(params, &mut keep)).await;
         if outcome.is_err() {
             items.truncate(known);

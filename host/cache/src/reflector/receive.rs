@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_object::{Gvr, Object};
+use pilothouse_object::{Gvr, Object, ObjectKey};
 
 use super::options::Transform;
 use super::status::{Shared, count};
@@ -21,19 +21,28 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// An object of a list, or one that a watch shows: what is to be kept of it. When it cannot be transformed, that is
-    /// what is held under its key, if anything.
-    pub(super) fn receive(&self, object: Object) -> Option<Object> {
-        let Some(transform) = &self.transform else { return Some(self.indexer.canonical(object)) };
-        // A clone is a count: the key is needed for the log when it fails.
-        match transform(object.clone()) {
+    /// An object of a list: what is to be kept of it. When it cannot be transformed, that is what is held under its key,
+    /// if anything.
+    pub(super) fn listed(&self, object: Object) -> Option<Object> {
+        match self.transformed(object) {
             Ok(object) => Some(self.indexer.canonical(object)),
-            Err(error) => {
-                count(&self.shared.transform_errors);
-                tracing::warn!(resource = %self.resource, key = %object.key(), %error,
-                    "an object cannot be transformed; it is passed over");
-                self.indexer.get(object.key())
-            }
+            Err(key) => self.indexer.get(&key),
         }
+    }
+
+    /// An object that a watch shows; its key when it cannot be transformed. It is not packed yet: it has just changed.
+    pub(super) fn watched(&self, object: Object) -> Result<Object, ObjectKey> {
+        self.transformed(object).map(|object| self.indexer.held_or(object))
+    }
+
+    fn transformed(&self, object: Object) -> Result<Object, ObjectKey> {
+        let Some(transform) = &self.transform else { return Ok(object) };
+        let key = object.key().clone();
+        transform(object).map_err(|error| {
+            count(&self.shared.transform_errors);
+            tracing::warn!(resource = %self.resource, %key, %error,
+                "an object cannot be transformed; it is passed over");
+            key
+        })
     }
 }

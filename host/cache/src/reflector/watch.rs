@@ -83,11 +83,15 @@ impl Reflector {
         };
         let version = object.resource_version().to_owned();
         let moves = in_order && !version.is_empty() && !crate::version::is_older(&version, &self.version);
-        let receive = |object| self.receiver.receive(object);
+        let receive = |object| self.receiver.watched(object);
         let delta = match event {
-            WatchEvent::Added(object) => receive(object).map(Delta::Added),
-            WatchEvent::Modified(object) => receive(object).map(Delta::Updated),
-            WatchEvent::Deleted(object) => receive(object).map(Delta::Deleted),
+            WatchEvent::Added(object) => receive(object).map(Delta::Added).ok(),
+            WatchEvent::Modified(object) => receive(object).map(Delta::Updated).ok(),
+            // That it is gone is certain, whatever can be made of its last state.
+            WatchEvent::Deleted(object) => Some(
+                receive(object)
+                    .map_or_else(|key| Delta::DeletedFinalStateUnknown { key, object: None }, Delta::Deleted),
+            ),
             WatchEvent::Bookmark { .. } => None,
         };
         match delta {

@@ -23,6 +23,10 @@ use super::receive::Receiver;
 use super::{Reflector, Stop, count};
 use crate::version::is_older;
 
+/// How long the initial events may take in all, new keys or not: a server that ignores `sendInitialEvents` shows new
+/// keys of a busy kind for ever. A million objects take a minute or two.
+const LONGEST: Duration = Duration::from_secs(5 * 60);
+
 /// Without a new object for so long before the bookmark, it is not waited for. Ordinary events and bookmarks do not
 /// count: a server that does not know the parameter sends those for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -170,9 +174,10 @@ impl Reflector {
 /// Gathers the initial events of a watch.
 async fn initial_events(watch: &mut OpenWatch, receiver: &Receiver) -> Initial {
     let mut objects = Gathered::default();
+    let end = Instant::now() + LONGEST;
     let mut patience = Instant::now() + PATIENCE;
     loop {
-        let event = match timeout_at(patience, watch.next()).await {
+        let event = match timeout_at(patience.min(end), watch.next()).await {
             Err(_) => return Initial::Stalled,
             Ok(None) => return Initial::Ended,
             Ok(Some(Err(error))) => return Initial::Failed(error),
@@ -180,7 +185,7 @@ async fn initial_events(watch: &mut OpenWatch, receiver: &Receiver) -> Initial {
         };
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                if let Some(object) = receiver.receive(object)
+                if let Some(object) = receiver.listed(object)
                     && objects.set(object)
                 {
                     patience = Instant::now() + PATIENCE;
@@ -225,8 +230,9 @@ impl Gathered {
     }
 
     fn remove(&mut self, key: &ObjectKey) {
-        if let Some(place) = self.places.remove(key) {
-            self.list[place] = None;
+        // Its place stays: an object that comes and goes is no progress, and takes no more room.
+        if let Some(place) = self.places.get(key) {
+            self.list[*place] = None;
         }
     }
 

@@ -195,16 +195,16 @@ impl Ring {
 
 impl Listener for Ring {
     fn on_add(&self, object: &Object, is_in_initial_list: bool) {
-        let item = Item::Added { object: Body::Kept(object.clone()), initial: is_in_initial_list };
+        let item = Item::Added { object: Body::Kept(object.fresh()), initial: is_in_initial_list };
         self.push(object.key(), item);
     }
 
     fn on_update(&self, old: &Object, new: &Object, _is_sync: bool) {
-        self.push(new.key(), Item::Updated { old: Some(old.clone()), new: Body::Kept(new.clone()) });
+        self.push(new.key(), Item::Updated { old: Some(old.fresh()), new: Body::Kept(new.fresh()) });
     }
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, final_state_unknown: bool) {
-        self.push(key, Item::Deleted { object: object.cloned(), final_state_unknown });
+        self.push(key, Item::Deleted { object: object.map(Object::fresh), final_state_unknown });
     }
 
     fn on_initial_list_end(&self) {

@@ -247,3 +247,44 @@ fn a_dictionary_is_of_one_kind() {
     assert!(!other.packed(&dictionary).is_packed());
     assert!(Dictionary::train(&samples[..2]).is_none() && Dictionary::train(&[]).is_none());
 }
+
+/// Through a whole informer: what a list brings is packed, what a watch brings is plain while it is hot.
+#[tokio::test(start_paused = true)]
+async fn an_informer_packs_its_list_and_keeps_what_just_changed_plain() {
+    let server = super::server();
+    let body = |n: u32| -> Value { serde_json::from_str(config(n, 1).json()).unwrap() };
+    for n in 0..200 {
+        server.create(&format!("a/x{n}"), body(n));
+    }
+    let running = super::Running::on(&server);
+    super::soon(running.informer.wait_synced()).await;
+    let indexer = running.informer.indexer().clone();
+    assert_eq!(packed(&indexer), 200);
+    for n in 0..5 {
+        server.update(&format!("a/x{n}"), body(n + 500));
+    }
+    running.caught_up(&server).await;
+    assert_eq!(packed(&indexer), 195);
+    assert_eq!(indexer.get_by_key("a/x3").unwrap().get("/data/numbers"), config(503, 1).get("/data/numbers"));
+    // Announcing everything again changes nothing of that.
+    let calm = indexer.keys().into_iter().map(Delta::Sync);
+    assert_eq!(indexer.apply(calm, None).len(), 200);
+    assert_eq!(packed(&indexer), 195);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_of_secrets_packs_nothing_in_whatever_form_they_come() {
+    let server = super::server();
+    for n in 0..300 {
+        server.create(&format!("a/x{n}"), serde_json::from_str(config(n, 1).json()).unwrap());
+    }
+    let mut resource = config_maps();
+    "secrets".clone_into(&mut resource.plural);
+    let informer =
+        crate::SharedInformer::new(server.source(), resource, None, crate::InformerOptions::default());
+    let running = super::Running::of(informer);
+    super::soon(running.informer.wait_synced()).await;
+    assert_eq!((packed(running.informer.indexer()), running.informer.indexer().len()), (0, 300));
+    running.stop().await;
+}

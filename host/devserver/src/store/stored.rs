@@ -84,11 +84,12 @@ impl Stored {
     /// The same object with another resource version.
     pub(crate) fn at_revision(&self, revision: u64) -> Result<Arc<Self>, String> {
         let bytes = self.object.bytes();
-        let old = self.object.resource_version();
+        // A slice of the object's text, quotes included.
+        let old = self.object.get("/metadata/resourceVersion").unwrap_or_default();
         let start = old.as_ptr().addr() - bytes.as_ptr().addr();
         let mut copy = Vec::with_capacity(bytes.len() + 4);
         copy.extend_from_slice(&bytes[..start]);
-        copy.extend_from_slice(revision.to_string().as_bytes());
+        copy.extend_from_slice(format!("\"{revision}\"").as_bytes());
         copy.extend_from_slice(&bytes[start + old.len()..]);
         Self::decode(&copy, self.head, revision)
     }

@@ -17,6 +17,29 @@ impl State {
     }
 }
 
+impl State {
+    /// An object whose text is to be read. What a handle keeps unpacked would stay in the host's memory, out of the
+    /// guest's limit, for as long as the guest keeps the handle: so one object at a time is unpacked, beside the handles.
+    fn readable(&mut self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
+        let object = self.object(handle)?;
+        if !object.is_packed() {
+            return self.object(handle);
+        }
+        if !self.reading.as_ref().is_some_and(|reading| reading.is_same(object)) {
+            self.reading = Some(object.fresh());
+        }
+        Ok(self.reading.as_ref().expect("it was put there"))
+    }
+}
+
+/// The JSON text at a pointer. The whole text of a partial object says that it is one.
+fn at(object: &Object, pointer: &str) -> Option<String> {
+    match pointer {
+        "" => Some(object.marked_json().into_owned()),
+        pointer => object.get(pointer).map(str::to_owned),
+    }
+}
+
 impl Host for State {}
 
 fn pairs<'a, S: AsRef<str> + 'a>(map: impl IntoIterator<Item = (S, S)>) -> Vec<(String, String)> {
@@ -49,7 +72,7 @@ impl HostObject for State {
     }
 
     fn annotations(&mut self, this: Resource<Object>) -> wasmtime::Result<Vec<(String, String)>> {
-        Ok(pairs(self.object(&this)?.annotations()))
+        Ok(pairs(self.readable(&this)?.annotations()))
     }
 
     fn owner_references(&mut self, this: Resource<Object>) -> wasmtime::Result<Vec<OwnerReference>> {
@@ -70,7 +93,7 @@ impl HostObject for State {
     }
 
     fn get(&mut self, this: Resource<Object>, pointer: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.object(&this)?.get(&pointer).map(str::to_owned))
+        Ok(at(self.readable(&this)?, &pointer))
     }
 
     fn get_many(
@@ -78,12 +101,12 @@ impl HostObject for State {
         this: Resource<Object>,
         pointers: Vec<String>,
     ) -> wasmtime::Result<Vec<Option<String>>> {
-        let object = self.object(&this)?;
-        Ok(pointers.iter().map(|p| object.get(p).map(str::to_owned)).collect())
+        let object = self.readable(&this)?;
+        Ok(pointers.iter().map(|pointer| at(object, pointer)).collect())
     }
 
     fn bytes(&mut self, this: Resource<Object>) -> wasmtime::Result<Vec<u8>> {
-        Ok(self.object(&this)?.marked_json().into_owned().into_bytes())
+        Ok(self.readable(&this)?.marked_json().into_owned().into_bytes())
     }
 
     fn is_partial(&mut self, this: Resource<Object>) -> wasmtime::Result<bool> {
