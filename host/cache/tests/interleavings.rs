@@ -192,3 +192,28 @@ fn an_index_added_to_a_live_store_misses_nothing() {
         );
     });
 }
+
+/// Who is told that the store is complete up to a version finds there what that promises: a list, a change, a deletion.
+#[test]
+fn a_version_is_announced_when_what_it_promises_can_be_read() {
+    explore(|| {
+        let indexer = Arc::new(Indexer::new(true));
+        let writer = thread::spawn({
+            let indexer = indexer.clone();
+            move || {
+                indexer.replace(vec![object("a/x", 2, 0)], Some("2"), false);
+                indexer.apply([Delta::Added(object("a/y", 3, 0))], Some("3"));
+                indexer.apply([Delta::Deleted(object("a/x", 4, 0))], Some("4"));
+            }
+        });
+        for _ in 0..6 {
+            let seen = |version| indexer.has_seen(version);
+            let (list, add, delete) = (seen("2"), seen("3"), seen("4"));
+            let (x, y) = (indexer.get_by_key("a/x").is_some(), indexer.get_by_key("a/y").is_some());
+            assert!(!list || x || indexer.snapshot().get("a/y").is_some(), "the list was announced");
+            assert!(!add || y, "the add was announced");
+            assert!(!delete || !x, "the deletion was announced");
+        }
+        writer.join().unwrap();
+    });
+}
