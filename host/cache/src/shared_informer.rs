@@ -49,7 +49,7 @@ impl Default for InformerOptions {
         Self {
             reflector: ReflectorOptions::default(),
             queue_capacity: DeltaFifo::DEFAULT_CAPACITY,
-            compression: Compression::Auto,
+            compression: Compression::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use pilothouse_cache::{FactoryOptions, SharedInformerFactory};
+use pilothouse_cache::{Compression, FactoryOptions, InformerOptions, SharedInformerFactory};
 use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::{Compiler, Engine, EngineOptions};
 use pilothouse_manager::{Manager, ManagerOptions, Metrics, admin};
@@ -68,6 +68,8 @@ pub(crate) struct HostingOptions {
     pub(crate) cache_dir: Option<PathBuf>,
     /// Where the admin endpoints are served.
     pub(crate) listener: TcpListener,
+    /// Whether the caches keep objects compressed.
+    pub(crate) compression: Compression,
     /// The plugins and how they are treated.
     pub(crate) manager: ManagerOptions,
 }
@@ -100,7 +102,9 @@ impl Hosting {
             instances: EngineOptions::DEFAULT_INSTANCES,
         })?;
         let admin = options.listener.local_addr()?;
-        let factory = SharedInformerFactory::for_client(client.clone(), FactoryOptions::default());
+        let informer = InformerOptions { compression: options.compression, ..InformerOptions::default() };
+        let factories = FactoryOptions { informer, ..FactoryOptions::default() };
+        let factory = SharedInformerFactory::for_client(client.clone(), factories);
         let manager = Manager::start(options.manager, engine, client, factory, metrics.clone(), guests)?;
         let serving = tokio::spawn(admin::serve(options.listener, manager.clone(), metrics));
         Ok(Self { manager, admin, serving })

@@ -29,7 +29,7 @@ const SENT_ANNOTATION: &str = "bench.example.com/sent";
 pub(crate) enum Variant {
     /// As their bytes.
     Plain,
-    /// Packed with a dictionary of their kind, as by default.
+    /// Packed with a dictionary of their kind.
     Compressed,
 }
 

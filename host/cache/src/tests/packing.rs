@@ -1,10 +1,11 @@
 //! Compression: what is packed and when, and that nobody can tell by what an object says.
 
+use pilothouse_client::ApiResource;
 use pilothouse_object::{Dictionary, Gvk, Object};
 use serde_json::{Value, json};
 
-use crate::testing::{config_maps, object};
-use crate::{Change, Compression, Delta, IndexFn, Indexer};
+use crate::testing::{FakeControllerSource, config_maps, object};
+use crate::{Change, Compression, Delta, IndexFn, Indexer, InformerOptions, SharedInformer};
 
 /// An object that resembles its siblings as real ones do; `seed` makes the rest.
 fn like(kind: &Gvk, key: &str, version: u32, seed: u32) -> Object {
@@ -248,6 +249,12 @@ fn a_dictionary_is_of_one_kind() {
     assert!(Dictionary::train(&samples[..2]).is_none() && Dictionary::train(&[]).is_none());
 }
 
+/// An informer that compresses.
+fn compressing(server: &FakeControllerSource, resource: ApiResource) -> super::Running {
+    let options = InformerOptions { compression: Compression::Auto, ..InformerOptions::default() };
+    super::Running::of(SharedInformer::new(server.source(), resource, None, options))
+}
+
 /// Through a whole informer: what a list brings is packed, what a watch brings is plain while it is hot.
 #[tokio::test(start_paused = true)]
 async fn an_informer_packs_its_list_and_keeps_what_just_changed_plain() {
@@ -256,7 +263,7 @@ async fn an_informer_packs_its_list_and_keeps_what_just_changed_plain() {
     for n in 0..200 {
         server.create(&format!("a/x{n}"), body(n));
     }
-    let running = super::Running::on(&server);
+    let running = compressing(&server, config_maps());
     super::soon(running.informer.wait_synced()).await;
     let indexer = running.informer.indexer().clone();
     assert_eq!(packed(&indexer), 200);
@@ -281,9 +288,7 @@ async fn an_informer_of_secrets_packs_nothing_in_whatever_form_they_come() {
     }
     let mut resource = config_maps();
     "secrets".clone_into(&mut resource.plural);
-    let informer =
-        crate::SharedInformer::new(server.source(), resource, None, crate::InformerOptions::default());
-    let running = super::Running::of(informer);
+    let running = compressing(&server, resource);
     super::soon(running.informer.wait_synced()).await;
     assert_eq!((packed(running.informer.indexer()), running.informer.indexer().len()), (0, 300));
     running.stop().await;

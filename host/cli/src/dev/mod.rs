@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use pilothouse_cache::Compression;
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_manager::ManagerOptions;
 use tokio::net::TcpListener;
@@ -134,6 +135,7 @@ impl Dev {
             context: None,
             cache_dir: None,
             listener: listen().await?,
+            compression: Compression::default(),
             manager: ManagerOptions::new(folder.plugins()),
         };
         let hosting = Hosting::start(options, guests).await?;
