@@ -262,7 +262,7 @@ impl Indexer {
                         _ => None,
                     };
                     if let (Some(slot), Some(new)) = (slot, new) {
-                        self.packing.changed(hot, slot, new.held().clone());
+                        self.packing.changed(hot, slot, new.held());
                     }
                     changes.push(change);
                 });

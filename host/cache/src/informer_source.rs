@@ -19,7 +19,7 @@
 //! Made by the factory, which says which informer is the wide one ([`InformerSource::follow`]).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -70,6 +70,8 @@ pub(crate) struct InformerSource {
     pub(crate) listed: watch::Sender<u64>,
     /// Items that came in the list under way, or in the last one.
     items: AtomicUsize,
+    /// The next list is to come from the server, whatever the wide informer has.
+    ask_server: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -129,6 +131,7 @@ impl InformerSource {
             wide: watch::Sender::new(None),
             listed: watch::Sender::new(0),
             items: AtomicUsize::new(0),
+            ask_server: AtomicBool::new(false),
             state: Mutex::default(),
         })
     }
@@ -149,6 +152,11 @@ impl InformerSource {
 
     pub(crate) fn projection(&self) -> Projection {
         self.wanted.borrow().projection.clone()
+    }
+
+    /// Has the next list come from the server. The wide informer may hold what whoever asks for a list doubts.
+    pub(crate) fn ask_server(&self) {
+        self.ask_server.store(true, Relaxed);
     }
 
     /// Items that came in the list under way, or in the last one.
@@ -231,9 +239,8 @@ impl ListerWatcher for Arc<InformerSource> {
                 *self.state.lock() = State { listing: generation, parked: None };
                 self.items.store(0, Relaxed);
                 // A list without a version is to show the newest state, which only the server has.
-                if params.resource_version.is_some()
-                    && let Some(tap) = self.join_at(params.resource_version.as_deref()).await
-                {
+                let may_join = params.resource_version.is_some() && !self.ask_server.swap(false, Relaxed);
+                if may_join && let Some(tap) = self.join_at(params.resource_version.as_deref()).await {
                     let initial = tap.initial();
                     self.items.store(initial.len(), Relaxed);
                     initial.into_iter().for_each(item);
@@ -258,7 +265,8 @@ impl ListerWatcher for Arc<InformerSource> {
             let mut feed = Feed::new(Arc::clone(self), params, generation);
             if params.send_initial_events {
                 // Without a version, after a list, the newest state is asked for, which only the server has.
-                let may_join = params.resource_version.is_some() || *self.listed.borrow() == 0;
+                let may_join = (params.resource_version.is_some() || *self.listed.borrow() == 0)
+                    && !self.ask_server.swap(false, Relaxed);
                 if may_join && let Some(tap) = self.join_at(params.resource_version.as_deref()).await {
                     feed.begin_with(tap);
                     return Ok(feed.stream());

@@ -47,6 +47,13 @@ impl InformerLease {
         self.of.is_complete(self.generation)
     }
 
+    /// Makes the informer list again, as [`SharedInformer::relist`] does; from the server, also where it follows a wider
+    /// one.
+    pub fn relist(&self) {
+        self.of.source.ask_server();
+        self.of.informer.relist();
+    }
+
     /// Waits until the store has all objects with the fields asked for, and the listeners there were have been told of
     /// the first list. `false`: the informer ended before.
     pub async fn wait_synced(&self) -> bool {

@@ -160,9 +160,9 @@ impl Packing {
     }
 
     /// Notes an object that changed.
-    pub(crate) fn changed(&self, hot: &mut Hot, slot: u32, held: Held) {
+    pub(crate) fn changed(&self, hot: &mut Hot, slot: u32, held: &Held) {
         if !self.is_off() {
-            hot.0.push_back((slot, held));
+            hot.0.push_back((slot, held.clone()));
         }
     }
 

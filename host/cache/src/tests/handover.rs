@@ -277,7 +277,6 @@ async fn a_follower_that_needs_more_fields_than_the_wide_informer_has_goes_back_
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "a known gap: it lists from the informer that it follows, which is where it was before the backup was restored"]
 async fn a_follower_that_is_asked_to_list_asks_the_server() {
     let narrow = narrow().await;
     let wide = widen(&narrow).await;
