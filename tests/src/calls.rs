@@ -4,7 +4,7 @@
 //! to each line and writes lines in the order in which they come about, so their order is that of the events.
 //!
 //! Rules that [`CallLog::problems`] tells breaches of: no key is reconciled twice at once; a call ends on the generation
-//! on which it began; once a key was taken by a generation, none before that begins with it.
+//! on which it began; once a key was taken by a generation, none before that begins with it; no call faults.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,14 @@ impl CallLog {
 
     fn read(lines: &[Line]) -> anyhow::Result<CallLog> {
         let (mut log, mut under_way, mut newest) = (CallLog::default(), UnderWay::new(), BTreeMap::new());
-        for line in lines.iter().filter(|line| line.target == "guest") {
+        for line in lines {
+            if !line.fault.is_empty() {
+                under_way.remove(&line.key);
+                log.problems.push(format!("{}: {}", line.key, line.message));
+            }
+            if line.target != "guest" {
+                continue;
+            }
             let understood = match line.message.as_str() {
                 "begin" => log.begin(line, &mut under_way, &mut newest),
                 "end" => log.end(line, &mut under_way),

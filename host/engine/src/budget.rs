@@ -6,13 +6,16 @@
 //! and neither time taken by other tasks nor by other processes is charged to the guest.
 //!
 //! The clock of a thread costs a system call, so a call that ends within its first tick never reads it: the first slice is
-//! bounded by the wall time since the call began.
+//! bounded by the wall time since the call began, and by [`FIRST_SLICE`], since a machine that stood still for a while is
+//! not the guest's doing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::engine::TICK;
 
 /// Shared between the epoch callback, the imports and the caller of one instance.
 #[derive(Debug)]
@@ -26,6 +29,9 @@ pub(crate) struct Budget {
     began: AtomicI64,
     exceeded: AtomicBool,
 }
+
+/// The most that the first slice of a call can cost: it ends with the first tick, which comes a little late on a busy machine.
+const FIRST_SLICE: Duration = TICK.saturating_mul(2);
 
 const UNREAD: i64 = -1;
 const WAITING: i64 = -2;
@@ -65,7 +71,10 @@ impl Budget {
         let slice = self.slice.load(Relaxed);
         let cost = match slice {
             WAITING => 0,
-            UNREAD => nanos(self.origin.elapsed()) - self.began.load(Relaxed),
+            UNREAD => {
+                let passed = nanos(self.origin.elapsed()) - self.began.load(Relaxed);
+                passed.min(nanos(FIRST_SLICE))
+            }
             start => thread_cpu() - start,
         };
         self.used.fetch_add(cost.max(0), Relaxed);
@@ -120,6 +129,18 @@ mod tests {
         burn(Duration::from_millis(60));
         assert!(!budget.tick());
         assert!(budget.exceeded());
+    }
+
+    #[test]
+    fn a_machine_that_stood_still_is_not_charged() {
+        let budget = Budget::new();
+        // The call began long ago and has not ticked since, as after a suspended process went on.
+        let Some(began) = Instant::now().checked_sub(Duration::from_secs(5)) else { return };
+        let budget = Arc::new(Budget { origin: began, ..Arc::into_inner(budget).unwrap() });
+        budget.begin(began, Duration::from_secs(1));
+        assert!(budget.tick(), "five seconds of standing still were charged");
+        budget.begin(began, FIRST_SLICE / 2);
+        assert!(!budget.tick(), "the first slice was not charged at all");
     }
 
     #[test]

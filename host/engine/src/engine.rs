@@ -19,7 +19,7 @@ use crate::state::State;
 use crate::wasi;
 
 /// One epoch: the finest step in which guests yield and are charged. 10 ms costs nothing measurable.
-const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// How an engine is made.
 #[derive(Debug, Clone)]

@@ -57,3 +57,11 @@ fn an_end_of_another_call_is_told() {
     let told = problems(&[line("begin", "a", 1, 1), line("end", "a", 1, 2)]);
     assert_eq!(told, ["a: call 2 ended, but under way was Some((1, 0))"]);
 }
+
+#[test]
+fn a_fault_is_told() {
+    let mut fault = line("guest fault: cpu", "a", 1, 1);
+    (fault.target, fault.fault) = ("pilothouse_manager".to_owned(), "cpu".to_owned());
+    let told = problems(&[line("begin", "a", 1, 1), fault, line("begin", "a", 1, 2), line("end", "a", 1, 2)]);
+    assert_eq!(told, ["a: guest fault: cpu"]);
+}

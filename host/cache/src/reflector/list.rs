@@ -26,7 +26,11 @@ impl Reflector {
         let began = Instant::now();
         count(&self.shared.lists);
         let outcome = match self.list_at(&asked).await {
-            Err(error) if error.is_expired() || error.is_too_large_resource_version() => None,
+            Err(error) if error.is_expired() => {
+                self.tell_expired();
+                None
+            }
+            Err(error) if error.is_too_large_resource_version() => None,
             // The watch cache of a server that has just started may lag behind what another one told us.
             Ok(listed) if !asked.is_empty() && is_older(&listed.version, &self.newest) => {
                 tracing::info!(resource = %self.resource, got = listed.version, newest = %self.newest,

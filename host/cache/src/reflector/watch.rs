@@ -26,7 +26,11 @@ impl Reflector {
                 Some(watch) => watch,
                 None => {
                     let version = self.version.clone();
-                    self.open(&version, false).await?
+                    match self.open(&version, false).await {
+                        Ok(watch) => watch,
+                        Err(error) if error.is_expired() => return Ok(self.expired()),
+                        Err(error) => return Err(error.into()),
+                    }
                 }
             };
             match self.follow(watch).await? {
@@ -105,12 +109,21 @@ impl Reflector {
         Ok(())
     }
 
+    /// The watch's version is not served any more. No failure: it was away for too long. The list goes on from the last
+    /// version if it can.
+    fn expired(&self) -> Again {
+        self.tell_expired();
+        Again::AfterBackoff
+    }
+
+    pub(super) fn tell_expired(&self) {
+        tracing::info!(resource = %self.resource, version = %self.version, "the last version expired; listing");
+    }
+
     /// The stream ended with an error.
     async fn broken(&mut self, error: Error, very_short: bool) -> Result<End, Stop> {
         if error.is_expired() {
-            // No failure: it was away for too long. The list goes on from the last version if it can.
-            tracing::info!(resource = %self.resource, version = %self.version, "the watch's version expired; listing");
-            return Ok(End::Relist(Again::AfterBackoff));
+            return Ok(End::Relist(self.expired()));
         }
         count(&self.shared.watch_failures);
         match &error {

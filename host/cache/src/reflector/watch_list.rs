@@ -135,6 +135,9 @@ impl Reflector {
     async fn watch_list_failed(&mut self, error: Error, asked: &str) -> Result<Round, Stop> {
         let lost = error.is_expired() || error.is_too_large_resource_version();
         if lost && !asked.is_empty() {
+            if error.is_expired() {
+                self.tell_expired();
+            }
             // At once.
             self.version_unavailable = true;
             return Ok(Round::Again);

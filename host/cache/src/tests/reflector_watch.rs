@@ -268,6 +268,19 @@ async fn an_expired_version_in_the_stream_leads_to_a_list_from_the_last_version_
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_expired_version_at_open_is_no_failure_either() {
+    let server = server();
+    server.fail_watches([errors::expired()]);
+    let handler = |_: &pilothouse_object::Gvr, error: &pilothouse_client::Error| panic!("told of {error}");
+    let options = ReflectorOptions { watch_error_handler: Some(Arc::new(handler)), ..Default::default() };
+    let running = Running::with(&server, options);
+    soon(server.wait_for_lists(2)).await;
+    assert_eq!(server.list_versions(), ["0", "1"]);
+    soon(server.wait_for_watches(2)).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_error_frame_leads_to_a_list_after_a_backoff() {
     let server = server();
     let running = Running::on(&server);
