@@ -31,6 +31,9 @@ const PACE: u32 = 50;
 const AWAY: Duration = Duration::from_secs(15);
 /// How long it stays away behind a proxy that resets connections. Each informer then waits on its own, about as long again.
 const RESET: Duration = Duration::from_secs(10);
+/// A key that was under way when the server went, or came from its delay then, is first tried eight times in 1.3 s, as the
+/// default rate limiter has it (5 ms, doubled each time). What the informers do is seen once that is over.
+const FIRST_TRIES: Duration = Duration::from_secs(3);
 /// What the host may do meanwhile: connections a second, and the share of a core.
 const REQUESTS_PER_SECOND: usize = 10;
 const CORE: f64 = 0.05;
@@ -241,6 +244,8 @@ fn a_watch_whose_history_was_compacted_is_made_good_by_a_list(server: Server) ->
 
 /// Watches over what a host does while its connections are accepted and reset.
 fn away(host: &Host, proxy: &Proxy) -> Result<()> {
+    let stopped = Instant::now();
+    poll::until("the first tries to be over", FIRST_TRIES * 2, || stopped.elapsed() >= FIRST_TRIES)?;
     let (from, before) = ((host.cpu_time()?, Instant::now()), proxy.seen().connections);
     let (mut last, mut window, mut most) = (before, VecDeque::new(), 0);
     poll::until("the server to have been away for long enough", RESET * 2, || {

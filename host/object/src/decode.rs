@@ -1,18 +1,19 @@
 //! From the JSON of one object to the header and the bytes an [`Object`](crate::Object) keeps.
 //!
-//! One pass over the text with `serde_json`'s borrowed raw values finds where each metadata field stands; one copy
-//! builds the kept buffer. On the way `metadata.managedFields` is cut out (the largest part of many objects, and
+//! One pass over the text checks it and finds where each metadata field stands; one copy builds the kept buffer. On the way `metadata.managedFields` is cut out (the largest part of many objects, and
 //! nothing that a controller reads), and `apiVersion`/`kind` are put in where the server left them out, as it does
 //! for the items of a list. Nothing else is changed: a guest may write back what it read.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use serde::Deserialize;
-use serde::de::Error as _;
-use serde_json::value::RawValue;
+use serde::de::{Error as _, IgnoredAny};
 
 use crate::key::{KeyError, ObjectKey};
 use crate::kind::Gvk;
-use crate::list::value;
 use crate::pack::Field;
+use crate::scan::{Cursor, Fault};
 use crate::short_text::ShortText;
 
 /// Why bytes are not an object.
@@ -96,43 +97,149 @@ impl Decoded {
     }
 }
 
-#[derive(Deserialize)]
-struct Top<'a> {
-    #[serde(borrow, rename = "apiVersion")]
-    api_version: Option<&'a RawValue>,
-    #[serde(borrow)]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    metadata: &'a RawValue,
+/// Where a value stands in the text that is decoded; none when it is absent.
+type Place = Option<Range<usize>>;
+
+/// Where the fields stand.
+#[derive(Default)]
+struct Places {
+    api_version: Place,
+    kind: Place,
+    metadata: Option<Metadata>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Meta<'a> {
-    #[serde(borrow)]
-    name: Option<std::borrow::Cow<'a, str>>,
-    #[serde(borrow)]
-    namespace: Option<std::borrow::Cow<'a, str>>,
-    #[serde(borrow)]
-    uid: Option<&'a RawValue>,
-    #[serde(borrow)]
-    resource_version: Option<&'a RawValue>,
-    generation: Option<i64>,
-    #[serde(borrow)]
-    deletion_timestamp: Option<&'a RawValue>,
-    #[serde(borrow)]
-    labels: Option<&'a RawValue>,
-    #[serde(borrow)]
-    annotations: Option<&'a RawValue>,
-    #[serde(borrow)]
-    owner_references: Option<&'a RawValue>,
-    #[serde(borrow)]
-    managed_fields: Option<&'a RawValue>,
+#[derive(Default)]
+struct Metadata {
+    name: Place,
+    namespace: Place,
+    uid: Place,
+    resource_version: Place,
+    generation: Place,
+    deletion_timestamp: Place,
+    labels: Place,
+    annotations: Place,
+    owner_references: Place,
+    /// The member, its name included.
+    managed_fields: Place,
+}
+
+/// Why the fields of an object were not found.
+enum Unread {
+    Scan(Fault),
+    Form(String),
+}
+
+impl From<Fault> for Unread {
+    fn from(fault: Fault) -> Self {
+        Self::Scan(fault)
+    }
+}
+
+impl Unread {
+    fn error(self, text: &[u8]) -> DecodeError {
+        match self {
+            Self::Form(message) => form(&message),
+            // Read again, for a message that tells what is wrong and where.
+            Self::Scan(_) => serde_json::from_slice::<IgnoredAny>(text)
+                .map_or_else(Into::into, |IgnoredAny| form("not a JSON object")),
+        }
+    }
+}
+
+fn form(message: &str) -> DecodeError {
+    DecodeError::Json(serde_json::Error::custom(message))
+}
+
+fn put(place: &mut Place, name: &str, found: Range<usize>) -> Result<(), Unread> {
+    match place.replace(found) {
+        None => Ok(()),
+        Some(_) => Err(Unread::Form(format!("the field {name} comes twice"))),
+    }
+}
+
+impl Places {
+    /// Reads the object that stands at a cursor.
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Unread> {
+        let mut places = Self::default();
+        let mut member = cursor.first_member()?;
+        while let Some(name) = member {
+            let name = name.unescaped().unwrap_or_default();
+            match &*name {
+                "apiVersion" => put(&mut places.api_version, &name, cursor.value()?)?,
+                "kind" => put(&mut places.kind, &name, cursor.value()?)?,
+                "metadata" => {
+                    if cursor.peek()? != b'{' {
+                        return Err(Unread::Form("metadata is not an object".to_owned()));
+                    }
+                    if places.metadata.replace(Metadata::read(cursor)?).is_some() {
+                        return Err(Unread::Form("the field metadata comes twice".to_owned()));
+                    }
+                }
+                _ => {
+                    cursor.value()?;
+                }
+            }
+            member = cursor.next_member()?;
+        }
+        Ok(places)
+    }
+}
+
+impl Metadata {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Unread> {
+        let mut places = Self::default();
+        let mut member = cursor.first_member()?;
+        while let Some(name) = member {
+            let start = name.start;
+            let name = name.unescaped().unwrap_or_default();
+            let mut value = cursor.value()?;
+            let place = match &*name {
+                "name" => &mut places.name,
+                "namespace" => &mut places.namespace,
+                "uid" => &mut places.uid,
+                "resourceVersion" => &mut places.resource_version,
+                "generation" => &mut places.generation,
+                "deletionTimestamp" => &mut places.deletion_timestamp,
+                "labels" => &mut places.labels,
+                "annotations" => &mut places.annotations,
+                "ownerReferences" => &mut places.owner_references,
+                "managedFields" => {
+                    value.start = start;
+                    &mut places.managed_fields
+                }
+                _ => {
+                    member = cursor.next_member()?;
+                    continue;
+                }
+            };
+            put(place, &name, value)?;
+            member = cursor.next_member()?;
+        }
+        Ok(places)
+    }
+}
+
+/// A value's text; none for `null`, as if it were absent.
+fn text_at<'a>(text: &'a str, place: &Place) -> Option<&'a str> {
+    place.as_ref().map(|range| &text[range.clone()]).filter(|value| *value != "null")
+}
+
+fn content(json: &str) -> Result<Cow<'_, str>, DecodeError> {
+    match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(content) if !content.contains('\\') => Ok(Cow::Borrowed(content)),
+        _ => Ok(serde_json::from_str::<Text<'_>>(json)?.0),
+    }
 }
 
 pub(crate) fn decode(text: &str, default: Option<&Gvk>) -> Result<Decoded, DecodeError> {
     let text = text.trim_ascii();
-    decode_top(text, &serde_json::from_str(text)?, default)
+    let mut cursor = Cursor::new(text.as_bytes());
+    let places = match Places::read(&mut cursor) {
+        Ok(places) if cursor.at() == text.len() => places,
+        Ok(_) => return Err(Unread::Scan(Fault::Invalid).error(text.as_bytes())),
+        Err(unread) => return Err(unread.error(text.as_bytes())),
+    };
+    keep(text, &places, default)
 }
 
 /// Decodes the object that `bytes` begin with, and tells how long it is; `None` when its end has not come.
@@ -140,19 +247,31 @@ pub(crate) fn decode_first(
     bytes: &[u8],
     default: Option<&Gvk>,
 ) -> Result<Option<(Decoded, usize)>, DecodeError> {
-    let Some((top, used)) = value::<Top<'_>>(bytes)? else { return Ok(None) };
+    let mut cursor = Cursor::new(bytes);
+    let places = match Places::read(&mut cursor) {
+        Ok(places) => places,
+        Err(Unread::Scan(Fault::Incomplete)) => return Ok(None),
+        Err(unread) => return Err(unread.error(bytes)),
+    };
+    let used = cursor.at();
     let text = std::str::from_utf8(&bytes[..used]).map_err(serde_json::Error::custom)?;
-    Ok(Some((decode_top(text, &top, default)?, used)))
+    Ok(Some((keep(text, &places, default)?, used)))
 }
 
-fn decode_top(text: &str, top: &Top<'_>, default: Option<&Gvk>) -> Result<Decoded, DecodeError> {
+/// Copies what is kept of an object.
+fn keep(text: &str, places: &Places, default: Option<&Gvk>) -> Result<Decoded, DecodeError> {
     if u32::try_from(text.len()).is_err() {
         return Err(DecodeError::TooLarge(text.len()));
     }
-    let meta: Meta<'_> = serde_json::from_str(top.metadata.get())?;
-    let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())?;
+    let at = |place| text_at(text, place);
+    let meta = places.metadata.as_ref().ok_or_else(|| form("the field metadata is missing"))?;
+    let namespace = at(&meta.namespace).map(content).transpose()?;
+    let name = at(&meta.name).map(content).transpose()?;
+    let key = ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default())?;
+    let generation = at(&meta.generation).map(serde_json::from_str).transpose()?;
+    let (api_version, kind) = (at(&places.api_version), at(&places.kind));
 
-    let prefix = match (top.api_version, top.kind, default) {
+    let prefix = match (api_version, kind, default) {
         (Some(_), Some(_), _) => String::new(),
         (None, None, Some(gvk)) => {
             format!("{{\"apiVersion\":{},\"kind\":{},", quote(&gvk.api_version()), quote(&gvk.kind))
@@ -161,7 +280,7 @@ fn decode_top(text: &str, top: &Top<'_>, default: Option<&Gvk>) -> Result<Decode
         (None, Some(_), Some(gvk)) => format!("{{\"apiVersion\":{},", quote(&gvk.api_version())),
         _ => return Err(DecodeError::NoKind(key)),
     };
-    let cut = meta.managed_fields.and_then(|value| entry_range(text, value)).unwrap_or(0..0);
+    let cut = meta.managed_fields.clone().map_or(0..0, |member| with_comma(text, member));
     // The prefix ends where the text's own `{` would stand.
     let skip = usize::from(!prefix.is_empty());
     let shift = Shift { cut: cut.clone(), prefix: prefix.len(), skip };
@@ -178,24 +297,24 @@ fn decode_top(text: &str, top: &Top<'_>, default: Option<&Gvk>) -> Result<Decode
     let mut decoded = Decoded {
         key,
         json_len: to_u32(json_len)?,
-        api_version: kept.string(top.api_version)?,
-        kind: kept.string(top.kind)?,
-        uid: kept.string(meta.uid)?,
-        resource_version: kept.string(meta.resource_version)?,
-        deletion_timestamp: kept.string(meta.deletion_timestamp)?,
-        labels: kept.span(meta.labels)?,
-        annotations: kept.span(meta.annotations)?,
-        owner_references: kept.span(meta.owner_references)?,
-        generation: meta.generation,
+        api_version: kept.string(&places.api_version)?,
+        kind: kept.string(&places.kind)?,
+        uid: kept.string(&meta.uid)?,
+        resource_version: kept.string(&meta.resource_version)?,
+        deletion_timestamp: kept.string(&meta.deletion_timestamp)?,
+        labels: kept.span(&meta.labels)?,
+        annotations: kept.span(&meta.annotations)?,
+        owner_references: kept.span(&meta.owner_references)?,
+        generation,
         partial: false,
         version: ShortText::new(""),
         buffer: Box::default(),
     };
     if let Some(gvk) = default {
-        if top.api_version.is_none() {
+        if api_version.is_none() {
             decoded.api_version = kept.append(&gvk.api_version())?;
         }
-        if top.kind.is_none() {
+        if kind.is_none() {
             decoded.kind = kept.append(&gvk.kind)?;
         }
     }
@@ -214,7 +333,7 @@ fn to_u32(n: usize) -> Result<u32, DecodeError> {
 
 /// How offsets in the source text become offsets in the kept buffer.
 struct Shift {
-    cut: std::ops::Range<usize>,
+    cut: Range<usize>,
     prefix: usize,
     skip: usize,
 }
@@ -233,23 +352,22 @@ struct Kept<'a> {
 }
 
 impl Kept<'_> {
-    /// The span of a raw value.
-    fn span(&self, value: Option<&RawValue>) -> Result<Span, DecodeError> {
-        let Some(value) = value else { return Ok(Span::default()) };
-        let start = self.shift.apply(offset_in(self.text, value.get()));
-        Ok(Span { start: to_u32(start)?, end: to_u32(start + value.get().len())? })
+    /// The span of a value.
+    fn span(&self, place: &Place) -> Result<Span, DecodeError> {
+        let (Some(range), Some(_)) = (place, text_at(self.text, place)) else { return Ok(Span::default()) };
+        let start = self.shift.apply(range.start);
+        Ok(Span { start: to_u32(start)?, end: to_u32(start + range.len())? })
     }
 
     /// The span of a string's content, unescaped behind the JSON when it holds escapes.
-    fn string(&mut self, value: Option<&RawValue>) -> Result<Span, DecodeError> {
-        let Some(value) = value else { return Ok(Span::default()) };
-        let content: std::borrow::Cow<'_, str> = serde_json::from_str::<Text<'_>>(value.get())?.0;
-        match content {
-            std::borrow::Cow::Borrowed(_) => {
-                let span = self.span(Some(value))?;
+    fn string(&mut self, place: &Place) -> Result<Span, DecodeError> {
+        let Some(value) = text_at(self.text, place) else { return Ok(Span::default()) };
+        match content(value)? {
+            Cow::Borrowed(_) => {
+                let span = self.span(place)?;
                 Ok(Span { start: span.start + 1, end: span.end - 1 })
             }
-            std::borrow::Cow::Owned(unescaped) => self.append(&unescaped),
+            Cow::Owned(unescaped) => self.append(&unescaped),
         }
     }
 
@@ -262,27 +380,17 @@ impl Kept<'_> {
 
 /// A JSON string, borrowed where it holds no escapes.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) std::borrow::Cow<'a, str>);
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-/// Where `part`, a slice of `text`, begins in it.
-fn offset_in(text: &str, part: &str) -> usize {
-    part.as_ptr().addr() - text.as_ptr().addr()
-}
-
-/// The range of `"managedFields": value` with one comma beside it; `None` when the key is spelled with escapes.
-fn entry_range(text: &str, value: &RawValue) -> Option<std::ops::Range<usize>> {
-    const KEY: &[u8] = b"\"managedFields\"";
+/// A member with one comma beside it, where there is one.
+fn with_comma(text: &str, mut member: Range<usize>) -> Range<usize> {
     let bytes = text.as_bytes();
-    let value_start = offset_in(text, value.get());
-    let before_value = bytes[..value_start].trim_ascii_end().strip_suffix(b":")?.trim_ascii_end();
-    let before_key = before_value.strip_suffix(KEY)?;
-    let mut range = before_key.len()..value_start + value.get().len();
-    let rest = &bytes[range.end..];
+    let rest = &bytes[member.end..];
     let after_space = rest.trim_ascii_start();
     if after_space.first() == Some(&b',') {
-        range.end += rest.len() - after_space.len() + 1;
-    } else if let Some(before_comma) = before_key.trim_ascii_end().strip_suffix(b",") {
-        range.start = before_comma.len();
+        member.end += rest.len() - after_space.len() + 1;
+    } else if let Some(before_comma) = bytes[..member.start].trim_ascii_end().strip_suffix(b",") {
+        member.start = before_comma.len();
     }
-    Some(range)
+    member
 }

@@ -22,6 +22,7 @@ mod pack;
 mod partial;
 mod pointer;
 mod projection;
+mod scan;
 mod short_text;
 
 pub use decode::DecodeError;

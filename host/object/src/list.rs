@@ -217,7 +217,7 @@ impl ListDecoder {
 }
 
 /// The value that `bytes` begins with, and how long it is; `None` when it may go on behind them.
-pub(crate) fn value<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<Option<(T, usize)>, DecodeError> {
+fn value<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<Option<(T, usize)>, DecodeError> {
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<T>();
     match values.next() {
         None => Ok(None),

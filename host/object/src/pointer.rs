@@ -6,13 +6,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
-
 use crate::decode::Text;
+use crate::scan::{Cursor, Fault};
 
 /// A JSON pointer whose steps may be `[*]`, every element of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -148,13 +145,11 @@ fn walk<'a>(json: &'a str, steps: &[Step], found: &mut dyn FnMut(&'a str)) {
             }
         }
         Some((Step::Each, rest)) => {
-            if json.starts_with('[') {
-                let mut visit = |_: usize, value: &'a str| {
-                    walk(value, rest, found);
-                    true
-                };
-                scan(json, Elements(&mut visit, PhantomData));
-            }
+            // What stands before a fault was found.
+            let _ = elements(json, |value| {
+                walk(value, rest, found);
+                true
+            });
         }
     }
 }
@@ -166,14 +161,13 @@ fn step<'a>(json: &'a str, token: &str) -> Option<&'a str> {
             return None;
         }
         let wanted: usize = token.parse().ok()?;
-        let mut result = None;
-        let mut visit = |index: usize, value: &'a str| {
-            if index == wanted {
-                result = Some(value);
-            }
-            index != wanted
-        };
-        scan(json, Elements(&mut visit, PhantomData));
+        let (mut index, mut result) = (0, None);
+        elements(json, |value| {
+            result = (index == wanted).then_some(value);
+            index += 1;
+            result.is_none()
+        })
+        .ok()?;
         return result;
     }
     member(json, token)
@@ -181,87 +175,30 @@ fn step<'a>(json: &'a str, token: &str) -> Option<&'a str> {
 
 /// The JSON text of a member of an object.
 pub(crate) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
-    if !json.starts_with('{') {
-        return None;
-    }
-    let mut result = None;
-    scan(json, Member { name, result: &mut result });
-    result
-}
-
-/// Runs a visitor over `json`; its outcome is what the visitor stored, so leaving early is no error.
-fn scan<'a>(json: &'a str, visitor: impl Visitor<'a, Value = ()>) {
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    let _ = deserializer.deserialize_any(visitor);
-}
-
-struct Member<'n, 'r, 'a> {
-    name: &'n str,
-    result: &'r mut Option<&'a str>,
-}
-
-impl<'a> Visitor<'a> for Member<'_, '_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(found) = map.next_key_seed(NameIs(self.name))? {
-            if found {
-                *self.result = Some(map.next_value::<&'a RawValue>()?.get());
-                return Ok(());
-            }
-            map.next_value::<IgnoredAny>()?;
+    let mut cursor = Cursor::new(json.as_bytes());
+    let mut member = cursor.first_member().ok()?;
+    while let Some(found) = member {
+        let value = cursor.value().ok()?;
+        if found.is(name) {
+            return json.get(value);
         }
-        Ok(())
+        member = cursor.next_member().ok()?;
     }
+    None
 }
 
-/// Compares a member's name without keeping it.
-struct NameIs<'n>(&'n str);
-
-impl<'de> DeserializeSeed<'de> for NameIs<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for NameIs<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a member name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
-        Ok(name == self.0)
-    }
-}
-
-/// Calls back for each element until the callback says stop.
-struct Elements<'f, 'a, F: FnMut(usize, &'a str) -> bool>(&'f mut F, PhantomData<&'a str>);
-
-impl<'a, F: FnMut(usize, &'a str) -> bool> Visitor<'a> for Elements<'_, 'a, F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<(), A::Error> {
-        let mut index = 0;
-        while let Some(value) = seq.next_element::<&'a RawValue>()? {
-            if !(self.0)(index, value.get()) {
-                return Ok(());
-            }
-            index += 1;
+/// Calls back for each element of an array until the callback says stop.
+fn elements<'a>(json: &'a str, mut visit: impl FnMut(&'a str) -> bool) -> Result<(), Fault> {
+    let mut cursor = Cursor::new(json.as_bytes());
+    let mut more = cursor.first_element()?;
+    while more {
+        let value = cursor.value()?;
+        if !visit(&json[value]) {
+            return Ok(());
         }
-        Ok(())
+        more = cursor.next_element()?;
     }
+    Ok(())
 }
 
 #[cfg(test)]
