@@ -292,11 +292,14 @@ impl Indexer {
         let dictionary = self.packing.dictionary();
         let store = self.write(|store, _| {
             let kept = store.slots_of(list.iter().map(Object::key));
-            let held = list.into_iter().map(|object| match &dictionary {
-                Some(dictionary) => self.packing.pack(object, dictionary).into_held(),
-                None => object.into_held(),
+            let before = store.clone();
+            let list = list.into_iter().map(|object| match &dictionary {
+                Some(dictionary) => {
+                    with_values(&before, object, |object| self.packing.pack(object, dictionary))
+                }
+                None => object,
             });
-            store.replace(held, &kept, &mut |one| {
+            store.replace(list, &kept, &mut |one| {
                 if unchanged || !matches!(one, Replaced::Unchanged(_)) {
                     did.push(one);
                 }
@@ -337,19 +340,15 @@ impl Indexer {
     /// came again is not there twice, else packed where packing pays.
     #[must_use]
     pub fn canonical(&self, object: Object) -> Object {
-        self.known(&object).unwrap_or_else(|| self.packing.listed(object))
+        let store = self.store.load();
+        known(&store, &object)
+            .unwrap_or_else(|| with_values(&store, object, |object| self.packing.listed(object)))
     }
 
     /// The object held when it is the same version, else the one given.
     #[must_use]
     pub fn held_or(&self, object: Object) -> Object {
-        self.known(&object).unwrap_or(object)
-    }
-
-    fn known(&self, object: &Object) -> Option<Object> {
-        let store = self.store.load();
-        let held = store.get(object.key().as_str())?;
-        same_version(held, object.held()).then(|| held.object())
+        known(&self.store.load(), &object).unwrap_or(object)
     }
 
     /// Whether [`maintain`](Self::maintain) has something to do.
@@ -426,6 +425,22 @@ impl Indexer {
     pub(crate) fn check(&self) {
         self.store.load().check();
     }
+}
+
+/// The object held when it is the same version as one that came.
+fn known(store: &Store, object: &Object) -> Option<Object> {
+    let held = store.get(object.key().as_str())?;
+    same_version(held, object.held()).then(|| held.object())
+}
+
+/// An object as `pack` makes it; its index values go with it, so that it need not be unpacked for them.
+fn with_values(store: &Store, object: Object, pack: impl FnOnce(Object) -> Object) -> Object {
+    let plain = object.clone();
+    let packed = pack(object);
+    if packed.is_packed() && !plain.is_packed() {
+        store.note_values(&plain, &packed);
+    }
+    packed
 }
 
 impl std::fmt::Debug for Indexer {

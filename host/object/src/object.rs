@@ -7,6 +7,7 @@
 //! The text may be packed ([`Dictionary`]): then whoever first asks an `Object` for its text decompresses it, for this
 //! handle and its clones. `Held` has no room for that text, so a store never keeps what a reader unpacked.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -37,7 +38,6 @@ use crate::pointer::{self, Pointer};
 #[derive(Clone)]
 pub struct Object {
     held: Held,
-    /// The text of a packed object, once somebody asked for it.
     body: OnceLock<Arc<Body>>,
 }
 
@@ -51,9 +51,13 @@ enum Repr {
     Packed(Arc<Packed>),
 }
 
-/// Room for the text of a packed object, shared by handles of it; see [`Held::object_sharing`].
+/// What handles of an object share and no store keeps: the text of a packed object once somebody asked for it, and a
+/// note; see [`Held::object_sharing`] and [`Object::set_note`].
 #[derive(Default)]
-pub struct Body(OnceLock<Box<str>>);
+pub struct Body {
+    text: OnceLock<Box<str>>,
+    note: OnceLock<Box<dyn Any + Send + Sync>>,
+}
 
 /// One entry of `metadata.ownerReferences`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -122,8 +126,24 @@ impl Object {
     pub fn json(&self) -> &str {
         match &self.held.0 {
             Repr::Plain(decoded) => decoded.json(),
-            Repr::Packed(packed) => self.body.get_or_init(Arc::default).0.get_or_init(|| packed.unpack()),
+            Repr::Packed(packed) => self.body().text.get_or_init(|| packed.unpack()),
         }
+    }
+
+    fn body(&self) -> &Body {
+        self.body.get_or_init(Arc::default)
+    }
+
+    /// Keeps something with this handle and its clones, for whoever knows the type: what was found out while the object was
+    /// plain, say. The first note stays.
+    pub fn set_note(&self, note: impl Any + Send + Sync) {
+        let _ = self.body().note.set(Box::new(note));
+    }
+
+    /// The note that was kept with this handle, if it is of that type.
+    #[must_use]
+    pub fn note<T: Any>(&self) -> Option<&T> {
+        self.body.get()?.note.get()?.downcast_ref()
     }
 
     /// The object in the form that a store keeps.

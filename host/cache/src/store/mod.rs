@@ -12,8 +12,9 @@ mod keyed;
 mod slot_set;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use pilothouse_object::{Held, ObjectKey};
+use pilothouse_object::{Held, Object, ObjectKey};
 
 use crate::change::Change;
 use crate::delta::Delta;
@@ -30,6 +31,21 @@ pub(crate) struct Store {
     namespaces: Option<Values>,
     indexes: Vec<Index>,
     next_index: u32,
+    /// Changes with `indexes`; no two stores that have others have the same.
+    index_set: u64,
+}
+
+/// The index values of an object, as a note of its handle: computed while it was plain, so that a store that takes it packed
+/// need not unpack it.
+struct Computed {
+    /// For which indexes.
+    index_set: u64,
+    values: Vec<(usize, Arc<str>)>,
+}
+
+fn new_index_set() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
 }
 
 #[derive(Clone)]
@@ -99,6 +115,7 @@ impl Store {
             namespaces: namespaced.then(Values::default),
             indexes: Vec::new(),
             next_index: 0,
+            index_set: new_index_set(),
         }
     }
 
@@ -152,7 +169,7 @@ impl Store {
     pub(crate) fn apply(&mut self, delta: Delta, changed: &mut impl FnMut(Change, Option<u32>)) {
         match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
-                let (slot, old) = self.put(object.held().clone());
+                let (slot, old) = self.put(&object);
                 match old {
                     None => changed(Change::Added(object), Some(slot)),
                     Some(old) if old.uid() == object.uid() => {
@@ -203,7 +220,7 @@ impl Store {
     /// [`slots_of`](Self::slots_of) the list's keys.
     pub(crate) fn replace(
         &mut self,
-        list: impl IntoIterator<Item = Held>,
+        list: impl IntoIterator<Item = Object>,
         kept: &[u64],
         did: &mut impl FnMut(Replaced),
     ) {
@@ -215,18 +232,18 @@ impl Store {
                 did(Replaced::Deleted(held));
             }
         }
-        for held in list {
-            let known = self.find(held.key().as_str());
+        for object in list {
+            let known = self.find(object.key().as_str());
             if let Some(slot) = known
-                && self.slot(slot).is_some_and(|known| same_version(known, &held))
+                && self.slot(slot).is_some_and(|known| same_version(known, object.held()))
             {
                 did(Replaced::Unchanged(slot));
                 continue;
             }
-            let (slot, old) = self.put(held.clone());
+            let (slot, old) = self.put(&object);
             match old {
                 None => did(Replaced::Added(slot)),
-                Some(old) if old.uid() == held.uid() => did(Replaced::Updated { old, slot }),
+                Some(old) if old.uid() == object.uid() => did(Replaced::Updated { old, slot }),
                 Some(old) => {
                     did(Replaced::Deleted(old));
                     did(Replaced::Added(slot));
@@ -243,8 +260,9 @@ impl Store {
     }
 
     /// Stores an object; its slot, and what that held before.
-    fn put(&mut self, held: Held) -> (u32, Option<Held>) {
-        let values = self.values(&held);
+    fn put(&mut self, object: &Object) -> (u32, Option<Held>) {
+        let values = self.values(object);
+        let held = object.held().clone();
         if let Some(id) = self.objects.find(held.key().as_str()) {
             let same = self.objects.get(id).is_some_and(|slot| self.same_values(&slot.postings, &values));
             let postings = (!same).then(|| {
@@ -286,15 +304,24 @@ impl Store {
     }
 
     /// What the indexes' functions say of an object: places in `indexes`, and values.
-    fn values(&self, held: &Held) -> Vec<(usize, Arc<str>)> {
+    fn values(&self, object: &Object) -> Vec<(usize, Arc<str>)> {
         if self.indexes.is_empty() {
             return Vec::new();
         }
-        let object = held.object();
+        if let Some(computed) = object.note::<Computed>().filter(|note| note.index_set == self.index_set) {
+            return computed.values.clone();
+        }
         let of = |(at, index): (usize, &Index)| {
-            index.function.values(&object).into_iter().map(move |value| (at, value))
+            index.function.values(object).into_iter().map(move |value| (at, value))
         };
         self.indexes.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Computes the index values of an object that is still plain, and notes them with the packed form of it.
+    pub(crate) fn note_values(&self, plain: &Object, packed: &Object) {
+        if !self.indexes.is_empty() {
+            packed.set_note(Computed { index_set: self.index_set, values: self.values(plain) });
+        }
     }
 
     fn same_values(&self, postings: &Postings, values: &[(usize, Arc<str>)]) -> bool {
@@ -326,6 +353,7 @@ impl Store {
     pub(crate) fn start_index(&mut self, name: &str, function: IndexFn) -> u32 {
         let id = self.next_index;
         self.next_index += 1;
+        self.index_set = new_index_set();
         self.indexes.push(Index { id, name: name.into(), function, ready: false, values: Values::default() });
         id
     }
@@ -369,6 +397,7 @@ impl Store {
     /// Takes an index out; its postings stay behind in the slots until they are swept. Its number.
     pub(crate) fn drop_index(&mut self, name: &str) -> Option<u32> {
         let at = self.indexes.iter().position(|index| *index.name == *name)?;
+        self.index_set = new_index_set();
         Some(self.indexes.swap_remove(at).id)
     }
 

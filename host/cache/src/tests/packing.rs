@@ -1,5 +1,8 @@
 //! Compression: what is packed and when, and that nobody can tell by what an object says.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use pilothouse_client::ApiResource;
 use pilothouse_object::{Dictionary, Gvk, Object};
 use serde_json::{Value, json};
@@ -81,6 +84,34 @@ fn a_listed_object_is_packed_and_says_what_it_said() {
         indexer.by_index("colour", "c1").unwrap().len(),
         objects.iter().filter(|o| o.get("/data/colour") == Some("\"c1\"")).count()
     );
+    indexer.check();
+}
+
+#[test]
+fn a_list_is_indexed_before_it_is_packed() {
+    let indexer = Indexer::with_compression(true, Compression::Auto);
+    let unpacked = Arc::new(AtomicUsize::new(0));
+    let count = unpacked.clone();
+    let colour = move |object: &Object, found: &mut dyn FnMut(&str)| {
+        count.fetch_add(usize::from(object.is_packed()), Ordering::Relaxed);
+        found(&object.get_string("/data/colour").unwrap());
+    };
+    indexer.add_indexer("colour", IndexFn::closure(colour)).unwrap();
+    list(&indexer, (0..400).map(|n| config(n, 1)));
+    assert_eq!((packed(&indexer), unpacked.load(Ordering::Relaxed)), (400, 0));
+    assert_eq!(indexer.index_values("colour").unwrap().len(), 5);
+    indexer.check();
+}
+
+#[test]
+fn indexes_that_change_while_a_list_comes_are_computed_anew() {
+    let indexer = indexer();
+    let items: Vec<Object> = (0..400).map(|n| indexer.canonical(config(n, 1))).collect();
+    indexer.add_indexer("n", IndexFn::label("n")).unwrap();
+    assert!(indexer.remove_indexer("colour"));
+    indexer.replace(items, Some("1"), false);
+    assert_eq!(indexer.index_values("n").unwrap().len(), 400);
+    assert_eq!(indexer.by_index("n", "7926").unwrap()[0].key(), config(7, 1).key());
     indexer.check();
 }
 
