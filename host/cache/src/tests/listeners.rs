@@ -77,7 +77,7 @@ async fn an_event_that_changes_nothing_is_told_to_those_who_asked_for_resyncs_al
     let _places = [join(&running, &plain, None), join(&running, &resyncing, HOURS)];
     soon(running.informer.indexer().wait_until_seen("2")).await;
     let end = Call::Add("a/end".into(), "2".into(), false);
-    assert_eq!(plain.calls()[2..], [end.clone()]);
+    assert_eq!(plain.calls()[2..], vec![end.clone()]);
     assert_eq!(resyncing.calls()[2..], [update("a/x", "1", "1", true), end]);
     running.stop().await;
 }
