@@ -178,8 +178,8 @@ async fn survive(case: Case) {
     cluster.server.shutdown().await;
 }
 
-/// Every fault that lists and watches can have, but those of which a client can know nothing before a watch's time is
-/// up (silence, a connection that is half open).
+/// Every fault that lists and watches can have, but a connection that dies under an open watch: nothing tells of it before
+/// the watch is half a minute over its time, or a ping goes unanswered for three quarters of one.
 fn cases(streaming: bool) -> Vec<Case> {
     let case = |verb, fault, when| Case { streaming, verb, fault, when, relist: false };
     let status = |code, retry_after| Fault::Status { code, retry_after };
@@ -192,6 +192,9 @@ fn cases(streaming: bool) -> Vec<Case> {
         case("watch", status(503, Some(1)), When::first(2)),
         case("watch", status(504, None), When::first(2)),
         case("watch", Fault::Reset, When::first(2)),
+        // The first is noticed when no answer comes, the second when the watch's time is up.
+        case("watch", Fault::HalfOpen, When::first(2)),
+        case("watch", Fault::Silent, When::first(2)),
         case("watch", Fault::Tear { after: 0 }, When::first(2)),
         case("watch", Fault::Tear { after: 5 }, When::first(4)),
         case("watch", Fault::Gone { after: None }, When::first(2)),

@@ -250,12 +250,7 @@ impl Instance {
         match answer {
             Ok(Ok(answer)) => {
                 self.usable = true;
-                let state = self.store.data_mut();
-                state.call = CallContext::default();
-                if !state.handles.is_empty() {
-                    state.handles = wasmtime::component::ResourceTable::new();
-                    state.reading = None;
-                }
+                self.store.data_mut().end();
                 Ok(answer)
             }
             Ok(Err(error)) => Err(fault(self.store.data(), &self.limits, FaultKind::Trap, &error)),

@@ -51,6 +51,15 @@ impl State {
         self.limiter.refused = None;
         self.budget.begin(now, limits.cpu_per_call);
     }
+
+    /// A call is over: its handles are void, and what was unpacked for it is let go.
+    pub(crate) fn end(&mut self) {
+        self.call = CallContext::default();
+        self.reading = None;
+        if !self.handles.is_empty() {
+            self.handles = ResourceTable::new();
+        }
+    }
 }
 
 impl WasiView for State {

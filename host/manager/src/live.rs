@@ -430,3 +430,6 @@ fn guess_plural(kind: &str) -> String {
         _ => format!("{kind}s"),
     }
 }
+
+#[cfg(test)]
+mod tests;

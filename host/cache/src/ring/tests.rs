@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_object::Object;
+use pilothouse_object::{Dictionary, Object};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -306,6 +306,49 @@ fn an_empty_initial_list_is_synced_at_its_end_and_one_that_was_deleted_before_de
     pair.ring.on_initial_list_end();
     pair.delete(&x("2"));
     assert!(pair.ring.has_synced());
+}
+
+/// Whether a handle of a packed object keeps its text: copies of it share that, and else each unpacks its own.
+fn keeps_text(object: &Object) -> bool {
+    let copies = [object.clone(), object.clone()];
+    std::ptr::eq(copies[0].json(), copies[1].json())
+}
+
+#[test]
+fn what_waits_keeps_no_text_that_others_have_unpacked() {
+    let numbers: Vec<u32> = (0..200).collect();
+    let body = |n: u32| json!({"data": {"n": n, "numbers": format!("{numbers:?}")}});
+    let make = |key: &str, n: u32| object(&config_maps().gvk, key, key, &n.to_string(), body(n));
+    let plain: Vec<Object> = (0..100).map(|n| make(&format!("a/{n}"), n)).collect();
+    let dictionary = Dictionary::train(&plain).unwrap();
+    let packed = |key: &str, n: u32| {
+        let object = make(key, n).packed(&dictionary);
+        // As a filter does, or a listener that is called before the ring.
+        assert!(object.is_packed() && object.get("/data/n").is_some() && keeps_text(&object));
+        object
+    };
+    for (delivery, max_keys) in [(Delivery::Latest, 9), (Delivery::Every, 9), (Delivery::Latest, 0)] {
+        let pair = Pair::new(RingOptions { delivery, max_keys, ..RingOptions::default() });
+        pair.add(&packed("a/added", 1));
+        pair.ring.on_update(&packed("a/updated", 1), &packed("a/updated", 2), false);
+        // One that waits already, and the last of which stays.
+        pair.ring.on_update(&packed("a/again", 1), &packed("a/again", 2), false);
+        pair.ring.on_update(&packed("a/again", 2), &packed("a/again", 3), false);
+        pair.ring.on_delete(&"a/deleted".parse().unwrap(), Some(&packed("a/deleted", 1)), false);
+        let batch = pair.ring.try_next_batch(9).unwrap();
+        let objects = batch.iter().flat_map(|event| match event {
+            Event::Added { object, .. } => vec![object],
+            Event::Updated { old, new } => old.iter().chain([new]).collect(),
+            Event::Deleted { object, .. } => object.iter().collect(),
+        });
+        let kept: Vec<bool> = objects.map(keeps_text).collect();
+        let wanted = match (delivery, max_keys) {
+            (Delivery::Every, _) => 8,
+            (Delivery::Latest, 0) => 1,
+            _ => 6,
+        };
+        assert_eq!(kept, vec![false; wanted], "{delivery:?}, {max_keys} keys");
+    }
 }
 
 #[test]

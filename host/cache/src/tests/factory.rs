@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_client::Error;
+use pilothouse_client::{ApiResource, Client, ClientOptions, DeleteParams, Error, WriteParams};
+use pilothouse_devserver::{DevServer, DevServerOptions};
+use pilothouse_object::Gvk;
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::{server, soon};
 use crate::testing::{FakeControllerSource, Recorder, config_maps, errors};
-use crate::{CacheError, FactoryOptions, InformerId, SharedInformerFactory, Start};
+use crate::{CacheError, FactoryOptions, InformerId, ListOptions, SharedInformerFactory, Start};
 
 pub(super) fn factory(server: &FakeControllerSource) -> SharedInformerFactory {
     with(server, FactoryOptions::default())
@@ -150,8 +153,7 @@ async fn no_task_and_no_watch_is_left_after_many_leases() {
 
 fn with(server: &FakeControllerSource, options: FactoryOptions) -> SharedInformerFactory {
     let server = server.clone();
-    let source =
-        move |_: &pilothouse_client::ApiResource, namespace: Option<&str>| server.source_in(namespace);
+    let source = move |_: &ApiResource, namespace: Option<&str>| server.source_in(namespace);
     SharedInformerFactory::new(Arc::new(source), options)
 }
 
@@ -195,9 +197,89 @@ async fn the_factorys_namespace_is_that_of_for_resource() {
     let options = FactoryOptions { namespace: Some("a".to_owned()), ..FactoryOptions::default() };
     let factory = with(&server, options);
     assert_eq!(*factory.for_resource(&config_maps()).id(), id(Some("a")));
-    let nodes = pilothouse_client::ApiResource { namespaced: false, ..config_maps() };
+    let nodes = ApiResource { namespaced: false, ..config_maps() };
     assert_eq!(*factory.for_resource(&nodes).id(), id(None));
     assert_eq!(*with(&server, FactoryOptions::default()).for_resource(&config_maps()).id(), id(None));
+}
+
+/// The selectors of the lists and of the watches that a server was asked for.
+fn selectors(server: &DevServer, resource: &str) -> Vec<(String, bool, bool)> {
+    let requests = server.requests().into_iter().filter(|request| request.resource == resource);
+    let reads = requests.filter(|request| ["list", "watch"].contains(&request.verb.as_str()));
+    let has = |uri: &str, selector: &str| uri.split(['?', '&']).any(|parameter| parameter == selector);
+    reads
+        .map(|request| {
+            let labels = has(&request.uri, "labelSelector=app%3Dweb");
+            (request.verb, labels, has(&request.uri, "fieldSelector=metadata.name%21%3Dout"))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn tweaked_list_options_are_in_each_list_and_watch_of_the_resources_they_are_for() {
+    let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+    let options = ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
+    let client = Client::new(options).await.unwrap();
+    let secrets =
+        ApiResource { gvk: Gvk::new("", "v1", "Secret"), plural: "secrets".to_owned(), ..config_maps() };
+    let create = async |resource: &ApiResource, name: &str, app: &str| {
+        let body = json!({
+            "apiVersion": "v1", "kind": resource.gvk.kind, "metadata": {"name": name, "labels": {"app": app}},
+        });
+        let body = body.to_string();
+        client.create(resource, Some("default"), body.as_bytes(), &WriteParams::default()).await.unwrap();
+    };
+    for resource in [&config_maps(), &secrets] {
+        for (name, app) in [("in", "web"), ("out", "web"), ("other", "db")] {
+            create(resource, name, app).await;
+        }
+    }
+    for streaming in [false, true] {
+        server.clear_requests();
+        let tweak = |resource: &ApiResource, options: &mut ListOptions| {
+            if resource.plural == "configmaps" {
+                "app=web".clone_into(&mut options.label_selector);
+                "metadata.name!=out".clone_into(&mut options.field_selector);
+            }
+        };
+        let mut options =
+            FactoryOptions { tweak_list_options: Some(Arc::new(tweak)), ..FactoryOptions::default() };
+        options.informer.reflector.watch_list = streaming;
+        let factory = SharedInformerFactory::for_client(client.clone(), options);
+        let tweaked = factory.informer(&config_maps(), Some("default"));
+        let whole = factory.informer(&secrets, Some("default"));
+        assert!(soon(tweaked.wait_synced()).await && soon(whole.wait_synced()).await);
+        assert_eq!(tweaked.indexer().keys(), ["default/in".parse().unwrap()]);
+        assert_eq!(whole.indexer().len(), 3);
+        // The watch too: of what comes later, the last shows that the others did not come.
+        for (name, app) in [("later-other", "db"), ("later", "web")] {
+            create(&config_maps(), name, app).await;
+        }
+        let seen = server.revision().to_string();
+        soon(tweaked.indexer().wait_until_seen(&seen)).await;
+        assert_eq!(tweaked.indexer().len(), 2);
+        tweaked.informer().relist();
+        let asked = |count| selectors(&server, "configmaps").len() >= count;
+        let all = if streaming { 2 } else { 4 };
+        soon(async {
+            while !asked(all) {
+                sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        let verbs =
+            if streaming { ["watch"; 2].to_vec() } else { ["list", "watch", "list", "watch"].to_vec() };
+        let wanted: Vec<_> = verbs.iter().map(|verb| ((*verb).to_owned(), true, true)).collect();
+        assert_eq!(selectors(&server, "configmaps"), wanted);
+        let untouched = selectors(&server, "secrets");
+        assert!(!untouched.is_empty() && untouched.iter().all(|(_, labels, fields)| !labels && !fields));
+        soon(factory.shutdown()).await;
+        for name in ["later-other", "later"] {
+            let key = format!("default/{name}").parse().unwrap();
+            client.delete(&config_maps(), &key, &DeleteParams::default()).await.unwrap();
+        }
+    }
+    server.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]

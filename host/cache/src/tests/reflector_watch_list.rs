@@ -280,6 +280,30 @@ async fn initial_events_that_keep_coming_are_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn initial_events_that_never_end_are_given_up_after_five_minutes_for_lists_for_an_hour() {
+    let (running, log) = scripted(|_, _| {
+        // Each a new key, long before patience is lost; a bookmark between them is not the one.
+        let endless = stream::unfold(10_u64, async |version| {
+            sleep(Duration::from_secs(7)).await;
+            let event = match version % 2 {
+                0 => added(&format!("a/x{version}"), &version.to_string()),
+                _ => bookmark(&version.to_string(), false),
+            };
+            Some((event, version + 1))
+        });
+        Ok(endless.boxed())
+    });
+    let began = Instant::now();
+    soon(running.informer.wait_synced()).await;
+    assert_eq!(began.elapsed().as_secs(), 300);
+    assert_eq!(running.informer.indexer().keys(), ["a/listed".parse().unwrap()]);
+    running.informer.relist();
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(what(&log), ["watch-list", "list", "watch", "list", "watch"]);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn three_watches_in_a_row_that_end_before_the_bookmark_lead_to_lists_for_an_hour() {
     for broken in [false, true] {
         let (running, log) = scripted(move |_, _| {

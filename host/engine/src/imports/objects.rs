@@ -119,3 +119,6 @@ impl HostObject for State {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! How much of the packed objects that a guest reads stays unpacked in the host.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_object::{Dictionary, Gvk, ObjectKey};
+
+use super::*;
+use crate::bindings::pilothouse::controller::cache::HostCursor;
+use crate::host::{
+    CallContext, ClientCall, ClientFuture, GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
+};
+use crate::imports::Cursor;
+use crate::wasi;
+
+/// Nothing here reaches beyond the handles.
+struct NoHost;
+
+impl GuestHost for NoHost {
+    fn config(&self) -> Arc<[u8]> {
+        unreachable!()
+    }
+    fn log_enabled(&self, _: LogLevel) -> bool {
+        unreachable!()
+    }
+    fn log(&self, _: &CallContext, _: LogLevel, _: &str, _: &[(String, String)]) {
+        unreachable!()
+    }
+    fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
+        unreachable!()
+    }
+    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        unreachable!()
+    }
+    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        unreachable!()
+    }
+    fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
+        unreachable!()
+    }
+    fn cache_wait_for_writes(&self, _: Duration) -> WaitFuture {
+        unreachable!()
+    }
+    fn client(&self, _: ClientCall) -> ClientFuture {
+        unreachable!()
+    }
+    fn queue_add(&self, _: ObjectKey) {
+        unreachable!()
+    }
+    fn queue_add_after(&self, _: ObjectKey, _: Duration) {
+        unreachable!()
+    }
+    fn queue_add_rate_limited(&self, _: ObjectKey) {
+        unreachable!()
+    }
+    fn queue_forget(&self, _: &ObjectKey) {
+        unreachable!()
+    }
+    fn queue_num_requeues(&self, _: &ObjectKey) -> u32 {
+        unreachable!()
+    }
+    fn queue_len(&self) -> usize {
+        unreachable!()
+    }
+}
+
+/// What a guest does to read of an object.
+type Read = fn(&mut State, Resource<Object>);
+
+/// All that needs the text.
+const READS: [Read; 4] = [
+    |state, object| assert!(state.get(object, "/data/n".to_owned()).unwrap().is_some()),
+    |state, object| assert_eq!(state.get_many(object, vec![String::new(), "/no".into()]).unwrap().len(), 2),
+    |state, object| assert!(state.bytes(object).unwrap().starts_with(b"{")),
+    |state, object| assert_eq!(state.annotations(object).unwrap().len(), 1),
+];
+
+fn state() -> State {
+    let host: Arc<dyn GuestHost> = Arc::new(NoHost);
+    let wasi = wasi::context(&host);
+    State::new(host, 0, wasi)
+}
+
+fn packed() -> Vec<Object> {
+    let object = |n: u32| {
+        let numbers: Vec<u32> = (0..200).collect();
+        let json = serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"n": n.to_string(), "numbers": format!("{numbers:?}")},
+            "metadata": {"name": format!("x{n}"), "namespace": "a", "annotations": {"n": n.to_string()}},
+        });
+        Object::decode(json.to_string().as_bytes()).unwrap()
+    };
+    let plain: Vec<Object> = (0..100).map(object).collect();
+    let dictionary = Dictionary::train(&plain).unwrap();
+    let packed: Vec<Object> = plain.iter().map(|object| object.packed(&dictionary)).collect();
+    assert!(packed.iter().all(Object::is_packed));
+    packed
+}
+
+/// Whether a handle of a packed object keeps its text: copies of it share that, and else each unpacks its own.
+fn keeps_text(object: &Object) -> bool {
+    let copies = [object.clone(), object.clone()];
+    std::ptr::eq(copies[0].json(), copies[1].json())
+}
+
+/// A borrow of a handle, as each call of a method has one.
+fn borrow(handle: &Resource<Object>) -> Resource<Object> {
+    Resource::new_borrow(handle.rep())
+}
+
+#[test]
+fn a_guest_that_reads_many_packed_objects_in_one_call_keeps_one_text_unpacked() {
+    let mut state = state();
+    let cursor = Cursor(Box::new(packed().into_iter()));
+    let cursor = state.handles.push(cursor).unwrap();
+    let handles = HostCursor::next(&mut state, cursor, 100).unwrap();
+    assert_eq!(handles.len(), 100);
+    for read in READS {
+        for handle in &handles {
+            read(&mut state, borrow(handle));
+        }
+        let kept = handles.iter().filter(|handle| keeps_text(state.object(handle).unwrap())).count();
+        assert_eq!(kept, 0, "beside the one that was read last");
+    }
+    assert!(state.reading.as_ref().unwrap().is_same(state.object(&handles[99]).unwrap()));
+}
+
+#[test]
+fn one_object_that_is_read_again_and_again_is_unpacked_once() {
+    let mut state = state();
+    let handle = state.handles.push(packed().remove(0)).unwrap();
+    READS[0](&mut state, borrow(&handle));
+    // Kept, so that no other text can come to lie where it does.
+    let first = state.reading.clone().unwrap();
+    READS.iter().for_each(|read| read(&mut state, borrow(&handle)));
+    assert!(std::ptr::eq(state.reading.as_ref().unwrap().json(), first.json()));
+}
+
+#[test]
+fn after_a_call_nothing_of_what_it_read_is_left_whether_or_not_the_guest_dropped_its_handles() {
+    for drops in [false, true] {
+        let mut state = state();
+        let handle = state.handles.push(packed().remove(0)).unwrap();
+        READS[0](&mut state, borrow(&handle));
+        if drops {
+            HostObject::drop(&mut state, handle).unwrap();
+        }
+        state.end();
+        assert!(state.reading.is_none() && state.handles.is_empty(), "dropped by the guest: {drops}");
+    }
+}
