@@ -192,7 +192,8 @@ impl Metadata {
         while let Some(name) = member {
             let start = name.start;
             let name = name.unescaped().unwrap_or_default();
-            let mut value = cursor.value()?;
+            // It is not kept, so only its end matters.
+            let mut value = if name == "managedFields" { cursor.closed_value()? } else { cursor.value()? };
             let place = match &*name {
                 "name" => &mut places.name,
                 "namespace" => &mut places.namespace,

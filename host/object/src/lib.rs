@@ -11,6 +11,7 @@
 //! * [`Pointer`]: JSON pointers with `[*]`, read straight from the bytes.
 //! * [`Projection`]: the fields that are kept of an object; [`PARTIAL_ANNOTATION`] marks bodies that lack some.
 
+mod blocks;
 mod decode;
 mod field_selector;
 mod key;

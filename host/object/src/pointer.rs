@@ -2,7 +2,8 @@
 //!
 //! [`get`] follows an RFC 6901 pointer; [`Pointer`] is the parsed form used by indexes, mappings and predicates, where
 //! `[*]` stands for every element of an array (`/spec/containers/[*]/image`). A walk stops at the value it looks for:
-//! what stands behind it is not scanned.
+//! what stands behind it is not scanned, and of what stands before it only the ends of values are looked for. The text is
+//! JSON, as that of an object always is; of other text nothing is promised but that a walk ends.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -178,7 +179,7 @@ pub(crate) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let mut cursor = Cursor::new(json.as_bytes());
     let mut member = cursor.first_member().ok()?;
     while let Some(found) = member {
-        let value = cursor.value().ok()?;
+        let value = cursor.closed_value().ok()?;
         if found.is(name) {
             return json.get(value);
         }
@@ -192,7 +193,7 @@ fn elements<'a>(json: &'a str, mut visit: impl FnMut(&'a str) -> bool) -> Result
     let mut cursor = Cursor::new(json.as_bytes());
     let mut more = cursor.first_element()?;
     while more {
-        let value = cursor.value()?;
+        let value = cursor.closed_value()?;
         if !visit(&json[value]) {
             return Ok(());
         }
@@ -239,6 +240,16 @@ mod tests {
         assert_eq!(all("/spec/containers[*]/image"), ["\"a\"", "\"b\""]);
         assert_eq!(all("/spec/containers/[*]/ports/[*]"), ["1", "2"]);
         assert_eq!(all("/spec/nodeName/[*]"), Vec::<&str>::new());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_walk_over_any_text_ends(text in "[\\[\\]{}\"\\\\,:0-9a-bé ]{0,90}") {
+            for pointer in ["/a", "/0/a", "/a/1", "/[*]/a/[*]", "/b[*]"] {
+                pointer.parse::<Pointer>().unwrap().select(&text, |_| ());
+                let _ = get(&text, pointer);
+            }
+        }
     }
 
     #[test]

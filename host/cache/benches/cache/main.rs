@@ -20,6 +20,8 @@ mod usage;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> anyhow::Result<()> {
+    // As the host's binary does.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     // Whole processes are measured on this same program, started once more.
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|arg| arg == client::COMMAND) {
