@@ -46,7 +46,12 @@ impl Dictionary {
         }
         let mut dictionary = vec![0; DICTIONARY_SIZE.min(texts.len() / 4).max(1 << 10)];
         let size = zstd_safe::train_from_buffer(&mut dictionary[..], texts.as_bytes(), &sizes).ok()?;
-        let dictionary = &dictionary[..size];
+        dictionary.truncate(size);
+        // Its identifier (RFC 8878, 5.) would be written into each object.
+        if let Some(identifier) = dictionary.get_mut(4..8) {
+            identifier.fill(0);
+        }
+        let dictionary = &dictionary[..];
         let codec = Arc::new(Codec {
             api_version: first.api_version().into(),
             kind: first.kind().into(),
@@ -90,14 +95,13 @@ impl Codec {
             .then_some(())
     }
 
-    /// The text of up to `len` bytes that was compressed.
-    pub(crate) fn decompress(&self, compressed: &[u8], len: usize) -> String {
-        let mut text = Vec::with_capacity(len);
+    /// Decompresses a text of at most `len` bytes into `out`, of which nothing is kept.
+    pub(crate) fn decompress<'a>(&self, compressed: &[u8], len: usize, out: &'a mut Vec<u8>) -> &'a str {
+        out.clear();
+        out.reserve(len);
         DECOMPRESS
-            .with_borrow_mut(|context| {
-                context.decompress_using_ddict(&mut text, compressed, &self.decompress)
-            })
+            .with_borrow_mut(|context| context.decompress_using_ddict(out, compressed, &self.decompress))
             .expect("what was compressed with a dictionary is decompressed with it");
-        String::from_utf8(text).expect("text was compressed")
+        std::str::from_utf8(out).expect("text was compressed")
     }
 }

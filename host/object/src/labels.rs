@@ -67,14 +67,17 @@ impl<'a> Labels<'a> {
 
     /// The pairs in the order of their names; `None` when JSON has escapes, something that is no string, or a name twice.
     fn sorted(self) -> Option<Vec<(&'a str, &'a str)>> {
-        let mut pairs = match self {
-            Self::Json(None) => Vec::new(),
-            Self::Json(Some(json)) if has_escapes(json) => return None,
-            Self::Json(Some(json)) => members(json)?,
+        let mut pairs = Vec::with_capacity(16);
+        match self {
+            Self::Json(None) => {}
+            Self::Json(Some(json)) => members(json, |name, value| {
+                pairs.push((name, value));
+                !has_escapes(name) && !has_escapes(value)
+            })?,
             Self::Pairs { shared, own } => {
-                shared.iter().map(AsRef::as_ref).chain(own.split_terminator(END)).map(parts).collect()
+                pairs.extend(shared.iter().map(AsRef::as_ref).chain(own.split_terminator(END)).map(parts));
             }
-        };
+        }
         pairs.sort_unstable();
         pairs.is_sorted_by(|(a, _), (b, _)| a != b).then_some(pairs)
     }
@@ -82,7 +85,8 @@ impl<'a> Labels<'a> {
     /// All pairs, each ended by [`END`]; `None` for labels that the API does not have, and that cannot be pairs.
     pub(crate) fn lines(self) -> Option<String> {
         let pairs = self.sorted()?;
-        let mut lines = String::with_capacity(pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum());
+        let mut lines =
+            String::with_capacity(pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum());
         for (name, value) in pairs {
             lines.extend([name, "\"", value, "\n"]);
         }
@@ -131,15 +135,24 @@ mod tests {
     fn pairs_and_json_are_the_same_labels_however_they_are_divided() {
         let shared: Vec<Arc<str>> = vec!["c\"3".into(), "a\"1".into()];
         let pairs = Labels::Pairs { shared: &shared, own: "b\"2\n" };
-        for same in [r#"{"a":"1","b":"2","c":"3"}"#, r#"{"c":"3", "a":"\u0031","b":"2"}"#, r#"{"a":"0","a":"1","b":"2","c":"3"}"#] {
+        for same in [
+            r#"{"a":"1","b":"2","c":"3"}"#,
+            r#"{"c":"3", "a":"\u0031","b":"2"}"#,
+            r#"{"a":"0","a":"1","b":"2","c":"3"}"#,
+        ] {
             assert!(pairs.same(Labels::Json(Some(same))) && Labels::Json(Some(same)).same(pairs), "{same}");
         }
-        for other in [r#"{"a":"1","b":"2"}"#, r#"{"a":"1","b":"2","c":"4"}"#, r#"{"a":"1","b":"2","c":"3","d":""}"#] {
+        for other in
+            [r#"{"a":"1","b":"2"}"#, r#"{"a":"1","b":"2","c":"4"}"#, r#"{"a":"1","b":"2","c":"3","d":""}"#]
+        {
             assert!(!pairs.same(Labels::Json(Some(other))), "{other}");
         }
         assert!(!pairs.same(Labels::Pairs { shared: &shared, own: "b\"3\n" }));
         assert!(pairs.same(Labels::Pairs { shared: &[], own: "a\"1\nb\"2\nc\"3\n" }));
         assert!(Labels::Json(None).same(Labels::Pairs { shared: &[], own: "" }));
-        assert_eq!((pairs.get("a").as_deref(), pairs.get("b").as_deref(), pairs.get("d")), (Some("1"), Some("2"), None));
+        assert_eq!(
+            (pairs.get("a").as_deref(), pairs.get("b").as_deref(), pairs.get("d")),
+            (Some("1"), Some("2"), None)
+        );
     }
 }

@@ -13,41 +13,42 @@ use serde::Deserialize;
 
 use crate::decode::Text;
 
-/// Name and value of each member in the order of the text, as they stand between their quotes; `None` for a value that
-/// is no object, or has a member that is no string.
-pub(crate) fn members(json: &str) -> Option<Vec<(&str, &str)>> {
-    let mut found = Vec::new();
-    let mut rest = after(json, '{')?;
-    if after(rest, '}').is_some() {
-        return Some(found);
+/// Calls `found` with name and value of each member in the order of the text, as they stand between their quotes, until
+/// it says stop. `None` when it did, for a value that is no object, and when a member is no string.
+pub(crate) fn members<'a>(json: &'a str, mut found: impl FnMut(&'a str, &'a str) -> bool) -> Option<()> {
+    let mut rest = after(json, b'{')?;
+    if after(rest, b'}').is_some() {
+        return Some(());
     }
     loop {
         let (name, behind) = string(rest)?;
-        let (value, behind) = string(after(behind, ':')?)?;
-        found.push((name, value));
-        match after(behind, ',') {
+        let (value, behind) = string(after(behind, b':')?)?;
+        if !found(name, value) {
+            return None;
+        }
+        match after(behind, b',') {
             Some(next) => rest = next,
-            None => return after(behind, '}').map(|_| found),
+            None => return after(behind, b'}').map(|_| ()),
         }
     }
 }
 
 /// What follows `sign`, which the text must begin with.
-fn after(text: &str, sign: char) -> Option<&str> {
-    text.trim_ascii_start().strip_prefix(sign)
+fn after(text: &str, sign: u8) -> Option<&str> {
+    let text = if text.as_bytes().first() == Some(&sign) { text } else { text.trim_ascii_start() };
+    (text.as_bytes().first() == Some(&sign)).then(|| &text[1..])
 }
 
 /// The content of the string that the text begins with, and what follows it.
 fn string(text: &str) -> Option<(&str, &str)> {
-    let text = after(text, '"')?;
-    let mut from = 0;
+    let text = after(text, b'"')?;
+    let mut end = 0;
     loop {
-        let end = from + text[from..].find('"')?;
-        let escapes = text[..end].bytes().rev().take_while(|byte| *byte == b'\\').count();
-        if escapes % 2 == 0 {
+        end += text.as_bytes().get(end..)?.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+        if text.as_bytes()[end] == b'"' {
             return Some((&text[..end], &text[end + 1..]));
         }
-        from = end + 1;
+        end += 2;
     }
 }
 
@@ -65,28 +66,35 @@ pub(crate) fn string_map(json: Option<&str>) -> BTreeMap<Cow<'_, str>, Cow<'_, s
 /// so that nobody can make two maps that collide.
 pub(crate) fn map_hash(json: Option<&str>) -> u64 {
     static SEED: OnceLock<RandomState> = OnceLock::new();
-    let mut hasher = SEED.get_or_init(RandomState::default).build_hasher();
-    let mut add = |name: &str, value: &str| {
-        for text in [name, value] {
-            hasher.write(text.as_bytes());
-            hasher.write_usize(text.len());
-        }
-    };
-    match json.and_then(sorted) {
-        Some(pairs) => pairs.iter().for_each(|(name, value)| add(name, value)),
-        None => string_map(json).iter().for_each(|(name, value)| add(name, value)),
+    let seed = SEED.get_or_init(RandomState::default);
+    if let Some(hash) = json.and_then(|json| sorted_hash(json, seed)) {
+        return hash;
     }
+    let mut hasher = seed.build_hasher();
+    string_map(json).iter().for_each(|(name, value)| add(&mut hasher, name, value));
     hasher.finish()
 }
 
-/// The pairs of a map that is written in the order of its names, as the API server does.
-fn sorted(json: &str) -> Option<Vec<(&str, Cow<'_, str>)>> {
-    let members = members(json)?;
-    if !members.is_sorted_by(|(a, _), (b, _)| a < b) {
-        return None;
+/// The hash of a map that is written in the order of its names, as the API server does: it takes no map.
+fn sorted_hash(json: &str, seed: &RandomState) -> Option<u64> {
+    let mut hasher = seed.build_hasher();
+    let mut last = None;
+    members(json, |name, value| {
+        let in_order = last.replace(name).is_none_or(|last| last < name) && !has_escapes(name);
+        let value = unescaped(value);
+        if let Some(value) = &value {
+            add(&mut hasher, name, value);
+        }
+        in_order && value.is_some()
+    })?;
+    Some(hasher.finish())
+}
+
+fn add(hasher: &mut impl Hasher, name: &str, value: &str) {
+    for text in [name, value] {
+        hasher.write(text.as_bytes());
+        hasher.write_usize(text.len());
     }
-    let pair = |(name, value): (_, _)| (!has_escapes(name)).then_some((name, unescaped(value)?));
-    members.into_iter().map(pair).collect()
 }
 
 pub(crate) fn has_escapes(content: &str) -> bool {
@@ -106,10 +114,21 @@ mod tests {
 
     #[test]
     fn members_are_read_as_they_are_written() {
-        assert_eq!(members(r#" { "b" : "1" , "a\"\\":"{\"x\\\\\":\"," } "#), Some(vec![("b", "1"), (r#"a\"\\"#, r#"{\"x\\\\\":\","#)]));
-        assert_eq!(members("{ }"), Some(vec![]));
+        let read = |json| {
+            let mut found = Vec::new();
+            members(json, |name, value| {
+                found.push((name, value));
+                true
+            })
+            .map(|()| found)
+        };
+        assert_eq!(
+            read(r#" { "b" : "1" , "a\"\\":"{\"x\\\\\":\"," } "#),
+            Some(vec![("b", "1"), (r#"a\"\\"#, r#"{\"x\\\\\":\","#)])
+        );
+        assert_eq!(read("{ }"), Some(vec![]));
         for other in ["null", "[]", r#""a""#, r#"{"a":1}"#, r#"{"a":"1","b":{}}"#, r#"{"a":["x"]}"#] {
-            assert_eq!(members(other), None, "{other}");
+            assert_eq!(read(other), None, "{other}");
         }
     }
 

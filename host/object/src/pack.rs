@@ -59,8 +59,7 @@ pub(crate) struct Packed {
 /// Stands for no generation; an object that has this one or a later is not packed.
 const NO_GENERATION: u32 = u32::MAX;
 
-
-/// Calls `work` with room for a text that is cut and for what it is compressed to.
+/// Calls `work` with room for two texts that are needed no longer than that.
 fn with_scratch<T>(work: impl FnOnce(&mut String, &mut Vec<u8>) -> T) -> T {
     /// Room grown above this is given back.
     const KEEP: usize = 256 << 10;
@@ -86,9 +85,12 @@ pub(crate) fn compressed_part(object: &Object, out: &mut String) {
     }
 }
 
+/// The place of the labels among what can be cut out.
+const LABELS: usize = 3;
+
 /// What can be cut out of a text, since it stands outside: UID, version, owners and, last, labels where
 /// [`Labels::json`] gives back how they are written.
-fn cuttable(decoded: &Decoded) -> [&str; 4] {
+fn cuttable(decoded: &Decoded) -> [&str; LABELS + 1] {
     let text = |field| decoded.field(field).unwrap_or_default();
     let labels = text(Field::Labels);
     let written_so = Labels::Json(Some(labels)).json() == labels;
@@ -111,7 +113,8 @@ impl Packed {
         let text = |field| decoded.field(field).unwrap_or_default();
         let [uid, deletion] = [Field::Uid, Field::DeletionTimestamp].map(text);
         let version = if decoded.version.get().is_some() { "" } else { text(Field::ResourceVersion) };
-        let [uid_len, version_len, deletion_len] = [uid, version, deletion].map(|own| u8::try_from(own.len()));
+        let [uid_len, version_len, deletion_len] =
+            [uid, version, deletion].map(|own| u8::try_from(own.len()));
         let lines = Labels::Json(decoded.field(Field::Labels)).lines()?;
         let pairs: Vec<&str> = lines.split_terminator(END).collect();
         let fields = cuttable(decoded);
@@ -124,13 +127,14 @@ impl Packed {
             if !worthwhile {
                 return None;
             }
-            let family = dictionary.families().of(text(Field::OwnerReferences), &pairs);
+            let family = dictionary.families().of(plain.key().as_str(), text(Field::OwnerReferences), &pairs);
             let mut labels = String::new();
             for pair in pairs.iter().filter(|pair| !family.has(pair)) {
                 labels.push_str(pair);
                 labels.push(END);
             }
-            let parts = [uid.as_bytes(), version.as_bytes(), deletion.as_bytes(), labels.as_bytes(), compressed];
+            let parts =
+                [uid.as_bytes(), version.as_bytes(), deletion.as_bytes(), labels.as_bytes(), compressed];
             Some(Self {
                 version: decoded.version,
                 key: plain.key().clone(),
@@ -200,10 +204,12 @@ impl Packed {
     /// The text that was packed.
     pub(crate) fn unpack(&self) -> Box<str> {
         let [.., compressed] = self.parts();
-        let rest = self.codec().decompress(&self.buffer[compressed], self.json_len());
-        let labels = if self.cuts.has(3) { self.labels().json() } else { String::new() };
+        let labels = if self.cuts.has(LABELS) { self.labels().json() } else { String::new() };
         let fields = [self.uid(), self.version(), self.owners().unwrap_or_default(), &labels];
-        self.cuts.fill(&rest, fields, self.json_len()).into_boxed_str()
+        with_scratch(|_, rest| {
+            let rest = self.codec().decompress(&self.buffer[compressed], self.json_len(), rest);
+            self.cuts.fill(rest, fields, self.json_len()).into_boxed_str()
+        })
     }
 
     /// Bytes of heap this object alone retains: the struct, its buffer and its key with their reference counts. Its
@@ -258,24 +264,24 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_one_family_share_their_labels_and_owners() {
+    fn objects_of_one_owner_keep_nothing_of_what_they_have_alike() {
         let dictionary = dictionary();
-        let [a, b, c] = [("a", 1), ("b", 1), ("c", 2)]
+        let [_, _, a, b, c] = [("y", 1), ("z", 1), ("a", 1), ("b", 1), ("c", 2)]
             .map(|(name, family)| packed(&object(name, family, "1"), &dictionary));
         assert!(Arc::ptr_eq(&a.family, &b.family) && !Arc::ptr_eq(&a.family, &c.family));
-        assert_eq!(b.field(Field::Labels), Some(r#"{"app":"x","family":"f1"}"#));
-        assert!(c.field(Field::OwnerReferences).unwrap().contains("r2"));
+        assert_eq!((a.labels_len, b.labels_len), (0, 0));
+        assert_eq!(b.labels().json(), r#"{"app":"x","family":"f1"}"#);
+        assert!(c.owners().unwrap().contains("r2"));
     }
 
     #[test]
-    fn families_that_nobody_has_any_more_are_dropped() {
-        let families = Families::default();
-        let kept = families.share("kept", "owners");
-        for n in 0..5000 {
-            families.share("gone", &n.to_string());
+    fn what_stands_outside_is_not_in_the_compressed_part() {
+        let mut rest = String::new();
+        let object = object("a", 1, "777");
+        compressed_part(&object, &mut rest);
+        for outside in ["uid-of-a", "777", "family", "ReplicaSet"] {
+            assert!(object.json().contains(outside) && !rest.contains(outside), "{outside}");
         }
-        assert!(families.0.lock().unwrap().texts.len() <= FIRST_SWEEP);
-        assert!(Arc::ptr_eq(&kept, &families.share("kept", "owners")));
     }
 
     #[test]
@@ -291,6 +297,6 @@ mod tests {
     /// The text of a real object is a few times larger than all that stays outside.
     #[test]
     fn the_struct_is_small() {
-        assert!(size_of::<Packed>() <= 112, "{}", size_of::<Packed>());
+        assert!(size_of::<Packed>() <= 96, "{}", size_of::<Packed>());
     }
 }
