@@ -12,12 +12,17 @@
 //! * [`Projection`]: the fields that are kept of an object; [`PARTIAL_ANNOTATION`] marks bodies that lack some.
 
 mod blocks;
+mod cuts;
 mod decode;
+mod dictionary;
+mod families;
 mod field_selector;
 mod key;
 mod kind;
 mod label_selector;
+mod labels;
 mod list;
+mod members;
 mod object;
 mod pack;
 mod partial;
@@ -27,13 +32,13 @@ mod scan;
 mod short_text;
 
 pub use decode::DecodeError;
+pub use dictionary::Dictionary;
 pub use field_selector::{FieldSelector, FieldSelectorError};
 pub use key::{KeyError, ObjectKey};
 pub use kind::{Gvk, Gvr, KindError};
 pub use label_selector::{LabelSelector, LabelSelectorError};
 pub use list::{ListDecoder, ListMeta};
 pub use object::{Body, Held, Object, OwnerReference};
-pub use pack::Dictionary;
 pub use partial::PARTIAL_ANNOTATION;
 pub use pointer::{Pointer, PointerError, json_string};
 pub use projection::Projection;

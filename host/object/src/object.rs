@@ -15,9 +15,12 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 
 use crate::decode::{self, DecodeError, Decoded};
+use crate::dictionary::Dictionary;
 use crate::key::ObjectKey;
 use crate::kind::Gvk;
-use crate::pack::{self, Dictionary, Field, Packed};
+use crate::labels::Labels;
+use crate::members::{map_hash, string_map};
+use crate::pack::{Field, Packed};
 use crate::pointer::{self, Pointer};
 
 /// A Kubernetes object: JSON bytes and parsed metadata; immutable, a cheap clone.
@@ -179,7 +182,6 @@ impl Object {
     }
 
     /// What decoding found, of a plain object.
-    #[cfg(test)]
     pub(crate) fn decoded(&self) -> Option<&Decoded> {
         match &self.held.0 {
             Repr::Plain(decoded) => Some(decoded),
@@ -211,14 +213,10 @@ impl Object {
         self.held.is_partial()
     }
 
-    /// Bytes of heap this object retains, shared parts counted once and an unpacked text not at all.
+    /// Bytes of heap this object retains, as [`Held::retained_bytes`] counts them: an unpacked text not at all.
     #[must_use]
     pub fn retained_bytes(&self) -> usize {
         self.held.retained_bytes()
-    }
-
-    fn field(&self, field: Field) -> Option<&str> {
-        self.held.field(field)
     }
 
     /// Namespace and name.
@@ -250,7 +248,7 @@ impl Object {
     pub fn api_version(&self) -> &str {
         match &self.held.0 {
             Repr::Plain(decoded) => decoded.api_version.get(&decoded.buffer).unwrap_or_default(),
-            Repr::Packed(packed) => packed.dictionary().api_version(),
+            Repr::Packed(packed) => &packed.codec().api_version,
         }
     }
 
@@ -259,7 +257,7 @@ impl Object {
     pub fn kind(&self) -> &str {
         match &self.held.0 {
             Repr::Plain(decoded) => decoded.kind.get(&decoded.buffer).unwrap_or_default(),
-            Repr::Packed(packed) => packed.dictionary().kind(),
+            Repr::Packed(packed) => &packed.codec().kind,
         }
     }
 
@@ -287,19 +285,22 @@ impl Object {
     /// When deletion was asked for (RFC 3339), or `None`.
     #[must_use]
     pub fn deletion_timestamp(&self) -> Option<&str> {
-        self.field(Field::DeletionTimestamp)
+        match &self.held.0 {
+            Repr::Plain(decoded) => decoded.field(Field::DeletionTimestamp),
+            Repr::Packed(packed) => packed.deletion_timestamp(),
+        }
     }
 
     /// All labels.
     #[must_use]
     pub fn labels(&self) -> BTreeMap<Cow<'_, str>, Cow<'_, str>> {
-        string_map(self.field(Field::Labels))
+        self.held.labels().map()
     }
 
     /// One label.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<Cow<'_, str>> {
-        pointer::json_string(pointer::member(self.field(Field::Labels)?, name)?)
+        self.held.labels().get(name)
     }
 
     /// All annotations.
@@ -324,7 +325,7 @@ impl Object {
     /// Whether the labels of two objects are the same map.
     #[must_use]
     pub fn same_labels(&self, other: &Self) -> bool {
-        self.field(Field::Labels) == other.field(Field::Labels) || self.labels() == other.labels()
+        self.held.labels().same(other.held.labels())
     }
 
     /// Whether the annotations of two objects are the same map.
@@ -341,7 +342,7 @@ impl Object {
 
     fn annotations_hash(&self) -> u64 {
         match &self.held.0 {
-            Repr::Plain(_) => pack::annotations_hash(self),
+            Repr::Plain(decoded) => map_hash(decoded.annotations.get(&decoded.buffer)),
             Repr::Packed(packed) => packed.annotations(),
         }
     }
@@ -349,7 +350,7 @@ impl Object {
     /// All owner references; entries that are not of the API's form are left out.
     #[must_use]
     pub fn owner_references(&self) -> Vec<OwnerReference<'_>> {
-        let Some(raw) = self.field(Field::OwnerReferences) else { return Vec::new() };
+        let Some(raw) = self.held.owners() else { return Vec::new() };
         serde_json::from_str(raw).unwrap_or_default()
     }
 
@@ -397,17 +398,21 @@ impl Held {
     /// The resource version; empty on an object that no server has seen.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        let short = match &self.0 {
-            Repr::Plain(decoded) => &decoded.version,
+        match &self.0 {
+            Repr::Plain(decoded) => {
+                decoded.version.get().or_else(|| decoded.field(Field::ResourceVersion)).unwrap_or_default()
+            }
             Repr::Packed(packed) => packed.version(),
-        };
-        short.get().or_else(|| self.field(Field::ResourceVersion)).unwrap_or_default()
+        }
     }
 
     /// The UID; empty on an object that no server has seen.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.field(Field::Uid).unwrap_or_default()
+        match &self.0 {
+            Repr::Plain(decoded) => decoded.field(Field::Uid).unwrap_or_default(),
+            Repr::Packed(packed) => packed.uid(),
+        }
     }
 
     /// Whether the text is packed.
@@ -428,7 +433,7 @@ impl Held {
     /// Whether the text was packed with this dictionary.
     #[must_use]
     pub fn is_packed_with(&self, dictionary: &Arc<Dictionary>) -> bool {
-        matches!(&self.0, Repr::Packed(packed) if Arc::ptr_eq(packed.dictionary(), dictionary))
+        matches!(&self.0, Repr::Packed(packed) if Arc::ptr_eq(packed.codec(), dictionary.codec()))
     }
 
     /// Length of the JSON, unpacked.
@@ -450,7 +455,9 @@ impl Held {
         }
     }
 
-    /// Bytes of heap retained.
+    /// Bytes of heap retained by this copy: the text or the compressed text, the header, the key and their reference
+    /// counts. What a packed object shares is not among them: its dictionary, and the labels and owner references that
+    /// it has alike with others.
     #[must_use]
     pub fn retained_bytes(&self) -> usize {
         match &self.0 {
@@ -464,10 +471,17 @@ impl Held {
         }
     }
 
-    fn field(&self, field: Field) -> Option<&str> {
+    fn labels(&self) -> Labels<'_> {
         match &self.0 {
-            Repr::Plain(decoded) => decoded.field(field),
-            Repr::Packed(packed) => packed.field(field),
+            Repr::Plain(decoded) => Labels::Json(decoded.field(Field::Labels)),
+            Repr::Packed(packed) => packed.labels(),
+        }
+    }
+
+    fn owners(&self) -> Option<&str> {
+        match &self.0 {
+            Repr::Plain(decoded) => decoded.field(Field::OwnerReferences),
+            Repr::Packed(packed) => packed.owners(),
         }
     }
 }
@@ -493,13 +507,4 @@ impl std::fmt::Debug for Object {
 
 fn utf8(bytes: &[u8]) -> Result<&str, DecodeError> {
     std::str::from_utf8(bytes).map_err(|e| DecodeError::Json(serde::de::Error::custom(e)))
-}
-
-fn string_map(raw: Option<&str>) -> BTreeMap<Cow<'_, str>, Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Map<'a>(#[serde(borrow)] BTreeMap<decode::Text<'a>, decode::Text<'a>>);
-    let Some(raw) = raw else { return BTreeMap::new() };
-    serde_json::from_str::<Map<'_>>(raw)
-        .map(|map| map.0.into_iter().map(|(k, v)| (k.0, v.0)).collect())
-        .unwrap_or_default()
 }

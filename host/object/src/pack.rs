@@ -1,91 +1,31 @@
-//! Objects compressed with a dictionary of their kind: [`Dictionary`] and [`Packed`].
+//! [`Packed`]: an object whose text is compressed with the [`Dictionary`] of its kind.
 //!
-//! Objects of one kind resemble each other, so a dictionary trained from some of them makes the rest a tenth of their
-//! size. What is asked of objects that nobody reads the body of stays outside the compressed part: key, UID, version,
-//! generation, deletion, labels and owners, and a hash of the annotations. Selectors, predicates, owner mapping and all
-//! work on keys never decompress.
+//! What is asked of objects that nobody reads the body of stays outside the compressed part: key, UID, version, generation,
+//! deletion, labels and owners, and a hash of the annotations. Selectors, predicates, owner mapping and all work on keys
+//! never decompress. Most of that is cut out of the compressed part, so that nothing is kept twice.
 //!
-//! Invariants: decompressing gives the very text that was compressed; what a packed object says of itself outside the
-//! compressed part is what that text says. [`Object`](crate::Object) hands packed objects out; the cache decides which
-//! objects are packed, and when.
+//! Invariants: unpacking gives the very text that was packed; what a packed object says of itself outside the compressed
+//! part is what that text says. [`Object`](crate::Object) hands packed objects out; the cache decides which objects are
+//! packed, and when.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
-use std::hash::{BuildHasher, Hasher};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::ops::Range;
+use std::sync::Arc;
 
-use foldhash::quality::RandomState;
-use zstd_safe::{CCtx, CDict, DCtx, DDict};
-
+use crate::cuts::Cuts;
 use crate::decode::Decoded;
+use crate::dictionary::{Codec, Dictionary};
+use crate::families::Family;
 use crate::key::ObjectKey;
+use crate::labels::{END, Labels};
+use crate::members::map_hash;
 use crate::object::Object;
 use crate::short_text::ShortText;
-
-/// Dictionaries beyond this gain little and cost CPU: measured on 6.6-KB pods of 200 templates, 16 KB gave 667 bytes an
-/// object, 32 KB 620, 64 KB 601, at rising cost of training.
-const DICTIONARY_SIZE: usize = 32 << 10;
-
-/// zstd's level: 3 took 14 µs and 620 bytes for those pods, 1 took 12 µs and 658, -1 took 16 µs and 856.
-const LEVEL: i32 = 3;
 
 /// An object that does not come out smaller than this share of its text is kept plain.
 const WORTHWHILE: f64 = 0.7;
 
-thread_local! {
-    static COMPRESS: RefCell<CCtx<'static>> = RefCell::new(CCtx::create());
-    static DECOMPRESS: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
-}
-
-/// What objects of one kind have in common, for packing and unpacking them.
-pub struct Dictionary {
-    api_version: Box<str>,
-    kind: Box<str>,
-    compress: CDict<'static>,
-    decompress: DDict<'static>,
-    /// Labels and owners that several objects have alike, as those of one ReplicaSet do.
-    families: Families,
-}
-
-impl Dictionary {
-    /// Objects that a sample should have: training takes about 0.7 ms for each.
-    pub const SAMPLE: usize = 128;
-
-    /// Trains a dictionary from some objects of one kind. `None` when they are too few or too unlike each other for one.
-    #[must_use]
-    pub fn train(samples: &[Object]) -> Option<Arc<Self>> {
-        let first = samples.first()?;
-        let texts: Vec<&str> = samples.iter().map(Object::json).collect();
-        let sizes: Vec<usize> = texts.iter().map(|text| text.len()).collect();
-        let mut dictionary = vec![0; DICTIONARY_SIZE.min(sizes.iter().sum::<usize>() / 4).max(1 << 10)];
-        let size =
-            zstd_safe::train_from_buffer(&mut dictionary[..], texts.concat().as_bytes(), &sizes).ok()?;
-        let dictionary = &dictionary[..size];
-        Some(Arc::new(Self {
-            api_version: first.api_version().into(),
-            kind: first.kind().into(),
-            compress: CDict::try_create(dictionary, LEVEL)?,
-            decompress: DDict::try_create(dictionary)?,
-            families: Families::default(),
-        }))
-    }
-
-    pub(crate) fn api_version(&self) -> &str {
-        &self.api_version
-    }
-
-    pub(crate) fn kind(&self) -> &str {
-        &self.kind
-    }
-}
-
-impl std::fmt::Debug for Dictionary {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Dictionary").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
-
-/// A text field that stays outside the compressed part.
+/// A text field of an object that stays outside the compressed part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Field {
     Uid,
@@ -95,92 +35,121 @@ pub(crate) enum Field {
     OwnerReferences,
 }
 
-impl Field {
-    /// Of one object: in its own buffer.
-    const OWN: [Self; 3] = [Self::Uid, Self::ResourceVersion, Self::DeletionTimestamp];
-    /// Of a family: in a text of their own.
-    const OF_FAMILY: [Self; 2] = [Self::Labels, Self::OwnerReferences];
-}
-
 /// A compressed object.
 #[repr(C)]
 pub(crate) struct Packed {
     version: ShortText,
     key: ObjectKey,
-    /// The object's own fields, one after the other, then the compressed text.
+    /// UID, a version that is not short, deletion and the labels that are not the family's; then the compressed text.
     buffer: Box<[u8]>,
-    /// Labels, then owners.
-    family: Arc<str>,
-    dictionary: Arc<Dictionary>,
-    /// [`NO_GENERATION`] for none.
-    generation: i64,
+    family: Arc<Family>,
     annotations: u64,
     json_len: u32,
-    /// Where each field of the buffer ends.
-    ends: [u16; Field::OWN.len()],
-    /// Where the labels end.
-    labels: u16,
+    /// [`NO_GENERATION`] for none.
+    generation: u32,
+    cuts: Cuts,
+    // Lengths of the buffer's parts.
+    labels_len: u16,
+    uid_len: u8,
+    version_len: u8,
+    deletion_len: u8,
     partial: bool,
 }
 
-/// Stands for no generation; an object that has this one is not packed.
-const NO_GENERATION: i64 = i64::MIN;
+/// Stands for no generation; an object that has this one or a later is not packed.
+const NO_GENERATION: u32 = u32::MAX;
+
+/// Calls `work` with room for two texts that are needed no longer than that.
+fn with_scratch<T>(work: impl FnOnce(&mut String, &mut Vec<u8>) -> T) -> T {
+    /// Room grown above this is given back.
+    const KEEP: usize = 256 << 10;
+    thread_local! {
+        static SCRATCH: RefCell<(String, Vec<u8>)> = const { RefCell::new((String::new(), Vec::new())) };
+    }
+    SCRATCH.with_borrow_mut(|(text, compressed)| {
+        let done = work(text, compressed);
+        text.clear();
+        text.shrink_to(KEEP);
+        compressed.clear();
+        compressed.shrink_to(KEEP);
+        done
+    })
+}
+
+/// Adds to `out` what of an object's text is compressed: a dictionary is trained from that.
+pub(crate) fn compressed_part(object: &Object, out: &mut String) {
+    let plain = object.unpacked();
+    if let Some(decoded) = plain.decoded() {
+        let fields = cuttable(decoded);
+        Cuts::find(decoded.json(), fields).cut(decoded.json(), fields, out);
+    }
+}
+
+/// The place of the labels among what can be cut out.
+const LABELS: usize = 3;
+
+/// What can be cut out of a text, since it stands outside: UID, version, owners and, last, labels where
+/// [`Labels::json`] gives back how they are written.
+fn cuttable(decoded: &Decoded) -> [&str; LABELS + 1] {
+    let text = |field| decoded.field(field).unwrap_or_default();
+    let labels = text(Field::Labels);
+    let written_so = Labels::Json(Some(labels)).json() == labels;
+    let labels = if written_so { labels } else { "" };
+    [text(Field::Uid), text(Field::ResourceVersion), text(Field::OwnerReferences), labels]
+}
 
 impl Packed {
-    /// Packs an object; `None` when it is of another kind than the dictionary, or does not become much smaller.
-    pub(crate) fn new(plain: &Object, decoded: &Decoded, dictionary: &Arc<Dictionary>) -> Option<Self> {
-        if plain.api_version() != dictionary.api_version() || plain.kind() != dictionary.kind() {
+    /// Packs an object; `None` when it is of another kind than the dictionary, says something of itself that the API
+    /// server does not let an object say, or does not become much smaller.
+    pub(crate) fn new(plain: &Object, decoded: &Decoded, dictionary: &Dictionary) -> Option<Self> {
+        let codec = dictionary.codec();
+        if plain.api_version() != &*codec.api_version || plain.kind() != &*codec.kind {
             return None;
         }
-        if plain.generation() == Some(NO_GENERATION) {
-            return None;
-        }
-        let text = |field: Field| match field {
-            // It stands in the struct.
-            Field::ResourceVersion if decoded.version.get().is_some() => "",
-            field => decoded.field(field).unwrap_or_default(),
+        let generation = match plain.generation() {
+            None => NO_GENERATION,
+            Some(generation) => u32::try_from(generation).ok().filter(|number| *number != NO_GENERATION)?,
         };
-        let fields = Field::OWN.map(text);
-        let mut end = 0;
-        let ends = fields.map(|field| {
-            end += field.len();
-            u16::try_from(end)
-        });
-        let [Ok(uid), Ok(version), Ok(deletion)] = ends else { return None };
-        let [labels, owners] = Field::OF_FAMILY.map(text);
-        let labels_end = u16::try_from(labels.len()).ok()?;
-        let json = decoded.json();
-        let buffer = COMPRESS.with_borrow_mut(|context| {
-            SCRATCH.with_borrow_mut(|scratch| {
-                scratch.resize(end + zstd_safe::compress_bound(json.len()), 0);
-                let mut at = 0;
-                for field in fields {
-                    scratch[at..at + field.len()].copy_from_slice(field.as_bytes());
-                    at += field.len();
-                }
-                let size = context
-                    .compress_using_cdict(&mut scratch[end..], json.as_bytes(), &dictionary.compress)
-                    .ok()?;
-                let packed = &scratch[..end + size];
-                #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-                let worthwhile = (packed.len() as f64) < json.len() as f64 * WORTHWHILE;
-                let packed = worthwhile.then(|| Box::from(packed));
-                scratch.shrink_to(KEEP);
-                packed
+        let text = |field| decoded.field(field).unwrap_or_default();
+        let [uid, deletion] = [Field::Uid, Field::DeletionTimestamp].map(text);
+        let version = if decoded.version.get().is_some() { "" } else { text(Field::ResourceVersion) };
+        let [uid_len, version_len, deletion_len] =
+            [uid, version, deletion].map(|own| u8::try_from(own.len()));
+        let lines = Labels::Json(decoded.field(Field::Labels)).lines()?;
+        let pairs: Vec<&str> = lines.split_terminator(END).collect();
+        let fields = cuttable(decoded);
+        let cuts = Cuts::find(decoded.json(), fields);
+        with_scratch(|rest, compressed| {
+            cuts.cut(decoded.json(), fields, rest);
+            codec.compress(rest, compressed)?;
+            #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+            let worthwhile = (compressed.len() as f64) < decoded.json().len() as f64 * WORTHWHILE;
+            if !worthwhile {
+                return None;
+            }
+            let family = dictionary.families().of(plain.key().as_str(), text(Field::OwnerReferences), &pairs);
+            let mut labels = String::new();
+            for pair in pairs.iter().filter(|pair| !family.has(pair)) {
+                labels.push_str(pair);
+                labels.push(END);
+            }
+            let parts =
+                [uid.as_bytes(), version.as_bytes(), deletion.as_bytes(), labels.as_bytes(), compressed];
+            Some(Self {
+                version: decoded.version,
+                key: plain.key().clone(),
+                buffer: parts.concat().into(),
+                family,
+                annotations: map_hash(decoded.annotations.get(&decoded.buffer)),
+                json_len: decoded.json_len,
+                generation,
+                cuts,
+                labels_len: u16::try_from(labels.len()).ok()?,
+                uid_len: uid_len.ok()?,
+                version_len: version_len.ok()?,
+                deletion_len: deletion_len.ok()?,
+                partial: decoded.partial,
             })
-        })?;
-        Some(Self {
-            version: decoded.version,
-            key: plain.key().clone(),
-            buffer,
-            family: dictionary.families.share(labels, owners),
-            dictionary: dictionary.clone(),
-            generation: plain.generation().unwrap_or(NO_GENERATION),
-            annotations: annotations_hash(plain),
-            json_len: decoded.json_len,
-            ends: [uid, version, deletion],
-            labels: labels_end,
-            partial: decoded.partial,
         })
     }
 
@@ -188,16 +157,36 @@ impl Packed {
         &self.key
     }
 
-    pub(crate) fn version(&self) -> &ShortText {
-        &self.version
+    pub(crate) fn codec(&self) -> &Arc<Codec> {
+        &self.family.codec
     }
 
-    pub(crate) fn dictionary(&self) -> &Arc<Dictionary> {
-        &self.dictionary
+    pub(crate) fn uid(&self) -> &str {
+        let [uid, ..] = self.parts();
+        self.text(uid)
+    }
+
+    pub(crate) fn version(&self) -> &str {
+        let [_, version, ..] = self.parts();
+        self.version.get().unwrap_or_else(|| self.text(version))
+    }
+
+    pub(crate) fn deletion_timestamp(&self) -> Option<&str> {
+        let [_, _, deletion, ..] = self.parts();
+        (!deletion.is_empty()).then(|| self.text(deletion))
+    }
+
+    pub(crate) fn labels(&self) -> Labels<'_> {
+        let [_, _, _, labels, _] = self.parts();
+        Labels::Pairs { shared: &self.family.labels, own: self.text(labels) }
+    }
+
+    pub(crate) fn owners(&self) -> Option<&str> {
+        (!self.family.owners.is_empty()).then_some(&*self.family.owners)
     }
 
     pub(crate) fn generation(&self) -> Option<i64> {
-        Some(self.generation).filter(|generation| *generation != NO_GENERATION)
+        (self.generation != NO_GENERATION).then_some(self.generation.into())
     }
 
     pub(crate) fn annotations(&self) -> u64 {
@@ -212,93 +201,40 @@ impl Packed {
         self.json_len as usize
     }
 
-    pub(crate) fn field(&self, field: Field) -> Option<&str> {
-        let [uid, version, deletion] = self.ends.map(usize::from);
-        // Fields were copied from text.
-        let own =
-            |range: std::ops::Range<usize>| std::str::from_utf8(&self.buffer[range]).unwrap_or_default();
-        let labels = usize::from(self.labels);
-        let text = match field {
-            Field::Uid => own(0..uid),
-            Field::ResourceVersion => self.version.get().unwrap_or_else(|| own(uid..version)),
-            Field::DeletionTimestamp => own(version..deletion),
-            Field::Labels => &self.family[..labels],
-            Field::OwnerReferences => &self.family[labels..],
-        };
-        (!text.is_empty()).then_some(text)
-    }
-
     /// The text that was packed.
     pub(crate) fn unpack(&self) -> Box<str> {
-        let [_, _, start] = self.ends.map(usize::from);
-        let compressed = &self.buffer[start..];
-        let mut json = Vec::with_capacity(self.json_len());
-        DECOMPRESS
-            .with_borrow_mut(|context| {
-                context.decompress_using_ddict(&mut json, compressed, &self.dictionary.decompress)
-            })
-            .expect("what was compressed with a dictionary is decompressed with it");
-        String::from_utf8(json).expect("text was compressed").into_boxed_str()
+        let [.., compressed] = self.parts();
+        let labels = if self.cuts.has(LABELS) { self.labels().json() } else { String::new() };
+        let fields = [self.uid(), self.version(), self.owners().unwrap_or_default(), &labels];
+        with_scratch(|_, rest| {
+            let rest = self.codec().decompress(&self.buffer[compressed], self.json_len(), rest);
+            self.cuts.fill(rest, fields, self.json_len()).into_boxed_str()
+        })
     }
 
-    /// Bytes of heap this object retains, what it shares with its family not counted.
+    /// Bytes of heap this object alone retains: the struct, its buffer and its key with their reference counts. Its
+    /// family is not among them, nor is the dictionary.
     pub(crate) fn retained_bytes(&self) -> usize {
         size_of::<Self>() + self.buffer.len() + self.key.as_str().len() + 4 * size_of::<usize>()
     }
-}
 
-/// The labels and owners of objects, each text once: the pods of one ReplicaSet all have the same.
-#[derive(Default)]
-struct Families(Mutex<Known>);
-
-#[derive(Default)]
-struct Known {
-    texts: HashSet<Arc<str>>,
-    /// When this many texts are known, those that no object has any more are dropped.
-    sweep_at: usize,
-}
-
-/// The first sweep; each later one is at twice what the last one left.
-const FIRST_SWEEP: usize = 1024;
-
-impl Families {
-    /// Labels and owners as one text.
-    fn share(&self, labels: &str, owners: &str) -> Arc<str> {
-        let text = [labels, owners].concat();
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(text) = known.texts.get(text.as_str()) {
-            return text.clone();
-        }
-        if known.texts.len() >= known.sweep_at.max(FIRST_SWEEP) {
-            known.texts.retain(|text| Arc::strong_count(text) > 1);
-            known.sweep_at = known.texts.len() * 2;
-        }
-        let text: Arc<str> = text.into();
-        known.texts.insert(text.clone());
-        text
+    /// Where UID, version, deletion, labels and the compressed text stand in the buffer.
+    fn parts(&self) -> [Range<usize>; 5] {
+        let mut start = 0;
+        let mut part = |len: usize| {
+            start += len;
+            start - len..start
+        };
+        let lens = [self.uid_len, self.version_len, self.deletion_len].map(usize::from);
+        let [uid, version, deletion] = lens.map(&mut part);
+        let labels = part(self.labels_len.into());
+        [uid, version, deletion, labels.clone(), labels.end..self.buffer.len()]
     }
-}
 
-thread_local! {
-    /// Where packing puts its outcome before its size is known.
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// A scratch buffer grown above this is given back.
-const KEEP: usize = 256 << 10;
-
-/// A hash of the annotations as a map: equal maps have equal hashes, however they are written. Seeded by process, so
-/// that nobody can make two maps that collide.
-pub(crate) fn annotations_hash(object: &Object) -> u64 {
-    static SEED: OnceLock<RandomState> = OnceLock::new();
-    let mut hasher = SEED.get_or_init(RandomState::default).build_hasher();
-    for (name, value) in object.annotations() {
-        for text in [name, value] {
-            hasher.write(text.as_bytes());
-            hasher.write_usize(text.len());
-        }
+    /// A part that was copied from text.
+    fn text(&self, part: Range<usize>) -> &str {
+        std::str::from_utf8(&self.buffer[part]).unwrap_or_default()
     }
-    hasher.finish()
 }
 
 #[cfg(test)]
@@ -328,24 +264,24 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_one_family_share_their_labels_and_owners() {
+    fn objects_of_one_owner_keep_nothing_of_what_they_have_alike() {
         let dictionary = dictionary();
-        let [a, b, c] = [("a", 1), ("b", 1), ("c", 2)]
+        let [_, _, a, b, c] = [("y", 1), ("z", 1), ("a", 1), ("b", 1), ("c", 2)]
             .map(|(name, family)| packed(&object(name, family, "1"), &dictionary));
         assert!(Arc::ptr_eq(&a.family, &b.family) && !Arc::ptr_eq(&a.family, &c.family));
-        assert_eq!(b.field(Field::Labels), Some(r#"{"app":"x","family":"f1"}"#));
-        assert!(c.field(Field::OwnerReferences).unwrap().contains("r2"));
+        assert_eq!((a.labels_len, b.labels_len), (0, 0));
+        assert_eq!(b.labels().json(), r#"{"app":"x","family":"f1"}"#);
+        assert!(c.owners().unwrap().contains("r2"));
     }
 
     #[test]
-    fn families_that_nobody_has_any_more_are_dropped() {
-        let families = Families::default();
-        let kept = families.share("kept", "owners");
-        for n in 0..5000 {
-            families.share("gone", &n.to_string());
+    fn what_stands_outside_is_not_in_the_compressed_part() {
+        let mut rest = String::new();
+        let object = object("a", 1, "777");
+        compressed_part(&object, &mut rest);
+        for outside in ["uid-of-a", "777", "family", "ReplicaSet"] {
+            assert!(object.json().contains(outside) && !rest.contains(outside), "{outside}");
         }
-        assert!(families.0.lock().unwrap().texts.len() <= FIRST_SWEEP);
-        assert!(Arc::ptr_eq(&kept, &families.share("kept", "owners")));
     }
 
     #[test]
@@ -361,6 +297,6 @@ mod tests {
     /// The text of a real object is a few times larger than all that stays outside.
     #[test]
     fn the_struct_is_small() {
-        assert!(size_of::<Packed>() <= 112, "{}", size_of::<Packed>());
+        assert!(size_of::<Packed>() <= 96, "{}", size_of::<Packed>());
     }
 }

@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::blocks::{Block, WIDTH, first_special};
+use crate::blocks::{Block, Strings, WIDTH, first_special};
 
 /// Why a cursor cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +40,18 @@ pub(crate) struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
+    /// The text between the quotes.
+    pub(crate) fn raw(&self) -> Option<&'a str> {
+        std::str::from_utf8(self.raw).ok()
+    }
+
     pub(crate) fn is(&self, name: &str) -> bool {
         if self.escaped { self.unescaped().as_deref() == Some(name) } else { self.raw == name.as_bytes() }
     }
 
     /// The text; `None` when its escapes mean none.
     pub(crate) fn unescaped(&self) -> Option<Cow<'a, str>> {
-        let raw = std::str::from_utf8(self.raw).ok()?;
+        let raw = self.raw()?;
         if !self.escaped {
             return Some(Cow::Borrowed(raw));
         }
@@ -89,8 +94,7 @@ impl<'a> Cursor<'a> {
         let (b'{' | b'[') = self.peek()? else { return self.value() };
         let start = self.at;
         let mut open = 0_u32;
-        // All ones: within a string.
-        let mut inside = 0_u64;
+        let mut strings = Strings::default();
         while self.at < self.text.len() {
             let rest = &self.text[self.at..];
             let block = match rest.first_chunk() {
@@ -101,25 +105,11 @@ impl<'a> Cursor<'a> {
                     Block::of(&bytes)
                 }
             };
-            if block.backslashes != 0 {
-                // Up to what is escaped; from there in blocks again.
-                let before = block.backslashes.trailing_zeros();
-                let block = block.first(before);
-                let strings = block.strings(inside);
-                if let Some(end) = close(&block, strings, &mut open) {
-                    self.at += end;
-                    return Ok(start..self.at);
-                }
-                inside = if before == 0 { inside } else { spread(strings >> (before - 1)) };
-                self.at += before as usize + 2;
-                continue;
-            }
-            let strings = block.strings(inside);
+            let strings = strings.next(&block);
             if let Some(end) = close(&block, strings, &mut open) {
                 self.at += end;
                 return Ok(start..self.at);
             }
-            inside = spread(strings >> 63);
             self.at += 64;
         }
         Err(Fault::Incomplete)
@@ -345,11 +335,6 @@ impl<'a> Cursor<'a> {
         }
         Ok(())
     }
-}
-
-/// All ones when the lowest bit is set, else none.
-fn spread(bit: u64) -> u64 {
-    0_u64.wrapping_sub(bit & 1)
 }
 
 /// Counts the brackets of a block that stand outside of strings; how many bytes it takes to where none is open any more.

@@ -1,0 +1,158 @@
+//! [`Labels`]: the labels of an object for those who read them, whether they stand in its JSON or beside it.
+//!
+//! A packed object has its labels as pairs, `name"value` each: some in a [`Family`](crate::families::Family), the rest in
+//! its own buffer. Invariants: neither part of a pair holds a quote, a backslash or a line's end, since the JSON it came
+//! from had no escapes; no name stands twice.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::members::{has_escapes, members, string_map};
+use crate::pointer;
+
+/// Labels as they stand in an object.
+#[derive(Clone, Copy)]
+pub(crate) enum Labels<'a> {
+    /// JSON, if there is any.
+    Json(Option<&'a str>),
+    /// Pairs shared with other objects, and this object's own, each ended by [`END`].
+    Pairs { shared: &'a [Arc<str>], own: &'a str },
+}
+
+/// Between name and value of a pair.
+const SEPARATOR: char = '"';
+
+/// Behind each pair of an object's own.
+pub(crate) const END: char = '\n';
+
+impl<'a> Labels<'a> {
+    /// The value of a label.
+    pub(crate) fn get(self, name: &str) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Json(json) => pointer::json_string(pointer::member(json?, name)?),
+            Self::Pairs { shared, own } => {
+                let mut pairs = shared.iter().map(AsRef::as_ref).chain(own.split_terminator(END)).map(parts);
+                pairs.find(|(known, _)| *known == name).map(|(_, value)| Cow::Borrowed(value))
+            }
+        }
+    }
+
+    /// All labels.
+    pub(crate) fn map(self) -> BTreeMap<Cow<'a, str>, Cow<'a, str>> {
+        match self {
+            Self::Json(json) => string_map(json),
+            Self::Pairs { .. } => {
+                let pairs = self.sorted().unwrap_or_default();
+                pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+            }
+        }
+    }
+
+    /// Whether two are the same map.
+    pub(crate) fn same(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Json(a), Self::Json(b)) if a == b => true,
+            (Self::Pairs { shared: a, own: a_own }, Self::Pairs { shared: b, own: b_own })
+                if std::ptr::eq(a, b) =>
+            {
+                a_own == b_own
+            }
+            _ => match (self.sorted(), other.sorted()) {
+                (Some(a), Some(b)) => a == b,
+                _ => self.map() == other.map(),
+            },
+        }
+    }
+
+    /// The pairs in the order of their names; `None` when JSON has escapes, something that is no string, or a name twice.
+    fn sorted(self) -> Option<Vec<(&'a str, &'a str)>> {
+        let mut pairs = Vec::with_capacity(16);
+        match self {
+            Self::Json(None) => {}
+            Self::Json(Some(json)) => members(json, |name, value| {
+                pairs.push((name, value));
+                !has_escapes(name) && !has_escapes(value)
+            })?,
+            Self::Pairs { shared, own } => {
+                pairs.extend(shared.iter().map(AsRef::as_ref).chain(own.split_terminator(END)).map(parts));
+            }
+        }
+        pairs.sort_unstable();
+        pairs.is_sorted_by(|(a, _), (b, _)| a != b).then_some(pairs)
+    }
+
+    /// All pairs, each ended by [`END`]; `None` for labels that the API does not have, and that cannot be pairs.
+    pub(crate) fn lines(self) -> Option<String> {
+        let pairs = self.sorted()?;
+        let mut lines =
+            String::with_capacity(pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum());
+        for (name, value) in pairs {
+            lines.extend([name, "\"", value, "\n"]);
+        }
+        Some(lines)
+    }
+
+    /// The JSON of pairs as the API server writes it: in the order of their names, without spaces.
+    pub(crate) fn json(self) -> String {
+        let mut json = String::from("{");
+        for (name, value) in self.sorted().unwrap_or_default() {
+            if json.len() > 1 {
+                json.push(',');
+            }
+            json.extend(["\"", name, "\":\"", value, "\""]);
+        }
+        json.push('}');
+        json
+    }
+}
+
+/// Name and value of a pair.
+fn parts(pair: &str) -> (&str, &str) {
+    pair.split_once(SEPARATOR).unwrap_or((pair, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(json: &str) -> Option<String> {
+        Labels::Json(Some(json)).lines()
+    }
+
+    #[test]
+    fn labels_of_the_api_become_pairs_and_their_json_comes_back() {
+        for json in [r#"{"a":"1","a-b":"","b":"x"}"#, "{}"] {
+            let own = own(json).unwrap();
+            assert_eq!(Labels::Pairs { shared: &[], own: &own }.json(), json);
+        }
+        for other in ["[]", r#"{"a":1}"#, r#"{"a":"\n"}"#, r#"{"a":"1","a":"2"}"#, r#"{"\u0061":"1"}"#] {
+            assert_eq!(own(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn pairs_and_json_are_the_same_labels_however_they_are_divided() {
+        let shared: Vec<Arc<str>> = vec!["c\"3".into(), "a\"1".into()];
+        let pairs = Labels::Pairs { shared: &shared, own: "b\"2\n" };
+        for same in [
+            r#"{"a":"1","b":"2","c":"3"}"#,
+            r#"{"c":"3", "a":"\u0031","b":"2"}"#,
+            r#"{"a":"0","a":"1","b":"2","c":"3"}"#,
+        ] {
+            assert!(pairs.same(Labels::Json(Some(same))) && Labels::Json(Some(same)).same(pairs), "{same}");
+        }
+        for other in
+            [r#"{"a":"1","b":"2"}"#, r#"{"a":"1","b":"2","c":"4"}"#, r#"{"a":"1","b":"2","c":"3","d":""}"#]
+        {
+            assert!(!pairs.same(Labels::Json(Some(other))), "{other}");
+        }
+        assert!(!pairs.same(Labels::Pairs { shared: &shared, own: "b\"3\n" }));
+        assert!(pairs.same(Labels::Pairs { shared: &[], own: "a\"1\nb\"2\nc\"3\n" }));
+        assert!(Labels::Json(None).same(Labels::Pairs { shared: &[], own: "" }));
+        assert_eq!(
+            (pairs.get("a").as_deref(), pairs.get("b").as_deref(), pairs.get("d")),
+            (Some("1"), Some("2"), None)
+        );
+    }
+}
