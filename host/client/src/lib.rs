@@ -22,6 +22,7 @@ mod lines;
 mod list;
 mod options;
 mod params;
+mod read_ahead;
 mod transport;
 mod url;
 mod verbs;

@@ -28,13 +28,14 @@ use hyper::rt::{Executor, Sleep, Timer};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
 use hyper_util::client::legacy::{Client, Error};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tower::{BoxError, Service};
+
+use crate::read_ahead::{ReadAhead, Socket};
 
 /// As client-go: a connection without a byte for 30 s is asked, and dropped after 15 s without an answer.
 const PING_AFTER: Duration = Duration::from_secs(30);
@@ -92,7 +93,7 @@ impl Transport {
             Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
             None => builder,
         };
-        let inner = builder.enable_all_versions().wrap_connector(tcp);
+        let inner = builder.enable_all_versions().wrap_connector(ReadAhead(tcp));
         let connector = Connector { inner, runtime, timeout: connect_timeout };
         Self { requests: Pool::new(&connector, REQUEST_WINDOW), watches: Mutex::default(), connector }
     }
@@ -192,13 +193,13 @@ impl Pool {
 /// Connects on the transport's runtime, under a time limit that includes TLS.
 #[derive(Clone)]
 struct Connector {
-    inner: HttpsConnector<HttpConnector>,
+    inner: HttpsConnector<ReadAhead>,
     runtime: Handle,
     timeout: Duration,
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Response = MaybeHttpsStream<Socket>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 

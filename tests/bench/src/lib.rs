@@ -191,13 +191,24 @@ pub type Part = fn(&mut Report) -> anyhow::Result<()>;
 /// writes the report.
 #[allow(clippy::print_stdout, reason = "a bench's result")]
 pub fn run(name: &str, command: &str, parts: &[(&str, Part)]) -> anyhow::Result<()> {
-    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let only = word();
     let mut report = Report::new(name, command);
     for (_, measure) in parts.iter().filter(|(part, _)| part.contains(&only)) {
         measure(&mut report)?;
     }
     println!("written to {}", report.write()?.display());
     Ok(())
+}
+
+/// The first word of the command line that is no option.
+fn word() -> String {
+    std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default()
+}
+
+/// Whether a part that takes long is to be run: it is named, or everything is asked for.
+#[must_use]
+pub fn is_asked(part: &str) -> bool {
+    is_full() || word() == part
 }
 
 /// Whether the command line asks for all sizes and peers.

@@ -91,8 +91,8 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let [kubeconfig, variant] = args else { anyhow::bail!("client KUBECONFIG VARIANT") };
     let variant = Variant::ALL.into_iter().find(|v| v.name() == variant).context("an unknown variant")?;
     let events = Arc::new(Latencies::default());
-    // As the host's runtime for the network.
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // As the host's runtime for the network on up to seven cores.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let (lease, _listening) = runtime.block_on(sync(kubeconfig.into(), variant, Arc::clone(&events)))?;
     converse(begun, &events, lease.informer())
 }

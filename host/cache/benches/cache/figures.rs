@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use pilothouse_bench::{Aim, Better, Peer, Report, is_full, median};
+use pilothouse_bench::{Aim, Better, Peer, Report, is_asked, is_full, median};
 
 use crate::client::Variant;
 use crate::processes::{Server, Who};
@@ -76,10 +76,17 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     )?;
     if full {
         measure(report, &Plan { objects: 1_000, runs: 5, relists: 2, events: RATE * 10 }, true)?;
-        measure(report, &Plan { objects: 150_000, runs: 2, relists: 1, events: RATE * 60 }, true)?;
-        million(report)?;
     }
     Ok(())
+}
+
+/// 150,000 pods, beside the peers of the small size; minutes, so only where it is asked for.
+pub(crate) fn large(report: &mut Report) -> anyhow::Result<()> {
+    if !is_asked("large") {
+        return Ok(());
+    }
+    let (runs, seconds) = if is_full() { (2, 60) } else { (1, 5) };
+    measure(report, &Plan { objects: 150_000, runs, relists: 1, events: RATE * seconds }, is_full())
 }
 
 fn clients(full: bool) -> Vec<Client> {
@@ -378,45 +385,23 @@ fn tell(
 }
 
 /// A million pods in one process of ours, compressed: plain, a first sync would take more than most machines have.
-fn million(report: &mut Report) -> anyhow::Result<()> {
+pub(crate) fn million(report: &mut Report) -> anyhow::Result<()> {
     const PODS: usize = 1_000_000;
-    let variants: Vec<Variant> = Variant::ALL.into_iter().filter(|v| *v != Variant::Plain).collect();
-    if variants.is_empty() {
+    if !is_asked("million") {
         return Ok(());
     }
-    let mut server = Server::start(PODS)?;
-    for variant in variants {
-        server.wait_for("the end of the last client", PATIENCE, |stats| stats.open == 0)?;
-        let (mut process, synced) = Who::Ours(variant).start(&server.kubeconfig())?;
-        ensure!(synced.objects == PODS, "{} of {PODS} pods", synced.objects);
-        std::thread::sleep(Duration::from_secs(2));
-        let settled: Usage = process.ask("usage")?;
-        let name = variant.name();
-        let gib = 1024.0 * 1024.0;
-        let mut runs = [settled.rss_kb / gib];
-        report.bound(
-            &format!("{name}, {PODS} pods: RSS of the process"),
-            "GiB",
-            Better::Lower,
-            &mut runs,
-            Some(1.4),
-        );
-        let mut runs = [synced.peak_kb / gib];
-        report.bound(
-            &format!("{name}, {PODS} pods: peak of the first sync"),
-            "GiB",
-            Better::Lower,
-            &mut runs,
-            None,
-        );
-        let mut runs = [synced.cpu_us / 1e6];
-        report.bound(
-            &format!("{name}, {PODS} pods: CPU of the first sync"),
-            "s",
-            Better::Lower,
-            &mut runs,
-            None,
-        );
-    }
+    let server = Server::start(PODS)?;
+    let (mut process, synced) = Who::Ours(Variant::Compressed).start(&server.kubeconfig())?;
+    ensure!(synced.objects == PODS, "{} of {PODS} pods", synced.objects);
+    std::thread::sleep(Duration::from_secs(2));
+    let settled: Usage = process.ask("usage")?;
+    let mut row = |what: &str, unit, value: f64, aim| {
+        let scenario = format!("compressed, {PODS} pods: {what}");
+        report.bound(&scenario, unit, Better::Lower, &mut [value], aim);
+    };
+    let gib = 1024.0 * 1024.0;
+    row("RSS of the process", "GiB", settled.rss_kb / gib, Some(1.4));
+    row("peak of the first sync", "GiB", synced.peak_kb / gib, None);
+    row("CPU of the first sync", "s", synced.cpu_us / 1e6, None);
     Ok(())
 }

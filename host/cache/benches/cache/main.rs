@@ -1,7 +1,8 @@
 //! Figures of the cache layer beside client-go and kube-rs in the same run: `cargo bench -p pilothouse-cache`.
 //!
 //! A word after `--` runs the parts whose name contains it: `store`, `fifo`, `events`, `growth`, and `sync`, `memory` or
-//! `latency`, which are one part, as one process gives all three. `--full` adds the large sizes and the other peers.
+//! `latency`, which are one part, as one process gives all three. `large` (150,000 pods) and `million` are run when they are named
+//! or with `--full`, which adds the other peers and takes hours.
 //! Needs Go 1.26 for the peers; the first run builds them into `target/peers`.
 
 mod client;
@@ -36,6 +37,8 @@ fn main() -> anyhow::Result<()> {
             ("events", events::run),
             ("growth", growth::run),
             ("sync memory latency", figures::run),
+            ("large", figures::large),
+            ("million", figures::million),
         ],
     )
 }
