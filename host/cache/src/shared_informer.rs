@@ -333,8 +333,11 @@ impl Inner {
                 let indexer = self.indexer.clone();
                 maintenance = Some(tokio::task::spawn_blocking(move || indexer.maintain()));
             }
-            // A full queue must not keep the reflector, or other tasks, from running.
-            tokio::task::yield_now().await;
+            // A full queue must not keep the reflector, or other tasks, from running. One event must not cost a round of the
+            // runtime more.
+            if !self.fifo.is_empty() {
+                tokio::task::yield_now().await;
+            }
         }
         if let Some(maintenance) = maintenance {
             let _ = maintenance.await;

@@ -1,12 +1,13 @@
 //! [`OpenWatch`]: a watch that the server has accepted, and opening one.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use pilothouse_client::{Error, Result, WatchEvent, WatchParams};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::options::MIN_WATCH_TIMEOUT;
 use super::status::{Shared, count};
@@ -26,8 +27,8 @@ const TIMEOUT_SLACK: Duration = Duration::from_secs(30);
 pub(super) struct OpenWatch {
     stream: EventStream,
     began: Instant,
-    /// When it is waited for no longer.
-    over: Instant,
+    /// Ends when it is waited for no longer; one timer for all events.
+    over: Pin<Box<Sleep>>,
     /// Events so far, bookmarks included.
     pub(super) events: u64,
     shared: Arc<Shared>,
@@ -36,7 +37,11 @@ pub(super) struct OpenWatch {
 impl OpenWatch {
     /// The next event; `None`: the server has ended the watch, or should have.
     pub(super) async fn next(&mut self) -> Option<Result<WatchEvent>> {
-        let next = timeout_at(self.over, self.stream.next()).await.ok().flatten();
+        let next = tokio::select! {
+            biased;
+            next = self.stream.next() => next,
+            () = &mut self.over => None,
+        };
         if let Some(Ok(event)) = &next {
             self.events += 1;
             let counter = match event {
@@ -79,7 +84,7 @@ impl Reflector {
             self.next_open = began + MIN_REOPEN_SPACING;
             match opened {
                 Ok(stream) => {
-                    let over = began + timeout + TIMEOUT_SLACK;
+                    let over = Box::pin(sleep_until(began + timeout + TIMEOUT_SLACK));
                     return Ok(OpenWatch { stream, began, over, events: 0, shared: self.shared.clone() });
                 }
                 Err(error) => {
