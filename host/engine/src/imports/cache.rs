@@ -46,7 +46,7 @@ impl Host for State {
             Err(error) => return Ok(Err(invalid(&error))),
         };
         Ok(match self.host.cache_get(&gvk(kind), &k) {
-            Ok(object) => Ok(object.map(|object| self.handles.push(object)).transpose()?),
+            Ok(object) => Ok(object.map(|object| self.read_alone(object)).transpose()?),
             Err(refusal) => Err(refusal.into()),
         })
     }

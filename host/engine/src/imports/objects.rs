@@ -32,6 +32,18 @@ impl State {
     }
 }
 
+impl State {
+    /// A handle of an object that was read alone, which is most likely read next: objects that are read alone again and again
+    /// share their text in the cache, so it is taken from there. The handle itself has no part in it.
+    pub(super) fn read_alone(&mut self, object: Object) -> wasmtime::Result<Resource<Object>> {
+        let handle = self.handles.push(object.fresh())?;
+        if object.is_packed() {
+            self.reading = Some(object);
+        }
+        Ok(handle)
+    }
+}
+
 /// The JSON text at a pointer. The whole text of a partial object says that it is one.
 fn at(object: &Object, pointer: &str) -> Option<String> {
     match pointer {

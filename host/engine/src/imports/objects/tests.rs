@@ -3,20 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_object::{Dictionary, Gvk, ObjectKey};
+use pilothouse_object::{Body, Dictionary, Gvk, ObjectKey};
 
 use super::*;
-use crate::bindings::pilothouse::controller::cache::HostCursor;
+use crate::bindings::pilothouse::controller::cache::{self, HostCursor};
 use crate::host::{
     CallContext, ClientCall, ClientFuture, GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
 };
 use crate::imports::Cursor;
 use crate::wasi;
 
-/// Nothing here reaches beyond the handles.
-struct NoHost;
+/// Has one object, and nothing else here reaches beyond the handles.
+#[derive(Default)]
+struct OneObject(Option<Object>);
 
-impl GuestHost for NoHost {
+impl GuestHost for OneObject {
     fn config(&self) -> Arc<[u8]> {
         unreachable!()
     }
@@ -27,7 +28,7 @@ impl GuestHost for NoHost {
         unreachable!()
     }
     fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
-        unreachable!()
+        Ok(self.0.clone())
     }
     fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
         unreachable!()
@@ -76,7 +77,11 @@ const READS: [Read; 4] = [
 ];
 
 fn state() -> State {
-    let host: Arc<dyn GuestHost> = Arc::new(NoHost);
+    state_with(None)
+}
+
+fn state_with(object: Option<Object>) -> State {
+    let host: Arc<dyn GuestHost> = Arc::new(OneObject(object));
     let wasi = wasi::context(&host);
     State::new(host, 0, wasi)
 }
@@ -148,4 +153,22 @@ fn after_a_call_nothing_of_what_it_read_is_left_whether_or_not_the_guest_dropped
         state.end();
         assert!(state.reading.is_none() && state.handles.is_empty(), "dropped by the guest: {drops}");
     }
+}
+
+#[test]
+fn an_object_that_is_read_alone_is_read_from_the_text_that_the_cache_shares() {
+    let packed = packed();
+    let held = packed[0].held().clone();
+    // As the cache hands out what is read often: all handles have one text.
+    let body = Arc::<Body>::default();
+    let shared = || held.object_sharing(body.clone());
+    let mut state = state_with(Some(shared()));
+    let text = shared().json().as_ptr();
+    let kind = Gvk::new("", "v1", "ConfigMap");
+    let kind = crate::instance::wit_kind(&kind);
+    let key = crate::instance::wit_key(held.key());
+    let handle = cache::Host::get(&mut state, kind, key).unwrap().unwrap().unwrap();
+    assert!(state.get(borrow(&handle), "/data/n".to_owned()).unwrap().is_some());
+    assert_eq!(state.reading.as_ref().map(|object| object.json().as_ptr()), Some(text));
+    assert!(!keeps_text(state.handles.get(&handle).unwrap()));
 }
