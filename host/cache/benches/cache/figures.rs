@@ -255,17 +255,18 @@ fn caught_up(process: &mut crate::processes::Process, events: usize) -> anyhow::
     }
 }
 
-/// Waits until a process does nothing.
+/// Waits until a process does nothing but answer.
 fn quiet(process: &mut crate::processes::Process) -> anyhow::Result<Usage> {
-    let mut last: Usage = process.ask("usage")?;
     loop {
+        let before: Usage = process.ask("usage")?;
+        let last: Usage = process.ask("usage")?;
+        // Reading the memory of a large process takes some time itself.
+        let answer = last.cpu_us - before.cpu_us;
         std::thread::sleep(Duration::from_millis(500));
         let now: Usage = process.ask("usage")?;
-        // Reading memory takes some time itself.
-        if now.cpu_us - last.cpu_us < 50_000.0 {
+        if now.cpu_us - last.cpu_us < 50_000.0 + 1.5 * answer {
             return Ok(now);
         }
-        last = now;
     }
 }
 
