@@ -18,6 +18,7 @@
 //! The manager crate uses [`SharedInformerFactory`], [`Ring`] and [`Lister`]; everything else is public for tests, for
 //! programs that use this crate alone, and for the admin pages.
 
+mod aside;
 mod availability;
 mod backoff;
 mod change;

@@ -18,6 +18,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use pilothouse_object::{Dictionary, Held, Object};
 
+use crate::aside::aside;
 use crate::store::Store;
 
 /// Whether a store keeps objects compressed.
@@ -212,15 +213,4 @@ impl Packing {
 
 fn is_secret(object: &Object) -> bool {
     object.kind() == "Secret" && object.api_version() == "v1"
-}
-
-/// Computes for up to 100 ms: on a runtime with several threads, other tasks go on meanwhile.
-fn aside<T>(work: impl FnOnce() -> T) -> T {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    match Handle::try_current() {
-        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {
-            tokio::task::block_in_place(work)
-        }
-        _ => work(),
-    }
 }

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::aside::aside;
 use crate::change::Change;
 use crate::delta::{Delta, Deltas};
 use crate::delta_fifo::{DeltaFifo, Work, WorkKind};
@@ -320,6 +321,9 @@ impl SharedInformer {
     }
 }
 
+/// A list that is taken over at once; a larger one takes tens of milliseconds, and other tasks go on meanwhile.
+const LARGE_LIST: usize = 10_000;
+
 impl Inner {
     async fn handle_all(&self) {
         let mut maintenance: Option<JoinHandle<()>> = None;
@@ -371,16 +375,20 @@ impl Inner {
                 self.tell(&mut processor, &changes, false, Audience::Resyncing);
             }
             WorkKind::Replace(list) => {
+                let size = list.len();
                 let mut processor = self.processor.lock();
                 let unchanged = processor.wants_unchanged();
-                let changes = self.indexer.replace_lazily(list, seen, unchanged);
-                self.lists.send_modify(|lists| *lists += 1);
-                self.call(&mut processor, |processor, removed| {
-                    for change in changes {
-                        processor.distribute(&change, initial, Audience::Resyncing, removed);
-                    }
-                    processor.end_initial_list(removed);
-                });
+                let take_over = || {
+                    let changes = self.indexer.replace_lazily(list, seen, unchanged);
+                    self.lists.send_modify(|lists| *lists += 1);
+                    self.call(&mut processor, |processor, removed| {
+                        for change in changes {
+                            processor.distribute(&change, initial, Audience::Resyncing, removed);
+                        }
+                        processor.end_initial_list(removed);
+                    });
+                };
+                if size > LARGE_LIST { aside(take_over) } else { take_over() }
             }
             WorkKind::Resync => self.resync().await,
         }

@@ -36,9 +36,6 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // The allocator asks for huge pages, and a heap of small objects then keeps some 10 MB that it does not need, idle, and
-    // twice that after a list. Where they cannot be turned off, that is all there is to it.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let outcome = match Cli::parse().command {
         Command::Dev(dev) => dev.main(),
         Command::Run(run) => run.main(),

@@ -5,10 +5,12 @@
 //! another thread. An import that waits for the host ends the slice before and begins one after, so waiting is free,
 //! and neither time taken by other tasks nor by other processes is charged to the guest.
 //!
-//! The clock of a thread costs a system call, so a call that ends within its first tick never reads it: the first slice is
-//! bounded by the wall time since the call began, and by [`FIRST_SLICE`], since a machine that stood still for a while is
-//! not the guest's doing.
+//! The clock of a thread costs a system call, so a call that ends within its first tick never reads it: the first slice costs
+//! the wall time since the call began. Only one that lasted longer is held against the clock, since a machine that stood
+//! still for a while is not the guest's doing: each thread reads its clock now and then ([`Mark`]), and no slice costs more than
+//! the thread has used since.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -30,8 +32,8 @@ pub(crate) struct Budget {
     exceeded: AtomicBool,
 }
 
-/// The most that the first slice of a call can cost: it ends with the first tick, which comes a little late on a busy machine.
-const FIRST_SLICE: Duration = TICK.saturating_mul(2);
+/// How old a thread's mark may be when a call begins, and how long a first slice may last unquestioned.
+const MARK_AGE: Duration = TICK.saturating_mul(2);
 
 const UNREAD: i64 = -1;
 const WAITING: i64 = -2;
@@ -43,6 +45,32 @@ fn nanos(d: Duration) -> i64 {
 fn thread_cpu() -> i64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+}
+
+/// When a thread last read its CPU clock, and what that said.
+#[derive(Clone, Copy)]
+struct Mark {
+    at: Instant,
+    cpu: i64,
+}
+
+thread_local! {
+    static MARK: Cell<Option<Mark>> = const { Cell::new(None) };
+}
+
+impl Mark {
+    /// Reads the clock, unless that was done a moment ago.
+    fn renew(now: Instant) {
+        let recent = |mark: Mark| now.saturating_duration_since(mark.at) <= MARK_AGE;
+        if !MARK.get().is_some_and(recent) {
+            MARK.set(Some(Self { at: now, cpu: thread_cpu() }));
+        }
+    }
+
+    /// CPU time of this thread since the mark.
+    fn used_since() -> i64 {
+        MARK.get().map_or(i64::MAX, |mark| thread_cpu() - mark.cpu)
+    }
 }
 
 impl Budget {
@@ -57,8 +85,9 @@ impl Budget {
         })
     }
 
-    /// A call begins at `now`.
+    /// A call begins at `now`, on this thread.
     pub(crate) fn begin(&self, now: Instant, limit: Duration) {
+        Mark::renew(now);
         self.limit.store(nanos(limit), Relaxed);
         self.used.store(0, Relaxed);
         self.slice.store(UNREAD, Relaxed);
@@ -73,7 +102,7 @@ impl Budget {
             WAITING => 0,
             UNREAD => {
                 let passed = nanos(self.origin.elapsed()) - self.began.load(Relaxed);
-                passed.min(nanos(FIRST_SLICE))
+                if passed <= nanos(MARK_AGE) { passed } else { passed.min(Mark::used_since()) }
             }
             start => thread_cpu() - start,
         };
@@ -132,15 +161,16 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_stood_still_is_not_charged() {
-        let budget = Budget::new();
+    fn a_machine_that_stood_still_is_not_charged_and_work_is() {
         // The call began long ago and has not ticked since, as after a suspended process went on.
-        let Some(began) = Instant::now().checked_sub(Duration::from_secs(5)) else { return };
-        let budget = Arc::new(Budget { origin: began, ..Arc::into_inner(budget).unwrap() });
+        let began = Instant::now().checked_sub(Duration::from_secs(5)).expect("the clock began before");
+        let budget = Budget { origin: began, ..Arc::into_inner(Budget::new()).unwrap() };
         budget.begin(began, Duration::from_secs(1));
         assert!(budget.tick(), "five seconds of standing still were charged");
-        budget.begin(began, FIRST_SLICE / 2);
-        assert!(!budget.tick(), "the first slice was not charged at all");
+        // Nothing ticks while an import works.
+        budget.begin(Instant::now(), MARK_AGE * 2);
+        burn(MARK_AGE * 3);
+        assert!(!budget.tick(), "work in the first slice was not charged");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! From the JSON of one object to the header and the bytes an [`Object`](crate::Object) keeps.
 //!
-//! One pass over the text checks it and finds where each metadata field stands; one copy builds the kept buffer. On the way `metadata.managedFields` is cut out (the largest part of many objects, and
-//! nothing that a controller reads), and `apiVersion`/`kind` are put in where the server left them out, as it does
-//! for the items of a list. Nothing else is changed: a guest may write back what it read.
+//! One pass over the text checks what is kept and finds where each metadata field stands; one copy builds the kept buffer.
+//! On the way `metadata.managedFields` is cut out (the largest part of many objects, and nothing that a controller reads;
+//! of it only the end is looked for), and `apiVersion`/`kind` are put in where the server left them out, as it does for
+//! the items of a list. Nothing else is changed: a guest may write back what it read.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -163,7 +164,7 @@ impl Places {
         let mut places = Self::default();
         let mut member = cursor.first_member()?;
         while let Some(name) = member {
-            let name = name.unescaped().unwrap_or_default();
+            let name = name.unescaped().ok_or(Fault::Invalid)?;
             match &*name {
                 "apiVersion" => put(&mut places.api_version, &name, cursor.value()?)?,
                 "kind" => put(&mut places.kind, &name, cursor.value()?)?,
@@ -191,7 +192,7 @@ impl Metadata {
         let mut member = cursor.first_member()?;
         while let Some(name) = member {
             let start = name.start;
-            let name = name.unescaped().unwrap_or_default();
+            let name = name.unescaped().ok_or(Fault::Invalid)?;
             // It is not kept, so only its end matters.
             let mut value = if name == "managedFields" { cursor.closed_value()? } else { cursor.value()? };
             let place = match &*name {
@@ -271,6 +272,10 @@ fn keep(text: &str, places: &Places, default: Option<&Gvk>) -> Result<Decoded, D
     let key = ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default())?;
     let generation = at(&meta.generation).map(serde_json::from_str).transpose()?;
     let (api_version, kind) = (at(&places.api_version), at(&places.kind));
+    // `null` stays in the text, and what is put in would come twice.
+    if (api_version.is_none() && places.api_version.is_some()) || (kind.is_none() && places.kind.is_some()) {
+        return Err(DecodeError::NoKind(key));
+    }
 
     let prefix = match (api_version, kind, default) {
         (Some(_), Some(_), _) => String::new(),

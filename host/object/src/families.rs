@@ -7,7 +7,7 @@
 //!
 //! Invariants: a family never changes, an object keeps the one it got; its labels are a part of the object's, its owner
 //! references are the object's. A label gets in at its second sight, so those of single objects are never kept here.
-//! Families and labels that no object has any more are dropped.
+//! Families and labels that no object has any more are dropped when there have come to be twice as many as were in use.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};

@@ -40,7 +40,7 @@ pub(crate) fn string_map(json: Option<&str>) -> BTreeMap<Cow<'_, str>, Cow<'_, s
 }
 
 /// A hash of the map that a text stands for: equal maps have equal hashes, however they are written. Seeded by process,
-/// so that nobody can make two maps that collide.
+/// so that two maps that collide cannot be made ahead.
 pub(crate) fn map_hash(json: Option<&str>) -> u64 {
     static SEED: OnceLock<RandomState> = OnceLock::new();
     let seed = SEED.get_or_init(RandomState::default);

@@ -25,6 +25,10 @@ use crate::short_text::ShortText;
 /// An object that does not come out smaller than this share of its text is kept plain.
 const WORTHWHILE: f64 = 0.7;
 
+/// An object with more bytes of labels or of owner references is kept plain: the API bounds neither, and looking for what
+/// objects have alike takes the square of the number of labels.
+const MOST_SHARED: usize = 4 << 10;
+
 /// A text field of an object that stays outside the compressed part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Field {
@@ -113,8 +117,14 @@ impl Packed {
         let text = |field| decoded.field(field).unwrap_or_default();
         let [uid, deletion] = [Field::Uid, Field::DeletionTimestamp].map(text);
         let version = if decoded.version.get().is_some() { "" } else { text(Field::ResourceVersion) };
-        let [uid_len, version_len, deletion_len] =
-            [uid, version, deletion].map(|own| u8::try_from(own.len()));
+        let [Ok(uid_len), Ok(version_len), Ok(deletion_len)] =
+            [uid, version, deletion].map(|own| u8::try_from(own.len()))
+        else {
+            return None;
+        };
+        if [Field::Labels, Field::OwnerReferences].map(text).iter().any(|shared| shared.len() > MOST_SHARED) {
+            return None;
+        }
         let lines = Labels::Json(decoded.field(Field::Labels)).lines()?;
         let pairs: Vec<&str> = lines.split_terminator(END).collect();
         let fields = cuttable(decoded);
@@ -145,9 +155,9 @@ impl Packed {
                 generation,
                 cuts,
                 labels_len: u16::try_from(labels.len()).ok()?,
-                uid_len: uid_len.ok()?,
-                version_len: version_len.ok()?,
-                deletion_len: deletion_len.ok()?,
+                uid_len,
+                version_len,
+                deletion_len,
                 partial: decoded.partial,
             })
         })
@@ -213,7 +223,8 @@ impl Packed {
     }
 
     /// Bytes of heap this object alone retains: the struct, its buffer and its key with their reference counts. Its
-    /// family is not among them, nor is the dictionary.
+    /// family is not among them, though an object with an owner that no other has is a family by itself; nor is the
+    /// dictionary.
     pub(crate) fn retained_bytes(&self) -> usize {
         size_of::<Self>() + self.buffer.len() + self.key.as_str().len() + 4 * size_of::<usize>()
     }

@@ -5,7 +5,7 @@
 //! `serde_json` accepts when it ignores a value, save that text must be checked for UTF-8 by the caller, and works
 //! without recursion, so that no depth is too much.
 //!
-//! Called by `decode`, `list` and `pointer`.
+//! Called by `decode`, `pointer` and `members`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -365,7 +365,7 @@ fn close(block: &Block, strings: u64, open: &mut u32) -> Option<usize> {
 /// The arrays and objects that are open, one bit each.
 #[derive(Default)]
 struct Open {
-    /// The innermost; the highest bit that is set marks the end.
+    /// The innermost and those around it, the innermost lowest.
     inner: u64,
     depth: usize,
     outer: Vec<u64>,

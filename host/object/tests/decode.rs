@@ -23,6 +23,36 @@ fn managed_fields_are_cut_wherever_they_stand_and_nothing_else_changes() {
 }
 
 #[test]
+fn what_is_wrong_within_managed_fields_is_not_kept_and_what_is_wrong_beside_them_is_refused() {
+    let decode = |metadata: &str| {
+        Object::decode(format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{{metadata}}}}}"#).as_bytes())
+    };
+    for broken in ["[}", "[tru]", r#"[{"a" 1}]"#, r#"["\x"]"#, "[\"\u{1}\"]"] {
+        let object = decode(&format!(r#""name":"x","managedFields":{broken},"uid":"u""#)).unwrap();
+        assert_eq!(object.json(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","uid":"u"}}"#);
+    }
+    for broken in [r#""managedFields":tru,"name":"x""#, r#""managedFields":[{],"name":"x""#, r#""name":"x","a":[}"#] {
+        assert!(decode(broken).is_err(), "{broken}");
+    }
+}
+
+#[test]
+fn a_kind_that_is_null_is_none_and_cannot_be_filled_in() {
+    for text in [
+        r#"{"apiVersion":null,"kind":null,"metadata":{"name":"x"}}"#,
+        r#"{"apiVersion":"v1","kind":null,"metadata":{"name":"x"}}"#,
+    ] {
+        assert!(matches!(Object::decode_as(text.as_bytes(), &pod()), Err(DecodeError::NoKind(_))), "{text}");
+    }
+}
+
+#[test]
+fn a_name_that_is_no_text_is_refused() {
+    let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"\ud800":1}"#;
+    assert!(Object::decode(text.as_bytes()).is_err());
+}
+
+#[test]
 fn metadata_is_read_past_the_cut_and_the_filled_in_kind() {
     let text = r#" {"metadata":{"managedFields":[{"x":"y"}],"name":"n","namespace":"s","uid":"u-1",
         "resourceVersion":"42","generation":7,"deletionTimestamp":"2026-01-01T00:00:00Z",

@@ -136,6 +136,39 @@ fn said(object: &Object) -> String {
     )
 }
 
+/// What the API does not bound, or hardly anybody has, is kept plain or comes back as it was.
+#[test]
+fn unusual_sizes_say_what_they_said() {
+    let usual = Metadata {
+        labels: r#"{"app":"x"}"#.to_owned(),
+        annotations: String::new(),
+        owners: String::new(),
+        uid: r#""u""#.to_owned(),
+        version: r#""1""#.to_owned(),
+        deletion: false,
+        generation: None,
+        turned: false,
+    };
+    let labels: Vec<String> = (0..2000).map(|n| format!(r#""n{n}":"""#)).collect();
+    let owner = r#"{"apiVersion":"v1","kind":"Node","name":"n","uid":"u"}"#;
+    for (unusual, is_packed) in [
+        (usual.clone(), true),
+        (Metadata { labels: format!("{{{}}}", labels.join(",")), ..usual.clone() }, false),
+        (Metadata { owners: format!("[{}]", [owner; 100].join(",")), ..usual.clone() }, false),
+        (Metadata { uid: format!(r#""{}""#, "u".repeat(256)), ..usual.clone() }, false),
+        (Metadata { version: format!(r#""{}""#, "9".repeat(255)), ..usual.clone() }, true),
+        // The members behind it stand too far behind to be cut out.
+        (Metadata { annotations: format!(r#"{{"a":"{}"}}"#, "x".repeat(70_000)), ..usual }, true),
+    ] {
+        let plain = object(&unusual);
+        let packed = plain.packed(dictionary());
+        assert_eq!(packed.is_packed(), is_packed, "{}", plain.json().len());
+        assert_eq!(packed.json(), plain.json());
+        assert_eq!((packed.uid(), packed.resource_version()), (plain.uid(), plain.resource_version()));
+        assert_eq!((packed.labels(), packed.owner_references()), (plain.labels(), plain.owner_references()));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 

@@ -91,7 +91,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let [kubeconfig, variant] = args else { anyhow::bail!("client KUBECONFIG VARIANT") };
     let variant = Variant::ALL.into_iter().find(|v| v.name() == variant).context("an unknown variant")?;
     let events = Arc::new(Latencies::default());
-    // As the host's runtime for the network on up to seven cores.
+    // As the host's runtime for the network on the machine of the figures, and on any of up to seven cores.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let (lease, _listening) = runtime.block_on(sync(kubeconfig.into(), variant, Arc::clone(&events)))?;
     converse(begun, &events, lease.informer())

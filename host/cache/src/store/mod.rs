@@ -40,7 +40,7 @@ pub(crate) struct Store {
 struct Computed {
     /// For which indexes.
     index_set: u64,
-    values: Vec<(usize, Arc<str>)>,
+    values: Box<[(usize, Arc<str>)]>,
 }
 
 fn new_index_set() -> u64 {
@@ -309,8 +309,10 @@ impl Store {
             return Vec::new();
         }
         if let Some(computed) = object.note::<Computed>().filter(|note| note.index_set == self.index_set) {
-            return computed.values.clone();
+            return computed.values.to_vec();
         }
+        // What a function unpacks is not to stay with the handle, which goes on to listeners.
+        let object = &object.fresh();
         let of = |(at, index): (usize, &Index)| {
             index.function.values(object).into_iter().map(move |value| (at, value))
         };
@@ -320,7 +322,7 @@ impl Store {
     /// Computes the index values of an object that is still plain, and notes them with the packed form of it.
     pub(crate) fn note_values(&self, plain: &Object, packed: &Object) {
         if !self.indexes.is_empty() {
-            packed.set_note(Computed { index_set: self.index_set, values: self.values(plain) });
+            packed.set_note(Computed { index_set: self.index_set, values: self.values(plain).into() });
         }
     }
 
