@@ -47,6 +47,10 @@ const HOT_SHARE: usize = 64;
 const HOT_LEAST: usize = 16;
 const HOT_MOST: usize = 1024;
 
+/// So many are packed together: the first of a row costs several times what the others do, for the memory that packing needs
+/// close at hand. All in all that takes half a millisecond of the writers' lock.
+const COOL_TOGETHER: usize = 32;
+
 pub(crate) struct Packing {
     dictionary: ArcSwapOption<Dictionary>,
     /// Nothing is packed (any more).
@@ -170,7 +174,7 @@ impl Packing {
     /// Packs what is no longer hot.
     pub(crate) fn cool(&self, hot: &mut Hot, store: &mut Store) {
         let limit = (store.len() / HOT_SHARE).clamp(HOT_LEAST, HOT_MOST);
-        if hot.0.len() <= limit {
+        if hot.0.len() < limit + COOL_TOGETHER {
             return;
         }
         let dictionary = self.dictionary.load();

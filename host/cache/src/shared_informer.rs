@@ -7,10 +7,13 @@
 //! Leased from the `SharedInformerFactory`, which runs it; or made and run by hand.
 
 use std::cell::Cell;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use pilothouse_client::ApiResource;
 use tokio::sync::{Notify, watch};
@@ -214,7 +217,10 @@ impl SharedInformer {
             }
             self.inner.fifo.close();
         };
-        tokio::join!(produce, self.inner.handle_all());
+        // Each is polled when it was woken itself: an event would else go through all of the reflector a second time.
+        let both: [Pin<Box<dyn Future<Output = ()> + Send + '_>>; 2] =
+            [Box::pin(produce), Box::pin(self.inner.handle_all())];
+        both.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;
     }
 
     /// Whether the first list is in the store and was told to the listeners.

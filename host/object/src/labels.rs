@@ -93,6 +93,17 @@ impl<'a> Labels<'a> {
         Some(lines)
     }
 
+    /// Whether labels are written as [`json`](Self::json) writes them.
+    pub(crate) fn are_written_so(json: &str) -> bool {
+        let (mut last, mut len) = (None, "{".len());
+        let sorted = members(json, |name, value| {
+            len += r#""":"","#.len() + name.len() + value.len();
+            last.replace(name).is_none_or(|last| last < name) && !has_escapes(name) && !has_escapes(value)
+        });
+        // In place of the last comma stands the bracket.
+        sorted.is_some() && (len == json.len() || json == "{}")
+    }
+
     /// The JSON of pairs as the API server writes it: in the order of their names, without spaces.
     pub(crate) fn json(self) -> String {
         let mut json = String::from("{");
@@ -125,9 +136,14 @@ mod tests {
         for json in [r#"{"a":"1","a-b":"","b":"x"}"#, "{}"] {
             let own = own(json).unwrap();
             assert_eq!(Labels::Pairs { shared: &[], own: &own }.json(), json);
+            assert!(Labels::are_written_so(json));
+        }
+        for other in [r#"{"b":"1","a":"2"}"#, r#"{"a": "1"}"#, r#"{ }"#, r#"{"a":"1"} "#, ""] {
+            assert!(!Labels::are_written_so(other), "{other}");
         }
         for other in ["[]", r#"{"a":1}"#, r#"{"a":"\n"}"#, r#"{"a":"1","a":"2"}"#, r#"{"\u0061":"1"}"#] {
             assert_eq!(own(other), None, "{other}");
+            assert!(!Labels::are_written_so(other), "{other}");
         }
     }
 

@@ -97,8 +97,7 @@ const LABELS: usize = 3;
 fn cuttable(decoded: &Decoded) -> [&str; LABELS + 1] {
     let text = |field| decoded.field(field).unwrap_or_default();
     let labels = text(Field::Labels);
-    let written_so = Labels::Json(Some(labels)).json() == labels;
-    let labels = if written_so { labels } else { "" };
+    let labels = if Labels::are_written_so(labels) { labels } else { "" };
     [text(Field::Uid), text(Field::ResourceVersion), text(Field::OwnerReferences), labels]
 }
 

@@ -31,7 +31,9 @@ fn what_is_wrong_within_managed_fields_is_not_kept_and_what_is_wrong_beside_them
         let object = decode(&format!(r#""name":"x","managedFields":{broken},"uid":"u""#)).unwrap();
         assert_eq!(object.json(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","uid":"u"}}"#);
     }
-    for broken in [r#""managedFields":tru,"name":"x""#, r#""managedFields":[{],"name":"x""#, r#""name":"x","a":[}"#] {
+    for broken in
+        [r#""managedFields":tru,"name":"x""#, r#""managedFields":[{],"name":"x""#, r#""name":"x","a":[}"#]
+    {
         assert!(decode(broken).is_err(), "{broken}");
     }
 }
