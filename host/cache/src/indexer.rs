@@ -251,6 +251,18 @@ impl Indexer {
     /// Applies a batch as one transaction and tells what changed, in order. `seen`: the version up to which the store
     /// is complete with it.
     pub fn apply(&self, batch: impl IntoIterator<Item = Delta>, seen: Option<&str>) -> Vec<Change> {
+        let changes = self.apply_hot(batch, seen);
+        self.cool();
+        changes
+    }
+
+    /// As [`apply`](Self::apply), and leaves the packing of what is no longer hot to [`cool`](Self::cool): nobody who is
+    /// told of the changes should wait for that.
+    pub(crate) fn apply_hot(
+        &self,
+        batch: impl IntoIterator<Item = Delta>,
+        seen: Option<&str>,
+    ) -> Vec<Change> {
         let mut changes = Vec::new();
         self.write(|store, hot| {
             for delta in batch {
@@ -267,10 +279,20 @@ impl Indexer {
                     changes.push(change);
                 });
             }
-            self.packing.cool(hot, store);
         });
         self.progress(seen);
         changes
+    }
+
+    /// Packs what is no longer hot, if that is enough to begin with.
+    pub(crate) fn cool(&self) {
+        let mut hot = self.writer.lock();
+        let store = self.store.load();
+        if self.packing.has_cooled(&hot, &store) {
+            let mut store = Store::clone(&store);
+            self.packing.cool(&mut hot, &mut store);
+            self.store.store(Arc::new(store));
+        }
     }
 
     /// Takes a list over as one transaction and tells what changed: deletions first, then the list in its order.

@@ -171,12 +171,14 @@ impl Packing {
         }
     }
 
+    /// Whether enough is no longer hot.
+    pub(crate) fn has_cooled(&self, hot: &Hot, store: &Store) -> bool {
+        hot.0.len() >= hot_limit(store) + COOL_TOGETHER
+    }
+
     /// Packs what is no longer hot.
     pub(crate) fn cool(&self, hot: &mut Hot, store: &mut Store) {
-        let limit = (store.len() / HOT_SHARE).clamp(HOT_LEAST, HOT_MOST);
-        if hot.0.len() < limit + COOL_TOGETHER {
-            return;
-        }
+        let limit = hot_limit(store);
         let dictionary = self.dictionary.load();
         while hot.0.len() > limit {
             let Some((slot, held)) = hot.0.pop_front() else { return };
@@ -213,6 +215,11 @@ impl Packing {
         let step = (store.len() / Dictionary::SAMPLE).max(1);
         store.objects().step_by(step).take(Dictionary::SAMPLE).map(Held::object).collect()
     }
+}
+
+/// How many objects stay plain after a change.
+fn hot_limit(store: &Store) -> usize {
+    (store.len() / HOT_SHARE).clamp(HOT_LEAST, HOT_MOST)
 }
 
 fn is_secret(object: &Object) -> bool {

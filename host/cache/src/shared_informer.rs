@@ -339,6 +339,7 @@ impl Inner {
             self.handle(work).await;
             self.shared.processing_latency.lock().observe(began.elapsed().as_secs_f64());
             self.fifo.done(initial);
+            self.indexer.cool();
             if self.indexer.wants_maintenance() && maintenance.as_ref().is_none_or(JoinHandle::is_finished) {
                 let indexer = self.indexer.clone();
                 maintenance = Some(tokio::task::spawn_blocking(move || indexer.maintain()));
@@ -377,7 +378,7 @@ impl Inner {
             }
             WorkKind::Deltas(batch) => {
                 let mut processor = self.processor.lock();
-                let changes = self.indexer.apply(batch.into_iter().flat_map(Deltas::into_iter), seen);
+                let changes = self.indexer.apply_hot(batch.into_iter().flat_map(Deltas::into_iter), seen);
                 self.tell(&mut processor, &changes, false, Audience::Resyncing);
             }
             WorkKind::Replace(list) => {
@@ -411,7 +412,7 @@ impl Inner {
                 let mut processor = self.processor.lock();
                 // What is about to change is not announced in its old state.
                 let calm = keys.iter().filter(|key| !self.fifo.is_pending(key));
-                let changes = self.indexer.apply(calm.map(|key| Delta::Sync(key.clone())), None);
+                let changes = self.indexer.apply_hot(calm.map(|key| Delta::Sync(key.clone())), None);
                 self.tell(&mut processor, &changes, false, Audience::Due);
             }
             tokio::task::yield_now().await;
