@@ -461,6 +461,10 @@ mod tests {
             "1e",
             "-01",
             "[\"a]",
+            "[1.]",
+            "[1e+]",
+            "[1.e5]",
+            "[-]",
         ] {
             assert!(whole(text.as_bytes()).is_err(), "{text}");
             check(text.as_bytes());
