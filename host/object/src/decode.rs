@@ -14,7 +14,7 @@ use serde::de::{Error as _, IgnoredAny};
 use crate::key::{KeyError, ObjectKey};
 use crate::kind::Gvk;
 use crate::pack::Field;
-use crate::scan::{Cursor, Fault};
+use crate::scan::{Cursor, Fault, has_escapes};
 use crate::short_text::ShortText;
 
 /// Why bytes are not an object.
@@ -228,7 +228,7 @@ fn text_at<'a>(text: &'a str, place: &Place) -> Option<&'a str> {
 
 fn content(json: &str) -> Result<Cow<'_, str>, DecodeError> {
     match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        Some(content) if !content.contains('\\') => Ok(Cow::Borrowed(content)),
+        Some(content) if !has_escapes(content) => Ok(Cow::Borrowed(content)),
         _ => Ok(serde_json::from_str::<Text<'_>>(json)?.0),
     }
 }

@@ -8,8 +8,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::members::{has_escapes, members, string_map};
+use crate::members::{members, string_map};
 use crate::pointer;
+use crate::scan::has_escapes;
 
 /// Labels as they stand in an object.
 #[derive(Clone, Copy)]

@@ -12,7 +12,7 @@ use foldhash::quality::RandomState;
 use serde::Deserialize;
 
 use crate::decode::Text;
-use crate::scan::Cursor;
+use crate::scan::{Cursor, has_escapes, unescaped};
 
 /// Calls `found` with name and value of each member in the order of the text, as they stand between their quotes, until
 /// it says stop. `None` when it did, for a value that is no object, and when a member is no string.
@@ -72,17 +72,6 @@ fn add(hasher: &mut impl Hasher, name: &str, value: &str) {
         hasher.write(text.as_bytes());
         hasher.write_usize(text.len());
     }
-}
-
-pub(crate) fn has_escapes(content: &str) -> bool {
-    content.as_bytes().contains(&b'\\')
-}
-
-fn unescaped(content: &str) -> Option<Cow<'_, str>> {
-    if !has_escapes(content) {
-        return Some(Cow::Borrowed(content));
-    }
-    serde_json::from_str(&["\"", content, "\""].concat()).ok().map(Cow::Owned)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! [`Cursor`]: walks over JSON text, checks it, and finds where values stand, without building anything.
 //!
 //! Decoding needs to know where some ten fields of an object stand, and that the rest is JSON; pointers need one value.
-//! Both are read from every object that comes, so this is among the most used code of the host. It accepts exactly what
-//! `serde_json` accepts when it ignores a value, save that text must be checked for UTF-8 by the caller, and works
-//! without recursion, so that no depth is too much.
+//! Both are read from every object that comes, so this is among the most used code of the host. [`Cursor::value`] accepts
+//! exactly what `serde_json` accepts when it ignores a value, save that text must be checked for UTF-8 by the caller, and
+//! works without recursion, so that no depth is too much.
 //!
 //! Called by `decode`, `pointer` and `members`.
 
@@ -52,11 +52,21 @@ impl<'a> Name<'a> {
     /// The text; `None` when its escapes mean none.
     pub(crate) fn unescaped(&self) -> Option<Cow<'a, str>> {
         let raw = self.raw()?;
-        if !self.escaped {
-            return Some(Cow::Borrowed(raw));
-        }
-        serde_json::from_str(&format!("\"{raw}\"")).ok().map(Cow::Owned)
+        if self.escaped { unescaped(raw) } else { Some(Cow::Borrowed(raw)) }
     }
+}
+
+/// What stands between the quotes of a string, read; `None` when its escapes mean no text.
+pub(crate) fn unescaped(content: &str) -> Option<Cow<'_, str>> {
+    if !has_escapes(content) {
+        return Some(Cow::Borrowed(content));
+    }
+    serde_json::from_str(&["\"", content, "\""].concat()).ok().map(Cow::Owned)
+}
+
+/// Whether what stands between the quotes of a string is not the text itself.
+pub(crate) fn has_escapes(content: &str) -> bool {
+    content.as_bytes().contains(&b'\\')
 }
 
 impl<'a> Cursor<'a> {
@@ -190,7 +200,7 @@ impl<'a> Cursor<'a> {
                     self.at += 1;
                     if self.peek()? != b'}' {
                         open.push(true);
-                        self.member_name()?;
+                        self.name()?;
                         continue;
                     }
                     self.at += 1;
@@ -216,7 +226,7 @@ impl<'a> Cursor<'a> {
                     b',' => {
                         self.at += 1;
                         if in_object {
-                            self.member_name()?;
+                            self.name()?;
                         }
                         break;
                     }
@@ -228,14 +238,6 @@ impl<'a> Cursor<'a> {
                 open.pop();
             }
         }
-    }
-
-    fn member_name(&mut self) -> Result<()> {
-        if self.peek()? != b'"' {
-            return Err(Fault::Invalid);
-        }
-        self.string()?;
-        self.token(b':')
     }
 
     fn word(&mut self, word: &[u8]) -> Result<()> {
