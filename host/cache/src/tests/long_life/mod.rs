@@ -315,6 +315,28 @@ impl World {
         }
     }
 
+    /// What chance may have left out of a short life.
+    async fn once_each(&mut self) {
+        self.back_up();
+        self.write();
+        self.restore();
+        for _ in 0..4 {
+            self.widen();
+            self.rest().await;
+        }
+        self.server.set_watch_lists(false);
+        self.narrow.lease.relist();
+        let listed = async {
+            while self.server.list_versions().is_empty() {
+                sleep(Duration::from_millis(500)).await;
+            }
+        };
+        timeout(Duration::from_secs(3600), listed).await.expect("it never listed");
+        // While a dictionary is being trained, the clock stands still.
+        sleep(Duration::from_secs(60)).await;
+        self.rest().await;
+    }
+
     /// The faults end; everybody comes to know the same.
     async fn rest(&mut self) {
         self.server.heal();
@@ -361,7 +383,7 @@ fn live(name: &str, compression: Compression, streaming: bool) {
                 world.rest().await;
             }
         }
-        world.rest().await;
+        world.once_each().await;
         world.end().await
     });
     eprintln!("{name}: {:?}, {tally:?}", began.elapsed());
