@@ -110,7 +110,7 @@ impl Generation {
                     let mut ticks = tokio::time::interval(every);
                     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
                     while cancel.run_until_cancelled(ticks.tick()).await.is_some() {
-                        queue.add_with(key.clone(), Reasons::SCHEDULED, Priority::Normal);
+                        queue.add_with(key.clone(), Reasons::SCHEDULED, Priority::NORMAL);
                     }
                 },
                 io,

@@ -42,16 +42,16 @@ impl Listener for Mapper {
             return;
         }
         if !is_in_initial_list {
-            self.add(object, self.reason(Reasons::ADDED), Priority::Normal);
+            self.add(object, self.reason(Reasons::ADDED), Priority::NORMAL);
         } else if let Some(reason) = self.initial {
-            self.add(object, reason, Priority::Low);
+            self.add(object, reason, Priority::LOW);
         }
     }
 
     fn on_update(&self, old: &Object, new: &Object, is_sync: bool) {
         if is_sync {
             if self.filter.shows(new) && self.predicates.iter().all(|p| p.passes(old, new)) {
-                self.add(new, Reasons::RESYNC, Priority::Low);
+                self.add(new, Reasons::RESYNC, Priority::LOW);
             }
             return;
         }
@@ -63,20 +63,20 @@ impl Listener for Mapper {
             Seen::Updated => return,
         };
         let reason = self.reason(reason);
-        self.add(new, reason, Priority::Normal);
+        self.add(new, reason, Priority::NORMAL);
         if !matches!(self.map, KeyMap::Itself) {
-            self.add(old, reason, Priority::Normal);
+            self.add(old, reason, Priority::NORMAL);
         }
     }
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, _: bool) {
         let reason = self.reason(Reasons::DELETED);
         match object {
-            Some(object) if self.filter.shows(object) => self.add(object, reason, Priority::Normal),
+            Some(object) if self.filter.shows(object) => self.add(object, reason, Priority::NORMAL),
             Some(_) => {}
             // Without a last state only the key is sure.
             None if matches!(self.map, KeyMap::Itself) && self.filter.shows_key(key) => {
-                self.queue.add_with(key.clone(), reason, Priority::Normal);
+                self.queue.add_with(key.clone(), reason, Priority::NORMAL);
             }
             None => {}
         }

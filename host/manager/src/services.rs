@@ -269,15 +269,15 @@ impl GuestHost for Services {
     }
 
     fn queue_add(&self, key: ObjectKey) {
-        self.queue.add_with(key, Reasons::REQUEUED, Priority::Normal);
+        self.queue.add_with(key, Reasons::REQUEUED, Priority::NORMAL);
     }
 
     fn queue_add_after(&self, key: ObjectKey, delay: Duration) {
-        self.queue.add_after(key, Reasons::REQUEUED, Priority::Normal, delay);
+        self.queue.add_after(key, Reasons::REQUEUED, Priority::NORMAL, delay);
     }
 
     fn queue_add_rate_limited(&self, key: ObjectKey) {
-        self.queue.add_rate_limited(key, Reasons::REQUEUED, Priority::Normal);
+        self.queue.add_rate_limited(key, Reasons::REQUEUED, Priority::NORMAL);
     }
 
     fn queue_forget(&self, key: &ObjectKey) {

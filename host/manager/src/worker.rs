@@ -92,17 +92,17 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
             item.started = Instant::now();
         }
         if plugin.stopping.is_cancelled() {
-            plugin.queue.done(&item.key);
+            plugin.queue.done(&item);
             return;
         }
         let Some(generation) = plugin.current() else {
-            plugin.queue.done(&item.key);
+            plugin.queue.done(&item);
             return;
         };
         if helper && plugin.workers() > generation.max_concurrent {
             // The limit was lowered: the others take the key, with all that came with it.
             plugin.queue.add_with(item.key.clone(), item.payload, item.priority);
-            plugin.queue.done(&item.key);
+            plugin.queue.done(&item);
             return;
         }
         if generation.max_concurrent > 1 {
@@ -110,7 +110,7 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
         }
         let generation = if plugin.writes.may_be_unmet() {
             let Some(generation) = read_own_writes(plugin, generation).await else {
-                plugin.queue.done(&item.key);
+                plugin.queue.done(&item);
                 return;
             };
             item.started = Instant::now();
@@ -206,7 +206,7 @@ async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mu
             plugin.queue.add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
         }
     }
-    plugin.queue.done(&item.key);
+    plugin.queue.done(&item);
 }
 
 /// What the metrics call an outcome.
@@ -262,7 +262,7 @@ fn settle(plugin: &Plugin, item: &Key, outcome: Outcome) {
         Outcome::RequeueAfter(delay) => {
             plugin.metrics.requeue_after.inc();
             plugin.queue.forget(&item.key);
-            plugin.queue.add_after(item.key.clone(), Reasons::REQUEUED, Priority::Normal, delay);
+            plugin.queue.add_after(item.key.clone(), Reasons::REQUEUED, Priority::NORMAL, delay);
         }
     }
 }

@@ -37,7 +37,7 @@ fn main() {
         for _ in 0..n {
             queue.add(black_box(7));
             let item = queue.try_get().expect("just added");
-            queue.done(&item.key);
+            queue.done(&item);
         }
     });
     report("add → try_get → done, one key", 1_000_000, |n| {
@@ -45,7 +45,7 @@ fn main() {
         for _ in 0..n {
             queue.add(Arc::clone(&key));
             let item = queue.try_get().expect("just added");
-            queue.done(&item.key);
+            queue.done(&item);
         }
     });
     report("add → get.await → done, one key", 1_000_000, |n| {
@@ -54,17 +54,17 @@ fn main() {
             for _ in 0..n {
                 queue.add(Arc::clone(&key));
                 let item = queue.get().await.expect("just added");
-                queue.done(&item.key);
+                queue.done(&item);
             }
         });
     });
     report("the same, another key delayed", 1_000_000, |n| {
         let queue: Queue<Arc<str>> = Queue::new();
-        queue.add_after(Arc::from("another"), (), Priority::Normal, Duration::from_secs(3600));
+        queue.add_after(Arc::from("another"), (), Priority::NORMAL, Duration::from_secs(3600));
         for _ in 0..n {
             queue.add(Arc::clone(&key));
             let item = queue.try_get().expect("just added");
-            queue.done(&item.key);
+            queue.done(&item);
         }
     });
     report("add of a key that waits already", 1_000_000, |n| {
@@ -86,7 +86,7 @@ fn main() {
         let queue: Queue<Arc<str>> = Queue::new();
         for (n, key) in keys.iter().enumerate() {
             let delay = Duration::from_millis(60_000 + (n as u64 * 7919) % 60_000);
-            queue.add_after(Arc::clone(key), (), Priority::Normal, delay);
+            queue.add_after(Arc::clone(key), (), Priority::NORMAL, delay);
         }
     });
     report("add → try_get → done, 1,000,000 keys wait", 1_000_000, |n| {
@@ -97,7 +97,7 @@ fn main() {
         let start = Instant::now();
         for _ in 0..n {
             let item = queue.try_get().expect("many wait");
-            queue.done(&item.key);
+            queue.done(&item);
             queue.add(item.key);
         }
         println!("    of which the cycles themselves: {:.1} ns", per(start.elapsed(), n));
@@ -118,7 +118,7 @@ fn contended(total: usize, keys: &[Arc<str>]) {
                 let mut taken = 0;
                 while taken < total / 4 {
                     if let Some(item) = queue.try_get() {
-                        queue.done(&item.key);
+                        queue.done(&item);
                         taken += 1;
                     } else {
                         thread::yield_now();

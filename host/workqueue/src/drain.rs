@@ -24,8 +24,7 @@ pub(crate) struct Drain<K: Clone + Eq + Hash, M: Merge> {
 impl<K: Clone + Eq + Hash, M: Merge> Drain<K, M> {
     /// Shuts the queue for adds at once, before the future is first polled.
     pub(crate) fn start(shared: Arc<Shared<K, M>>) -> Self {
-        let now = shared.clock.now();
-        let shut_downs = shared.locked(|state| state.shut_down(true, now));
+        let shut_downs = shared.locked(|state| state.shut_down(true));
         Self { shared, shut_downs, ticket: None }
     }
 }

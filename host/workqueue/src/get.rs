@@ -1,89 +1,80 @@
-//! Waiting for the next key.
+//! Waiting for the next keys of a queue.
 //!
-//! Invariants: a key leaves the queue in the very poll that returns it, so a future that is dropped loses none; its
-//! [`Turn`], when dropped, passes on a notice it has not used and the keeping of time. Called by `Queue::get`.
+//! Invariant: keys leave the queue in the very poll that returns them. Called by `Queue::get` and `Queue::get_batch`.
 
-use std::future::{Future, poll_fn};
 use std::hash::Hash;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use tokio::task::coop::consume_budget;
-use tokio::time::{Instant, sleep_until};
 
 use crate::shared::Shared;
+use crate::sleepers::{Attempt, Source, sleep_until_taken};
 use crate::state::Take;
 use crate::waiters::Ticket;
 use crate::{Item, Merge};
 
 /// Waits for the next key; `None` once there will be none.
-pub(crate) async fn get<K, M>(shared: &Shared<K, M>) -> Option<Item<K, M>>
+pub(crate) async fn one<K, M>(shared: &Shared<K, M>) -> Option<Item<K, M>>
 where
     K: Clone + Eq + Hash,
     M: Merge,
 {
     // A worker that always finds a key would otherwise never let other tasks of its thread run.
     consume_budget().await;
-    let mut turn = Turn { shared, ticket: None };
-    loop {
-        let deadline = match poll_fn(|cx| Poll::Ready(turn.step(cx.waker()))).await {
-            Step::Over(item) => return item,
-            Step::Sleep(deadline) => deadline,
-        };
-        let mut timer = pin!(deadline.map(sleep_until));
-        poll_fn(|cx| {
-            if !turn.still_waits(cx) {
-                return Poll::Ready(());
-            }
-            timer.as_mut().as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(cx))
-        })
-        .await;
+    sleep_until_taken(&One(shared)).await
+}
+
+/// Waits for a key, and takes up to `max` of those that are ready then; none once there will be none.
+pub(crate) async fn batch<K, M>(shared: &Shared<K, M>, max: usize) -> Vec<Item<K, M>>
+where
+    K: Clone + Eq + Hash,
+    M: Merge,
+{
+    consume_budget().await;
+    sleep_until_taken(&Batch(shared, max.max(1))).await.unwrap_or_default()
+}
+
+struct One<'a, K, M>(&'a Shared<K, M>);
+
+impl<K: Clone + Eq + Hash, M: Merge> Source for One<'_, K, M> {
+    type Taken = Item<K, M>;
+
+    fn attempt(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Attempt<Self::Taken> {
+        self.0.attempt(ticket, waker, |_, first| first)
+    }
+
+    fn still_sleeps(&self, ticket: Ticket, waker: &Waker) -> bool {
+        self.0.locked(|state| state.still_sleeps(ticket, waker))
+    }
+
+    fn give_up(&self, ticket: Ticket) {
+        self.0.locked(|state| state.give_up(ticket));
     }
 }
 
-enum Step<K, M> {
-    /// There is a key, or there will be none.
-    Over(Option<Item<K, M>>),
-    /// Sleep until notified; the timekeeper until this moment at most.
-    Sleep(Option<Instant>),
-}
+struct Batch<'a, K, M>(&'a Shared<K, M>, usize);
 
-/// Holds the place of one `get` among the waiters.
-struct Turn<'a, K: Clone + Eq + Hash, M: Merge> {
-    shared: &'a Shared<K, M>,
-    ticket: Option<Ticket>,
-}
+impl<K: Clone + Eq + Hash, M: Merge> Source for Batch<'_, K, M> {
+    type Taken = Vec<Item<K, M>>;
 
-impl<K: Clone + Eq + Hash, M: Merge> Turn<'_, K, M> {
-    fn step(&mut self, waker: &Waker) -> Step<K, M> {
-        let clock = &self.shared.clock;
-        let now = clock.now();
-        self.shared.locked(|state| {
-            let over = match state.take(now, clock) {
-                Take::Item(item) => Some(item),
-                Take::Closed => None,
-                Take::Empty => {
-                    let (ticket, deadline) = state.enrol(self.ticket, waker);
-                    self.ticket = Some(ticket);
-                    return Step::Sleep(deadline.map(|at| clock.instant(at)));
-                }
-            };
-            if let Some(ticket) = self.ticket.take() {
-                state.leave(ticket);
+    fn attempt(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Attempt<Self::Taken> {
+        self.0.attempt(ticket, waker, |state, first| {
+            let mut items = Vec::with_capacity(self.1.min(state.ready_now() + 1));
+            items.push(first);
+            while items.len() < self.1
+                && let Take::Item(item) = state.take()
+            {
+                items.push(item);
             }
-            Step::Over(over)
+            items
         })
     }
 
-    fn still_waits(&self, cx: &Context<'_>) -> bool {
-        self.ticket.is_some_and(|ticket| self.shared.locked(|state| state.still_waits(ticket, cx.waker())))
+    fn still_sleeps(&self, ticket: Ticket, waker: &Waker) -> bool {
+        One(self.0).still_sleeps(ticket, waker)
     }
-}
 
-impl<K: Clone + Eq + Hash, M: Merge> Drop for Turn<'_, K, M> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            self.shared.locked(|state| state.give_up(ticket));
-        }
+    fn give_up(&self, ticket: Ticket) {
+        One(self.0).give_up(ticket);
     }
 }

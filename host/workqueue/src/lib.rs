@@ -1,8 +1,8 @@
 //! Rate-limited work queues as client-go's util/workqueue; depends on nothing of Kubernetes.
 //!
 //! One type, [`Queue`], is the base queue, the delaying queue and the rate-limiting queue of client-go in one, with
-//! the two priority classes of controller-runtime's priority queue. The manager owns one queue per plugin and is its
-//! only user: event listeners add keys, workers take them.
+//! the priorities of controller-runtime's priority queue; a [`Scheduler`] serves many queues with few workers. The manager
+//! owns one queue per plugin: event listeners add keys, workers take them.
 //!
 //! What the crate promises, whatever the interleaving:
 //! - a key is with at most one worker at a time; any number of adds meanwhile give exactly one more run;
@@ -12,29 +12,40 @@
 //! Layout, from the inside out:
 //!
 //! ```text
-//! slots      one entry per known key, intrusive lists          delays     deadlines, a heap of slot numbers
-//!    └───────────────┬───────────────────────────────────────────────┘
-//! state      the rules, under one mutex                        waiters    who sleeps, whom to wake
-//!    └───────────────┬───────────────────────────────────────────────┘
-//! shared     mutex + clock + hasher + limiter ── get, drain    the two futures
-//! queue      the public handle                                 limiter/   how long a failing key waits
+//! slots      one slot per known key, intrusive lists        near      deadlines of this millisecond, a heap
+//! classes    ready keys by priority and group               wheel     later deadlines, a timing wheel
+//!    └───────────────┬───────────────────────────────────────────────────┘
+//! state/     the rules, under one mutex                     waiters   who sleeps, whom to wake
+//!    └───────────────┬──────────────────────────────────────────┘
+//! shared     mutex + clock + hasher + limiter ── get, drain the two futures
+//! queue      the public handle, made by builder             limiter/  how long a failing key waits
+//!    └── scheduler   many queues, few workers
 //! ```
 
+mod builder;
+mod classes;
 mod clock;
-mod delays;
 mod drain;
 mod get;
+mod histogram;
 mod item;
 mod limiter;
 mod merge;
+mod near;
 mod priority;
 mod queue;
+mod scheduler;
 mod shared;
+mod sleepers;
 mod slots;
 mod state;
 mod stats;
+mod sync;
 mod waiters;
+mod wheel;
 
+pub use builder::QueueBuilder;
+pub use histogram::Histogram;
 pub use item::Item;
 pub use limiter::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, MaxOfRateLimiter,
@@ -43,4 +54,5 @@ pub use limiter::{
 pub use merge::Merge;
 pub use priority::Priority;
 pub use queue::Queue;
+pub use scheduler::{Scheduler, Turn};
 pub use stats::QueueStats;

@@ -1,26 +1,18 @@
-//! [`Priority`]: the class of an add.
+//! [`Priority`]: how urgent an add is.
 //!
-//! Invariant: the order of the variants is the order of precedence, and `Priority::COUNT` lists of ready keys exist.
-//! Chosen by whoever adds; read by the queue's state.
+//! Invariant: a larger number is handed out first. Chosen by whoever adds; read by `classes`.
 
-/// The class in which a key waits. Within a class the order is first in, first out.
+/// How urgent a key is: any number, the larger the more so, as in controller-runtime.
 ///
-/// Low never starves: after every 16 normal keys in a row handed out while low ones wait, one low key is handed out.
+/// Keys of one priority are handed out first in, first out (or in turns, see
+/// [`QueueBuilder::fair_by`](crate::QueueBuilder::fair_by)). Low priorities never starve: while keys of several
+/// priorities wait, every 17th key handed out is the one that waits longest among those that are not of the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Priority {
-    /// Work nobody waits for: the initial list, a resync, a reload.
-    Low,
-    /// A change in the cluster, or a retry of one.
-    #[default]
-    Normal,
-}
+pub struct Priority(pub i32);
 
 impl Priority {
-    /// Number of classes.
-    pub(crate) const COUNT: usize = 2;
-
-    /// Position of the class in arrays of [`Self::COUNT`].
-    pub(crate) const fn class(self) -> usize {
-        self as usize
-    }
+    /// Work nobody waits for: the initial list, a resync, a reload. The number is controller-runtime's `LowPriority`.
+    pub const LOW: Self = Self(-100);
+    /// A change in the cluster, or a retry of one; the default.
+    pub const NORMAL: Self = Self(0);
 }

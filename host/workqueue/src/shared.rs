@@ -3,27 +3,70 @@
 //! Invariants: hashes are computed and wakers called outside the mutex; `state` hashes with the same hasher. Called by
 //! the public handle and by the two futures.
 
+use std::hash::Hash;
 use std::mem;
+use std::sync::Arc;
+use std::task::Waker;
 
 use foldhash::fast::RandomState;
-use parking_lot::Mutex;
 
-use crate::clock::Clock;
+use crate::classes::GroupOf;
+use crate::clock::{Clock, Nanos};
 use crate::limiter::RateLimiter;
-use crate::state::State;
+use crate::sleepers::Attempt;
+use crate::state::{State, Take};
+use crate::sync::Mutex;
+use crate::waiters::Ticket;
+use crate::{Item, Merge};
+
+/// What a queue is made with.
+pub(crate) struct Settings<K> {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) group: Option<GroupOf<K>>,
+    pub(crate) hasher: RandomState,
+    pub(crate) clock: Clock,
+    /// Keys that may be processed at once; of a queue that belongs to a scheduler.
+    pub(crate) limit: Option<usize>,
+}
+
+/// A scheduler, as its queues know it.
+pub(crate) trait Bell: Send + Sync {
+    /// The queue with this seat has something to do.
+    fn ring(&self, seat: u32);
+    /// So it will have at `at`.
+    fn alarm(&self, seat: u32, at: Nanos);
+    /// The queue is gone.
+    fn leave(&self, seat: u32);
+}
 
 /// Holds the state behind its mutex, and what never changes beside it.
 pub(crate) struct Shared<K, M> {
     state: Mutex<State<K, M>>,
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) clock: Clock,
     pub(crate) hasher: RandomState,
     pub(crate) limiter: Box<dyn RateLimiter<K>>,
+    /// The scheduler and the queue's seat there.
+    bell: Option<(Arc<dyn Bell>, u32)>,
+}
+
+impl<K, M> Drop for Shared<K, M> {
+    fn drop(&mut self) {
+        if let Some((bell, seat)) = &self.bell {
+            bell.leave(*seat);
+        }
+    }
 }
 
 impl<K, M> Shared<K, M> {
-    pub(crate) fn new(limiter: Box<dyn RateLimiter<K>>) -> Self {
-        let hasher = RandomState::default();
-        Self { state: Mutex::new(State::new(hasher.clone())), clock: Clock::start(), hasher, limiter }
+    pub(crate) fn new(
+        settings: Settings<K>,
+        limiter: Box<dyn RateLimiter<K>>,
+        bell: Option<(Arc<dyn Bell>, u32)>,
+    ) -> Self {
+        let state = Mutex::new(State::new(&settings));
+        let Settings { name, hasher, clock, .. } = settings;
+        Self { state, name, clock, hasher, limiter, bell }
     }
 
     /// Runs `action` under the mutex, then wakes whom it notified.
@@ -34,8 +77,45 @@ impl<K, M> Shared<K, M> {
         if !state.wakes.is_empty() {
             let wakes = mem::take(&mut state.wakes);
             drop(state);
+            if let Some((bell, seat)) = &self.bell {
+                if wakes.ring {
+                    bell.ring(*seat);
+                }
+                if let Some(at) = wakes.alarm {
+                    bell.alarm(*seat, at);
+                }
+            }
             wakes.wake();
         }
         result
+    }
+}
+
+impl<K: Clone + Eq + Hash, M: Merge> Shared<K, M> {
+    /// Takes a key, of which and of the state behind it `taken` makes the result, or registers who found none.
+    pub(crate) fn attempt<T>(
+        &self,
+        ticket: &mut Option<Ticket>,
+        waker: &Waker,
+        taken: impl FnOnce(&mut State<K, M>, Item<K, M>) -> T,
+    ) -> Attempt<T> {
+        self.locked(|state| {
+            let mut take = state.take();
+            if matches!(take, Take::Empty) && state.catches_up() {
+                take = state.take();
+            }
+            let over = match take {
+                Take::Item(item) => Some(taken(state, item)),
+                Take::Closed => None,
+                Take::Empty => {
+                    let deadline = state.enrol(ticket, waker);
+                    return Attempt::Sleep(deadline.map(|at| self.clock.instant(at)));
+                }
+            };
+            if let Some(ticket) = ticket.take() {
+                state.leave(ticket);
+            }
+            Attempt::Over(over)
+        })
     }
 }

@@ -1,14 +1,16 @@
-//! One slot per known key: everything the queue knows about the key, in one place.
+//! One slot per known key: everything the queue knows about the key, in 48 bytes (beside a key of 16 and a payload of 1).
 //!
 //! Invariants:
-//! - a slot is used iff the table has its number, iff its key is dirty, processing or delayed;
-//! - a used slot is in at most one list: that of its class if it is dirty and not processing, that of keys in
-//!   processing if it is processing;
+//! - the table has the number of a slot iff that slot holds a key; a key is held iff it is ready, running or delayed;
+//! - a slot is in at most one list, that of its [`Place`];
+//! - a key that is delayed and also ready or running has a second slot without key, its *twin*, for the delay; `side`
+//!   leads from each to the other. A key that is only delayed needs no twin;
 //! - the memory held is a small multiple of what the used slots need: all of it is released when the last slot is
 //!   (but for a handful), and the slots are compacted when few of many are left.
 //!
-//! Lists and the heap of deadlines hold slot numbers instead of keys, so handing a key out hashes nothing, and raising
-//! or cancelling one searches nothing. Called by `state` only, under the queue's mutex.
+//! Lists hold slot numbers instead of keys, so handing a key out hashes nothing, and raising or cancelling one searches
+//! nothing. Half of a key's hash is kept, so that growing and giving back hash nothing either. Called by `state` and
+//! what it is made of, under the queue's mutex.
 
 use std::hash::{BuildHasher, Hash};
 use std::mem;
@@ -20,9 +22,8 @@ use hashbrown::hash_table::Entry;
 
 use crate::Priority;
 use crate::clock::Nanos;
-use crate::delays::Positions;
 
-/// No slot, or no position.
+/// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
 
 /// An empty queue keeps this many slots, so that one key that comes and goes costs no allocation.
@@ -31,94 +32,115 @@ const KEEP: usize = 4;
 /// Up to this many slots compaction is not worth its time.
 const SMALL: usize = 64;
 
+/// Where a slot stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nowhere: in the chain of free slots, or about to get its place.
+    Free,
+    /// In the list of its priority.
+    Ready,
+    /// With a worker.
+    Running,
+    /// With a worker, and to be run again after that.
+    Again,
+    /// In the wheel, holding its key.
+    Delayed,
+    /// In the wheel, for a key whose own slot is elsewhere.
+    Twin,
+}
+
+/// Half of a key's hash; what is spread over the table is made from it.
+pub(crate) type Hash32 = u32;
+
 /// Holds a key and its state.
 #[derive(Debug)]
 pub(crate) struct Slot<K, M> {
-    /// Empty iff the slot is free.
     key: Option<K>,
-    /// What came with the adds of the run to come; neutral unless dirty.
-    pub(crate) payload: M,
-    /// What came with the delayed adds; neutral unless delayed.
-    pub(crate) delayed_payload: M,
-    /// Time of the add that made the key dirty.
-    pub(crate) added: Nanos,
-    /// Time at which the key was handed out.
-    pub(crate) started: Nanos,
-    next: u32,
-    previous: u32,
-    /// Place in the heap of deadlines, [`NIL`] unless delayed.
-    position: u32,
-    /// The key needs a run.
-    pub(crate) dirty: bool,
-    /// A worker has the key.
-    pub(crate) processing: bool,
-    /// The class of the run to come.
+    /// Ready: when it became so, or its number where no time is measured. Running: when it was handed out. Delayed and
+    /// twin: the deadline.
+    pub(crate) time: Nanos,
+    hash: Hash32,
+    pub(crate) next: u32,
+    /// In the heap of deadlines that are near, the position there.
+    pub(crate) previous: u32,
+    /// The twin of a slot that has one, and the other way round.
+    pub(crate) side: u32,
+    /// Of the run to come.
     pub(crate) priority: Priority,
-    /// The class of the delayed add.
-    pub(crate) delayed_priority: Priority,
+    /// What came with the adds of the run to come.
+    pub(crate) payload: M,
+    pub(crate) place: Place,
     /// The deadline was set by the rate limiter.
     pub(crate) backoff: bool,
 }
 
 impl<K, M: Default> Slot<K, M> {
-    fn new(key: K) -> Self {
+    fn new(key: Option<K>, hash: Hash32) -> Self {
         Self {
-            key: Some(key),
-            payload: M::default(),
-            delayed_payload: M::default(),
-            added: 0,
-            started: 0,
+            key,
+            time: 0,
+            hash,
             next: NIL,
             previous: NIL,
-            position: NIL,
-            dirty: false,
-            processing: false,
-            priority: Priority::Low,
-            delayed_priority: Priority::Low,
+            side: NIL,
+            priority: Priority::default(),
+            payload: M::default(),
+            place: Place::Free,
             backoff: false,
         }
     }
 }
 
 impl<K, M> Slot<K, M> {
-    /// The key of a used slot.
+    /// The key of a slot that holds one.
     #[inline]
     pub(crate) fn key(&self) -> &K {
-        self.key.as_ref().expect("a slot in use holds a key")
-    }
-
-    /// Where its deadline stands in the heap, if it has one.
-    #[inline]
-    pub(crate) fn position(&self) -> Option<u32> {
-        (self.position != NIL).then_some(self.position)
-    }
-
-    /// True if there is no reason left to keep the slot.
-    #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
-        !self.dirty && !self.processing && self.position == NIL
+        self.key.as_ref().expect("only twins and free slots hold no key")
     }
 
     #[inline]
-    fn holds(&self, key: &K) -> bool
+    fn holds(&self, hash: Hash32, key: &K) -> bool
     where
         K: Eq,
     {
-        self.key.as_ref() == Some(key)
+        self.hash == hash && self.key.as_ref() == Some(key)
     }
 }
 
-/// A list threaded through slots.
+/// First and last slot of a list that is threaded through slots.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct List {
+pub(crate) struct Ends {
     head: u32,
     tail: u32,
+}
+
+impl Ends {
+    /// Of a list without slots.
+    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL };
+
+    /// The first slot, [`NIL`] if there is none.
+    #[inline]
+    pub(crate) fn head(self) -> u32 {
+        self.head
+    }
+
+    /// Renames slots after they were compacted.
+    pub(crate) fn rename(&mut self, names: &[u32]) {
+        self.head = renamed(names, self.head);
+        self.tail = renamed(names, self.tail);
+    }
+}
+
+/// A list that knows how many slots are in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct List {
+    pub(crate) ends: Ends,
     len: u32,
 }
 
 impl List {
     /// A list without slots.
-    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL, len: 0 };
+    pub(crate) const EMPTY: Self = Self { ends: Ends::EMPTY, len: 0 };
 
     /// Number of slots in it.
     pub(crate) fn len(&self) -> usize {
@@ -130,12 +152,6 @@ impl List {
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
-
-    /// Renames slots after they were compacted.
-    pub(crate) fn rename(&mut self, names: &[u32]) {
-        self.head = renamed(names, self.head);
-        self.tail = renamed(names, self.tail);
-    }
 }
 
 /// Holds all slots, and finds them by key.
@@ -145,6 +161,7 @@ pub(crate) struct Slots<K, M> {
     table: HashTable<u32>,
     /// First of the free slots, which are chained by `next`.
     free: u32,
+    twins: usize,
     hasher: RandomState,
 }
 
@@ -164,119 +181,155 @@ impl<K, M> IndexMut<u32> for Slots<K, M> {
     }
 }
 
-impl<K, M> Positions for Slots<K, M> {
-    fn moved(&mut self, slot: u32, position: u32) {
-        self[slot].position = position;
-    }
-}
-
 impl<K, M> Slots<K, M> {
     /// No slots; `hasher` must be the one with which callers hash keys.
     pub(crate) fn new(hasher: RandomState) -> Self {
-        Self { slots: Vec::new(), table: HashTable::new(), free: NIL, hasher }
+        Self { slots: Vec::new(), table: HashTable::new(), free: NIL, twins: 0, hasher }
     }
 
     /// Appends a slot to a list.
     #[inline]
     pub(crate) fn push_back(&mut self, list: &mut List, index: u32) {
-        let tail = list.tail;
-        let slot = &mut self[index];
-        slot.previous = tail;
-        slot.next = NIL;
-        if tail == NIL {
-            list.head = index;
-        } else {
-            self[tail].next = index;
-        }
-        list.tail = index;
         list.len += 1;
-    }
-
-    /// Takes the first slot of a list.
-    #[inline]
-    pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<u32> {
-        let head = list.head;
-        if head == NIL {
-            return None;
-        }
-        self.unlink(list, head);
-        Some(head)
+        self.append(&mut list.ends, index);
     }
 
     /// Takes a slot that is in `list` out of it.
     #[inline]
     pub(crate) fn unlink(&mut self, list: &mut List, index: u32) {
-        let slot = &mut self[index];
-        let (previous, next) = (slot.previous, slot.next);
-        slot.previous = NIL;
-        slot.next = NIL;
-        if previous == NIL {
-            list.head = next;
-        } else {
-            self[previous].next = next;
-        }
-        if next == NIL {
-            list.tail = previous;
-        } else {
-            self[next].previous = previous;
-        }
         list.len -= 1;
+        self.detach(&mut list.ends, index);
+    }
+
+    /// Appends a slot to a list with these ends.
+    #[inline]
+    pub(crate) fn append(&mut self, ends: &mut Ends, index: u32) {
+        let tail = mem::replace(&mut ends.tail, index);
+        let slot = &mut self[index];
+        slot.previous = tail;
+        slot.next = NIL;
+        self.lead_to(ends, tail, index);
+    }
+
+    /// Takes a slot out of the list with these ends.
+    #[inline]
+    pub(crate) fn detach(&mut self, ends: &mut Ends, index: u32) {
+        let (previous, next) = (self[index].previous, self[index].next);
+        self.lead_to(ends, previous, next);
+        self.lead_back_to(ends, next, previous);
+    }
+
+    /// Puts `new` at the place of `old` in the list with these ends.
+    pub(crate) fn replace(&mut self, ends: &mut Ends, old: u32, new: u32) {
+        let (previous, next) = (self[old].previous, self[old].next);
+        (self[new].previous, self[new].next) = (previous, next);
+        self.lead_to(ends, previous, new);
+        self.lead_back_to(ends, next, new);
+    }
+
+    #[inline]
+    fn lead_to(&mut self, ends: &mut Ends, from: u32, to: u32) {
+        *(if from == NIL { &mut ends.head } else { &mut self[from].next }) = to;
+    }
+
+    #[inline]
+    fn lead_back_to(&mut self, ends: &mut Ends, from: u32, to: u32) {
+        *(if from == NIL { &mut ends.tail } else { &mut self[from].previous }) = to;
     }
 
     /// Walks a list from the front.
     pub(crate) fn walk(&self, list: &List) -> impl Iterator<Item = &Slot<K, M>> {
-        let mut index = list.head;
+        let mut index = list.ends.head;
         std::iter::from_fn(move || {
             let slot = self.slots.get(index as usize)?;
             index = slot.next;
             Some(slot)
         })
     }
+
+    /// The key that a slot is about: its own, or that of the slot it is the twin of.
+    pub(crate) fn key_of(&self, index: u32) -> &K {
+        let slot = &self[index];
+        if slot.place == Place::Twin { self[slot.side].key() } else { slot.key() }
+    }
 }
 
 impl<K: Eq + Hash, M: Default> Slots<K, M> {
-    /// The slot of a key, if it has one.
+    /// Half of the hash of a key.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, key: &K) -> Option<u32> {
-        self.table.find(hash, |&index| self.slots[index as usize].holds(key)).copied()
+    pub(crate) fn hash(hasher: &RandomState, key: &K) -> Hash32 {
+        (hasher.hash_one(key) >> 32) as Hash32
     }
 
-    /// The slot of a key, made if it has none.
+    /// The slot that holds a key, if one does.
     #[inline]
-    pub(crate) fn find_or_insert(&mut self, hash: u64, key: K) -> u32 {
-        let Self { slots, table, free, hasher } = self;
+    pub(crate) fn find(&self, hash: Hash32, key: &K) -> Option<u32> {
+        self.table.find(spread(hash), |&index| self.slots[index as usize].holds(hash, key)).copied()
+    }
+
+    /// The slot that holds a key if it is `guess`, else the one that [`Self::find`] finds.
+    #[inline]
+    pub(crate) fn find_at(&self, guess: u32, key: &K) -> Option<u32> {
+        match self.slots.get(guess as usize) {
+            Some(slot) if slot.key.as_ref() == Some(key) => Some(guess),
+            _ => self.find(Self::hash(&self.hasher, key), key),
+        }
+    }
+
+    /// The slot of a key, made if it has none; its place is then [`Place::Free`].
+    #[inline]
+    pub(crate) fn find_or_insert(&mut self, hash: Hash32, key: K) -> u32 {
+        let Self { slots, table, free, .. } = self;
         let entry = table.entry(
-            hash,
-            |&index| slots[index as usize].holds(&key),
-            |&index| hasher.hash_one(slots[index as usize].key()),
+            spread(hash),
+            |&index| slots[index as usize].holds(hash, &key),
+            |&index| spread(slots[index as usize].hash),
         );
         match entry {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
-                let index = allocate(slots, free, Slot::new(key));
+                let index = allocate(slots, free, Slot::new(Some(key), hash));
                 entry.insert(index);
                 index
             }
         }
     }
 
-    /// Frees the slot of a key.
-    #[inline]
-    pub(crate) fn release(&mut self, hash: u64, index: u32) {
-        if let Ok(entry) = self.table.find_entry(hash, |&other| other == index) {
-            entry.remove();
-        }
-        let free = self.free;
-        let slot = &mut self[index];
-        debug_assert!(slot.is_idle(), "only an idle slot is released");
-        slot.key = None;
-        slot.next = free;
-        self.free = index;
+    /// Makes a twin of a slot; its place is [`Place::Free`] until it has one.
+    pub(crate) fn make_twin(&mut self, of: u32) -> u32 {
+        let twin = allocate(&mut self.slots, &mut self.free, Slot::new(None, 0));
+        self[twin].side = of;
+        self[of].side = twin;
+        self.twins += 1;
+        twin
     }
 
-    /// The hash of the key of a used slot.
-    pub(crate) fn hash_of(&self, index: u32) -> u64 {
-        self.hasher.hash_one(self[index].key())
+    /// Frees a twin.
+    pub(crate) fn release_twin(&mut self, twin: u32) {
+        let of = self[twin].side;
+        self[of].side = NIL;
+        self.twins -= 1;
+        self.free(twin);
+    }
+
+    /// Frees a slot that holds a key and has no twin.
+    #[inline]
+    pub(crate) fn release(&mut self, index: u32) {
+        debug_assert!(self[index].side == NIL, "its twin still needs the key");
+        if let Ok(entry) = self.table.find_entry(spread(self[index].hash), |&other| other == index) {
+            entry.remove();
+        }
+        self[index].key = None;
+        self.free(index);
+    }
+
+    #[inline]
+    fn free(&mut self, index: u32) {
+        let free = mem::replace(&mut self.free, index);
+        let slot = &mut self[index];
+        slot.place = Place::Free;
+        slot.side = NIL;
+        slot.next = free;
     }
 
     /// Gives memory back after releases, if that is due. If slots got other numbers thereby, returns the new ones by
@@ -285,7 +338,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     /// Costs as much as there are used slots, and comes after seven times as many releases at least.
     #[inline]
     pub(crate) fn shrink(&mut self) -> Option<Vec<u32>> {
-        let used = self.table.len();
+        let used = self.table.len() + self.twins;
         if used == 0 {
             if self.slots.capacity() > KEEP {
                 self.slots = Vec::new();
@@ -297,35 +350,43 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         if self.slots.len() <= SMALL || used * 8 > self.slots.len() {
             return None;
         }
-        Some(self.compact())
+        Some(self.compact(used * 2))
     }
 
-    fn compact(&mut self) -> Vec<u32> {
-        let room = self.table.len() * 2;
+    fn compact(&mut self, room: usize) -> Vec<u32> {
         let mut names = vec![NIL; self.slots.len()];
         let mut kept = Vec::with_capacity(room);
         for (old, slot) in mem::take(&mut self.slots).into_iter().enumerate() {
-            if slot.key.is_some() {
+            if slot.place != Place::Free {
                 names[old] = kept.len() as u32;
                 kept.push(slot);
             }
         }
         for slot in &mut kept {
             slot.next = renamed(&names, slot.next);
+            // In the heap of near deadlines it is no slot, but then that writes it anew.
             slot.previous = renamed(&names, slot.previous);
+            slot.side = renamed(&names, slot.side);
         }
         for index in self.table.iter_mut() {
             *index = names[*index as usize];
         }
-        self.table.shrink_to(room, |&index| self.hasher.hash_one(kept[index as usize].key()));
+        self.table.shrink_to(room, |&index| spread(kept[index as usize].hash));
         self.slots = kept;
         self.free = NIL;
         names
     }
 }
 
-fn renamed(names: &[u32], index: u32) -> u32 {
-    if index == NIL { NIL } else { names[index as usize] }
+/// What the table takes for a hash: it wants entropy at both ends of 64 bits.
+#[inline]
+fn spread(hash: Hash32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The new number of a slot; [`NIL`] stays.
+pub(crate) fn renamed(names: &[u32], index: u32) -> u32 {
+    names.get(index as usize).copied().unwrap_or(NIL)
 }
 
 fn allocate<K, M>(slots: &mut Vec<Slot<K, M>>, free: &mut u32, slot: Slot<K, M>) -> u32 {
@@ -339,4 +400,17 @@ fn allocate<K, M>(slots: &mut Vec<Slot<K, M>>, free: &mut u32, slot: Slot<K, M>)
     *free = place.next;
     *place = slot;
     index
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_slot_takes_48_bytes() {
+        assert_eq!(size_of::<Slot<Arc<str>, ()>>(), 48);
+        assert_eq!(size_of::<Slot<Arc<str>, u8>>(), 48);
+    }
 }

@@ -3,10 +3,12 @@
 //! Invariants: ticket numbers in the list rise from front to back (so a ticket is found by bisection); a waiter is
 //! notified exactly by leaving the list, so "my ticket is gone" means "look again". The list is guarded by the
 //! queue's mutex; wakers are collected in [`Wakes`] and called after the mutex is free, since waking runs foreign code.
-//! Called by `state` (which notifies) and by the futures in `get` and `drain` (which register).
+//! Called by `sleepers` and by `state`, for those who wait for a drain.
 
 use std::collections::VecDeque;
 use std::task::Waker;
+
+use crate::clock::Nanos;
 
 /// Names one registration of one waiting future.
 pub(crate) type Ticket = u64;
@@ -66,21 +68,25 @@ impl Waiters {
     }
 }
 
-/// Holds wakers to be called once the mutex is free. One costs no allocation.
+/// Holds whom to tell something once the mutex is free. One waker costs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     first: Option<Waker>,
     rest: Vec<Waker>,
+    /// The scheduler, that there is something to do.
+    pub(crate) ring: bool,
+    /// The scheduler, of this deadline.
+    pub(crate) alarm: Option<Nanos>,
 }
 
 impl Wakes {
-    /// True if there is nobody to wake.
+    /// True if there is nobody to tell anything.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.first.is_none() && !self.ring && self.alarm.is_none()
     }
 
-    /// Wakes them all.
+    /// Wakes those who wait.
     pub(crate) fn wake(self) {
         self.first.into_iter().chain(self.rest).for_each(Waker::wake);
     }

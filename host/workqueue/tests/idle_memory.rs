@@ -48,15 +48,15 @@ fn an_idle_queue_holds_less_than_a_kibibyte_before_and_after_a_burst() {
 
     for key in &keys {
         queue.add(Arc::clone(key));
-        queue.add_after(Arc::clone(key), (), Priority::Normal, Duration::from_secs(3600));
-        queue.add_rate_limited(Arc::clone(key), (), Priority::Low);
+        queue.add_after(Arc::clone(key), (), Priority::NORMAL, Duration::from_secs(3600));
+        queue.add_rate_limited(Arc::clone(key), (), Priority::LOW);
     }
     let full = (held() - before) / keys.len();
     assert!(full < 250, "a key that is queued, delayed and failing costs {full} bytes");
 
     queue.expedite_all(|_| true);
     while let Some(item) = queue.try_get() {
-        queue.done(&item.key);
+        queue.done(&item);
         queue.forget(&item.key);
     }
     let idle = held() - before;
@@ -66,9 +66,9 @@ fn an_idle_queue_holds_less_than_a_kibibyte_before_and_after_a_burst() {
     for key in &keys {
         queue.add(Arc::clone(key));
     }
-    queue.add_after(Arc::clone(&keys[0]), (), Priority::Normal, Duration::from_secs(3600));
+    queue.add_after(Arc::clone(&keys[0]), (), Priority::NORMAL, Duration::from_secs(3600));
     while let Some(item) = queue.try_get() {
-        queue.done(&item.key);
+        queue.done(&item);
     }
     let nearly_idle = held() - before;
     assert!(nearly_idle < 16 * 1024, "a queue with one delayed key holds {nearly_idle} bytes");

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pilothouse_workqueue::{Item, ItemExponentialFailureRateLimiter, Merge, Priority, Queue};
 use proptest::prelude::*;
-use tokio::time::{Instant, advance};
+use tokio::time::advance;
 
 /// The payload: a set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,7 +48,7 @@ enum Step {
 }
 
 fn priority() -> impl Strategy<Value = Priority> {
-    prop_oneof![Just(Priority::Low), Just(Priority::Normal)]
+    prop_oneof![4 => Just(Priority::LOW), 4 => Just(Priority::NORMAL), 1 => (-3..3).prop_map(Priority)]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -91,18 +91,27 @@ struct Delayed {
     backoff: bool,
 }
 
+/// The group that a key shares its turns with.
+fn group(key: Key) -> Key {
+    key % 3
+}
+
 /// The reference.
 #[derive(Debug, Default)]
 struct Model {
     now: Millis,
     dirty: BTreeMap<Key, Wanted>,
-    /// Dirty keys that are not in processing, in the order in which they joined their class.
+    /// Dirty keys that are not in processing, in the order in which they joined their priority.
     queue: Vec<Key>,
+    /// Keys are in groups that take turns.
+    fair: bool,
+    /// The order of the groups in each priority.
+    turns: BTreeMap<Priority, Vec<Key>>,
     processing: Vec<(Key, Millis)>,
     delayed: Vec<Delayed>,
     orders: usize,
     failures: BTreeMap<Key, u32>,
-    normal_run: usize,
+    run: usize,
     shut: bool,
     adds: u64,
     retries: u64,
@@ -120,7 +129,7 @@ impl Model {
                 wanted.priority = priority;
                 if !self.is_processing(key) {
                     self.queue.retain(|other| *other != key);
-                    self.queue.push(key);
+                    self.push(key);
                 }
             }
             return;
@@ -128,8 +137,41 @@ impl Model {
         self.adds += 1;
         self.dirty.insert(key, Wanted { priority, bits, since });
         if !self.is_processing(key) {
-            self.queue.push(key);
+            self.push(key);
         }
+    }
+
+    fn push(&mut self, key: Key) {
+        self.queue.push(key);
+        self.tidy();
+        let turns = self.turns.entry(self.dirty[&key].priority).or_default();
+        if !turns.contains(&group(key)) {
+            turns.push(group(key));
+        }
+    }
+
+    /// Queued keys of a priority.
+    fn of(&self, priority: Priority) -> impl Iterator<Item = (usize, Key)> {
+        let queue = self.queue.iter().copied().enumerate();
+        queue.filter(move |(_, key)| self.dirty[key].priority == priority)
+    }
+
+    /// The place of the key whose turn it is.
+    fn first(&mut self, priority: Priority) -> usize {
+        loop {
+            let turn = self.turns[&priority][0];
+            if let Some((place, _)) = self.of(priority).find(|(_, key)| !self.fair || group(*key) == turn) {
+                return place;
+            }
+            self.turns.get_mut(&priority).expect("it has keys").remove(0);
+        }
+    }
+
+    /// Priorities without keys have no turns.
+    fn tidy(&mut self) {
+        let mut turns = std::mem::take(&mut self.turns);
+        turns.retain(|&priority, _| self.of(priority).next().is_some());
+        self.turns = turns;
     }
 
     fn promote(&mut self) {
@@ -144,10 +186,7 @@ impl Model {
         if self.shut {
             return;
         }
-        // An add that changes no order needs no clock, so it moves nothing that came due either.
-        if self.dirty.get(&key).is_none_or(|wanted| wanted.priority < priority) {
-            self.promote();
-        }
+        self.promote();
         self.want(key, bits, priority, self.now);
     }
 
@@ -180,33 +219,40 @@ impl Model {
 
     fn take(&mut self) -> Option<(Key, Wanted)> {
         self.promote();
-        let first = |class: Priority| self.queue.iter().position(|key| self.dirty[key].priority == class);
-        let (low, normal) = (first(Priority::Low), first(Priority::Normal));
-        let place = match (low, normal) {
-            (None, None) => {
-                self.normal_run = 0;
-                return None;
-            }
-            (Some(low), Some(normal)) if self.normal_run < 16 => {
-                let _ = low;
-                self.normal_run += 1;
-                normal
-            }
-            (Some(place), _) | (None, Some(place)) => {
-                self.normal_run = 0;
-                place
-            }
+        let mut priorities: Vec<Priority> = self.turns.keys().copied().collect();
+        priorities.reverse();
+        let Some(&highest) = priorities.first() else {
+            self.run = 0;
+            return None;
+        };
+        let place = if priorities.len() == 1 || self.run == 16 {
+            self.run = 0;
+            let others = if priorities.len() == 1 { &priorities[..] } else { &priorities[1..] };
+            let places: Vec<usize> = others.iter().map(|&priority| self.first(priority)).collect();
+            // Of equal ones the first, which has the higher priority.
+            *places.iter().min_by_key(|&&place| self.dirty[&self.queue[place]].since).expect("not empty")
+        } else {
+            self.run += 1;
+            self.first(highest)
         };
         let key = self.queue.remove(place);
+        let wanted = self.dirty[&key];
+        let turns = self.turns.get_mut(&wanted.priority).expect("it had a turn");
+        turns.retain(|&turn| turn != group(key));
+        if self.of(wanted.priority).any(|(_, other)| group(other) == group(key)) {
+            self.turns.get_mut(&wanted.priority).expect("it had a turn").push(group(key));
+        }
+        self.dirty.remove(&key);
+        self.tidy();
         self.processing.push((key, self.now));
-        self.dirty.remove(&key).map(|wanted| (key, wanted))
+        Some((key, wanted))
     }
 
     fn done(&mut self, key: Key) {
         let before = self.processing.len();
         self.processing.retain(|(other, _)| *other != key);
         if before != self.processing.len() && self.dirty.contains_key(&key) {
-            self.queue.push(key);
+            self.push(key);
         }
     }
 
@@ -239,12 +285,11 @@ fn on_paused_clock<F: Future>(future: F) -> F::Output {
         .block_on(future)
 }
 
-async fn against_the_model(script: Vec<Step>) -> Result<(), TestCaseError> {
-    let queue: Queue<Key, Bits> = Queue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(
-        Duration::from_millis(1),
-        Duration::from_millis(64),
-    ));
-    let mut model = Model::default();
+async fn against_the_model(script: Vec<Step>, fair: bool) -> Result<(), TestCaseError> {
+    let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_millis(64));
+    let queue = Queue::<Key, Bits>::builder().name("model").rate_limiter(limiter);
+    let queue = if fair { queue.fair_by(|key| group(*key)).build() } else { queue.build() };
+    let mut model = Model { fair, ..Model::default() };
     let mut drains = Vec::new();
     for step in script {
         match step {
@@ -276,19 +321,18 @@ async fn against_the_model(script: Vec<Step>) -> Result<(), TestCaseError> {
                 if let (Some(item), Some((_, wanted))) = (item, expected) {
                     prop_assert_eq!(item.payload, Bits(wanted.bits));
                     prop_assert_eq!(item.priority, wanted.priority);
-                    prop_assert_eq!(item.queued_for, Duration::from_millis(model.now - wanted.since));
-                    prop_assert_eq!(item.started, Instant::now());
+                    prop_assert_eq!(item.queued_for(), Duration::from_millis(model.now - wanted.since));
                 }
             }
             Step::Done(which) => {
                 if let Some((key, _)) = which.checked_rem(model.processing.len()).map(|n| model.processing[n])
                 {
-                    queue.done(&key);
+                    queue.done_key(&key);
                     model.done(key);
                 }
             }
             Step::DoneUnknown(key) => {
-                queue.done(&key);
+                queue.done_key(&key);
                 model.done(key);
             }
             Step::Advance(millis) => {
@@ -459,7 +503,7 @@ async fn no_getter_sleeps_in_vain(script: Vec<Move>) -> Result<(), TestCaseError
             }
             Move::Add(key, priority) => queue.add_with(key, Bits(0), priority),
             Move::AddAfter(key, delay) => {
-                queue.add_after(key, Bits(0), Priority::Normal, Duration::from_millis(delay));
+                queue.add_after(key, Bits(0), Priority::NORMAL, Duration::from_millis(delay));
             }
             Move::TryGet => hand_out(&mut processing, queue.try_get())?,
             Move::Done(which) => {
@@ -467,7 +511,7 @@ async fn no_getter_sleeps_in_vain(script: Vec<Move>) -> Result<(), TestCaseError
                     which.checked_rem(processing.len()).and_then(|n| processing.iter().nth(n).copied())
                 {
                     processing.remove(&key);
-                    queue.done(&key);
+                    queue.done_key(&key);
                 }
             }
             Move::CancelDelayed(key) => {
@@ -499,7 +543,7 @@ async fn no_getter_sleeps_in_vain(script: Vec<Move>) -> Result<(), TestCaseError
     // The end: everything is given back, and a queue that was shut down lets all workers go.
     let was_shut = queue.shutting_down();
     while let Some(key) = processing.pop_first() {
-        queue.done(&key);
+        queue.done_key(&key);
         settle(&mut getters, &mut processing)?;
     }
     prop_assert!(!was_shut || getters.is_empty(), "the queue is shut and a worker sleeps");
@@ -518,8 +562,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_queue_does_what_the_model_does(script in prop::collection::vec(step(), 0..300)) {
-        on_paused_clock(against_the_model(script))?;
+    fn the_queue_does_what_the_model_does(
+        script in prop::collection::vec(step(), 0..300),
+        fair in any::<bool>(),
+    ) {
+        on_paused_clock(against_the_model(script, fair))?;
     }
 
     #[test]

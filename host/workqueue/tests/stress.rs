@@ -81,11 +81,11 @@ fn produce(n: usize, queue: &Queue<usize>, ledgers: &[Ledger]) {
         let key = numbers.next(KEYS as u64) as usize;
         ledgers[key].wanted.fetch_add(1, Ordering::SeqCst);
         match numbers.next(8) {
-            0 => queue.add_after(key, (), Priority::Normal, Duration::from_micros(numbers.next(2_000))),
+            0 => queue.add_after(key, (), Priority::NORMAL, Duration::from_micros(numbers.next(2_000))),
             1 => {
-                queue.add_rate_limited(key, (), Priority::Normal);
+                queue.add_rate_limited(key, (), Priority::NORMAL);
             }
-            2 => queue.add_with(key, (), Priority::Low),
+            2 => queue.add_with(key, (), Priority::LOW),
             _ => queue.add(key),
         }
     }
@@ -114,7 +114,7 @@ fn work(n: usize, queue: &Queue<usize>, ledgers: &[Ledger], runs: &AtomicUsize) 
             }
             ledger.busy.store(false, Ordering::SeqCst);
             queue.forget(&item.key);
-            queue.done(&item.key);
+            queue.done(&item);
         }
     });
 }

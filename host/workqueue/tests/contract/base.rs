@@ -25,23 +25,23 @@ fn handles_show_the_same_queue() {
 #[test]
 fn adds_of_a_queued_key_merge_into_one_run() {
     let queue = TestQueue::new();
-    queue.add_with("a", Reasons(0b001), Priority::Normal);
-    queue.add_with("a", Reasons(0b100), Priority::Normal);
-    queue.add_with("a", Reasons(0b010), Priority::Low);
+    queue.add_with("a", Reasons(0b001), Priority::NORMAL);
+    queue.add_with("a", Reasons(0b100), Priority::NORMAL);
+    queue.add_with("a", Reasons(0b010), Priority::LOW);
     assert_eq!(queue.len(), 1);
     let item = queue.try_get().expect("queued");
-    assert_eq!((item.key, item.payload, item.priority), ("a", Reasons(0b111), Priority::Normal));
-    queue.done(&"a");
+    assert_eq!((item.key, item.payload, item.priority), ("a", Reasons(0b111), Priority::NORMAL));
+    queue.done_key(&"a");
     assert!(queue.try_get().is_none());
 }
 
 #[test]
 fn a_payload_is_handed_out_once() {
     let queue = TestQueue::new();
-    queue.add_with("a", Reasons(1), Priority::Normal);
+    queue.add_with("a", Reasons(1), Priority::NORMAL);
     take(&queue);
-    queue.add_with("a", Reasons(2), Priority::Normal);
-    queue.done(&"a");
+    queue.add_with("a", Reasons(2), Priority::NORMAL);
+    queue.done_key(&"a");
     assert_eq!(queue.try_get().expect("dirty").payload, Reasons(2));
 }
 
@@ -61,12 +61,12 @@ fn any_number_of_adds_during_processing_gives_exactly_one_more_run() {
     queue.add("a");
     take(&queue);
     for bit in 0..5 {
-        queue.add_with("a", Reasons(1 << bit), Priority::Normal);
+        queue.add_with("a", Reasons(1 << bit), Priority::NORMAL);
     }
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(queue.len(), 1);
     assert_eq!(queue.try_get().expect("dirty").payload, Reasons(0b1_1111));
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(queue.len(), 0);
 }
 
@@ -77,7 +77,7 @@ fn a_key_added_during_processing_joins_the_end_when_it_is_given_back() {
     take(&queue);
     queue.add("a");
     queue.add("b");
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(drain(&queue), ["b", "a"]);
 }
 
@@ -87,20 +87,20 @@ fn other_keys_are_handed_out_during_processing() {
     queue.add("a");
     queue.add("b");
     assert_eq!((take(&queue), take(&queue)), ("a", "b"));
-    queue.done(&"b");
-    queue.done(&"a");
+    queue.done_key(&"b");
+    queue.done_key(&"a");
     assert_eq!(queue.stats().processing, 0);
 }
 
 #[test]
 fn done_of_a_key_that_nobody_processes_does_nothing() {
     let queue = TestQueue::new();
-    queue.done(&"unknown");
+    queue.done_key(&"unknown");
     queue.add("queued");
-    queue.done(&"queued");
+    queue.done_key(&"queued");
     assert_eq!(queue.len(), 1);
     assert_eq!(drain(&queue), ["queued"]);
-    queue.done(&"queued");
+    queue.done_key(&"queued");
     assert!(queue.is_empty());
 }
 
@@ -110,7 +110,7 @@ async fn len_excludes_processing_and_delayed() {
     for key in ["a", "b", "c"] {
         queue.add(key);
     }
-    queue.add_after("d", Reasons(0), Priority::Normal, ms(1));
+    queue.add_after("d", Reasons(0), Priority::NORMAL, ms(1));
     take(&queue);
     assert_eq!((queue.len(), queue.len_delayed(), queue.stats().processing), (2, 1, 1));
 }
@@ -132,7 +132,7 @@ fn get_waits_until_a_key_added_during_processing_is_given_back() {
     let mut get = Polled::pending(queue.get());
     queue.add("a");
     assert!(!get.woken());
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(get.output().expect("dirty").key, "a");
 }
 
@@ -197,7 +197,7 @@ async fn a_worker_that_always_finds_a_key_lets_other_tasks_run() {
     let busy = tokio::spawn(async move {
         while let Some(item) = worker.get().await {
             worker.add(item.key);
-            worker.done(&item.key);
+            worker.done(&item);
         }
     });
     queue.add("a");
@@ -222,14 +222,14 @@ fn keys_can_be_raised_out_of_the_middle_of_a_class_after_compaction() {
     let queue: Queue<u32> = Queue::new();
     (0..4_000).for_each(|key| queue.add(key));
     let held: Vec<u32> = (0..4_000).map(|_| queue.try_get().expect("queued").key).collect();
-    (0..4_000).step_by(400).for_each(|key| queue.add_with(key, (), Priority::Low));
+    (0..4_000).step_by(400).for_each(|key| queue.add_with(key, (), Priority::LOW));
     // Given back from the last to the first, so that the list of keys in processing is cut at its end.
-    held.iter().rev().for_each(|key| queue.done(key));
+    held.iter().rev().for_each(|key| queue.done_key(key));
     queue.add(2_000);
     queue.add(400);
     let rest: Vec<u32> = std::iter::from_fn(|| queue.try_get()).map(|item| item.key).collect();
     assert_eq!(rest, [2_000, 400, 3_600, 3_200, 2_800, 2_400, 1_600, 1_200, 800, 0]);
-    rest.iter().for_each(|key| queue.done(key));
+    rest.iter().for_each(|key| queue.done_key(key));
     assert_eq!((queue.len(), queue.stats().processing), (0, 0));
 }
 
@@ -244,10 +244,10 @@ fn all_keys_survive_the_growth_and_compaction_of_the_table() {
         if key % 100 == 0 {
             queue.add(key);
         } else {
-            queue.add_after(key, (), Priority::Normal, ms(3_600_000));
+            queue.add_after(key, (), Priority::NORMAL, ms(3_600_000));
         }
     }
-    held.iter().for_each(|key| queue.done(key));
+    held.iter().for_each(|key| queue.done_key(key));
     assert_eq!((queue.len(), queue.len_delayed()), (50, 50));
     assert_eq!(queue.expedite_all(|_| true), 50);
     let rest: Vec<u32> = std::iter::from_fn(|| queue.try_get()).map(|item| item.key).collect();
@@ -255,7 +255,7 @@ fn all_keys_survive_the_growth_and_compaction_of_the_table() {
     assert_eq!(rest.len(), expected.len());
     assert!(rest[..50].iter().copied().eq((0..5_000).step_by(100)), "first in, first out");
     assert!(rest[50..].iter().copied().eq((50..5_000).step_by(100)), "in the order of the deadlines");
-    rest.iter().for_each(|key| queue.done(key));
+    rest.iter().for_each(|key| queue.done_key(key));
     queue.add(7);
     assert_eq!(queue.try_get().expect("added").key, 7);
 }

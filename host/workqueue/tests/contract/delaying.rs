@@ -29,7 +29,7 @@ async fn a_delay_of_zero_adds_at_once() {
 #[tokio::test(start_paused = true)]
 async fn an_immense_delay_is_kept_without_overflow() {
     let queue = TestQueue::new();
-    queue.add_after("a", Reasons(0), Priority::Normal, Duration::MAX);
+    queue.add_after("a", Reasons(0), Priority::NORMAL, Duration::MAX);
     let _get = Polled::pending(queue.get());
     advance(Duration::from_secs(10 * 365 * 24 * 3600)).await;
     assert_eq!(queue.len_delayed(), 1);
@@ -153,8 +153,8 @@ async fn the_earlier_deadline_wins_and_is_never_postponed() {
 #[tokio::test(start_paused = true)]
 async fn delayed_adds_merge_their_payloads() {
     let queue = TestQueue::new();
-    queue.add_after("a", Reasons(1), Priority::Normal, ms(10));
-    queue.add_after("a", Reasons(2), Priority::Normal, ms(20));
+    queue.add_after("a", Reasons(1), Priority::NORMAL, ms(10));
+    queue.add_after("a", Reasons(2), Priority::NORMAL, ms(20));
     advance(ms(10)).await;
     assert_eq!(queue.try_get().expect("due").payload, Reasons(3));
 }
@@ -162,10 +162,10 @@ async fn delayed_adds_merge_their_payloads() {
 #[tokio::test(start_paused = true)]
 async fn an_add_leaves_the_delay_and_its_payload_for_later() {
     let queue = TestQueue::new();
-    queue.add_after("a", Reasons(1), Priority::Normal, ms(10));
-    queue.add_with("a", Reasons(2), Priority::Normal);
+    queue.add_after("a", Reasons(1), Priority::NORMAL, ms(10));
+    queue.add_with("a", Reasons(2), Priority::NORMAL);
     assert_eq!(queue.try_get().expect("added").payload, Reasons(2));
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(queue.len_delayed(), 1);
     advance(ms(10)).await;
     assert_eq!(queue.try_get().expect("due").payload, Reasons(1));
@@ -174,11 +174,11 @@ async fn an_add_leaves_the_delay_and_its_payload_for_later() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_comes_due_while_queued_runs_once() {
     let queue = TestQueue::new();
-    queue.add_after("a", Reasons(1), Priority::Normal, ms(10));
-    queue.add_with("a", Reasons(2), Priority::Normal);
+    queue.add_after("a", Reasons(1), Priority::NORMAL, ms(10));
+    queue.add_with("a", Reasons(2), Priority::NORMAL);
     advance(ms(10)).await;
     assert_eq!(queue.try_get().expect("due").payload, Reasons(3));
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert!(queue.try_get().is_none());
 }
 
@@ -190,7 +190,7 @@ async fn a_key_that_comes_due_in_processing_runs_once_more() {
     delay(&queue, "a", 10);
     advance(ms(10)).await;
     assert!(queue.try_get().is_none(), "one worker a key");
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(drain(&queue), ["a"]);
 }
 
@@ -202,7 +202,7 @@ async fn a_deadline_that_passed_does_not_swallow_a_new_delay() {
     delay(&queue, "a", 10);
     advance(ms(20)).await;
     delay(&queue, "a", 100);
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(drain(&queue), ["a"]);
     assert_eq!(queue.len_delayed(), 1);
     advance(ms(100)).await;
@@ -213,14 +213,14 @@ async fn a_deadline_that_passed_does_not_swallow_a_new_delay() {
 async fn cancel_drops_the_delay_and_its_payload_and_nothing_else() {
     let queue = TestQueue::new();
     for (key, millis) in [("a", 30), ("b", 10), ("c", 20), ("d", 40), ("e", 50)] {
-        queue.add_after(key, Reasons(1), Priority::Normal, ms(millis));
+        queue.add_after(key, Reasons(1), Priority::NORMAL, ms(millis));
     }
-    queue.add_with("c", Reasons(2), Priority::Normal);
+    queue.add_with("c", Reasons(2), Priority::NORMAL);
     assert!(queue.cancel_delayed(&"c") && queue.cancel_delayed(&"b"));
     assert!(!queue.cancel_delayed(&"b") && !queue.cancel_delayed(&"unknown"));
     let item = queue.try_get().expect("added");
     assert_eq!((item.key, item.payload), ("c", Reasons(2)));
-    queue.add_after("b", Reasons(4), Priority::Normal, ms(45));
+    queue.add_after("b", Reasons(4), Priority::NORMAL, ms(45));
     advance(ms(100)).await;
     let due: Vec<_> = std::iter::from_fn(|| queue.try_get()).map(|item| (item.key, item.payload.0)).collect();
     assert_eq!(due, [("a", 1), ("d", 1), ("b", 4), ("e", 1)]);

@@ -30,7 +30,7 @@ pub(crate) const fn ms(millis: u64) -> Duration {
 pub(crate) fn drain<M: Merge>(queue: &Queue<&'static str, M>) -> Vec<&'static str> {
     std::iter::from_fn(|| {
         let item = queue.try_get()?;
-        queue.done(&item.key);
+        queue.done(&item);
         Some(item.key)
     })
     .collect()
@@ -43,7 +43,7 @@ pub(crate) fn take<M: Merge>(queue: &Queue<&'static str, M>) -> &'static str {
 
 /// Adds a key delayed, at normal priority, for no reason.
 pub(crate) fn delay(queue: &TestQueue, key: &'static str, millis: u64) {
-    queue.add_after(key, Reasons(0), Priority::Normal, ms(millis));
+    queue.add_after(key, Reasons(0), Priority::NORMAL, ms(millis));
 }
 
 /// A future under the test's control: it is polled when the test says so, and its wake-ups are counted.

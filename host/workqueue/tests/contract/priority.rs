@@ -5,13 +5,13 @@ use pilothouse_workqueue::{Priority, Queue};
 use crate::helpers::{Reasons, TestQueue, drain, ms, take};
 
 fn low(queue: &TestQueue, key: &'static str) {
-    queue.add_with(key, Reasons(0), Priority::Low);
+    queue.add_with(key, Reasons(0), Priority::LOW);
 }
 
 /// A queue with the keys of `low` and `normal` added in these classes.
 fn queue_of(low: impl Iterator<Item = u32>, normal: impl Iterator<Item = u32>) -> Queue<u32> {
     let queue = Queue::new();
-    low.for_each(|key| queue.add_with(key, (), Priority::Low));
+    low.for_each(|key| queue.add_with(key, (), Priority::LOW));
     normal.for_each(|key| queue.add(key));
     queue
 }
@@ -37,7 +37,7 @@ fn an_item_tells_its_priority() {
     queue.add("b");
     let priorities: Vec<Priority> =
         std::iter::from_fn(|| queue.try_get()).map(|item| item.priority).collect();
-    assert_eq!(priorities, [Priority::Normal, Priority::Low]);
+    assert_eq!(priorities, [Priority::NORMAL, Priority::LOW]);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_key_added_during_processing_takes_the_highest_priority_of_these_adds() {
     queue.add("a");
     low(&queue, "a");
     low(&queue, "low");
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(drain(&queue), ["a", "low"]);
 }
 
@@ -81,7 +81,7 @@ fn the_priority_of_a_run_is_not_kept_for_the_next() {
     take(&queue);
     low(&queue, "low");
     low(&queue, "a");
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(drain(&queue), ["low", "a"]);
 }
 
@@ -101,7 +101,7 @@ fn only_normal_keys_handed_out_while_low_ones_wait_count() {
     for _ in 0..20 {
         queue.try_get().expect("queued");
     }
-    queue.add_with(100, (), Priority::Low);
+    queue.add_with(100, (), Priority::LOW);
     let rest = keys(&queue);
     assert_eq!(rest.iter().position(|&key| key == 100), Some(16));
 }
@@ -119,10 +119,10 @@ fn a_low_key_handed_out_for_want_of_normal_ones_restarts_the_count() {
 #[tokio::test(start_paused = true)]
 async fn a_delayed_key_keeps_the_highest_priority_of_its_adds() {
     let queue = TestQueue::new();
-    queue.add_after("a", Reasons(0), Priority::Low, ms(10));
-    queue.add_after("b", Reasons(0), Priority::Low, ms(10));
-    queue.add_after("b", Reasons(0), Priority::Normal, ms(20));
-    queue.add_after("b", Reasons(0), Priority::Low, ms(30));
+    queue.add_after("a", Reasons(0), Priority::LOW, ms(10));
+    queue.add_after("b", Reasons(0), Priority::LOW, ms(10));
+    queue.add_after("b", Reasons(0), Priority::NORMAL, ms(20));
+    queue.add_after("b", Reasons(0), Priority::LOW, ms(30));
     tokio::time::advance(ms(10)).await;
     assert_eq!(drain(&queue), ["b", "a"]);
 }
@@ -132,7 +132,7 @@ async fn a_delay_that_ends_raises_a_key_that_is_queued_lower() {
     let queue = TestQueue::new();
     low(&queue, "low");
     low(&queue, "a");
-    queue.add_after("a", Reasons(0), Priority::Normal, ms(10));
+    queue.add_after("a", Reasons(0), Priority::NORMAL, ms(10));
     tokio::time::advance(ms(10)).await;
     assert_eq!(drain(&queue), ["a", "low"]);
 }

@@ -12,7 +12,7 @@ fn exponential() -> TestQueue {
 }
 
 fn retry(queue: &TestQueue, key: &'static str) -> u64 {
-    queue.add_rate_limited(key, Reasons(0), Priority::Normal).as_millis() as u64
+    queue.add_rate_limited(key, Reasons(0), Priority::NORMAL).as_millis() as u64
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,10 +100,10 @@ async fn a_delay_is_backoff_if_its_deadline_is_the_limiters() {
 #[tokio::test(start_paused = true)]
 async fn release_backoff_keeps_payload_and_priority() {
     let queue = exponential();
-    queue.add_rate_limited("a", Reasons(4), Priority::Low);
+    queue.add_rate_limited("a", Reasons(4), Priority::LOW);
     assert_eq!(queue.release_backoff(), 1);
     let item = queue.try_get().expect("released");
-    assert_eq!((item.payload, item.priority), (Reasons(4), Priority::Low));
+    assert_eq!((item.payload, item.priority), (Reasons(4), Priority::LOW));
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +114,7 @@ async fn a_key_released_in_processing_runs_once_more() {
     retry(&queue, "a");
     assert_eq!(queue.release_backoff(), 1);
     assert!(queue.try_get().is_none());
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(drain(&queue), ["a"]);
 }
 
@@ -133,7 +133,7 @@ async fn release_backoff_voids_the_reservations_it_made_useless() {
 async fn add_rate_limited_at_least_waits_for_the_longer_of_the_two() {
     let queue: TestQueue =
         Queue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(ms(100), ms(10_000)));
-    let add = |floor| queue.add_rate_limited_at_least("a", Reasons(0), Priority::Normal, ms(floor));
+    let add = |floor| queue.add_rate_limited_at_least("a", Reasons(0), Priority::NORMAL, ms(floor));
     assert_eq!(add(150), ms(150));
     assert_eq!(queue.num_requeues(&"a"), 1);
     assert_eq!(add(150), ms(200));

@@ -13,7 +13,7 @@ fn after_shut_down_adds_are_dropped_and_queued_keys_are_handed_out() {
     queue.shut_down();
     assert!(queue.shutting_down());
     queue.add("b");
-    queue.add_after("c", Reasons(0), Priority::Normal, ms(0));
+    queue.add_after("c", Reasons(0), Priority::NORMAL, ms(0));
     delay(&queue, "d", 1);
     assert_eq!((queue.len(), queue.len_delayed(), queue.stats().retries), (1, 0, 0));
     assert_eq!(drain(&queue), ["a"]);
@@ -55,7 +55,7 @@ fn shut_down_does_not_wait_and_hands_out_a_key_that_is_given_back_dirty() {
     queue.shut_down();
     let mut get = Polled::new(queue.get());
     assert!(get.poll().is_ready(), "nothing is queued now");
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert_eq!(drain(&queue), ["a"]);
 }
 
@@ -103,9 +103,9 @@ fn a_drain_waits_for_done() {
     take(&queue);
     take(&queue);
     let mut drain = Polled::pending(queue.shut_down_with_drain());
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert!(!drain.woken() && drain.poll().is_pending());
-    queue.done(&"b");
+    queue.done_key(&"b");
     drain.output();
 }
 
@@ -126,10 +126,10 @@ fn a_drain_waits_for_a_key_that_is_dirty_and_in_processing() {
     queue.add("a");
     let mut drain = Polled::pending(queue.shut_down_with_drain());
     let mut worker = Polled::pending(queue.get());
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert!(!drain.woken());
     assert_eq!(worker.output().expect("dirty").key, "a");
-    queue.done(&"a");
+    queue.done_key(&"a");
     drain.output();
 }
 
@@ -143,7 +143,7 @@ async fn a_drain_waits_for_delayed_keys() {
     let worker = tokio::spawn(async move {
         let mut done = Vec::new();
         while let Some(item) = worker.get().await {
-            worker.done(&item.key);
+            worker.done(&item);
             done.push(item.key);
         }
         done
@@ -161,7 +161,7 @@ fn a_drain_ends_gets_as_soon_as_nothing_is_to_come() {
     let mut end = Polled::pending(queue.shut_down_with_drain());
     let mut get = Polled::new(queue.get());
     assert!(get.poll().is_ready(), "the key in processing is clean, and adds are dropped");
-    queue.done(&"a");
+    queue.done_key(&"a");
     end.output();
 }
 
@@ -174,7 +174,7 @@ fn the_last_key_of_a_drain_ends_the_gets_of_all_other_workers() {
     let _drain = queue.shut_down_with_drain();
     let mut first = Polled::pending(queue.get());
     let mut second = Polled::pending(queue.get());
-    queue.done(&"a");
+    queue.done_key(&"a");
     assert!(first.output().is_some());
     assert_eq!(second.output(), None);
 }

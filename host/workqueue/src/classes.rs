@@ -1,0 +1,265 @@
+//! Ready keys: for each priority in use a list, or with fair sharing a list for each group.
+//!
+//! Invariants:
+//! - priorities are kept the highest first, and each has a key or is one of the few that are kept for the next;
+//! - within a priority (and group) keys come out in the order in which they went in;
+//! - groups of one priority take turns, a key each; one that gets its first key joins at the end. One that loses its last
+//!   key to a higher priority is passed over when its turn comes, unless it got another by then.
+//!
+//! Called by `state` only, under the queue's mutex.
+
+use std::collections::VecDeque;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
+use crate::Priority;
+use crate::slots::{List, NIL, Slots};
+
+/// While keys of several priorities wait, so many in a row are of the highest; then it is the turn of the one that
+/// waits longest among the others.
+const RUN: u8 = 16;
+
+/// Priorities without keys that are kept.
+const KEEP: usize = 2;
+
+/// The group of a key, hashed. Groups that meet in one hash share their turns.
+pub(crate) type GroupOf<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
+
+/// Holds the ready keys of one priority.
+#[derive(Debug)]
+struct Class {
+    priority: Priority,
+    keys: Keys,
+}
+
+#[derive(Debug)]
+enum Keys {
+    InOrder(List),
+    Fair(Box<Turns>),
+}
+
+/// Holds the ready keys of one priority by their groups.
+#[derive(Debug, Default)]
+struct Turns {
+    /// The list of each group that is in `turns`.
+    groups: HashMap<u64, List, RandomState>,
+    /// Groups in the order of their turns. One whose list was emptied meanwhile is skipped.
+    turns: VecDeque<u64>,
+    len: usize,
+}
+
+/// Holds all ready keys.
+pub(crate) struct Classes<K> {
+    classes: Vec<Class>,
+    group: Option<GroupOf<K>>,
+    len: usize,
+    /// Keys of the highest priority that were handed out in a row while others waited.
+    run: u8,
+}
+
+impl<K> Classes<K> {
+    pub(crate) fn new(group: Option<GroupOf<K>>) -> Self {
+        Self { classes: Vec::new(), group, len: 0, run: 0 }
+    }
+
+    /// Number of ready keys.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of ready keys by priority, the highest first.
+    pub(crate) fn depths(&self) -> impl Iterator<Item = (Priority, usize)> {
+        self.classes.iter().map(|class| (class.priority, class.len())).filter(|(_, len)| *len > 0)
+    }
+
+    /// Renames slots after they were compacted.
+    pub(crate) fn rename(&mut self, names: &[u32]) {
+        for class in &mut self.classes {
+            match &mut class.keys {
+                Keys::InOrder(list) => list.ends.rename(names),
+                Keys::Fair(turns) => turns.groups.values_mut().for_each(|list| list.ends.rename(names)),
+            }
+        }
+    }
+}
+
+impl Class {
+    #[inline]
+    fn len(&self) -> usize {
+        match &self.keys {
+            Keys::InOrder(list) => list.len(),
+            Keys::Fair(turns) => turns.len,
+        }
+    }
+}
+
+impl<K: Eq + Hash> Classes<K> {
+    /// Appends a slot to those of its priority.
+    #[inline]
+    pub(crate) fn push_back<M: Default>(&mut self, slots: &mut Slots<K, M>, index: u32) {
+        self.len += 1;
+        let priority = slots[index].priority;
+        let place = match self.classes.first() {
+            Some(class) if class.priority == priority => 0,
+            _ => self.find_or_insert(priority),
+        };
+        match &mut self.classes[place].keys {
+            Keys::InOrder(list) => slots.push_back(list, index),
+            Keys::Fair(turns) => {
+                let group = self.group.as_ref().map_or(0, |group| group(slots[index].key()));
+                let list = turns.groups.entry(group).or_insert_with(|| {
+                    turns.turns.push_back(group);
+                    List::EMPTY
+                });
+                slots.push_back(list, index);
+                turns.len += 1;
+            }
+        }
+    }
+
+    /// Takes a slot out that waits.
+    pub(crate) fn unlink<M: Default>(&mut self, slots: &mut Slots<K, M>, index: u32) {
+        let Ok(place) = self.find(slots[index].priority) else { return };
+        self.len -= 1;
+        match &mut self.classes[place].keys {
+            Keys::InOrder(list) => slots.unlink(list, index),
+            Keys::Fair(turns) => {
+                let group = self.group.as_ref().map_or(0, |group| group(slots[index].key()));
+                if let Some(list) = turns.groups.get_mut(&group) {
+                    slots.unlink(list, index);
+                    turns.len -= 1;
+                }
+            }
+        }
+        self.tidy(place);
+    }
+
+    /// Takes the slot whose turn it is.
+    #[inline]
+    pub(crate) fn pop<M: Default>(&mut self, slots: &mut Slots<K, M>) -> Option<u32> {
+        if self.len == 0 {
+            self.run = 0;
+            return None;
+        }
+        let place = self.next_class(slots)?;
+        self.len -= 1;
+        let index = match &mut self.classes[place].keys {
+            Keys::InOrder(list) => {
+                let head = list.ends.head();
+                slots.unlink(list, head);
+                head
+            }
+            Keys::Fair(turns) => turns.pop(slots)?,
+        };
+        self.tidy(place);
+        Some(index)
+    }
+
+    /// The class whose turn it is.
+    #[inline]
+    fn next_class<M: Default>(&mut self, slots: &Slots<K, M>) -> Option<usize> {
+        let first = self.classes.iter().position(|class| class.len() > 0)?;
+        if self.classes[first].len() == self.len {
+            self.run = 0;
+            return Some(first);
+        }
+        if self.run < RUN {
+            self.run += 1;
+            return Some(first);
+        }
+        self.run = 0;
+        let others = self.classes.iter_mut().enumerate().skip(first + 1);
+        let heads = others.filter_map(|(place, class)| Some((slots[class.head()?].time, place)));
+        heads.min().map(|(_, place)| place)
+    }
+
+    fn find(&self, priority: Priority) -> Result<usize, usize> {
+        self.classes.binary_search_by(|class| priority.cmp(&class.priority))
+    }
+
+    fn find_or_insert(&mut self, priority: Priority) -> usize {
+        self.find(priority).unwrap_or_else(|place| {
+            let keys = match &self.group {
+                None => Keys::InOrder(List::EMPTY),
+                Some(_) => Keys::Fair(Box::default()),
+            };
+            self.classes.insert(place, Class { priority, keys });
+            place
+        })
+    }
+
+    /// Lets a priority go that has no key left.
+    #[inline]
+    fn tidy(&mut self, place: usize) {
+        let class = &mut self.classes[place];
+        if class.len() > 0 {
+            return;
+        }
+        if let Keys::Fair(turns) = &mut class.keys {
+            **turns = Turns::default();
+        }
+        if self.classes.len() > KEEP {
+            self.classes.remove(place);
+        }
+        if self.len == 0 && self.classes.capacity() > 8 {
+            self.classes = Vec::new();
+        }
+    }
+}
+
+impl Class {
+    /// The slot that would be taken next.
+    fn head(&mut self) -> Option<u32> {
+        let head = match &mut self.keys {
+            Keys::InOrder(list) => list.ends.head(),
+            Keys::Fair(turns) => turns.front()?.1.ends.head(),
+        };
+        (head != NIL).then_some(head)
+    }
+}
+
+impl Turns {
+    /// The group whose turn it is.
+    fn front(&mut self) -> Option<(u64, &mut List)> {
+        loop {
+            let group = *self.turns.front()?;
+            if self.groups.get(&group).is_some_and(|list| !list.is_empty()) {
+                return Some((group, self.groups.get_mut(&group)?));
+            }
+            self.turns.pop_front();
+            self.forget(group);
+        }
+    }
+
+    fn pop<K: Eq + Hash, M: Default>(&mut self, slots: &mut Slots<K, M>) -> Option<u32> {
+        let (group, list) = self.front()?;
+        let head = list.ends.head();
+        slots.unlink(list, head);
+        let over = list.is_empty();
+        self.len -= 1;
+        self.turns.pop_front();
+        if over {
+            self.forget(group);
+        } else {
+            self.turns.push_back(group);
+        }
+        Some(head)
+    }
+
+    fn forget(&mut self, group: u64) {
+        self.groups.remove(&group);
+        if self.groups.capacity() > 16 && self.groups.len() * 8 < self.groups.capacity() {
+            self.groups.shrink_to(self.groups.len() * 2);
+            self.turns.shrink_to(self.groups.len() * 2);
+        }
+    }
+}

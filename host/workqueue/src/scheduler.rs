@@ -1,0 +1,390 @@
+//! [`Scheduler`]: many queues, few workers.
+//!
+//! Invariants:
+//! - a queue is in `turns` once if it has a ready key and may have one processed more, and otherwise not (the queue
+//!   itself sees to that, in `state::waiting`); so idle queues cost memory and nothing else;
+//! - a queue whose turn was taken goes to the end, so that all that have something to do get the same;
+//! - one worker keeps the time for all queues: each has told its next deadline, and is asked when that has come;
+//! - the mutexes of a queue and of the scheduler are never held together.
+//!
+//! Called by workers, and by the queues through [`Bell`].
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::fmt;
+use std::hash::Hash;
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+
+use tokio::task::coop::consume_budget;
+
+use crate::clock::{Clock, Nanos};
+use crate::shared::{Bell, Shared};
+use crate::sleepers::{Attempt, Sleepers, Source, sleep_until_taken};
+use crate::sync::Mutex;
+use crate::waiters::{Ticket, Wakes};
+use crate::{Item, Merge, Queue, QueueBuilder};
+
+/// Gives the keys of many queues to few workers: to each queue its turn, and no queue more workers than it may have.
+/// A cheap handle.
+///
+/// What this costs follows from the keys that are handed out, whatever the number of queues: there is no task and no
+/// timer for a queue. `T` is what a queue stands for, such as a plugin; a worker is given a clone of it with each key.
+///
+/// ```
+/// use pilothouse_workqueue::{Queue, Scheduler};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let scheduler = Scheduler::new();
+/// let queues: Vec<Queue<u32>> =
+///     ["a", "b"].map(|owner| Queue::builder().build_in(&scheduler, owner, 1)).into();
+/// for queue in &queues {
+///     queue.add(1);
+///     queue.add(2);
+/// }
+/// for expected in [("a", 1), ("b", 1), ("a", 2), ("b", 2)] {
+///     let turn = scheduler.next().await.expect("not shut down");
+///     assert_eq!((*turn.owner(), turn.item().key), expected);
+///     turn.done();
+/// }
+/// # }
+/// ```
+pub struct Scheduler<K, M, T> {
+    hub: Arc<Hub<K, M, T>>,
+}
+
+/// What the handles and the queues share.
+struct Hub<K, M, T> {
+    clock: Clock,
+    turns: Mutex<Turns<K, M, T>>,
+}
+
+struct Turns<K, M, T> {
+    seats: Vec<Seat<K, M, T>>,
+    /// Seats of queues that are gone.
+    free: Vec<u32>,
+    turns: VecDeque<u32>,
+    /// Next deadlines of queues. A queue that told an earlier one later is in it twice, and asked once for nothing.
+    alarms: BinaryHeap<Reverse<(Nanos, u32)>>,
+    sleepers: Sleepers,
+    closed: bool,
+    wakes: Wakes,
+}
+
+/// The place of a queue.
+struct Seat<K, M, T> {
+    /// None between two queues.
+    taken: Option<(Weak<Shared<K, M>>, T)>,
+}
+
+impl<K, M, T> Clone for Scheduler<K, M, T> {
+    fn clone(&self) -> Self {
+        Self { hub: Arc::clone(&self.hub) }
+    }
+}
+
+impl<K, M, T> fmt::Debug for Scheduler<K, M, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let turns = self.hub.turns.lock();
+        f.debug_struct("Scheduler")
+            .field("queues", &(turns.seats.len() - turns.free.len()))
+            .field("ready", &turns.turns.len())
+            .finish()
+    }
+}
+
+impl<K, M, T> Default for Scheduler<K, M, T>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+    M: Merge + Send + 'static,
+    T: Clone + Send + 'static,
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K, M, T> Scheduler<K, M, T>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+    M: Merge + Send + 'static,
+    T: Clone + Send + 'static,
+{
+    /// A scheduler without queues.
+    #[must_use]
+    pub fn new() -> Self {
+        let turns = Turns {
+            seats: Vec::new(),
+            free: Vec::new(),
+            turns: VecDeque::new(),
+            alarms: BinaryHeap::new(),
+            sleepers: Sleepers::default(),
+            closed: false,
+            wakes: Wakes::default(),
+        };
+        Self { hub: Arc::new(Hub { clock: Clock::start(), turns: Mutex::new(turns) }) }
+    }
+
+    /// Waits for a key of the queue whose turn it is; `None` after [`shut_down`](Self::shut_down). May be dropped at any
+    /// time: no key and no wake-up is lost.
+    pub async fn next(&self) -> Option<Turn<K, M, T>> {
+        // A worker that always finds a key would otherwise never let other tasks of its thread run.
+        consume_budget().await;
+        sleep_until_taken(&*self.hub).await
+    }
+
+    /// Takes a key of the queue whose turn it is, if there is one.
+    #[must_use]
+    pub fn try_next(&self) -> Option<Turn<K, M, T>> {
+        self.hub.take().ok().flatten()
+    }
+
+    /// Ends: [`next`](Self::next) hands out nothing any more. The queues stay as they are; shut each of them down, or
+    /// drain it, before this.
+    pub fn shut_down(&self) {
+        self.hub.locked(|turns| {
+            turns.closed = true;
+            turns.sleepers.notify_all(&mut turns.wakes);
+        });
+    }
+
+    /// The clock that all queues must have, a seat, and the bell.
+    pub(crate) fn seat(&self) -> (Clock, Arc<dyn Bell>, u32) {
+        let seat = self.hub.locked(|turns| {
+            turns.free.pop().unwrap_or_else(|| {
+                turns.seats.push(Seat { taken: None });
+                turns.seats.len() as u32 - 1
+            })
+        });
+        (self.hub.clock, Arc::clone(&self.hub) as _, seat)
+    }
+
+    /// Seats a queue.
+    pub(crate) fn sit(&self, seat: u32, queue: &Arc<Shared<K, M>>, owner: T) {
+        self.hub.locked(|turns| turns.seats[seat as usize].taken = Some((Arc::downgrade(queue), owner)));
+    }
+}
+
+impl<K, M, T> Hub<K, M, T> {
+    /// Runs `action` under the mutex, then wakes whom it notified.
+    fn locked<R>(&self, action: impl FnOnce(&mut Turns<K, M, T>) -> R) -> R {
+        let mut turns = self.turns.lock();
+        let result = action(&mut turns);
+        let wakes = mem::take(&mut turns.wakes);
+        drop(turns);
+        wakes.wake();
+        result
+    }
+}
+
+impl<K, M, T> Bell for Hub<K, M, T>
+where
+    K: Send,
+    M: Send,
+    T: Send,
+{
+    fn ring(&self, seat: u32) {
+        self.locked(|turns| {
+            turns.turns.push_back(seat);
+            turns.sleepers.notify_one(&mut turns.wakes);
+        });
+    }
+
+    fn alarm(&self, seat: u32, at: Nanos) {
+        self.locked(|turns| {
+            let sooner = turns.next_alarm().is_none_or(|next| at < next);
+            turns.alarms.push(Reverse((at, seat)));
+            if sooner {
+                turns.sleepers.deadline_changed(&mut turns.wakes);
+            }
+        });
+    }
+
+    fn leave(&self, seat: u32) {
+        let owner = self.locked(|turns| {
+            // Whoever gets the seat next shall have no turn of this one.
+            turns.turns.retain(|other| *other != seat);
+            turns.alarms.retain(|Reverse((_, other))| *other != seat);
+            turns.free.push(seat);
+            turns.seats[seat as usize].taken.take()
+        });
+        drop(owner);
+    }
+}
+
+impl<K, M, T> Turns<K, M, T> {
+    fn next_alarm(&self) -> Option<Nanos> {
+        self.alarms.peek().map(|Reverse((at, _))| *at)
+    }
+}
+
+/// What a worker does next.
+enum Step<K, M, T> {
+    /// It is this queue's turn.
+    Turn(Arc<Shared<K, M>>, T),
+    /// A deadline of this queue has come.
+    Alarm(Arc<Shared<K, M>>),
+    /// The queue is gone, or something came meanwhile: look again.
+    Again,
+    Nothing,
+    Closed,
+}
+
+/// There is nothing to take and will be nothing.
+struct Closed;
+
+impl<K, M, T> Hub<K, M, T>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+    M: Merge + Send + 'static,
+    T: Clone + Send + 'static,
+{
+    fn step(&self, now: Nanos) -> Step<K, M, T> {
+        self.locked(|turns| {
+            if turns.closed {
+                return Step::Closed;
+            }
+            if let Some(&Reverse((at, seat))) = turns.alarms.peek()
+                && at <= now
+            {
+                turns.alarms.pop();
+                let queue = turns.seats[seat as usize].taken.as_ref().and_then(|(queue, _)| queue.upgrade());
+                return queue.map_or(Step::Again, Step::Alarm);
+            }
+            let Some(seat) = turns.turns.pop_front() else { return Step::Nothing };
+            let seat = turns.seats[seat as usize].taken.as_ref();
+            match seat.and_then(|(queue, owner)| Some((queue.upgrade()?, owner.clone()))) {
+                Some((queue, owner)) => Step::Turn(queue, owner),
+                None => Step::Again,
+            }
+        })
+    }
+
+    fn take(&self) -> Result<Option<Turn<K, M, T>>, Closed> {
+        // Alarms need no more exact a time than their timer has, which woke whoever reads it first.
+        let now = self.clock.now();
+        loop {
+            match self.step(now) {
+                Step::Turn(queue, owner) => {
+                    if let Some(item) = queue.locked(|state| state.turn()) {
+                        return Ok(Some(Turn { item: Some(item), owner, queue: Queue { shared: queue } }));
+                    }
+                }
+                Step::Alarm(queue) => queue.locked(|state| state.alarm()),
+                Step::Again => {}
+                Step::Nothing => return Ok(None),
+                Step::Closed => return Err(Closed),
+            }
+        }
+    }
+}
+
+impl<K, M, T> Source for Hub<K, M, T>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+    M: Merge + Send + 'static,
+    T: Clone + Send + 'static,
+{
+    type Taken = Turn<K, M, T>;
+
+    fn attempt(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Attempt<Self::Taken> {
+        loop {
+            let taken = match self.take() {
+                Ok(None) => None,
+                Ok(Some(turn)) => Some(Some(turn)),
+                Err(Closed) => Some(None),
+            };
+            let deadline = self.locked(|turns| {
+                if let Some(taken) = taken {
+                    if let Some(ticket) = ticket.take() {
+                        turns.sleepers.leave(ticket, !turns.alarms.is_empty(), &mut turns.wakes);
+                    }
+                    return Some(Attempt::Over(taken));
+                }
+                // What came since it was looked for notified nobody of this one.
+                if turns.closed || !turns.turns.is_empty() {
+                    return None;
+                }
+                let next = turns.next_alarm();
+                let deadline = turns.sleepers.enrol(ticket, next, waker);
+                Some(Attempt::Sleep(deadline.map(|at| self.clock.instant(at))))
+            });
+            if let Some(attempt) = deadline {
+                return attempt;
+            }
+        }
+    }
+
+    fn still_sleeps(&self, ticket: Ticket, waker: &Waker) -> bool {
+        self.locked(|turns| turns.sleepers.still_sleeps(ticket, waker))
+    }
+
+    fn give_up(&self, ticket: Ticket) {
+        self.locked(|turns| {
+            turns.sleepers.leave(ticket, !turns.alarms.is_empty(), &mut turns.wakes);
+            if !turns.turns.is_empty() {
+                turns.sleepers.notify_one(&mut turns.wakes);
+            }
+        });
+    }
+}
+
+/// A key of a queue whose turn it was. It is given back when this is dropped, so that a worker that panics keeps nothing.
+pub struct Turn<K: Clone + Eq + Hash, M: Merge, T> {
+    /// There until it was given back.
+    item: Option<Item<K, M>>,
+    owner: T,
+    queue: Queue<K, M>,
+}
+
+impl<K: Clone + Eq + Hash, M: Merge, T> Turn<K, M, T> {
+    /// The key.
+    #[must_use]
+    pub fn item(&self) -> &Item<K, M> {
+        self.item.as_ref().expect("it is there until the turn is over")
+    }
+
+    /// What its queue stands for.
+    #[must_use]
+    pub fn owner(&self) -> &T {
+        &self.owner
+    }
+
+    /// Its queue.
+    #[must_use]
+    pub fn queue(&self) -> &Queue<K, M> {
+        &self.queue
+    }
+
+    /// Gives the key back, see [`Queue::done`].
+    pub fn done(self) {
+        drop(self);
+    }
+}
+
+impl<K: Clone + Eq + Hash, M: Merge, T> Drop for Turn<K, M, T> {
+    fn drop(&mut self) {
+        if let Some(item) = self.item.take() {
+            self.queue.done(&item);
+        }
+    }
+}
+
+impl<K, M> QueueBuilder<K, M>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+    M: Merge + Send + 'static,
+{
+    /// Makes the queue as one of `scheduler`'s, of which `max_concurrent` keys at most are handed out at once. It leaves the
+    /// scheduler when its last handle is dropped.
+    #[must_use]
+    pub fn build_in<T>(self, scheduler: &Scheduler<K, M, T>, owner: T, max_concurrent: usize) -> Queue<K, M>
+    where
+        T: Clone + Send + 'static,
+    {
+        let (clock, bell, seat) = scheduler.seat();
+        let queue = self.make(clock, Some(max_concurrent), Some((bell, seat)));
+        scheduler.sit(seat, &queue.shared, owner);
+        queue
+    }
+}

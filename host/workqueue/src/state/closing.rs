@@ -1,0 +1,93 @@
+//! The end of a queue: shut-down, drain, and who learns of it.
+//!
+//! Invariants: a queue that is shut for adds never opens again; those who wait for a key are told once none will come,
+//! those who wait for a drain once nothing is queued, delayed or processing. Called by the queue and its futures.
+
+use std::hash::Hash;
+use std::task::Waker;
+
+use super::State;
+use crate::Merge;
+use crate::waiters::Ticket;
+
+/// Where the queue is on its way from open to shut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Takes adds.
+    Open,
+    /// Takes no adds; what is delayed is waited for.
+    Draining,
+    /// Takes no adds; what was delayed is gone.
+    Shut,
+}
+
+impl<K, M> State<K, M> {
+    #[inline]
+    pub(crate) fn shutting_down(&self) -> bool {
+        self.phase != Phase::Open
+    }
+
+    /// True if no key will be handed out any more. After a plain shut-down that is client-go's rule, by which a key
+    /// that is dirty and in processing does not keep others waiting; a drain waits for it.
+    pub(super) fn is_closed(&self) -> bool {
+        match self.phase {
+            Phase::Open => false,
+            Phase::Draining => self.ready.is_empty() && self.wheel.is_empty() && self.again == 0,
+            Phase::Shut => self.ready.is_empty(),
+        }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.ready.is_empty() && self.wheel.is_empty() && self.processing.is_empty()
+    }
+
+    /// Wakes those who wait for the end, if this is it. To be called after whatever removes something.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        if self.phase == Phase::Open {
+            return;
+        }
+        if self.is_closed() {
+            self.sleepers.notify_all(&mut self.wakes);
+        }
+        if self.is_at_rest() {
+            self.drainers.notify_all(&mut self.wakes);
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
+    /// Takes no adds from now on. What is delayed is waited for if `drain`, and dropped otherwise.
+    pub(crate) fn shut_down(&mut self, drain: bool) -> u32 {
+        self.catch_up_exactly();
+        if !drain {
+            self.phase = Phase::Shut;
+            self.shut_downs = self.shut_downs.wrapping_add(1);
+            self.drop_delays();
+            self.drainers.notify_all(&mut self.wakes);
+        } else if self.phase == Phase::Open {
+            self.phase = Phase::Draining;
+        }
+        self.settle();
+        self.shut_downs
+    }
+
+    /// True if a drain that began after `shut_downs` plain shut-downs is over; otherwise registers its waker.
+    pub(crate) fn drained(&mut self, shut_downs: u32, ticket: &mut Option<Ticket>, waker: &Waker) -> bool {
+        if self.is_at_rest() || self.shut_downs != shut_downs {
+            if let Some(ticket) = ticket.take() {
+                self.drainers.remove(ticket);
+            }
+            return true;
+        }
+        if !ticket.is_some_and(|ticket| self.drainers.refresh(ticket, waker)) {
+            *ticket = Some(self.drainers.register(waker));
+        }
+        false
+    }
+
+    /// Takes a drain out that gave up.
+    pub(crate) fn give_up_drain(&mut self, ticket: Ticket) {
+        self.drainers.remove(ticket);
+    }
+}

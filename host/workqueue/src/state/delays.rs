@@ -1,0 +1,192 @@
+//! Delayed keys: how they are set, brought forward, cancelled, and how they come due.
+//!
+//! Invariants: a key has one delay at most, in its own slot if it is nothing but delayed, in a twin else (see `slots`).
+//! Called by the rules in `state` and by the queue.
+
+use std::hash::Hash;
+use std::mem;
+use std::time::Duration;
+
+use super::{Add, State};
+use crate::clock::{self, Nanos};
+use crate::slots::{Hash32, NIL, Place};
+use crate::{Merge, Priority};
+
+impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
+    /// Adds a key after a delay, of which `backoff` says whether the rate limiter chose it.
+    pub(crate) fn add_after(&mut self, add: Add<K, M>, delay: Duration, backoff: bool) {
+        if self.shutting_down() {
+            return;
+        }
+        self.retries += 1;
+        if delay.is_zero() {
+            return self.add(add);
+        }
+        let now = self.clock.exact();
+        // First what is due: a deadline that has passed must not swallow this one.
+        self.promote(now);
+        let at = clock::deadline(now, delay);
+        let Add { hash, key, payload, priority } = add;
+        let own = self.slots.find_or_insert(hash, key);
+        let (index, place) = match (self.slots[own].place, self.slots[own].side) {
+            (Place::Free, _) => (own, Place::Delayed),
+            (Place::Delayed, _) => return self.bring_forward(own, at, now, payload, priority, backoff),
+            (_, NIL) => (self.slots.make_twin(own), Place::Twin),
+            (_, twin) => return self.bring_forward(twin, at, now, payload, priority, backoff),
+        };
+        let slot = &mut self.slots[index];
+        (slot.place, slot.time, slot.backoff) = (place, at, backoff);
+        (slot.payload, slot.priority) = (payload, priority);
+        if self.wheel.insert(index, now, &mut self.slots) {
+            self.deadline_changed();
+        }
+    }
+
+    /// Merges into a delay there is: the earlier deadline and the higher priority count.
+    fn bring_forward(
+        &mut self,
+        index: u32,
+        at: Nanos,
+        now: Nanos,
+        payload: M,
+        priority: Priority,
+        backoff: bool,
+    ) {
+        let slot = &mut self.slots[index];
+        slot.payload.merge(payload);
+        slot.priority = slot.priority.max(priority);
+        if slot.time <= at {
+            return;
+        }
+        slot.backoff = backoff;
+        self.wheel.remove(index, &mut self.slots);
+        self.slots[index].time = at;
+        if self.wheel.insert(index, now, &mut self.slots) {
+            self.deadline_changed();
+        }
+    }
+
+    /// Drops the delay of a key; false if it has none.
+    pub(crate) fn cancel_delayed(&mut self, hash: Hash32, key: &K) -> bool {
+        self.catch_up_exactly();
+        let Some(own) = self.slots.find(hash, key) else { return false };
+        match (self.slots[own].place, self.slots[own].side) {
+            (Place::Delayed, _) => {
+                self.wheel.remove(own, &mut self.slots);
+                self.slots.release(own);
+            }
+            (_, NIL) => return false,
+            (_, twin) => {
+                self.wheel.remove(twin, &mut self.slots);
+                self.slots.release_twin(twin);
+            }
+        }
+        self.shrink();
+        self.settle();
+        true
+    }
+
+    /// Makes delayed keys that `wanted` accepts ready now; `wanted` is told the key and whether it is in backoff.
+    pub(crate) fn expedite(&mut self, mut wanted: impl FnMut(&K, bool) -> bool) -> usize {
+        let now = self.catch_up_exactly();
+        let mut wheel = mem::take(&mut self.wheel);
+        let mut taken = Vec::new();
+        while let Some(index) = wheel.pop_due(Nanos::MAX, &mut self.slots) {
+            if wanted(self.slots.key_of(index), self.slots[index].backoff) {
+                taken.push(index);
+            } else {
+                self.wheel.insert(index, now, &mut self.slots);
+            }
+        }
+        for &index in &taken {
+            self.fire(index, now);
+        }
+        taken.len()
+    }
+
+    /// Forgets all delays.
+    pub(super) fn drop_delays(&mut self) {
+        while let Some(index) = self.wheel.pop_due(Nanos::MAX, &mut self.slots) {
+            match self.slots[index].place {
+                Place::Twin => self.slots.release_twin(index),
+                _ => self.slots.release(index),
+            }
+        }
+        self.shrink();
+    }
+
+    /// Makes ready what is due, as far as the clock is read anyway.
+    #[inline]
+    pub(super) fn catch_up(&mut self) {
+        if !self.wheel.is_empty() {
+            let now = self.clock.recent();
+            self.promote(now);
+        }
+    }
+
+    /// Makes ready what is due now; true if anything was or is delayed.
+    pub(crate) fn catches_up(&mut self) -> bool {
+        let delayed = !self.wheel.is_empty();
+        if delayed {
+            self.catch_up_exactly();
+        }
+        delayed
+    }
+
+    /// Makes ready what is due now, and tells the time.
+    pub(super) fn catch_up_exactly(&mut self) -> Nanos {
+        let now = self.clock.exact();
+        self.promote(now);
+        now
+    }
+
+    fn promote(&mut self, now: Nanos) {
+        while let Some(index) = self.wheel.pop_due(now, &mut self.slots) {
+            self.fire(index, self.slots[index].time);
+        }
+    }
+
+    /// Makes a slot ready that just left the wheel.
+    fn fire(&mut self, index: u32, at: Nanos) {
+        let slot = &mut self.slots[index];
+        let (payload, priority) = (mem::take(&mut slot.payload), slot.priority);
+        let own = match slot.place {
+            Place::Twin => {
+                let own = slot.side;
+                self.slots.release_twin(index);
+                own
+            }
+            _ => {
+                slot.place = Place::Free;
+                index
+            }
+        };
+        self.make_ready(own, payload, priority, Some(at));
+    }
+
+    /// Moves the delay of a slot to a twin, so that its key can be something else as well.
+    pub(super) fn split(&mut self, own: u32) {
+        let twin = self.slots.make_twin(own);
+        self.wheel.replace(own, twin, &mut self.slots);
+        self.move_delay(own, twin);
+        self.slots[own].place = Place::Free;
+        self.slots[twin].place = Place::Twin;
+    }
+
+    /// Moves the delay of a twin to the slot of its key, which is nothing but delayed from now on.
+    pub(super) fn rejoin(&mut self, own: u32) {
+        let twin = self.slots[own].side;
+        self.wheel.replace(twin, own, &mut self.slots);
+        self.move_delay(twin, own);
+        self.slots.release_twin(twin);
+        self.slots[own].place = Place::Delayed;
+    }
+
+    fn move_delay(&mut self, from: u32, to: u32) {
+        let slot = &mut self.slots[from];
+        let (time, priority, backoff) = (slot.time, slot.priority, slot.backoff);
+        let payload = mem::take(&mut slot.payload);
+        let slot = &mut self.slots[to];
+        (slot.time, slot.priority, slot.backoff, slot.payload) = (time, priority, backoff, payload);
+    }
+}

@@ -1,0 +1,282 @@
+//! The rules of the queue, under its mutex.
+//!
+//! Invariants, with the words of client-go: a key is *dirty* if it needs a run, *processing* while a worker has it.
+//! - Dirty and not processing: `Place::Ready`, in `ready`. Processing: `Place::Running`, or `Place::Again` if it is also
+//!   dirty; it joins `ready` when the worker gives it back.
+//! - Delays are moved to `ready` by whoever looks next, in the order of their deadlines, before anything else is added.
+//!   Only `done` may put a key in front of one that came due.
+//! - For each key that joins `ready` one of those who wait in `get` is notified.
+//!
+//! Called by `queue`, the scheduler and the futures in `get` and `drain`, through `Shared::locked`, which calls the wakers that
+//! are collected in `wakes`. Delays are in `delays`, the end of a queue in `closing`, those who wait in `waiting`.
+
+mod closing;
+mod delays;
+mod waiting;
+
+use std::hash::Hash;
+use std::mem;
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
+use crate::classes::Classes;
+use crate::clock::{Nanos, Reader};
+use crate::shared::Settings;
+use crate::sleepers::Sleepers;
+use crate::slots::{Hash32, List, NIL, Place, Slots};
+use crate::stats::Measures;
+use crate::waiters::{Waiters, Wakes};
+use crate::wheel::Wheel;
+use crate::{Item, Merge, Priority, QueueStats};
+use closing::Phase;
+use waiting::Seat;
+
+/// A call that adds a key.
+#[derive(Debug)]
+pub(crate) struct Add<K, M> {
+    /// Of the key, computed outside the mutex.
+    pub(crate) hash: Hash32,
+    pub(crate) key: K,
+    pub(crate) payload: M,
+    pub(crate) priority: Priority,
+}
+
+/// How an attempt to take a key ended.
+#[derive(Debug)]
+pub(crate) enum Take<K, M> {
+    /// With a key.
+    Item(Item<K, M>),
+    /// There is none now.
+    Empty,
+    /// There is none and there will be none.
+    Closed,
+}
+
+/// Holds everything that changes.
+pub(crate) struct State<K, M> {
+    slots: Slots<K, M>,
+    ready: Classes<K>,
+    processing: List,
+    /// Number of keys that are dirty and processing.
+    again: usize,
+    /// Since when they are dirty, where that is measured.
+    again_since: HashMap<u32, Nanos, RandomState>,
+    wheel: Wheel,
+    clock: Reader,
+    /// Where time is not measured, this orders what is ready.
+    sequence: u64,
+    phase: Phase,
+    /// Number of calls of `shut_down`, by which a drain sees that it was cut short.
+    shut_downs: u32,
+    adds: u64,
+    retries: u64,
+    /// Of a queue with a name.
+    measures: Option<Box<Measures>>,
+    sleepers: Sleepers,
+    /// Of a queue that belongs to a scheduler.
+    seat: Option<Seat>,
+    drainers: Waiters,
+    /// To be called when the mutex is free.
+    pub(crate) wakes: Wakes,
+}
+
+impl<K, M> State<K, M> {
+    pub(crate) fn new(settings: &Settings<K>) -> Self {
+        Self {
+            slots: Slots::new(settings.hasher.clone()),
+            ready: Classes::new(settings.group.clone()),
+            processing: List::EMPTY,
+            again: 0,
+            again_since: HashMap::default(),
+            wheel: Wheel::default(),
+            clock: Reader::new(settings.clock),
+            sequence: 0,
+            phase: Phase::Open,
+            shut_downs: 0,
+            adds: 0,
+            retries: 0,
+            measures: settings.name.as_ref().map(|_| Box::default()),
+            sleepers: Sleepers::default(),
+            seat: settings.limit.map(|limit| Seat { scheduled: false, limit, alarm: None }),
+            drainers: Waiters::default(),
+            wakes: Wakes::default(),
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
+    /// Adds a key at once.
+    #[inline]
+    pub(crate) fn add(&mut self, add: Add<K, M>) {
+        if self.shutting_down() {
+            return;
+        }
+        self.catch_up();
+        let Add { hash, key, payload, priority } = add;
+        let index = self.slots.find_or_insert(hash, key);
+        if self.slots[index].place == Place::Delayed {
+            self.split(index);
+        }
+        self.make_ready(index, payload, priority, None);
+    }
+
+    /// Takes the next key, if any.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Take<K, M> {
+        self.catch_up();
+        let Some(index) = self.ready.pop(&mut self.slots) else {
+            return if self.is_closed() { Take::Closed } else { Take::Empty };
+        };
+        let now = if self.measures.is_some() { self.clock.recent() } else { 0 };
+        self.slots.push_back(&mut self.processing, index);
+        let slot = &mut self.slots[index];
+        slot.place = Place::Running;
+        let added = mem::replace(&mut slot.time, now);
+        let mut item = Item {
+            key: slot.key().clone(),
+            payload: mem::take(&mut slot.payload),
+            priority: slot.priority,
+            slot: index,
+            waited: 0,
+        };
+        if let Some(measures) = &mut self.measures {
+            item.waited = now.saturating_sub(added);
+            measures.queue_duration.observe(item.waited);
+        }
+        self.settle();
+        Take::Item(item)
+    }
+
+    /// Gives a key back that is at best in the slot `guess`.
+    #[inline]
+    pub(crate) fn done(&mut self, guess: u32, key: &K) {
+        let Some(index) = self.slots.find_at(guess, key) else { return };
+        let place = self.slots[index].place;
+        if !matches!(place, Place::Running | Place::Again) {
+            return;
+        }
+        self.slots.unlink(&mut self.processing, index);
+        if let Some(measures) = &mut self.measures {
+            let took = self.clock.recent().saturating_sub(self.slots[index].time);
+            measures.work_duration.observe(took);
+        }
+        if place == Place::Again {
+            self.again -= 1;
+            let since = self.again_since.remove(&index);
+            self.slots[index].place = Place::Ready;
+            self.slots[index].time = since.unwrap_or_else(|| self.next_number());
+            self.push_ready(index);
+        } else if self.slots[index].side != NIL {
+            self.rejoin(index);
+        } else {
+            self.slots.release(index);
+            self.shrink();
+        }
+        self.invite();
+        self.settle();
+    }
+
+    /// Number of keys that were ready when delays were last looked at.
+    pub(crate) fn ready_now(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Number of ready keys.
+    pub(crate) fn len(&mut self) -> usize {
+        self.catch_up_exactly();
+        self.ready.len()
+    }
+
+    /// Number of delayed keys.
+    pub(crate) fn len_delayed(&mut self) -> usize {
+        self.catch_up_exactly();
+        self.wheel.len()
+    }
+
+    /// The figures of this moment.
+    pub(crate) fn stats(&mut self) -> QueueStats {
+        let now = self.catch_up_exactly();
+        let mut stats = QueueStats {
+            depth: self.ready.len(),
+            depths: self.ready.depths().collect(),
+            delayed: self.wheel.len(),
+            processing: self.processing.len(),
+            adds: self.adds,
+            retries: self.retries,
+            ..QueueStats::default()
+        };
+        let Some(measures) = &self.measures else { return stats };
+        stats.queue_duration = measures.queue_duration;
+        stats.work_duration = measures.work_duration;
+        for slot in self.slots.walk(&self.processing) {
+            let running = Duration::from_nanos(now.saturating_sub(slot.time));
+            stats.unfinished_work += running;
+            stats.longest_running = stats.longest_running.max(running);
+        }
+        stats
+    }
+
+    /// Makes a key ready whose slot is not delayed, or merges into the run that waits; a higher priority raises it to
+    /// the end of that. It is so since `at`, or now.
+    #[inline]
+    fn make_ready(&mut self, index: u32, payload: M, priority: Priority, at: Option<Nanos>) {
+        let slot = &mut self.slots[index];
+        slot.payload.merge(payload);
+        match slot.place {
+            Place::Ready if priority > slot.priority => {
+                self.ready.unlink(&mut self.slots, index);
+                self.slots[index].priority = priority;
+                self.ready.push_back(&mut self.slots, index);
+            }
+            Place::Again => slot.priority = slot.priority.max(priority),
+            Place::Running => {
+                slot.place = Place::Again;
+                slot.priority = priority;
+                self.again += 1;
+                self.adds += 1;
+                if self.measures.is_some() {
+                    let since = at.unwrap_or_else(|| self.clock.recent());
+                    self.again_since.insert(index, since);
+                }
+            }
+            Place::Free => {
+                slot.place = Place::Ready;
+                slot.priority = priority;
+                self.adds += 1;
+                self.slots[index].time = match at {
+                    _ if self.measures.is_none() => self.next_number(),
+                    Some(at) => at,
+                    None => self.clock.recent(),
+                };
+                self.push_ready(index);
+            }
+            Place::Ready | Place::Delayed | Place::Twin => {}
+        }
+    }
+
+    #[inline]
+    fn push_ready(&mut self, index: u32) {
+        self.ready.push_back(&mut self.slots, index);
+        self.sleepers.notify_one(&mut self.wakes);
+        self.invite();
+    }
+
+    #[inline]
+    fn next_number(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Gives memory back after a release, if that is due.
+    #[inline]
+    fn shrink(&mut self) {
+        let Some(names) = self.slots.shrink() else { return };
+        self.ready.rename(&names);
+        self.processing.ends.rename(&names);
+        self.wheel.rename(&names, &mut self.slots);
+        self.again_since =
+            self.again_since.drain().map(|(slot, since)| (names[slot as usize], since)).collect();
+    }
+}

@@ -1,0 +1,112 @@
+//! Those who wait for keys: workers that sleep in `get`, and the scheduler that the queue belongs to, if any.
+//!
+//! Invariants: see `sleepers`. A scheduler is told that the queue has something to do whenever there is a ready key and a
+//! worker more is allowed, once until it comes; and of the next deadline, if that is earlier than the one it was told.
+//!
+//! Called by the future in `get`, by the scheduler, and by the rules in `state`.
+
+use std::hash::Hash;
+use std::task::Waker;
+
+use super::{State, Take};
+use crate::clock::Nanos;
+use crate::waiters::Ticket;
+use crate::{Item, Merge};
+
+/// What a queue knows of its place in a scheduler.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// The scheduler was told that there is something to do, and has not come yet.
+    pub(crate) scheduled: bool,
+    /// Keys that may be processed at once.
+    pub(crate) limit: usize,
+    /// The deadline that the scheduler was told.
+    pub(crate) alarm: Option<Nanos>,
+}
+
+impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
+    /// Registers a worker that found nothing; says until when it may sleep at most.
+    pub(crate) fn enrol(&mut self, ticket: &mut Option<Ticket>, waker: &Waker) -> Option<Nanos> {
+        self.sleepers.enrol(ticket, self.wheel.next(), waker)
+    }
+
+    /// Keeps a worker registered with the waker of this poll; false if it was notified.
+    pub(crate) fn still_sleeps(&mut self, ticket: Ticket, waker: &Waker) -> bool {
+        self.sleepers.still_sleeps(ticket, waker)
+    }
+
+    /// Takes a worker out that got what it waited for.
+    pub(crate) fn leave(&mut self, ticket: Ticket) {
+        self.sleepers.leave(ticket, !self.wheel.is_empty(), &mut self.wakes);
+    }
+
+    /// Takes a worker out that gave up. It may have been notified of a key that another can take now.
+    pub(crate) fn give_up(&mut self, ticket: Ticket) {
+        self.leave(ticket);
+        if !self.ready.is_empty() {
+            self.sleepers.notify_one(&mut self.wakes);
+        }
+    }
+
+    /// The next deadline changed.
+    pub(super) fn deadline_changed(&mut self) {
+        self.sleepers.deadline_changed(&mut self.wakes);
+        self.tell_deadline();
+    }
+
+    /// The scheduler comes: takes a key if one is ready and a worker more is allowed.
+    pub(crate) fn turn(&mut self) -> Option<Item<K, M>> {
+        self.catch_up_exactly();
+        let seat = self.seat.as_mut()?;
+        seat.scheduled = false;
+        let item = match self.processing.len() < seat.limit {
+            true => self.take(),
+            false => return None,
+        };
+        self.invite();
+        match item {
+            Take::Item(item) => Some(item),
+            Take::Empty | Take::Closed => None,
+        }
+    }
+
+    /// The deadline that the scheduler was told is over.
+    pub(crate) fn alarm(&mut self) {
+        if let Some(seat) = &mut self.seat {
+            seat.alarm = None;
+        }
+        self.catch_up_exactly();
+        self.tell_deadline();
+    }
+
+    /// Lets so many keys be processed at once.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        if let Some(seat) = &mut self.seat {
+            seat.limit = limit;
+        }
+        self.invite();
+    }
+
+    /// Tells the scheduler that there is something to do, if there is and it does not know.
+    #[inline]
+    pub(super) fn invite(&mut self) {
+        if let Some(seat) = &mut self.seat
+            && !seat.scheduled
+            && !self.ready.is_empty()
+            && self.processing.len() < seat.limit
+        {
+            seat.scheduled = true;
+            self.wakes.ring = true;
+        }
+    }
+
+    fn tell_deadline(&mut self) {
+        if let Some(seat) = &mut self.seat
+            && let Some(next) = self.wheel.next()
+            && seat.alarm.is_none_or(|alarm| next < alarm)
+        {
+            seat.alarm = Some(next);
+            self.wakes.alarm = Some(next);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+use foldhash::fast::RandomState;
+use proptest::prelude::*;
+
+use super::*;
+use crate::slots::Place;
+
+/// A slot with this deadline.
+fn delayed(slots: &mut Slots<u32, ()>, key: u32, deadline: Nanos) -> u32 {
+    let slot = slots.find_or_insert(key, key);
+    slots[slot].time = deadline;
+    slots[slot].place = Place::Delayed;
+    slot
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Insert(u64),
+    Remove(usize),
+    Replace(usize),
+    Pass(u64),
+}
+
+/// Times of every size, from nanoseconds to 30 years.
+fn time() -> impl Strategy<Value = u64> {
+    (0_u32..60, any::<u64>()).prop_map(|(bits, number)| number & ((1 << bits) - 1))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => time().prop_map(Step::Insert),
+        // Deadlines that meet.
+        2 => (1_u64..4).prop_map(|ticks| Step::Insert(ticks << 21)),
+        1 => any::<usize>().prop_map(Step::Remove),
+        1 => any::<usize>().prop_map(Step::Replace),
+        4 => time().prop_map(|time| Step::Pass(time >> 10)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_due_comes_out_in_order_and_nothing_before_its_time(
+        steps in prop::collection::vec(step(), 1..300)
+    ) {
+        let mut slots: Slots<u32, ()> = Slots::new(RandomState::default());
+        let mut made = 0;
+        let mut wheel = Wheel::default();
+        // Slots by their deadlines, in the order in which they were set.
+        let mut waiting: Vec<u32> = Vec::new();
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Insert(delay) => {
+                    let deadline = now + delay.min(1 << 59);
+                    made += 1;
+                    let slot = delayed(&mut slots, made, deadline);
+                    let before = wheel.next();
+                    let sooner = wheel.insert(slot, now, &mut slots);
+                    prop_assert_eq!(sooner, before.is_none_or(|before| wheel.next().unwrap() < before));
+                    waiting.push(slot);
+                }
+                Step::Remove(which) if !waiting.is_empty() => {
+                    let slot = waiting.remove(which % waiting.len());
+                    wheel.remove(slot, &mut slots);
+                }
+                Step::Replace(which) if !waiting.is_empty() => {
+                    made += 1;
+                    let which = which % waiting.len();
+                    let place = &mut waiting[which];
+                    let at = slots[*place].time;
+                    let new = delayed(&mut slots, made, at);
+                    let old = std::mem::replace(place, new);
+                    wheel.replace(old, new, &mut slots);
+                }
+                Step::Remove(_) | Step::Replace(_) => {}
+                Step::Pass(time) => {
+                    now = (now + time).min(1 << 60);
+                    let mut due: Vec<u32> = Vec::new();
+                    waiting.retain(|&slot| {
+                        let is_due = slots[slot].time <= now;
+                        due.extend(is_due.then_some(slot));
+                        !is_due
+                    });
+                    due.sort_by_key(|&slot| slots[slot].time);
+                    let mut came: Vec<u32> = Vec::new();
+                    while let Some(slot) = wheel.pop_due(now, &mut slots) {
+                        came.push(slot);
+                    }
+                    prop_assert_eq!(came, due);
+                }
+            }
+            prop_assert_eq!(wheel.len(), waiting.len());
+            let earliest = waiting.iter().map(|&slot| slots[slot].time).min();
+            match (wheel.next(), earliest) {
+                (Some(next), Some(earliest)) => prop_assert!(next <= earliest),
+                (next, earliest) => prop_assert_eq!(next, earliest),
+            }
+        }
+    }
+
+    /// Whoever sleeps until `next` and looks then is never woken more often than there are levels and entries.
+    #[test]
+    fn a_sleeper_wakes_a_few_times_for_each_deadline(deadlines in prop::collection::vec(time(), 1..20)) {
+        let mut slots: Slots<u32, ()> = Slots::new(RandomState::default());
+        let mut wheel = Wheel::default();
+        for (key, &deadline) in (0_u32..).zip(&deadlines) {
+            let slot = delayed(&mut slots, key, deadline.min(1 << 59));
+            wheel.insert(slot, 0, &mut slots);
+        }
+        let mut wakes = 0;
+        while let Some(now) = wheel.next() {
+            wakes += 1;
+            while let Some(slot) = wheel.pop_due(now, &mut slots) {
+                prop_assert_eq!(slots[slot].time, now);
+            }
+        }
+        prop_assert!(wakes <= deadlines.len() * (LEVELS + 1), "{} wakes", wakes);
+    }
+}
