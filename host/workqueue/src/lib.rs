@@ -18,6 +18,7 @@
 //!    └───────────────┬───────────────────────────────────────────────┘
 //! shared     mutex + clock + hasher + limiter ── get, drain    the two futures
 //! queue      the public handle                                 limiter/   how long a failing key waits
+//! parallelize   numbered pieces of work on a few tasks; stands alone
 //! ```
 
 mod clock;
@@ -27,6 +28,7 @@ mod get;
 mod item;
 mod limiter;
 mod merge;
+mod parallelize;
 mod priority;
 mod queue;
 mod shared;
@@ -41,6 +43,7 @@ pub use limiter::{
     RateLimiter, WithMaxWait, default_controller_rate_limiter,
 };
 pub use merge::Merge;
+pub use parallelize::{PanickedPiece, Parallelized, Pieces, parallelize_until};
 pub use priority::Priority;
 pub use queue::Queue;
 pub use stats::QueueStats;
