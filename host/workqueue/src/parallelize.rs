@@ -131,12 +131,7 @@ where
 }
 
 /// Starts the workers, answers for `until` and waits until they have all ended; whether `until` came.
-async fn conduct<W, F>(
-    until: impl Future<Output = ()>,
-    workers: usize,
-    run: &Arc<Run>,
-    work: Arc<W>,
-) -> bool
+async fn conduct<W, F>(until: impl Future<Output = ()>, workers: usize, run: &Arc<Run>, work: Arc<W>) -> bool
 where
     W: Fn(usize) -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,

@@ -118,15 +118,18 @@ async fn a_worker_takes_the_pieces_of_a_chunk_in_their_order() {
     let (result, started) = run_until(usize::MAX, 1, Pieces::chunked(7, 3)).await;
     assert_eq!((result.finished, started), (7, (0..7).collect()));
 
-    // Two workers that take turns, a chunk of two each.
+    // Two workers that take turns in some order, a chunk of two each.
     let started = Started::default();
     let seen = Arc::clone(&started);
-    let result = parallelize_until(pending(), 2, Pieces::chunked(5, 2), move |piece| {
+    let result = parallelize_until(pending(), 2, Pieces::chunked(4, 2), move |piece| {
         seen.lock().push(piece);
         yield_now()
     })
     .await;
-    assert_eq!((result.finished, &**started.lock()), (5, &[0, 2, 1, 3, 4][..]));
+    let started = started.lock().clone();
+    let place = |piece| started.iter().position(|&started| started == piece);
+    assert_eq!((result.finished, &started[..2]), (4, &[0, 2][..]));
+    assert!(place(0) < place(1) && place(2) < place(3), "{started:?}");
 }
 
 #[tokio::test]
@@ -154,6 +157,20 @@ async fn a_run_that_is_cancelled_from_the_start_runs_nothing() {
     .await;
     assert_eq!((result.finished, result.unfinished, result.cancelled), (0, 100, true));
     assert!(started.lock().is_empty());
+}
+
+#[test]
+fn no_piece_is_started_before_until_has_been_looked_at() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+    // Comes after the workers in the queue of the only thread: when it has run, they have had their turn.
+    let until = poll_fn(|_| {
+        let (tell, told) = mpsc::channel();
+        tokio::spawn(async move { tell.send(()) });
+        told.recv_timeout(PATIENCE).expect("the thread of the workers is free");
+        Poll::Ready(())
+    });
+    let result = runtime.block_on(parallelize_until(until, 2, 100, |_| ready(())));
+    assert_eq!((result.finished, result.unfinished, result.cancelled), (0, 100, true));
 }
 
 #[tokio::test]
@@ -188,7 +205,8 @@ async fn an_until_that_wakes_itself_for_ever_does_not_hold_up_the_work() {
         cx.waker().wake_by_ref();
         Poll::Pending
     });
-    let result = parallelize_until(restless, 2, 100, |_| yield_now()).await;
+    let run = parallelize_until(restless, 2, 100, |_| yield_now());
+    let result = tokio::time::timeout(PATIENCE, run).await.expect("each piece needs an answer at most");
     assert_eq!((result.finished, result.cancelled), (100, false));
 }
 
@@ -207,7 +225,8 @@ async fn a_panic_loses_its_piece_only_and_is_told() {
         }
     })
     .await;
-    let panicked: Vec<_> = result.panicked.iter().map(|panic| (panic.piece, panic.message.as_str())).collect();
+    let panicked: Vec<_> =
+        result.panicked.iter().map(|panic| (panic.piece, panic.message.as_str())).collect();
     assert_eq!(panicked[..2], [(2, "in the midst of it"), (4, "")]);
     assert_eq!(panicked[2].0, 7);
     assert!(panicked[2].1.contains("before its future is made"));
@@ -287,7 +306,11 @@ fn a_piece_that_is_being_polled_when_the_run_is_dropped_is_the_last_of_its_worke
     drop(run);
     drop(end);
     let next = started.recv_timeout(PATIENCE);
-    assert_eq!(next, Err(mpsc::RecvTimeoutError::Disconnected), "the task is gone, and started no other piece");
+    assert_eq!(
+        next,
+        Err(mpsc::RecvTimeoutError::Disconnected),
+        "the task is gone, and started no other piece"
+    );
 }
 
 #[test]
