@@ -277,7 +277,7 @@ async fn a_dropped_run_leaves_no_task_behind() {
             let held = Arc::clone(&held);
             async move {
                 let _held = held;
-                pending().await
+                pending::<()>().await;
             }
         }
     };
@@ -320,7 +320,7 @@ fn pieces_that_a_shutdown_of_the_runtime_breaks_off_are_unfinished() {
         let _entered = runtime.enter();
         Polled::pending(parallelize_until(pending(), 2, 10, |piece| async move {
             if piece >= 4 {
-                pending().await
+                pending::<()>().await;
             }
         }))
     };
