@@ -23,3 +23,7 @@ bench:
 # Interleavings of store and queue under thousands of random schedules.
 interleavings:
     cargo test -p pilothouse-cache --features shuttle --test interleavings
+
+# Instructions an operation of the work queue takes, beside what was recorded; `just instructions --record` records.
+instructions *args:
+    cargo bench -p pilothouse-workqueue --bench instructions -- {{args}}

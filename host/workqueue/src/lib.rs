@@ -20,6 +20,7 @@
 //! shared     mutex + clock + hasher + limiter ── get, drain the two futures
 //! queue      the public handle, made by builder             limiter/  how long a failing key waits
 //!    └── scheduler   many queues, few workers
+//! parallelize   numbered pieces of work on a few tasks; stands alone
 //! ```
 
 mod builder;
@@ -32,6 +33,7 @@ mod item;
 mod limiter;
 mod merge;
 mod near;
+mod parallelize;
 mod priority;
 mod queue;
 mod scheduler;
@@ -52,6 +54,7 @@ pub use limiter::{
     RateLimiter, WithMaxWait, default_controller_rate_limiter,
 };
 pub use merge::Merge;
+pub use parallelize::{PanickedPiece, Parallelized, Pieces, parallelize_until};
 pub use priority::Priority;
 pub use queue::Queue;
 pub use scheduler::{Scheduler, Turn};

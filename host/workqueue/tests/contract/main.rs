@@ -6,6 +6,7 @@ mod base;
 mod delaying;
 mod helpers;
 mod limiters;
+mod parallelize;
 mod priority;
 mod rate_limiting;
 mod shutdown;

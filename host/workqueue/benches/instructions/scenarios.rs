@@ -1,0 +1,168 @@
+//! What is counted: operations of the public API, as many as asked for.
+//!
+//! Invariant: what a scenario does besides its operations is the same for any number of them, so that it falls out of
+//! the difference of two counts. Called by `main`.
+
+use std::future::{pending, ready};
+use std::hint::black_box;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use pilothouse_workqueue::{
+    BucketRateLimiter, Item, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, Queue,
+    RateLimiter, parallelize_until,
+};
+
+type Key = Arc<str>;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Keys that wait beside those that are operated on, where that matters.
+const OTHERS: usize = 1_000;
+
+/// One kind of operation.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    /// N: enough to drown what a single growth of a table costs.
+    pub(crate) operations: usize,
+    /// Does so many operations: N or 2N.
+    pub(crate) run: fn(usize),
+}
+
+/// All of them, in the order of the table.
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "add, try_get, done: one key", operations: 10_000, run: add_get_done },
+    Scenario { name: "add, get, done: one key", operations: 10_000, run: add_await_done },
+    Scenario { name: "add: a key that waits (merge)", operations: 10_000, run: merge },
+    Scenario { name: "add_with: a higher priority", operations: RAISED / 2, run: raise },
+    Scenario { name: "add_after, cancel_delayed", operations: 10_000, run: delay_and_cancel },
+    Scenario { name: "add_rate_limited, cancel_delayed, forget", operations: 10_000, run: fail_and_forget },
+    Scenario {
+        name: "add, try_get, done: filled to 10,000 and drained",
+        operations: FILL,
+        run: fill_and_drain,
+    },
+    Scenario { name: "parallelize_until: a piece", operations: 20_000, run: pieces },
+];
+
+/// Keys that `raise` has at hand: 2N.
+const RAISED: usize = 10_000;
+
+/// To how many keys `fill_and_drain` fills its queue.
+const FILL: usize = 10_000;
+
+fn key(number: usize) -> Key {
+    format!("namespace-{}/object-{number}", number % 100).into()
+}
+
+fn keys(count: usize) -> Vec<Key> {
+    (0..count).map(key).collect()
+}
+
+/// Keys to operate on among the others, one after the other: what one key costs there depends on where its hash, of
+/// which the seed is another each time, puts it.
+fn in_turn() -> Vec<Key> {
+    (OTHERS..OTHERS + 500).map(key).collect()
+}
+
+/// The default limiter of controllers, but that no delay can end before it is cancelled: valgrind is slow.
+fn limiter() -> MaxOfRateLimiter<Key> {
+    MaxOfRateLimiter::new([
+        Box::new(ItemExponentialFailureRateLimiter::new(HOUR, 2 * HOUR)) as Box<dyn RateLimiter<Key>>,
+        Box::new(BucketRateLimiter::new(10.0, 100)),
+    ])
+}
+
+/// A queue in which others are delayed.
+fn with_delayed_others() -> Queue<Key> {
+    let queue = Queue::with_rate_limiter(limiter());
+    for (number, key) in keys(OTHERS).into_iter().enumerate() {
+        // In no order, as delays come.
+        let delay = HOUR + Duration::from_secs((number as u64 * 7919) % 3600);
+        queue.add_after(key, (), Priority::NORMAL, delay);
+    }
+    queue
+}
+
+fn done(queue: &Queue<Key>, item: &Item<Key>) {
+    queue.done(item);
+}
+
+fn add_get_done(operations: usize) {
+    let (queue, key) = (Queue::new(), key(1));
+    for _ in 0..operations {
+        queue.add(Arc::clone(&key));
+        let item = queue.try_get().expect("just added");
+        done(&queue, &item);
+    }
+}
+
+fn add_await_done(operations: usize) {
+    let (queue, key) = (Queue::new(), key(1));
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..operations {
+        queue.add(Arc::clone(&key));
+        let Poll::Ready(Some(item)) = pin!(queue.get()).poll(&mut context) else { panic!("just added") };
+        done(&queue, &item);
+    }
+}
+
+fn merge(operations: usize) {
+    let (queue, key) = (Queue::<Key>::new(), key(1));
+    for _ in 0..operations {
+        queue.add(Arc::clone(&key));
+    }
+}
+
+fn raise(operations: usize) {
+    let queue: Queue<Key> = Queue::new();
+    let keys = keys(RAISED);
+    for key in &keys {
+        queue.add_with(Arc::clone(key), (), Priority::LOW);
+    }
+    for key in &keys[..operations] {
+        queue.add_with(Arc::clone(key), (), Priority::NORMAL);
+    }
+}
+
+fn delay_and_cancel(operations: usize) {
+    let (queue, keys) = (with_delayed_others(), in_turn());
+    for key in keys.iter().cycle().take(operations) {
+        queue.add_after(Arc::clone(key), (), Priority::NORMAL, HOUR);
+        assert!(queue.cancel_delayed(key));
+    }
+}
+
+fn fail_and_forget(operations: usize) {
+    let (queue, keys) = (with_delayed_others(), in_turn());
+    for key in keys.iter().cycle().take(operations) {
+        queue.add_rate_limited(Arc::clone(key), (), Priority::NORMAL);
+        assert!(queue.cancel_delayed(key));
+        queue.forget(key);
+    }
+}
+
+fn fill_and_drain(operations: usize) {
+    let keys = keys(FILL);
+    for _ in 0..operations / FILL {
+        let queue: Queue<Key> = Queue::new();
+        for key in &keys {
+            queue.add(Arc::clone(key));
+        }
+        while let Some(item) = queue.try_get() {
+            done(&queue, &item);
+        }
+    }
+}
+
+fn pieces(operations: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let work = |piece| {
+        black_box(piece);
+        ready(())
+    };
+    let result = runtime.block_on(parallelize_until(pending(), 4, operations, work));
+    assert_eq!(result.finished, operations);
+}
