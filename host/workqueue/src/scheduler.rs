@@ -95,9 +95,9 @@ impl<K, M, T> fmt::Debug for Scheduler<K, M, T> {
 
 impl<K, M, T> Default for Scheduler<K, M, T>
 where
-    K: Clone + Eq + Hash + Send + 'static,
-    M: Merge + Send + 'static,
-    T: Clone + Send + 'static,
+    K: Clone + Eq + Hash,
+    M: Merge,
+    T: Clone,
 {
     fn default() -> Self {
         Self::new()
@@ -106,9 +106,9 @@ where
 
 impl<K, M, T> Scheduler<K, M, T>
 where
-    K: Clone + Eq + Hash + Send + 'static,
-    M: Merge + Send + 'static,
-    T: Clone + Send + 'static,
+    K: Clone + Eq + Hash,
+    M: Merge,
+    T: Clone,
 {
     /// A scheduler without queues.
     #[must_use]
@@ -149,7 +149,12 @@ where
     }
 
     /// The clock that all queues must have, a seat, and the bell.
-    pub(crate) fn seat(&self) -> (Clock, Arc<dyn Bell>, u32) {
+    pub(crate) fn seat(&self) -> (Clock, Arc<dyn Bell>, u32)
+    where
+        K: Send + 'static,
+        M: Send + 'static,
+        T: Send + 'static,
+    {
         let seat = self.hub.locked(|turns| {
             turns.free.pop().unwrap_or_else(|| {
                 turns.seats.push(Seat { taken: None });
@@ -218,6 +223,9 @@ impl<K, M, T> Turns<K, M, T> {
     }
 }
 
+// No bound here is `Send` or `'static`: it would be asked for in every future that waits, and for keys and owners that are
+// references the compiler cannot answer.
+
 /// What a worker does next.
 enum Step<K, M, T> {
     /// It is this queue's turn.
@@ -235,9 +243,9 @@ struct Closed;
 
 impl<K, M, T> Hub<K, M, T>
 where
-    K: Clone + Eq + Hash + Send + 'static,
-    M: Merge + Send + 'static,
-    T: Clone + Send + 'static,
+    K: Clone + Eq + Hash,
+    M: Merge,
+    T: Clone,
 {
     fn step(&self, now: Nanos) -> Step<K, M, T> {
         self.locked(|turns| {
@@ -267,7 +275,8 @@ where
             match self.step(now) {
                 Step::Turn(queue, owner) => {
                     if let Some(item) = queue.locked(|state| state.turn()) {
-                        return Ok(Some(Turn { item: Some(item), owner, queue: Queue { shared: queue } }));
+                        let queue = Queue { shared: queue };
+                        return Ok(Some(Turn { item: Some(item), owner, queue, done: Queue::done }));
                     }
                 }
                 Step::Alarm(queue) => queue.locked(|state| state.alarm()),
@@ -281,9 +290,9 @@ where
 
 impl<K, M, T> Source for Hub<K, M, T>
 where
-    K: Clone + Eq + Hash + Send + 'static,
-    M: Merge + Send + 'static,
-    T: Clone + Send + 'static,
+    K: Clone + Eq + Hash,
+    M: Merge,
+    T: Clone,
 {
     type Taken = Turn<K, M, T>;
 
@@ -330,14 +339,17 @@ where
 }
 
 /// A key of a queue whose turn it was. It is given back when this is dropped, so that a worker that panics keeps nothing.
-pub struct Turn<K: Clone + Eq + Hash, M: Merge, T> {
+pub struct Turn<K, M, T> {
     /// There until it was given back.
     item: Option<Item<K, M>>,
     owner: T,
     queue: Queue<K, M>,
+    /// [`Queue::done`]. By pointer, since a bound on this type would be asked for in every future that holds one, and for
+    /// keys with a lifetime the compiler cannot answer.
+    done: fn(&Queue<K, M>, &Item<K, M>),
 }
 
-impl<K: Clone + Eq + Hash, M: Merge, T> Turn<K, M, T> {
+impl<K, M, T> Turn<K, M, T> {
     /// The key.
     #[must_use]
     pub fn item(&self) -> &Item<K, M> {
@@ -362,10 +374,10 @@ impl<K: Clone + Eq + Hash, M: Merge, T> Turn<K, M, T> {
     }
 }
 
-impl<K: Clone + Eq + Hash, M: Merge, T> Drop for Turn<K, M, T> {
+impl<K, M, T> Drop for Turn<K, M, T> {
     fn drop(&mut self) {
         if let Some(item) = self.item.take() {
-            self.queue.done(&item);
+            (self.done)(&self.queue, &item);
         }
     }
 }
