@@ -22,6 +22,7 @@ use tokio::task::coop::consume_budget;
 use crate::clock::{Clock, Nanos};
 use crate::shared::{Bell, Shared};
 use crate::sleepers::{Attempt, Sleepers, Source, sleep_until_taken};
+use crate::state::State;
 use crate::sync::Mutex;
 use crate::waiters::{Ticket, Wakes};
 use crate::{Item, Merge, Queue, QueueBuilder};
@@ -274,12 +275,12 @@ where
         loop {
             match self.step(now) {
                 Step::Turn(queue, owner) => {
-                    if let Some(item) = queue.locked(|state| state.turn()) {
+                    if let Some(item) = queue.locked(State::turn) {
                         let queue = Queue { shared: queue };
                         return Ok(Some(Turn { item: Some(item), owner, queue, done: Queue::done }));
                     }
                 }
-                Step::Alarm(queue) => queue.locked(|state| state.alarm()),
+                Step::Alarm(queue) => queue.locked(State::alarm),
                 Step::Again => {}
                 Step::Nothing => return Ok(None),
                 Step::Closed => return Err(Closed),
