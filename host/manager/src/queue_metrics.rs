@@ -39,13 +39,19 @@ struct DepthLabels {
     priority: String,
 }
 
+/// A figure of a queue.
+type Figure<T> = fn(&QueueStats) -> T;
+
+/// How a figure is spread.
+type Spread = fn(&QueueStats) -> &Histogram;
+
 /// Without `_total`, which the encoder adds.
-const COUNTERS: [(&str, &str, fn(&QueueStats) -> u64); 2] = [
+const COUNTERS: [(&str, &str, Figure<u64>); 2] = [
     ("workqueue_adds", "Adds that made a key need a run", |stats| stats.adds),
     ("workqueue_retries", "Adds with a delay", |stats| stats.retries),
 ];
 
-const GAUGES: [(&str, &str, fn(&QueueStats) -> f64); 3] = [
+const GAUGES: [(&str, &str, Figure<f64>); 3] = [
     ("workqueue_delayed", "Keys that wait for a deadline", |stats| stats.delayed as f64),
     ("workqueue_unfinished_work_seconds", "Age of the runs under way, summed", |stats| {
         stats.unfinished_work.as_secs_f64()
@@ -55,7 +61,7 @@ const GAUGES: [(&str, &str, fn(&QueueStats) -> f64); 3] = [
     }),
 ];
 
-const HISTOGRAMS: [(&str, &str, fn(&QueueStats) -> &Histogram); 2] = [
+const HISTOGRAMS: [(&str, &str, Spread); 2] = [
     ("workqueue_queue_duration_seconds", "Time from a key's first add to its run", |stats| {
         &stats.queue_duration
     }),
