@@ -19,6 +19,7 @@ bench:
     cargo bench -p pilothouse-manager
     cargo bench -p pilothouse-devserver
     cargo bench -p pilothouse-cache
+    cargo bench -p pilothouse-workqueue --bench workqueue
 
 # Interleavings of store, delta queue and work queue under thousands of random schedules.
 interleavings:

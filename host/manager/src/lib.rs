@@ -19,6 +19,7 @@ mod metrics;
 mod plugin;
 mod pump;
 mod quantity;
+mod queue_metrics;
 mod reasons;
 mod services;
 mod status;

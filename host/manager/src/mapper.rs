@@ -71,6 +71,10 @@ impl Listener for Mapper {
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, _: bool) {
         let reason = self.reason(Reasons::DELETED);
+        if matches!(self.map, KeyMap::Itself) {
+            // Failures of an object that is gone say nothing about another of that name.
+            self.queue.forget(key);
+        }
         match object {
             Some(object) if self.filter.shows(object) => self.add(object, reason, Priority::NORMAL),
             Some(_) => {}
@@ -80,5 +84,46 @@ impl Listener for Mapper {
             }
             None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grants::{Grants, Rule};
+
+    #[test]
+    fn the_failures_of_an_object_go_with_it() {
+        let queue: Queue<ObjectKey, Reasons> = Queue::new();
+        let rule = Rule {
+            groups: vec![String::new()],
+            resources: vec!["pods".into()],
+            verbs: vec!["watch".into()],
+            namespaces: vec!["*".into()],
+            names: Vec::new(),
+        };
+        let filter = Filter {
+            visible: Grants::new(vec![rule]).visibility("watch", "", "pods"),
+            namespaces: Vec::new(),
+            labels: pilothouse_object::LabelSelector::default(),
+            fields: pilothouse_object::FieldSelector::default(),
+        };
+        let mapper = Mapper {
+            queue: queue.clone(),
+            filter,
+            predicates: Vec::new(),
+            map: KeyMap::Itself,
+            namespaced_owner: true,
+            initial: None,
+        };
+        let key: ObjectKey = "ns/p".parse().unwrap();
+        for _ in 0..3 {
+            queue.add_rate_limited(key.clone(), Reasons::REQUEUED, Priority::NORMAL);
+        }
+        assert_eq!(queue.num_requeues(&key), 3);
+        mapper.on_delete(&key, None, true);
+        assert_eq!(queue.num_requeues(&key), 0);
+        let item = queue.try_get().expect("the deletion is told");
+        assert_eq!((item.key, item.payload, item.priority), (key, Reasons::DELETED, Priority::NORMAL));
     }
 }

@@ -3,7 +3,6 @@
 //! Hot counters are handles taken once for each plugin. Figures that others keep anyway (queues, informers, process) are
 //! read when a scrape comes, so they cost nothing in between. A plugin's series go with it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,6 +21,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::informer_metrics::InformerCollector;
+use crate::queue_metrics::{QueueCollector, Queues};
 use crate::reasons::Reasons;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -44,11 +44,6 @@ struct PluginFault {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginName {
     plugin: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct QueueName {
-    name: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -79,16 +74,12 @@ const RECONCILE: &[f64] = &[
     1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
     50.0, 60.0,
 ];
-/// Seconds; controller-runtime's buckets for work queues.
-const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
 /// Seconds.
 const WAKE: &[f64] = &[2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0];
 /// Seconds, up to the longest wait.
 const CATCH_UP: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 /// Seconds; client-go's buckets.
 const REST: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
-
-type Queues = Arc<Mutex<BTreeMap<String, Queue<ObjectKey, Reasons>>>>;
 
 /// All metrics of a host; a cheap clone.
 #[derive(Clone)]
@@ -103,8 +94,6 @@ struct Inner {
     reconcile_time: Family<Controller, Histogram, Buckets>,
     active_workers: Family<Controller, Gauge>,
     max_concurrent: Family<Controller, Gauge>,
-    queue_duration: Family<QueueName, Histogram, Buckets>,
-    work_duration: Family<QueueName, Histogram, Buckets>,
     faults: Family<PluginFault, Counter>,
     generation: Family<Controller, Gauge>,
     handled: Family<Controller, Counter>,
@@ -130,8 +119,6 @@ pub(crate) struct PluginMetrics {
     pub(crate) reconcile_time: Histogram,
     pub(crate) active_workers: Gauge,
     pub(crate) max_concurrent: Gauge,
-    pub(crate) queue_duration: Histogram,
-    pub(crate) work_duration: Histogram,
     pub(crate) generation: Gauge,
     pub(crate) handled: Counter,
     pub(crate) instantiations: Counter,
@@ -183,8 +170,6 @@ impl Metrics {
             reconcile_time: histogram(RECONCILE),
             active_workers: Family::default(),
             max_concurrent: Family::default(),
-            queue_duration: histogram(QUEUE),
-            work_duration: histogram(QUEUE),
             faults: Family::default(),
             generation: Family::default(),
             handled: Family::default(),
@@ -215,18 +200,6 @@ impl Metrics {
             "controller_runtime_max_concurrent_reconciles",
             "Most reconciles at once",
             inner.max_concurrent.clone(),
-        );
-        r.register_with_unit(
-            "workqueue_queue_duration",
-            "Time from a key's first add to its run",
-            Unit::Seconds,
-            inner.queue_duration.clone(),
-        );
-        r.register_with_unit(
-            "workqueue_work_duration",
-            "Time that a key's run takes",
-            Unit::Seconds,
-            inner.work_duration.clone(),
         );
         r.register(
             "pilothouse_guest_faults",
@@ -279,7 +252,6 @@ impl Metrics {
         let m = &self.0;
         m.queues.lock().insert(name.to_owned(), queue.clone());
         let controller = Controller { controller: name.to_owned() };
-        let queue = QueueName { name: name.to_owned() };
         let plugin = PluginName { plugin: name.to_owned() };
         let result = |result| {
             m.reconciles.get_or_create(&ControllerResult { controller: name.to_owned(), result }).clone()
@@ -296,8 +268,6 @@ impl Metrics {
             reconcile_time: m.reconcile_time.get_or_create(&controller).clone(),
             active_workers: m.active_workers.get_or_create(&controller).clone(),
             max_concurrent: m.max_concurrent.get_or_create(&controller).clone(),
-            queue_duration: m.queue_duration.get_or_create(&queue).clone(),
-            work_duration: m.work_duration.get_or_create(&queue).clone(),
             generation: m.generation.get_or_create(&controller).clone(),
             handled: m.handled.get_or_create(&controller).clone(),
             instantiations: m.instantiations.get_or_create(&controller).clone(),
@@ -312,7 +282,6 @@ impl Metrics {
         let m = &self.0;
         m.queues.lock().remove(name);
         let controller = Controller { controller: name.to_owned() };
-        let queue = QueueName { name: name.to_owned() };
         for result in RESULTS {
             m.reconciles.remove(&ControllerResult { controller: name.to_owned(), result });
         }
@@ -324,8 +293,6 @@ impl Metrics {
         m.reconcile_time.remove(&controller);
         m.active_workers.remove(&controller);
         m.max_concurrent.remove(&controller);
-        m.queue_duration.remove(&queue);
-        m.work_duration.remove(&queue);
         m.generation.remove(&controller);
         m.handled.remove(&controller);
         m.instantiations.remove(&controller);
@@ -364,51 +331,6 @@ impl RequestObserver for Metrics {
             let verb = RestVerb { verb: request.method.to_owned(), host: request.host.to_owned() };
             self.0.rest_duration.get_or_create(&verb).observe(request.duration.as_secs_f64());
         }
-    }
-}
-
-struct QueueCollector(Queues);
-
-impl fmt::Debug for QueueCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("QueueCollector")
-    }
-}
-
-impl Collector for QueueCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let queues: Vec<_> =
-            self.0.lock().iter().map(|(name, queue)| (name.clone(), queue.stats())).collect();
-        let mut gauges =
-            |name: &str, help: &str, value: &dyn Fn(&pilothouse_workqueue::QueueStats) -> f64| {
-                let kind = ConstGauge::new(0.0).metric_type();
-                let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-                for (queue, stats) in &queues {
-                    let labels = QueueName { name: queue.clone() };
-                    ConstGauge::new(value(stats)).encode(family.encode_family(&labels)?)?;
-                }
-                Ok::<(), fmt::Error>(())
-            };
-        gauges("workqueue_depth", "Keys that wait", &|s| s.depth as f64)?;
-        gauges("workqueue_delayed", "Keys that wait for a deadline", &|s| s.delayed as f64)?;
-        gauges("workqueue_unfinished_work_seconds", "Age of the runs under way, summed", &|s| {
-            s.unfinished_work.as_secs_f64()
-        })?;
-        gauges("workqueue_longest_running_processor_seconds", "Age of the longest run under way", &|s| {
-            s.longest_running.as_secs_f64()
-        })?;
-        let mut counters =
-            |name: &str, help: &str, value: &dyn Fn(&pilothouse_workqueue::QueueStats) -> u64| {
-                let kind = ConstCounter::new(0_u64).metric_type();
-                let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-                for (queue, stats) in &queues {
-                    let labels = QueueName { name: queue.clone() };
-                    ConstCounter::new(value(stats)).encode(family.encode_family(&labels)?)?;
-                }
-                Ok::<(), fmt::Error>(())
-            };
-        counters("workqueue_adds", "Adds that made a key need a run", &|s| s.adds)?;
-        counters("workqueue_retries", "Adds with a delay", &|s| s.retries)
     }
 }
 
@@ -451,22 +373,28 @@ mod tests {
     #[test]
     fn a_plugin_s_series_have_the_names_dashboards_know_and_go_with_it() {
         let metrics = Metrics::new();
-        let queue = Queue::new();
+        let queue = Queue::builder().name("p").build();
         let plugin = metrics.plugin("p", &queue);
         plugin.success.inc();
         plugin.fault(FaultKind::Cpu);
         plugin.reconcile_time.observe(0.1);
-        plugin.queue_duration.observe(0.1);
         plugin.read_waits.observe(0.1);
         plugin.read_timeouts.inc();
         queue.add("a".parse().unwrap());
+        queue.add("b".parse().unwrap());
+        queue.try_get().unwrap();
         let text = metrics.encode();
         for line in [
             "controller_runtime_reconcile_total{controller=\"p\",result=\"success\"} 1",
             "controller_runtime_reconcile_time_seconds_count{controller=\"p\"} 1",
-            "workqueue_depth{name=\"p\"} 1",
-            "workqueue_adds_total{name=\"p\"} 1",
-            "workqueue_queue_duration_seconds_count{name=\"p\"} 1",
+            "workqueue_depth{name=\"p\",controller=\"p\",priority=\"0\"} 1",
+            "workqueue_adds_total{name=\"p\",controller=\"p\"} 2",
+            "workqueue_retries_total{name=\"p\",controller=\"p\"} 0",
+            "workqueue_delayed{name=\"p\",controller=\"p\"} 0",
+            "workqueue_queue_duration_seconds_count{name=\"p\",controller=\"p\"} 1",
+            "workqueue_queue_duration_seconds_bucket{le=\"+Inf\",name=\"p\",controller=\"p\"} 1",
+            "workqueue_work_duration_seconds_count{name=\"p\",controller=\"p\"} 0",
+            "workqueue_longest_running_processor_seconds{name=\"p\",controller=\"p\"}",
             "pilothouse_reads_after_writes_wait_seconds_count{plugin=\"p\"} 1",
             "pilothouse_reads_after_writes_timeouts_total{plugin=\"p\"} 1",
             "pilothouse_guest_faults_total{plugin=\"p\",kind=\"cpu\"} 1",

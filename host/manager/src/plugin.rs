@@ -87,7 +87,7 @@ impl Plugin {
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
         let limiter = PluginLimiter::default();
-        let queue = Queue::with_rate_limiter(limiter.clone());
+        let queue = Queue::builder().name(name).rate_limiter(limiter.clone()).build();
         Arc::new(Self {
             name: Arc::from(name),
             metrics: metrics.plugin(name, &queue),
@@ -252,21 +252,19 @@ impl Plugin {
         }
     }
 
-    /// Waits out a quarantine and says whether there was one; a new generation or the end of the plugin ends it at once.
-    pub(crate) async fn rest(&self) -> bool {
+    /// Waits out a quarantine, if there is one; a new generation or the end of the plugin ends it at once.
+    pub(crate) async fn rest(&self) {
         if self.faults_in_a_row.load(Relaxed) < FAULTS_TO_QUARANTINE {
-            return false;
+            return;
         }
-        let mut rested = false;
         loop {
             let released = self.released.notified();
             let until = self.condition.lock().quarantined_until;
-            let Some(until) = until.filter(|until| *until > Instant::now()) else { return rested };
-            rested = true;
+            let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {}
                 () = released => {}
-                () = self.stopping.cancelled() => return rested,
+                () = self.stopping.cancelled() => return,
             }
         }
     }

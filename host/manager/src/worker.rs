@@ -88,9 +88,7 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
     let mut item = first;
     loop {
         // Before the generation is looked up: a new one ends the rest, and the call is for it.
-        if plugin.rest().await {
-            item.started = Instant::now();
-        }
+        plugin.rest().await;
         if plugin.stopping.is_cancelled() {
             plugin.queue.done(&item);
             return;
@@ -113,7 +111,6 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
                 plugin.queue.done(&item);
                 return;
             };
-            item.started = Instant::now();
             generation
         } else {
             generation
@@ -160,7 +157,7 @@ async fn read_own_writes(plugin: &Arc<Plugin>, mut generation: Arc<Generation>) 
 
 /// One call and what follows from it.
 async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mut Option<Warm>, item: Key) {
-    plugin.metrics.queue_duration.observe(item.queued_for.as_secs_f64());
+    let began = Instant::now();
     plugin.metrics.active_workers.inc();
     plugin.count_call();
     let call = next_call_id();
@@ -176,10 +173,9 @@ async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mu
         Ok(instance) => instance.reconcile(&request, call).await,
         Err(fault) => Err(fault),
     };
-    let took = item.started.elapsed();
+    let took = began.elapsed();
     plugin.metrics.active_workers.dec();
     plugin.metrics.reconcile_time.observe(took.as_secs_f64());
-    plugin.metrics.work_duration.observe(took.as_secs_f64());
     // One load of an atomic while nobody listens.
     tracing::debug!(
         target: RECONCILES,

@@ -13,7 +13,7 @@ use crate::drain::Drain;
 use crate::limiter::RateLimiter;
 use crate::shared::Shared;
 use crate::slots::{Hash32, NIL, Slots};
-use crate::state::{Add, Take};
+use crate::state::{Add, State, Take};
 use crate::{Item, Merge, Priority, QueueBuilder, QueueStats, get};
 
 /// A work queue of keys `K`, with an `M` that travels along with a key; a handle that is cheap to clone.
@@ -171,7 +171,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// Takes a key if one is ready.
     #[must_use]
     pub fn try_get(&self) -> Option<Item<K, M>> {
-        match self.shared.locked(|state| state.take()) {
+        match self.shared.locked(State::take) {
             Take::Item(item) => Some(item),
             Take::Empty | Take::Closed => None,
         }
@@ -196,7 +196,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// Number of keys that are ready; excludes those in processing and those delayed.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.locked(|state| state.len())
+        self.shared.locked(State::len)
     }
 
     /// True if no key is ready.
@@ -208,7 +208,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// Number of keys that wait for a deadline.
     #[must_use]
     pub fn len_delayed(&self) -> usize {
-        self.shared.locked(|state| state.len_delayed())
+        self.shared.locked(State::len_delayed)
     }
 
     /// Drops the delay of a key, with what it carries; false if it has none. Its failure count stays.
@@ -267,7 +267,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// The figures of this moment; costs as much as there are keys in processing.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
-        self.shared.locked(|state| state.stats())
+        self.shared.locked(State::stats)
     }
 
     fn delay(&self, key: K, payload: M, priority: Priority, delay: Duration, backoff: bool) {

@@ -22,6 +22,7 @@ use tokio::task::coop::consume_budget;
 use crate::clock::{Clock, Nanos};
 use crate::shared::{Bell, Shared};
 use crate::sleepers::{Attempt, Sleepers, Source, sleep_until_taken};
+use crate::state::State;
 use crate::sync::Mutex;
 use crate::waiters::{Ticket, Wakes};
 use crate::{Item, Merge, Queue, QueueBuilder};
@@ -98,9 +99,9 @@ impl<K, M, T> fmt::Debug for Scheduler<K, M, T> {
 
 impl<K, M, T> Default for Scheduler<K, M, T>
 where
-    K: Clone + Eq + Hash + Send + 'static,
-    M: Merge + Send + 'static,
-    T: Clone + Send + 'static,
+    K: Clone + Eq + Hash,
+    M: Merge,
+    T: Clone,
 {
     fn default() -> Self {
         Self::new()
@@ -109,9 +110,9 @@ where
 
 impl<K, M, T> Scheduler<K, M, T>
 where
-    K: Clone + Eq + Hash + Send + 'static,
-    M: Merge + Send + 'static,
-    T: Clone + Send + 'static,
+    K: Clone + Eq + Hash,
+    M: Merge,
+    T: Clone,
 {
     /// A scheduler without queues.
     #[must_use]
@@ -158,7 +159,12 @@ where
     }
 
     /// The clock that all queues must have, a seat, and the bell.
-    pub(crate) fn seat(&self) -> (Clock, Arc<dyn Bell>, u32) {
+    pub(crate) fn seat(&self) -> (Clock, Arc<dyn Bell>, u32)
+    where
+        K: Send + 'static,
+        M: Send + 'static,
+        T: Send + 'static,
+    {
         let seat = self.hub.locked(|turns| {
             turns.free.pop().unwrap_or_else(|| {
                 turns.seats.push(Seat { taken: None, alarm: None });
@@ -243,6 +249,9 @@ impl<K, M, T> Turns<K, M, T> {
     }
 }
 
+// No bound here is `Send` or `'static`: it would be asked for in every future that waits, and for keys and owners that are
+// references the compiler cannot answer.
+
 /// What a worker does next.
 enum Step<K, M, T> {
     /// It is this queue's turn.
@@ -260,9 +269,9 @@ struct Closed;
 
 impl<K, M, T> Hub<K, M, T>
 where
-    K: Clone + Eq + Hash + Send + 'static,
-    M: Merge + Send + 'static,
-    T: Clone + Send + 'static,
+    K: Clone + Eq + Hash,
+    M: Merge,
+    T: Clone,
 {
     fn step(&self, now: Nanos) -> Step<K, M, T> {
         self.locked(|turns| {
@@ -293,11 +302,12 @@ where
         loop {
             match self.step(now) {
                 Step::Turn(queue, owner) => {
-                    if let Some(item) = queue.locked(|state| state.turn()) {
-                        return Ok(Some(Turn { item: Some(item), owner, queue: Queue { shared: queue } }));
+                    if let Some(item) = queue.locked(State::turn) {
+                        let queue = Queue { shared: queue };
+                        return Ok(Some(Turn { item: Some(item), owner, queue, done: Queue::done }));
                     }
                 }
-                Step::Alarm(queue) => queue.locked(|state| state.alarm()),
+                Step::Alarm(queue) => queue.locked(State::alarm),
                 Step::Again => {}
                 Step::Nothing => return Ok(None),
                 Step::Closed => return Err(Closed),
@@ -308,9 +318,9 @@ where
 
 impl<K, M, T> Source for Hub<K, M, T>
 where
-    K: Clone + Eq + Hash + Send + 'static,
-    M: Merge + Send + 'static,
-    T: Clone + Send + 'static,
+    K: Clone + Eq + Hash,
+    M: Merge,
+    T: Clone,
 {
     type Taken = Turn<K, M, T>;
 
@@ -357,14 +367,17 @@ where
 }
 
 /// A key of a queue whose turn it was. It is given back when this is dropped, so that a worker that panics keeps nothing.
-pub struct Turn<K: Clone + Eq + Hash, M: Merge, T> {
+pub struct Turn<K, M, T> {
     /// There until it was given back.
     item: Option<Item<K, M>>,
     owner: T,
     queue: Queue<K, M>,
+    /// [`Queue::done`]. By pointer, since a bound on this type would be asked for in every future that holds one, and for
+    /// keys with a lifetime the compiler cannot answer.
+    done: fn(&Queue<K, M>, &Item<K, M>),
 }
 
-impl<K: Clone + Eq + Hash, M: Merge, T> Turn<K, M, T> {
+impl<K, M, T> Turn<K, M, T> {
     /// The key.
     #[must_use]
     pub fn item(&self) -> &Item<K, M> {
@@ -389,10 +402,10 @@ impl<K: Clone + Eq + Hash, M: Merge, T> Turn<K, M, T> {
     }
 }
 
-impl<K: Clone + Eq + Hash, M: Merge, T> Drop for Turn<K, M, T> {
+impl<K, M, T> Drop for Turn<K, M, T> {
     fn drop(&mut self) {
         if let Some(item) = self.item.take() {
-            self.queue.done(&item);
+            (self.done)(&self.queue, &item);
         }
     }
 }

@@ -42,14 +42,15 @@ impl Level {
     const EMPTY: Self = Self { occupied: 0, buckets: [Ends::EMPTY; BUCKETS] };
 }
 
-/// Holds the deadlines.
+/// Holds the deadlines. Their number is looked at most often, and stands first.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Wheel {
+    len: usize,
     /// The present, in ticks.
     elapsed: u64,
-    levels: [Option<Box<Level>>; LEVELS],
     near: Near,
-    len: usize,
+    levels: [Option<Box<Level>>; LEVELS],
 }
 
 impl Default for Wheel {
