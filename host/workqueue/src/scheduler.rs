@@ -131,16 +131,10 @@ where
 
     /// Waits for a key of the queue whose turn it is; `None` after [`shut_down`](Self::shut_down). May be dropped at any
     /// time: no key and no wake-up is lost.
-    #[allow(
-        clippy::manual_async_fn,
-        reason = "of that, rustc does not see that it is `Send` if `T` is a reference"
-    )]
-    pub fn next(&self) -> impl Future<Output = Option<Turn<K, M, T>>> + Send {
-        async {
-            // A worker that always finds a key would otherwise never let other tasks of its thread run.
-            consume_budget().await;
-            sleep_until_taken(&*self.hub).await
-        }
+    pub async fn next(&self) -> Option<Turn<K, M, T>> {
+        // A worker that always finds a key would otherwise never let other tasks of its thread run.
+        consume_budget().await;
+        sleep_until_taken(&*self.hub).await
     }
 
     /// Takes a key of the queue whose turn it is, if there is one.
