@@ -21,9 +21,10 @@ bench:
     cargo bench -p pilothouse-cache
     cargo bench -p pilothouse-workqueue --bench workqueue
 
-# Interleavings of store and queue under thousands of random schedules.
+# Interleavings of store, delta queue and work queue under thousands of random schedules.
 interleavings:
     cargo test -p pilothouse-cache --features shuttle --test interleavings
+    cargo test -p pilothouse-workqueue --features shuttle --test interleavings
 
 # Instructions an operation of the work queue takes, beside what was recorded; `just instructions --record` records.
 instructions *args:

@@ -4,13 +4,13 @@
 //! - a queue is in `turns` once if it has a ready key and may have one processed more, and otherwise not (the queue
 //!   itself sees to that, in `state::waiting`); so idle queues cost memory and nothing else;
 //! - a queue whose turn was taken goes to the end, so that all that have something to do get the same;
-//! - one worker keeps the time for all queues: each has told its next deadline, and is asked when that has come;
+//! - one worker keeps the time for all queues: each has told its next deadline, has one alarm at most for that, and is
+//!   asked when it has come;
 //! - the mutexes of a queue and of the scheduler are never held together.
 //!
 //! Called by workers, and by the queues through [`Bell`].
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::hash::Hash;
 use std::mem;
@@ -65,8 +65,8 @@ struct Turns<K, M, T> {
     /// Seats of queues that are gone.
     free: Vec<u32>,
     turns: VecDeque<u32>,
-    /// Next deadlines of queues. A queue that told an earlier one later is in it twice, and asked once for nothing.
-    alarms: BinaryHeap<Reverse<(Nanos, u32)>>,
+    /// When to look at which seat, the earliest first.
+    alarms: BTreeSet<(Nanos, u32)>,
     sleepers: Sleepers,
     closed: bool,
     wakes: Wakes,
@@ -76,6 +76,8 @@ struct Turns<K, M, T> {
 struct Seat<K, M, T> {
     /// None between two queues.
     taken: Option<(Weak<Shared<K, M>>, T)>,
+    /// Its entry in `alarms`: the earliest moment the queue told since it was last looked at for that.
+    alarm: Option<Nanos>,
 }
 
 impl<K, M, T> Clone for Scheduler<K, M, T> {
@@ -89,7 +91,8 @@ impl<K, M, T> fmt::Debug for Scheduler<K, M, T> {
         let turns = self.hub.turns.lock();
         f.debug_struct("Scheduler")
             .field("queues", &(turns.seats.len() - turns.free.len()))
-            .field("ready", &turns.turns.len())
+            .field("turns", &turns.turns.len())
+            .field("alarms", &turns.alarms.len())
             .finish()
     }
 }
@@ -118,7 +121,7 @@ where
             seats: Vec::new(),
             free: Vec::new(),
             turns: VecDeque::new(),
-            alarms: BinaryHeap::new(),
+            alarms: BTreeSet::new(),
             sleepers: Sleepers::default(),
             closed: false,
             wakes: Wakes::default(),
@@ -158,7 +161,7 @@ where
     {
         let seat = self.hub.locked(|turns| {
             turns.free.pop().unwrap_or_else(|| {
-                turns.seats.push(Seat { taken: None });
+                turns.seats.push(Seat { taken: None, alarm: None });
                 turns.seats.len() as u32 - 1
             })
         });
@@ -198,9 +201,16 @@ where
 
     fn alarm(&self, seat: u32, at: Nanos) {
         self.locked(|turns| {
-            let sooner = turns.next_alarm().is_none_or(|next| at < next);
-            turns.alarms.push(Reverse((at, seat)));
-            if sooner {
+            let alarm = &mut turns.seats[seat as usize].alarm;
+            // What two threads were told may come in either order.
+            if alarm.is_some_and(|before| before <= at) {
+                return;
+            }
+            if let Some(before) = alarm.replace(at) {
+                turns.alarms.remove(&(before, seat));
+            }
+            turns.alarms.insert((at, seat));
+            if turns.alarms.first() == Some(&(at, seat)) {
                 turns.sleepers.deadline_changed(&mut turns.wakes);
             }
         });
@@ -210,9 +220,18 @@ where
         let owner = self.locked(|turns| {
             // Whoever gets the seat next shall have no turn of this one.
             turns.turns.retain(|other| *other != seat);
-            turns.alarms.retain(|Reverse((_, other))| *other != seat);
             turns.free.push(seat);
-            turns.seats[seat as usize].taken.take()
+            let left = &mut turns.seats[seat as usize];
+            if let Some(at) = left.alarm.take() {
+                turns.alarms.remove(&(at, seat));
+            }
+            let owner = left.taken.take();
+            if turns.free.len() == turns.seats.len() {
+                turns.seats = Vec::new();
+                turns.free = Vec::new();
+                turns.turns = VecDeque::new();
+            }
+            owner
         });
         drop(owner);
     }
@@ -220,7 +239,7 @@ where
 
 impl<K, M, T> Turns<K, M, T> {
     fn next_alarm(&self) -> Option<Nanos> {
-        self.alarms.peek().map(|Reverse((at, _))| *at)
+        self.alarms.first().map(|(at, _)| *at)
     }
 }
 
@@ -253,11 +272,13 @@ where
             if turns.closed {
                 return Step::Closed;
             }
-            if let Some(&Reverse((at, seat))) = turns.alarms.peek()
+            if let Some(&(at, seat)) = turns.alarms.first()
                 && at <= now
             {
-                turns.alarms.pop();
-                let queue = turns.seats[seat as usize].taken.as_ref().and_then(|(queue, _)| queue.upgrade());
+                turns.alarms.pop_first();
+                let seat = &mut turns.seats[seat as usize];
+                seat.alarm = None;
+                let queue = seat.taken.as_ref().and_then(|(queue, _)| queue.upgrade());
                 return queue.map_or(Step::Again, Step::Alarm);
             }
             let Some(seat) = turns.turns.pop_front() else { return Step::Nothing };

@@ -41,6 +41,14 @@ pub(crate) fn take<M: Merge>(queue: &Queue<&'static str, M>) -> &'static str {
     queue.try_get().expect("a key is ready").key
 }
 
+/// Adds keys at normal priority, for no reason.
+pub(crate) fn add_all<M: Merge>(
+    queue: &Queue<&'static str, M>,
+    keys: impl IntoIterator<Item = &'static str>,
+) {
+    keys.into_iter().for_each(|key| queue.add(key));
+}
+
 /// Adds a key delayed, at normal priority, for no reason.
 pub(crate) fn delay(queue: &TestQueue, key: &'static str, millis: u64) {
     queue.add_after(key, Reasons(0), Priority::NORMAL, ms(millis));

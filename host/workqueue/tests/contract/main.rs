@@ -3,11 +3,15 @@
 //! Time is paused in all tests that see it: nothing here sleeps to wait for another thread.
 
 mod base;
+mod batches;
 mod delaying;
+mod fairness;
 mod helpers;
 mod limiters;
 mod parallelize;
 mod priority;
 mod rate_limiting;
+mod scheduler;
+mod scheduler_delays;
 mod shutdown;
 mod stats;

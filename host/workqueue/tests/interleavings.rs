@@ -1,0 +1,463 @@
+//! Interleavings of the queue and of the scheduler, explored with shuttle: each test runs a few threads under thousands of
+//! random schedules, half of them with few changes of thread (PCT), and prints the schedule of one that fails. A wake-up
+//! that is lost shows as a deadlock.
+//!
+//! There is no tokio runtime here, which proves by the way that nothing but a delay needs one.
+//! `cargo test -p pilothouse-workqueue --features shuttle --test interleavings`; `SHUTTLE_ITERATIONS` sets how many.
+
+#![cfg(feature = "shuttle")]
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
+
+use pilothouse_workqueue::{Item, Priority, Queue, Scheduler};
+use shuttle::future::{block_on, yield_now};
+use shuttle::thread::{self, JoinHandle};
+
+fn explore(test: impl Fn() + Send + Sync + 'static) {
+    let iterations = std::env::var("SHUTTLE_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000);
+    let test = Arc::new(test);
+    let random = Arc::clone(&test);
+    shuttle::check_random(move || random(), iterations / 2);
+    shuttle::check_pct(move || test(), iterations / 2, 3);
+}
+
+/// Runs `action` in a thread of its own.
+fn spawn<T: Send + 'static>(action: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    thread::spawn(move || block_on(action))
+}
+
+fn join<T, const N: usize>(threads: [JoinHandle<T>; N]) -> [T; N] {
+    threads.map(|thread| thread.join().unwrap())
+}
+
+/// What the tests know of a key.
+#[derive(Default)]
+struct Ledger {
+    /// Raised before each add.
+    wanted: AtomicUsize,
+    /// What a worker saw of `wanted` when it last began.
+    seen: AtomicUsize,
+    busy: AtomicBool,
+    runs: AtomicUsize,
+}
+
+impl Ledger {
+    fn add(&self, queue: &Queue<usize>, key: usize, priority: Priority) {
+        self.wanted.fetch_add(1, Ordering::SeqCst);
+        queue.add_with(key, (), priority);
+    }
+
+    /// A worker's run, in the midst of which others may go on.
+    async fn run(&self) {
+        assert!(!self.busy.swap(true, Ordering::SeqCst), "the key is with two workers");
+        self.seen.store(self.wanted.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        yield_now().await;
+        self.busy.store(false, Ordering::SeqCst);
+    }
+
+    fn is_settled(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst) == self.seen.load(Ordering::SeqCst)
+    }
+}
+
+fn ledgers<const N: usize>() -> Arc<[Ledger; N]> {
+    Arc::new(std::array::from_fn(|_| Ledger::default()))
+}
+
+fn runs(ledgers: &[Ledger]) -> usize {
+    ledgers.iter().map(|ledger| ledger.runs.load(Ordering::SeqCst)).sum()
+}
+
+/// Takes keys until there will be none.
+async fn work(queue: Queue<usize>, ledgers: Arc<[Ledger; 2]>) {
+    while let Some(item) = queue.get().await {
+        ledgers[item.key].run().await;
+        queue.done(&item);
+    }
+}
+
+#[test]
+fn no_key_is_with_two_workers_and_no_add_is_lost() {
+    explore(|| {
+        let queue: Queue<usize> = Queue::new();
+        let ledgers = ledgers::<2>();
+        let workers = [(); 2].map(|()| spawn(work(queue.clone(), Arc::clone(&ledgers))));
+        let producers = [Priority::NORMAL, Priority::LOW].map(|priority| {
+            let (queue, ledgers) = (queue.clone(), Arc::clone(&ledgers));
+            thread::spawn(move || {
+                for key in [0, 1, 0] {
+                    ledgers[key].add(&queue, key, priority);
+                }
+            })
+        });
+        join(producers);
+        block_on(queue.shut_down_with_drain());
+        join(workers);
+        assert!(ledgers.iter().all(Ledger::is_settled), "an add was not followed by a run");
+        assert_eq!(runs(&*ledgers) as u64, queue.stats().adds, "one run for each add that asked for one");
+    });
+}
+
+#[test]
+fn adds_during_processing_give_exactly_one_more_run() {
+    explore(|| {
+        let queue: Queue<usize> = Queue::new();
+        queue.add(0);
+        let item = queue.try_get().unwrap();
+        let adders = [(); 3].map(|()| {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add(0))
+        });
+        let thief = thread::spawn({
+            let queue = queue.clone();
+            move || assert_eq!(queue.try_get(), None, "the key is with a worker")
+        });
+        thief.join().unwrap();
+        join(adders);
+        queue.done(&item);
+        let item = queue.try_get().expect("one more run");
+        queue.done(&item);
+        assert_eq!(queue.try_get(), None, "and no other");
+    });
+}
+
+#[test]
+fn an_add_that_meets_a_done_gives_one_more_run() {
+    explore(|| {
+        let queue: Queue<usize> = Queue::new();
+        queue.add(0);
+        let item = queue.try_get().unwrap();
+        let adder = thread::spawn({
+            let queue = queue.clone();
+            move || queue.add(0)
+        });
+        queue.done(&item);
+        adder.join().unwrap();
+        assert_eq!(queue.try_get().map(|item| item.key), Some(0));
+        assert_eq!(queue.stats().adds, 2);
+    });
+}
+
+#[test]
+fn no_getter_sleeps_while_a_key_is_ready() {
+    explore(|| {
+        let queue: Queue<usize> = Queue::new();
+        let getters = [(); 3].map(|()| {
+            let queue = queue.clone();
+            // The key is not given back: each getter must get one of its own.
+            spawn(async move { queue.get().await.map(|item| item.key) })
+        });
+        let adder = thread::spawn({
+            let queue = queue.clone();
+            move || queue.add_batch([(0, (), Priority::LOW), (1, (), Priority::NORMAL)])
+        });
+        queue.add(2);
+        adder.join().unwrap();
+        let mut keys = join(getters);
+        keys.sort_unstable();
+        assert_eq!(keys, [Some(0), Some(1), Some(2)]);
+    });
+}
+
+#[test]
+fn a_key_given_back_dirty_wakes_a_getter() {
+    explore(|| {
+        let queue: Queue<usize> = Queue::new();
+        queue.add(0);
+        let item = queue.try_get().unwrap();
+        let getter = spawn({
+            let queue = queue.clone();
+            async move { queue.get().await.map(|item| item.key) }
+        });
+        let adder = thread::spawn({
+            let queue = queue.clone();
+            move || queue.add(0)
+        });
+        queue.done(&item);
+        assert_eq!(getter.join().unwrap(), Some(0));
+        adder.join().unwrap();
+    });
+}
+
+/// Polls a future, lets others run, and drops it; what it returned if it was ready at once.
+async fn give_up<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let first = std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    });
+    let output = first.await;
+    yield_now().await;
+    output
+}
+
+#[test]
+fn a_dropped_get_passes_its_notice_on() {
+    explore(|| {
+        let queue: Queue<usize> = Queue::new();
+        let fickle = [(); 2].map(|()| {
+            let queue = queue.clone();
+            spawn(async move {
+                if let Some(item) = give_up(queue.get()).await.flatten() {
+                    queue.add(item.key);
+                    queue.done(&item);
+                }
+            })
+        });
+        let getter = spawn({
+            let queue = queue.clone();
+            async move { queue.get().await.map(|item| item.key) }
+        });
+        queue.add(0);
+        assert_eq!(getter.join().unwrap(), Some(0));
+        join(fickle);
+    });
+}
+
+#[test]
+fn a_drain_ends_when_all_that_was_accepted_has_run_and_not_before() {
+    explore(|| {
+        let queue: Queue<usize> = Queue::new();
+        let ledgers = ledgers::<2>();
+        queue.add(0);
+        let worker = spawn(work(queue.clone(), Arc::clone(&ledgers)));
+        let late = thread::spawn({
+            let queue = queue.clone();
+            move || queue.add_batch([1, 0, 1].map(|key| (key, (), Priority::NORMAL)))
+        });
+        block_on(queue.shut_down_with_drain());
+        let (stats, at_the_end) = (queue.stats(), runs(&*ledgers));
+        assert_eq!((stats.depth, stats.processing), (0, 0));
+        assert_eq!(at_the_end as u64, stats.adds, "all that was accepted ran");
+        late.join().unwrap();
+        worker.join().unwrap();
+        assert_eq!((runs(&*ledgers), queue.stats().adds), (at_the_end, stats.adds), "and nothing after that");
+    });
+}
+
+#[test]
+fn shut_down_ends_all_getters_and_drains() {
+    explore(|| {
+        let queue: Queue<usize> = Queue::new();
+        queue.add(0);
+        let held = queue.try_get().unwrap();
+        let getters = [(); 2].map(|()| {
+            let queue = queue.clone();
+            spawn(async move { queue.get().await })
+        });
+        let drain = spawn({
+            let queue = queue.clone();
+            async move { queue.shut_down_with_drain().await }
+        });
+        // A drain that begins after the shut-down waits for the key that is held.
+        let done = thread::spawn({
+            let queue = queue.clone();
+            move || queue.done(&held)
+        });
+        queue.shut_down();
+        for getter in getters {
+            assert_eq!(getter.join().unwrap(), None);
+        }
+        drain.join().unwrap();
+        done.join().unwrap();
+    });
+}
+
+#[test]
+fn batches_share_the_keys_and_leave_nobody_asleep() {
+    explore(|| {
+        let queue: Queue<usize> = Queue::new();
+        let ledgers = ledgers::<2>();
+        let workers = [1, 2].map(|max| {
+            let (queue, ledgers) = (queue.clone(), Arc::clone(&ledgers));
+            spawn(async move {
+                loop {
+                    let items: Vec<Item<usize>> = queue.get_batch(max).await;
+                    if items.is_empty() {
+                        break;
+                    }
+                    assert!(items.len() <= max);
+                    for item in &items {
+                        ledgers[item.key].run().await;
+                    }
+                    queue.done_batch(&items);
+                }
+            })
+        });
+        for key in [0, 1, 0, 1] {
+            ledgers[key].add(&queue, key, Priority::NORMAL);
+        }
+        block_on(queue.shut_down_with_drain());
+        join(workers);
+        assert!(ledgers.iter().all(Ledger::is_settled));
+    });
+}
+
+/// A queue of a scheduler as the tests see it.
+#[derive(Clone)]
+struct Owner {
+    ledgers: Arc<[Ledger; 2]>,
+    running: Arc<AtomicUsize>,
+    limit: Arc<AtomicUsize>,
+}
+
+impl Owner {
+    fn new(limit: usize) -> Self {
+        Self { ledgers: ledgers(), running: Arc::default(), limit: Arc::new(AtomicUsize::new(limit)) }
+    }
+}
+
+async fn serve(scheduler: Scheduler<usize, (), Owner>) {
+    while let Some(turn) = scheduler.next().await {
+        let Owner { ledgers, running, limit } = turn.owner();
+        let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(now <= limit.load(Ordering::SeqCst), "{now} at once");
+        ledgers[turn.item().key].run().await;
+        running.fetch_sub(1, Ordering::SeqCst);
+        turn.done();
+    }
+}
+
+#[test]
+fn a_scheduler_loses_no_turn_and_exceeds_no_limit() {
+    explore(|| {
+        let scheduler = Scheduler::new();
+        let owners = [1, 2].map(Owner::new);
+        let queues = [0, 1].map(|n: usize| Queue::builder().build_in(&scheduler, owners[n].clone(), n + 1));
+        let workers = [(); 3].map(|()| spawn(serve(scheduler.clone())));
+        let producers = [0, 1].map(|n| {
+            let (queue, ledgers) = (queues[n].clone(), Arc::clone(&owners[n].ledgers));
+            thread::spawn(move || {
+                for key in [0, 1, 0] {
+                    ledgers[key].add(&queue, key, Priority::NORMAL);
+                }
+            })
+        });
+        join(producers);
+        for queue in &queues {
+            block_on(queue.shut_down_with_drain());
+        }
+        scheduler.shut_down();
+        join(workers);
+        assert!(owners.iter().flat_map(|owner| owner.ledgers.iter()).all(Ledger::is_settled));
+    });
+}
+
+#[test]
+fn a_limit_that_is_raised_or_lowered_while_keys_run_loses_no_turn() {
+    explore(|| {
+        let scheduler = Scheduler::new();
+        let owner = Owner::new(2);
+        let queue = Queue::builder().build_in(&scheduler, owner.clone(), 0);
+        let workers = [(); 2].map(|()| spawn(serve(scheduler.clone())));
+        let limits = thread::spawn({
+            let queue = queue.clone();
+            move || [2, 0, 1].into_iter().for_each(|limit| queue.set_max_concurrent(limit))
+        });
+        for key in [0, 1, 0] {
+            owner.ledgers[key].add(&queue, key, Priority::NORMAL);
+        }
+        limits.join().unwrap();
+        block_on(queue.shut_down_with_drain());
+        scheduler.shut_down();
+        join(workers);
+        assert!(owner.ledgers.iter().all(Ledger::is_settled));
+    });
+}
+
+#[test]
+fn a_queue_that_is_filled_meanwhile_takes_no_turn_of_another() {
+    explore(|| {
+        let scheduler = Scheduler::new();
+        let [busy, other] = [0, 1].map(|owner: usize| Queue::builder().build_in(&scheduler, owner, 4));
+        other.add_batch((0..3).map(|key| (key, (), Priority::NORMAL)));
+        let producer = thread::spawn({
+            let busy = busy.clone();
+            move || (0..4).for_each(|key| busy.add(key))
+        });
+        let worker = spawn(async move {
+            let mut log = Vec::new();
+            for _ in 0..7 {
+                let turn = scheduler.next().await.expect("not shut down");
+                log.push(*turn.owner());
+            }
+            log
+        });
+        producer.join().unwrap();
+        let log = worker.join().unwrap();
+        let last = log.iter().rposition(|owner| *owner == 1).expect("it had turns");
+        assert!(log[..last].windows(2).all(|pair| pair != [0, 0]), "two turns in a row: {log:?}");
+    });
+}
+
+#[test]
+fn a_dropped_next_passes_its_notice_on() {
+    explore(|| {
+        let scheduler: Scheduler<usize, (), ()> = Scheduler::new();
+        let queue = Queue::builder().build_in(&scheduler, (), 1);
+        let fickle = [(); 2].map(|()| {
+            let scheduler = scheduler.clone();
+            spawn(async move {
+                if let Some(turn) = give_up(scheduler.next()).await.flatten() {
+                    turn.queue().add(turn.item().key);
+                }
+            })
+        });
+        let worker = spawn({
+            let scheduler = scheduler.clone();
+            async move { scheduler.next().await.map(|turn| turn.item().key) }
+        });
+        queue.add(0);
+        assert_eq!(worker.join().unwrap(), Some(0));
+        join(fickle);
+    });
+}
+
+#[test]
+fn a_seat_that_is_given_on_has_its_own_turns_and_owner() {
+    explore(|| {
+        let scheduler: Scheduler<usize, (), usize> = Scheduler::new();
+        let gone = Queue::builder().build_in(&scheduler, 0, 1);
+        gone.add(0);
+        let worker = spawn({
+            let scheduler = scheduler.clone();
+            async move {
+                let mut served = [0; 2];
+                while let Some(turn) = scheduler.next().await {
+                    // Each queue holds its owner's number as its only key.
+                    assert_eq!(turn.item().key, *turn.owner());
+                    served[turn.item().key] += 1;
+                }
+                served
+            }
+        });
+        let dropper = thread::spawn(move || drop(gone));
+        let queue = Queue::builder().build_in(&scheduler, 1, 1);
+        queue.add(1);
+        block_on(queue.shut_down_with_drain());
+        dropper.join().unwrap();
+        scheduler.shut_down();
+        let [gone, served] = worker.join().unwrap();
+        assert!(gone <= 1 && served == 1);
+    });
+}
+
+#[test]
+fn the_end_of_a_scheduler_ends_every_next() {
+    explore(|| {
+        let scheduler: Scheduler<usize, (), ()> = Scheduler::new();
+        let queue = Queue::builder().build_in(&scheduler, (), 1);
+        let workers = [(); 3].map(|()| {
+            let scheduler = scheduler.clone();
+            spawn(async move { while scheduler.next().await.is_some() {} })
+        });
+        let producer = thread::spawn(move || (0..2).for_each(|key| queue.add(key)));
+        scheduler.shut_down();
+        join(workers);
+        producer.join().unwrap();
+    });
+}
