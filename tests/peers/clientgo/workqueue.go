@@ -107,6 +107,7 @@ func measure(scenario, queue string) (map[string]float64, error) {
 func runScenario[T comparable](scenario string, c contender[T]) (map[string]float64, error) {
 	scenarios := map[string]func() map[string]float64{
 		"cycle":      c.cycle,
+		"bursts":     c.bursts,
 		"priorities": c.priorities,
 		"contended":  c.contended,
 		"limited":    c.limited,

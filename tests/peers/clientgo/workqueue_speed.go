@@ -11,7 +11,9 @@ import (
 // As in host/workqueue/benches/workqueue.
 const (
 	// keysInTurn are those of what is done with one key after the other.
-	keysInTurn    = 1_000
+	keysInTurn = 1_000
+	// burst is how many come at once.
+	burst         = 50
 	contendedKeys = 400_000
 	limitedKeys   = 100_000
 	million       = 1_000_000
@@ -39,6 +41,22 @@ func (c contender[T]) cycle() map[string]float64 {
 		figures["priorities_ns"] = since(began, c.cycles)
 	}
 	return figures
+}
+
+// bursts adds some keys and takes them out.
+func (c contender[T]) bursts() map[string]float64 {
+	keys, queue := c.keys(keysInTurn), c.open(nil)
+	began := time.Now()
+	for n := range c.cycles / burst {
+		for of := range burst {
+			queue.Add(keys[(n*burst+of)%keysInTurn])
+		}
+		for range burst {
+			key, _ := queue.Get()
+			queue.Done(key)
+		}
+	}
+	return map[string]float64{"ns": since(began, c.cycles)}
 }
 
 var addOptions = func() (options [3]priorityqueue.AddOpts) {
