@@ -69,6 +69,7 @@ func (c contender[T]) late() map[string]float64 {
 func (c contender[T]) many() map[string]float64 {
 	all := make([]clientgo.TypedRateLimitingInterface[T], queues)
 	keys, came := c.keys(queues), make(chan time.Time, 1)
+	var handedOut atomic.Int64
 	for n := range all {
 		all[n] = c.open(nil)
 		go func() {
@@ -79,6 +80,8 @@ func (c contender[T]) many() map[string]float64 {
 				}
 				if n > 0 {
 					came <- time.Now()
+				} else {
+					handedOut.Add(1)
 				}
 				all[n].Done(key)
 			}
@@ -105,8 +108,12 @@ func (c contender[T]) many() map[string]float64 {
 			for _, key := range keys {
 				all[0].Add(key)
 			}
+			// The priority queue keeps what was added, every time, until it takes it in; without this it grows without end.
+			_ = all[0].Len()
 		}
 	}()
+	began := time.Now()
 	figures["busy_p50_us"], figures["busy_p99_us"] = wake()
+	figures["busy_ns"] = since(began, int(handedOut.Load()))
 	return figures
 }

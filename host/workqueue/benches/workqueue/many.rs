@@ -1,6 +1,7 @@
 //! A thousand queues with a task each, all at rest, or all but one: how soon an add to one at rest wakes its worker.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pilothouse_bench::{Aim, Report, quantile};
@@ -10,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::api::{Key, Queue, done, keys};
 use crate::contenders::{CLIENT_GO, PLAIN, PRIORITY, Table, quotient};
-use crate::measure::{Figures, Variant, figures, multi, on, scattered};
+use crate::measure::{Figures, Variant, figures, multi, on, per, scattered};
 
 const RUNS: usize = 3;
 /// Queues, of which the first is the busy one.
@@ -26,11 +27,14 @@ pub(crate) fn measure(variant: Variant) -> anyhow::Result<Figures> {
     let keys = keys(QUEUES);
     on(&multi()?, async move {
         let (came, mut comes) = mpsc::unbounded_channel();
+        let handed_out = Arc::new(AtomicUsize::new(0));
         for (n, queue) in queues.iter().cloned().enumerate() {
-            let came = came.clone();
+            let (came, handed_out) = (came.clone(), Arc::clone(&handed_out));
             tokio::spawn(async move {
                 while let Some(item) = queue.get().await {
-                    if n > 0 && came.send(Instant::now()).is_err() {
+                    if n == 0 {
+                        handed_out.fetch_add(1, Ordering::Relaxed);
+                    } else if came.send(Instant::now()).is_err() {
                         return;
                     }
                     done(&queue, &item);
@@ -41,17 +45,23 @@ pub(crate) fn measure(variant: Variant) -> anyhow::Result<Figures> {
         let (quiet50, quiet99) = wake(&queues, &keys, &mut comes).await;
         let (busy, of) = (queues[0].clone(), Arc::clone(&keys));
         tokio::spawn(async move {
-            for n in (0..of.len()).cycle() {
-                busy.add(Arc::clone(&of[n]));
-                consume_budget().await;
+            loop {
+                for key in &*of {
+                    busy.add(Arc::clone(key));
+                    consume_budget().await;
+                }
+                // As the peers are asked, of which one would grow without end.
+                let _ = busy.len();
             }
         });
+        let began = Instant::now();
         let (busy50, busy99) = wake(&queues, &keys, &mut comes).await;
         figures([
             ("quiet_p50_us", quiet50),
             ("quiet_p99_us", quiet99),
             ("busy_p50_us", busy50),
             ("busy_p99_us", busy99),
+            ("busy_ns", per(began.elapsed(), handed_out.load(Ordering::Relaxed))),
         ])
     })
 }
@@ -85,5 +95,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
             Ok(quotient(&table.of(contender, &busy)?, &table.of(contender, &quiet)?))
         })?;
     }
-    Ok(())
+    // Whether the busy one was busy.
+    let what = format!("keys of the busy one of {QUEUES} queues meanwhile");
+    table.row(&what, ("ns/key", "busy_ns"), PLAIN, &peers, Aim::Shown)
 }

@@ -65,30 +65,35 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
             _ => &[CLIENT_GO, CLIENT_GO_STRINGS, PRIORITY],
         };
         let mut table = Table::race(report, scenario, RUNS, &[&[PLAIN], peers].concat())?;
-        let what = format!("memory of a {scenario} key");
-        let mut rows = |beside: &str, peer, aim| -> anyhow::Result<()> {
-            // The better of what a peer has by itself and after its garbage was given back.
-            table.row_of(&format!("{what}: RSS{beside}"), "B", PLAIN, &[peer], aim, |table, contender| {
-                let rss = table.of(contender, "rss")?;
-                Ok(match table.of(contender, "trimmed") {
-                    Ok(trimmed) => rss.iter().zip(&trimmed).map(|(a, b)| a.min(*b)).collect(),
-                    Err(_) => rss,
-                })
-            })?;
-            // Nothing of a peer is left out of its RSS by itself, and no page is left that is not full.
-            let figure = |contender| if contender == PLAIN { "rss" } else { "heap" };
-            let scenario = format!("{what}: our RSS, their live heap{beside}");
-            table.row_of(&scenario, "B", PLAIN, &[peer], aim, |table, contender| {
-                table.of(contender, figure(contender))
-            })?;
-            let scenario = format!("{what}: RSS{beside}, left alone");
-            table.row(&scenario, ("B", "rss"), PLAIN, &[peer], Aim::Shown)
-        };
-        rows("", CLIENT_GO, Aim::Ratio(2.0))?;
-        rows(" beside string keys", CLIENT_GO_STRINGS, Aim::Shown)?;
-        if peers.len() > 2 {
-            rows(" beside priority queue", PRIORITY, Aim::Ratio(5.0))?;
+        rows(&mut table, scenario, "", CLIENT_GO, Aim::Ratio(2.0))?;
+        rows(&mut table, scenario, " beside string keys", CLIENT_GO_STRINGS, Aim::Shown)?;
+        if peers.contains(&PRIORITY) {
+            rows(&mut table, scenario, " beside priority queue", PRIORITY, Aim::Ratio(5.0))?;
         }
     }
     Ok(())
+}
+
+fn rows(
+    table: &mut Table<'_>,
+    scenario: &str,
+    beside: &str,
+    peer: Contender,
+    aim: Aim,
+) -> anyhow::Result<()> {
+    let what = format!("memory of a {scenario} key");
+    // The better of what a peer has by itself and after its garbage was given back.
+    table.row_of(&format!("{what}: RSS{beside}"), "B", PLAIN, &[peer], aim, |table, contender| {
+        let rss = table.of(contender, "rss")?;
+        Ok(match contender == PLAIN {
+            true => rss,
+            false => rss.iter().zip(&table.of(contender, "trimmed")?).map(|(a, b)| a.min(*b)).collect(),
+        })
+    })?;
+    // Theirs without garbage, ours with all that the allocator keeps.
+    let what_alive = format!("{what}: our RSS, their live heap{beside}");
+    table.row_of(&what_alive, "B", PLAIN, &[peer], aim, |table, contender| {
+        table.of(contender, if contender == PLAIN { "rss" } else { "heap" })
+    })?;
+    table.row(&format!("{what}: RSS{beside}, left alone"), ("B", "rss"), PLAIN, &[peer], Aim::Shown)
 }
