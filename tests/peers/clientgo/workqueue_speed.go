@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,9 @@ const (
 	contendedKeys = 400_000
 	limitedKeys   = 100_000
 	million       = 1_000_000
+	// repeats is how often a process repeats what several goroutines do: on which processors they run is a matter of luck.
+	repeats     = 5
+	slowRepeats = 2
 	// hands are the producers, and the consumers.
 	hands = 4
 )
@@ -82,10 +86,35 @@ func (c contender[T]) priorities() map[string]float64 {
 	return map[string]float64{"ns": since(began, c.cycles)}
 }
 
+// median is the middle of some measurements, figure by figure.
+func (c contender[T]) median(measure func() map[string]float64) map[string]float64 {
+	count := repeats
+	if c.cycles == slowCycles {
+		count = slowRepeats
+	}
+	values := map[string][]float64{}
+	for range count {
+		for name, value := range measure() {
+			values[name] = append(values[name], value)
+		}
+	}
+	middles := map[string]float64{}
+	for name, of := range values {
+		slices.Sort(of)
+		middles[name] = of[len(of)/2]
+	}
+	return middles
+}
+
 // contended hands out distinct keys from some producers to as many consumers.
 func (c contender[T]) contended() map[string]float64 {
-	keys, queue := c.keys(contendedKeys), c.open(nil)
+	keys := c.keys(contendedKeys)
+	return c.median(func() map[string]float64 { return c.contend(keys) })
+}
+
+func (c contender[T]) contend(keys []T) map[string]float64 {
 	const share = contendedKeys / hands
+	queue := c.open(nil)
 	var all sync.WaitGroup
 	cpu, began := cpuMicros(), time.Now()
 	for n := range hands {
@@ -109,6 +138,10 @@ func (c contender[T]) contended() map[string]float64 {
 // limited adds keys that fail for the first time, while another goroutine takes them with success.
 func (c contender[T]) limited() map[string]float64 {
 	keys := c.keys(limitedKeys)
+	return c.median(func() map[string]float64 { return c.limit(keys) })
+}
+
+func (c contender[T]) limit(keys []T) map[string]float64 {
 	queue := c.open(clientgo.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, 1000*time.Second))
 	var all sync.WaitGroup
 	cpu, began := cpuMicros(), time.Now()

@@ -43,6 +43,11 @@ pub(crate) fn done(queue: &Queue, item: &Item) {
     queue.done(&item.key);
 }
 
+/// Adds keys that come together.
+pub(crate) fn add_batch(queue: &Queue, keys: &[Key]) {
+    keys.iter().for_each(|key| queue.add(Arc::clone(key)));
+}
+
 /// Waits for a key and takes it and what else is there, `most` in all.
 pub(crate) async fn get_batch(queue: &Queue, most: usize) -> Vec<Item> {
     let mut batch: Vec<Item> = queue.get().await.into_iter().collect();
@@ -53,6 +58,11 @@ pub(crate) async fn get_batch(queue: &Queue, most: usize) -> Vec<Item> {
         }
     }
     batch
+}
+
+/// Gives keys back together.
+pub(crate) fn done_batch(queue: &Queue, items: &[Item]) {
+    items.iter().for_each(|item| done(queue, item));
 }
 
 /// So many keys, each named after its number.

@@ -6,25 +6,27 @@ use std::thread;
 use pilothouse_bench::{Aim, Report};
 use tokio::task::{JoinSet, coop::consume_budget};
 
-use crate::api::{Key, Queue, done, get_batch, keys};
+use crate::api::{Key, Queue, done, done_batch, get_batch, keys};
 use crate::contenders::{
-    BATCHES, CLIENT_GO, CLIENT_GO_GOGC, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, NAMED, PLAIN, PRIORITY,
-    THREADS, Table,
+    BATCHES, CLIENT_GO, CLIENT_GO_GOGC, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, Contender, NAMED, PLAIN,
+    PRIORITY, THREADS, Table, quotient,
 };
 use crate::measure::{Figures, HANDS, Variant, multi, on, single, timed};
 
 const RUNS: usize = 5;
+/// Of what is shown beside.
+const FEW_RUNS: usize = 3;
 const KEYS: usize = 400_000;
 /// Keys of one producer, and of one consumer.
 const SHARE: usize = KEYS / HANDS;
 
 pub(crate) fn measure(variant: Variant) -> anyhow::Result<Figures> {
-    let (keys, queue) = (keys(KEYS), (variant.open)());
+    let keys = keys(KEYS);
     if variant.threads {
-        return Ok(timed(KEYS, || threads(&keys, &queue))?.1);
+        return timed(KEYS, || threads(&keys, &(variant.open)()));
     }
     let runtime = multi()?;
-    Ok(timed(KEYS, || on(&runtime, tasks(keys, queue, variant.batch)))?.1)
+    timed(KEYS, || on(&runtime, tasks(Arc::clone(&keys), (variant.open)(), variant.batch)))
 }
 
 async fn tasks(keys: Arc<[Key]>, queue: Queue, batch: usize) {
@@ -53,7 +55,7 @@ async fn consume(queue: &Queue, batch: usize) {
             left -= 1;
         } else {
             let items = get_batch(queue, batch.min(left)).await;
-            items.iter().for_each(|item| done(queue, item));
+            done_batch(queue, &items);
             left -= items.len();
         }
     }
@@ -80,28 +82,39 @@ fn threads(keys: &[Key], queue: &Queue) -> anyhow::Result<()> {
 }
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
-    let all = [
-        PLAIN,
-        NAMED,
-        BATCHES,
-        THREADS,
-        CLIENT_GO,
-        CLIENT_GO_METRICS,
-        CLIENT_GO_STRINGS,
-        CLIENT_GO_GOGC,
-        PRIORITY,
-    ];
-    let mut table = Table::race(report, "contended", RUNS, &all)?;
     let what = format!("{HANDS} producers, {HANDS} consumers");
-    for (figure, unit) in [("ns", "ns/key"), ("cpu_ns", "CPU ns/key")] {
-        let figure = (unit, figure);
+    let units = [("ns/key", "ns"), ("CPU ns/key", "cpu_ns")];
+    let mut table = Table::race(report, "contended", RUNS, &[PLAIN, CLIENT_GO, PRIORITY])?;
+    for figure in units {
         table.row(&what, figure, PLAIN, &[CLIENT_GO], Aim::Ratio(8.0))?;
-        table.row(&format!("{what}, metrics on"), figure, NAMED, &[CLIENT_GO_METRICS], Aim::Ratio(8.0))?;
         table.row(&format!("{what}, beside priority queue"), figure, PLAIN, &[PRIORITY], Aim::Ratio(30.0))?;
+    }
+    processors(&mut table, &what, &[PLAIN, CLIENT_GO, PRIORITY])?;
+    let ours = [NAMED, BATCHES, THREADS];
+    let peers = [CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, CLIENT_GO_GOGC];
+    let mut table = Table::race(report, "contended", FEW_RUNS, &[&ours[..], &peers].concat())?;
+    for figure in units {
+        table.row(&format!("{what}, metrics on"), figure, NAMED, &[CLIENT_GO_METRICS], Aim::Ratio(8.0))?;
         table.row(&format!("{what}, in batches"), figure, BATCHES, &[CLIENT_GO], Aim::Shown)?;
-        table.row(&format!("{what}, a thread each"), figure, THREADS, &[CLIENT_GO], Aim::Shown)?;
-        let others = [CLIENT_GO_STRINGS, CLIENT_GO_GOGC];
-        table.row(&format!("{what}, beside other settings"), figure, PLAIN, &others, Aim::Shown)?;
+        let others = [CLIENT_GO, CLIENT_GO_STRINGS, CLIENT_GO_GOGC];
+        table.row(
+            &format!("{what}, a thread each, beside all settings"),
+            figure,
+            THREADS,
+            &others,
+            Aim::Shown,
+        )?;
+    }
+    processors(&mut table, &what, &ours)
+}
+
+/// One that had a single processor had nobody to contend with.
+fn processors(table: &mut Table<'_>, what: &str, contenders: &[Contender]) -> anyhow::Result<()> {
+    for contender in contenders {
+        let scenario = format!("{what}: processors in use, {}", contender.name());
+        table.row_of(&scenario, "x", *contender, &[], Aim::Shown, |table, contender| {
+            Ok(quotient(&table.of(contender, "cpu_ns")?, &table.of(contender, "ns")?))
+        })?;
     }
     Ok(())
 }

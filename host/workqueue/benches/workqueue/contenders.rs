@@ -47,6 +47,11 @@ pub(crate) const PRIORITY: Contender = peer("controller-runtime", "priority");
 pub(crate) const PRIORITY_METRICS: Contender = peer("controller-runtime, metrics", "priority-metrics");
 
 impl Contender {
+    /// As tables have it.
+    pub(crate) fn name(self) -> &'static str {
+        self.name
+    }
+
     /// One run of a scenario, in a process of its own.
     fn measure(self, scenario: &str) -> anyhow::Result<Figures> {
         let mut command = match self.ours {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pilothouse_bench::{Aim, Report};
 
-use crate::api::{PRIORITIES, done, get_batch, keys};
+use crate::api::{PRIORITIES, add_batch, done, done_batch, get_batch, keys};
 use crate::contenders::{
     BATCHES, CLIENT_GO, CLIENT_GO_METRICS, CLIENT_GO_STRINGS, NAMED, PLAIN, PRIORITY, PRIORITY_METRICS, Table,
 };
@@ -53,17 +53,19 @@ pub(crate) fn bursts(variant: Variant) -> anyhow::Result<Figures> {
     let (keys, queue) = (keys(KEYS_IN_TURN), (variant.open)());
     let spent = single()?.block_on(async {
         let began = Instant::now();
-        for n in 0..CYCLES / BURST {
-            for of in 0..BURST {
-                queue.add(Arc::clone(&keys[(n * BURST + of) % KEYS_IN_TURN]));
+        for burst in keys.chunks_exact(BURST).cycle().take(CYCLES / BURST) {
+            if variant.batch > 1 {
+                add_batch(&queue, burst);
+                let mut left = BURST;
+                while left > 0 {
+                    let items = get_batch(&queue, variant.batch).await;
+                    done_batch(&queue, &items);
+                    left -= items.len();
+                }
+                continue;
             }
-            let mut left = BURST;
-            while left > 0 && variant.batch > 1 {
-                let batch = get_batch(&queue, variant.batch).await;
-                batch.iter().for_each(|item| done(&queue, item));
-                left -= batch.len();
-            }
-            for _ in 0..left {
+            burst.iter().for_each(|key| queue.add(Arc::clone(key)));
+            for _ in burst {
                 if let Some(item) = queue.get().await {
                     done(&queue, &item);
                 }
@@ -112,7 +114,13 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let mut table = Table::race(report, "bursts", RUNS, &[PLAIN, BATCHES, CLIENT_GO, PRIORITY])?;
     let what = format!("bursts of {BURST} on one thread");
     table.row(&what, ns, PLAIN, &[CLIENT_GO], Aim::Ratio(4.0))?;
-    table.row(&format!("{what}, taken in batches"), ns, BATCHES, &[CLIENT_GO, PRIORITY], Aim::Ratio(4.0))?;
+    table.row(
+        &format!("{what}, by add_batch, get_batch and done_batch"),
+        ns,
+        BATCHES,
+        &[CLIENT_GO, PRIORITY],
+        Aim::Ratio(4.0),
+    )?;
 
     let mut table = Table::race(report, "priorities", RUNS, &[PLAIN, NAMED, PRIORITY, PRIORITY_METRICS])?;
     let what = format!("{KEYS_IN_TURN} keys of three priorities in and out");

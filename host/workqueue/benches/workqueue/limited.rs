@@ -6,7 +6,7 @@ use std::time::Duration;
 use pilothouse_bench::{Aim, Report};
 use tokio::task::coop::consume_budget;
 
-use crate::api::{NORMAL, done, keys, limited};
+use crate::api::{Key, NORMAL, Queue, done, keys, limited};
 use crate::contenders::{CLIENT_GO, PLAIN, PRIORITY, Table};
 use crate::measure::{Figures, multi, on, timed};
 
@@ -14,24 +14,25 @@ const RUNS: usize = 5;
 const KEYS: usize = 100_000;
 
 pub(crate) fn measure() -> anyhow::Result<Figures> {
-    let (keys, queue) = (keys(KEYS), limited(Duration::from_millis(1)));
-    let (runtime, consumer) = (multi()?, queue.clone());
-    let work = async move {
-        let producer = tokio::spawn(async move {
-            for key in &*keys {
-                queue.add_rate_limited(Arc::clone(key), (), NORMAL);
-                consume_budget().await;
-            }
-        });
-        for _ in 0..KEYS {
-            if let Some(item) = consumer.get().await {
-                consumer.forget(&item.key);
-                done(&consumer, &item);
-            }
+    let (keys, runtime) = (keys(KEYS), multi()?);
+    timed(KEYS, || on(&runtime, race(Arc::clone(&keys), limited(Duration::from_millis(1)))))
+}
+
+async fn race(keys: Arc<[Key]>, queue: Queue) {
+    let consumer = queue.clone();
+    let producer = tokio::spawn(async move {
+        for key in &*keys {
+            queue.add_rate_limited(Arc::clone(key), (), NORMAL);
+            consume_budget().await;
         }
-        producer.await
-    };
-    Ok(timed(KEYS, || Ok(on(&runtime, work)??))?.1)
+    });
+    for _ in 0..KEYS {
+        if let Some(item) = consumer.get().await {
+            consumer.forget(&item.key);
+            done(&consumer, &item);
+        }
+    }
+    let _ = producer.await;
 }
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {

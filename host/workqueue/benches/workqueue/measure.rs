@@ -6,6 +6,7 @@ use std::io::BufRead;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use pilothouse_bench::median;
 use pilothouse_bench::usage::cpu;
 use tokio::runtime::{Builder, Runtime};
 
@@ -21,6 +22,8 @@ pub(crate) const KEYS_IN_TURN: usize = 1_000;
 pub(crate) const CYCLES: usize = 1_000_000;
 /// Keys of what fills a queue.
 pub(crate) const MILLION: usize = 1_000_000;
+/// How often a process repeats what several threads do.
+const ROUNDS: usize = 5;
 /// Producers, and consumers.
 pub(crate) const HANDS: usize = 4;
 /// Keys of a batch at most.
@@ -106,15 +109,17 @@ pub(crate) fn per(spent: Duration, count: usize) -> f64 {
     spent.as_secs_f64() * 1e9 / count as f64
 }
 
-/// Nanoseconds of one of so many, by the clock (`ns`) and by processor time (`cpu_ns`).
-pub(crate) fn timed<T>(
-    count: usize,
-    work: impl FnOnce() -> anyhow::Result<T>,
-) -> anyhow::Result<(T, Figures)> {
-    let (spent, began) = (cpu(), Instant::now());
-    let outcome = work()?;
-    let wall = per(began.elapsed(), count);
-    Ok((outcome, figures([("ns", wall), ("cpu_ns", per(cpu() - spent, count))])))
+/// Nanoseconds of one of so many, by the clock (`ns`) and by processor time (`cpu_ns`); the middle of some rounds, as it is
+/// a matter of luck on which processors threads run.
+pub(crate) fn timed<T>(count: usize, mut work: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<Figures> {
+    let (mut walls, mut cpus) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (spent, began) = (cpu(), Instant::now());
+        work()?;
+        walls.push(per(began.elapsed(), count));
+        cpus.push(per(cpu() - spent, count));
+    }
+    Ok(figures([("ns", median(&mut walls)), ("cpu_ns", median(&mut cpus))]))
 }
 
 /// splitmix64: numbers without order, the same in every run and for every contender.
