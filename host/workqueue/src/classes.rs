@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -18,12 +19,15 @@ use hashbrown::HashMap;
 use crate::Priority;
 use crate::slots::{List, NIL, Slots};
 
-/// While keys of several priorities wait, so many in a row are of the highest; then it is the turn of the one that
-/// waits longest among the others.
+/// While keys of several priorities wait, so many in a row are of the highest; then it is the turn of another: of the
+/// priority whose next key has waited longest.
 const RUN: u8 = 16;
 
 /// Priorities without keys that are kept.
 const KEEP: usize = 2;
+
+/// Up to so many entries memory is not worth giving back.
+const SMALL: usize = 16;
 
 /// The group of a key, hashed. Groups that meet in one hash share their turns.
 pub(crate) type GroupOf<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
@@ -55,6 +59,8 @@ struct Turns {
 pub(crate) struct Classes<K> {
     classes: Vec<Class>,
     group: Option<GroupOf<K>>,
+    /// The group that each ready slot went to: asked a second time, the function may say another.
+    groups: HashMap<u32, u64, RandomState>,
     len: usize,
     /// Keys of the highest priority that were handed out in a row while others waited.
     run: u8,
@@ -62,7 +68,7 @@ pub(crate) struct Classes<K> {
 
 impl<K> Classes<K> {
     pub(crate) fn new(group: Option<GroupOf<K>>) -> Self {
-        Self { classes: Vec::new(), group, len: 0, run: 0 }
+        Self { classes: Vec::new(), group, groups: HashMap::default(), len: 0, run: 0 }
     }
 
     /// Number of ready keys.
@@ -89,6 +95,13 @@ impl<K> Classes<K> {
                 Keys::Fair(turns) => turns.groups.values_mut().for_each(|list| list.ends.rename(names)),
             }
         }
+        self.groups = self.groups.drain().map(|(slot, group)| (names[slot as usize], group)).collect();
+    }
+
+    /// The group of a key. A function that panics has said nothing: its keys are a group.
+    fn group_of(&self, key: &K) -> u64 {
+        let Some(group) = &self.group else { return 0 };
+        catch_unwind(AssertUnwindSafe(|| group(key))).unwrap_or(0)
     }
 }
 
@@ -106,8 +119,9 @@ impl<K: Eq + Hash> Classes<K> {
     /// Appends a slot to those of its priority.
     #[inline]
     pub(crate) fn push_back<M: Default>(&mut self, slots: &mut Slots<K, M>, index: u32) {
-        self.len += 1;
         let priority = slots[index].priority;
+        let group = if self.group.is_some() { self.group_of(slots[index].key()) } else { 0 };
+        self.len += 1;
         let place = match self.classes.first() {
             Some(class) if class.priority == priority => 0,
             _ => self.find_or_insert(priority),
@@ -115,7 +129,7 @@ impl<K: Eq + Hash> Classes<K> {
         match &mut self.classes[place].keys {
             Keys::InOrder(list) => slots.push_back(list, index),
             Keys::Fair(turns) => {
-                let group = self.group.as_ref().map_or(0, |group| group(slots[index].key()));
+                self.groups.insert(index, group);
                 let list = turns.groups.entry(group).or_insert_with(|| {
                     turns.turns.push_back(group);
                     List::EMPTY
@@ -133,8 +147,8 @@ impl<K: Eq + Hash> Classes<K> {
         match &mut self.classes[place].keys {
             Keys::InOrder(list) => slots.unlink(list, index),
             Keys::Fair(turns) => {
-                let group = self.group.as_ref().map_or(0, |group| group(slots[index].key()));
-                if let Some(list) = turns.groups.get_mut(&group) {
+                let group = self.groups.remove(&index);
+                if let Some(list) = group.and_then(|group| turns.groups.get_mut(&group)) {
                     slots.unlink(list, index);
                     turns.len -= 1;
                 }
@@ -158,7 +172,11 @@ impl<K: Eq + Hash> Classes<K> {
                 slots.unlink(list, head);
                 head
             }
-            Keys::Fair(turns) => turns.pop(slots)?,
+            Keys::Fair(turns) => {
+                let index = turns.pop(slots)?;
+                self.groups.remove(&index);
+                index
+            }
         };
         self.tidy(place);
         Some(index)
@@ -205,13 +223,16 @@ impl<K: Eq + Hash> Classes<K> {
             return;
         }
         if let Keys::Fair(turns) = &mut class.keys {
-            **turns = Turns::default();
+            turns.clear();
         }
         if self.classes.len() > KEEP {
             self.classes.remove(place);
         }
-        if self.len == 0 && self.classes.capacity() > 8 {
+        if self.len == 0 && self.classes.capacity() > SMALL {
             self.classes = Vec::new();
+        }
+        if self.len == 0 && self.groups.capacity() > SMALL {
+            self.groups = HashMap::default();
         }
     }
 }
@@ -255,9 +276,18 @@ impl Turns {
         Some(head)
     }
 
+    /// Nothing is left; small memory is kept for the next.
+    fn clear(&mut self) {
+        if self.groups.capacity() > SMALL || self.turns.capacity() > SMALL {
+            *self = Self::default();
+        }
+        self.groups.clear();
+        self.turns.clear();
+    }
+
     fn forget(&mut self, group: u64) {
         self.groups.remove(&group);
-        if self.groups.capacity() > 16 && self.groups.len() * 8 < self.groups.capacity() {
+        if self.groups.capacity() > SMALL && self.groups.len() * 8 < self.groups.capacity() {
             self.groups.shrink_to(self.groups.len() * 2);
             self.turns.shrink_to(self.groups.len() * 2);
         }
