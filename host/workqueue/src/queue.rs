@@ -20,7 +20,7 @@ use crate::{Item, Merge, Priority, QueueBuilder, QueueStats, get};
 ///
 /// Time is tokio's, so a test may pause it. A delayed key counts as ready from its deadline on, without any task that
 /// would move it: whoever calls next finds it, and a worker that waits in [`get`](Self::get) wakes for it. (A queue that
-/// hands out more than 8,000 keys a second reads the clock for every 16th only, and may find it up to 2 ms later.)
+/// hands out more than 8,000 keys a second reads the clock for every 16th only, and may find it some 4 ms later.)
 ///
 /// ```
 /// use pilothouse_workqueue::{Priority, Queue};
@@ -143,7 +143,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     }
 
     /// Forgets the failures of a key. To be called on success, on a terminal error and when the object is gone, or the
-    /// limiter remembers the key for ever. A delay that was set already stays.
+    /// limiter remembers the key for an hour at least. A delay that was set already stays.
     pub fn forget(&self, key: &K) {
         self.shared.limiter.forget(key);
     }
