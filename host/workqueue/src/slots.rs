@@ -330,6 +330,8 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         slot.place = Place::Free;
         slot.side = NIL;
         slot.next = free;
+        // That of a delay that was dropped, which may hold something.
+        slot.payload = M::default();
     }
 
     /// Gives memory back after releases, if that is due. If slots got other numbers thereby, returns the new ones by
