@@ -210,8 +210,8 @@ impl<K: Eq + Hash> Classes<K> {
         if self.classes.len() > KEEP {
             self.classes.remove(place);
         }
-        if self.len == 0 && self.classes.capacity() > 8 {
-            self.classes = Vec::new();
+        if self.classes.capacity() > 8 && self.classes.len() * 8 <= self.classes.capacity() {
+            self.classes.shrink_to(self.classes.len() * 2);
         }
     }
 }
