@@ -5,8 +5,8 @@
 //! - a slot is in at most one list, that of its [`Place`];
 //! - a key that is delayed and also ready or running has a second slot without key, its *twin*, for the delay; `side`
 //!   leads from each to the other. A key that is only delayed needs no twin;
-//! - the memory held is a small multiple of what the used slots need: all of it is released when the last slot is
-//!   (but for a handful), and the slots are compacted when few of many are left.
+//! - the memory held is a small multiple of what the used slots need: they are compacted when few of many are left, and
+//!   all of it is released (but for a handful) when somebody looks for a key and there is none at all.
 //!
 //! Lists hold slot numbers instead of keys, so handing a key out hashes nothing, and raising or cancelling one searches
 //! nothing. Half of a key's hash is kept, so that growing and giving back hash nothing either. Called by `state` and
@@ -341,18 +341,21 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     #[inline]
     pub(crate) fn shrink(&mut self) -> Option<Vec<u32>> {
         let used = self.table.len() + self.twins;
-        if used == 0 {
-            if self.slots.capacity() > KEEP {
-                self.slots = Vec::new();
-                self.table = HashTable::new();
-                self.free = NIL;
-            }
-            return None;
-        }
         if self.slots.len() <= SMALL || used * 8 > self.slots.len() {
             return None;
         }
         Some(self.compact(used * 2))
+    }
+
+    /// Gives all memory back if no slot is used. Not to be called after each release: a queue that is filled and emptied
+    /// by turns would do little else.
+    #[inline]
+    pub(crate) fn rest(&mut self) {
+        if self.slots.capacity() > KEEP && self.table.is_empty() {
+            self.slots = Vec::new();
+            self.table = HashTable::new();
+            self.free = NIL;
+        }
     }
 
     fn compact(&mut self, room: usize) -> Vec<u32> {

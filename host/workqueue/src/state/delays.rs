@@ -113,6 +113,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             }
         }
         self.shrink();
+        self.slots.rest();
     }
 
     /// Makes ready what is due, as far as the clock is read anyway.

@@ -131,6 +131,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     pub(crate) fn take(&mut self) -> Take<K, M> {
         self.catch_up();
         let Some(index) = self.ready.pop(&mut self.slots) else {
+            self.slots.rest();
             return if self.is_closed() { Take::Closed } else { Take::Empty };
         };
         let now = if self.measures.is_some() { self.clock.recent() } else { 0 };
