@@ -190,6 +190,21 @@ fn a_failing_key_costs_36_bytes_at_a_million() {
 }
 
 #[test]
+fn a_queue_of_a_scheduler_holds_no_more_after_a_burst_than_another() {
+    let keys = keys(1_000);
+    for burst in [60, keys.len()] {
+        let scheduler: Scheduler<Arc<str>, (), ()> = Scheduler::new();
+        let held = Held::start();
+        let queue: Queue<Arc<str>> = Queue::builder().build_in(&scheduler, (), 1);
+        queue.add_batch(keys[..burst].iter().map(|key| (Arc::clone(key), (), Priority::NORMAL)));
+        while let Some(turn) = scheduler.try_next() {
+            turn.done();
+        }
+        held.assert_below(1280, &format!("a scheduler with a queue that had {burst} keys"));
+    }
+}
+
+#[test]
 fn a_scheduler_gives_back_what_its_queues_needed() {
     let held = Held::start();
     let scheduler: Scheduler<u32, (), Arc<str>> = Scheduler::new();

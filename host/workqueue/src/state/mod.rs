@@ -178,6 +178,10 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         } else {
             self.slots.release(index);
             self.shrink();
+            // A scheduler never looks for a key where there is none.
+            if self.seat.is_some() {
+                self.slots.rest();
+            }
         }
         self.invite();
         self.settle();
