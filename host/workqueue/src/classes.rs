@@ -27,7 +27,7 @@ const RUN: u8 = 16;
 const KEEP: usize = 2;
 
 /// Up to so many entries memory is not worth giving back.
-const SMALL: usize = 16;
+const SMALL: usize = 4;
 
 /// The group of a key, hashed. Groups that meet in one hash share their turns.
 pub(crate) type GroupOf<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
@@ -58,17 +58,30 @@ struct Turns {
 /// Holds all ready keys.
 pub(crate) struct Classes<K> {
     classes: Vec<Class>,
-    group: Option<GroupOf<K>>,
-    /// The group that each ready slot went to: asked a second time, the function may say another.
-    groups: HashMap<u32, u64, RandomState>,
+    grouping: Option<Box<Grouping<K>>>,
     len: usize,
     /// Keys of the highest priority that were handed out in a row while others waited.
     run: u8,
 }
 
+/// Of a queue with fair sharing.
+struct Grouping<K> {
+    of: GroupOf<K>,
+    /// The group that each ready slot went to: asked a second time, the function may say another.
+    of_slots: HashMap<u32, u64, RandomState>,
+}
+
+impl<K> Grouping<K> {
+    /// The group of a key. A function that panics has said nothing: such keys are a group.
+    fn of(&self, key: &K) -> u64 {
+        catch_unwind(AssertUnwindSafe(|| (self.of)(key))).unwrap_or(0)
+    }
+}
+
 impl<K> Classes<K> {
     pub(crate) fn new(group: Option<GroupOf<K>>) -> Self {
-        Self { classes: Vec::new(), group, groups: HashMap::default(), len: 0, run: 0 }
+        let grouping = group.map(|of| Box::new(Grouping { of, of_slots: HashMap::default() }));
+        Self { classes: Vec::new(), grouping, len: 0, run: 0 }
     }
 
     /// Number of ready keys.
@@ -95,13 +108,10 @@ impl<K> Classes<K> {
                 Keys::Fair(turns) => turns.groups.values_mut().for_each(|list| list.ends.rename(names)),
             }
         }
-        self.groups = self.groups.drain().map(|(slot, group)| (names[slot as usize], group)).collect();
-    }
-
-    /// The group of a key. A function that panics has said nothing: its keys are a group.
-    fn group_of(&self, key: &K) -> u64 {
-        let Some(group) = &self.group else { return 0 };
-        catch_unwind(AssertUnwindSafe(|| group(key))).unwrap_or(0)
+        if let Some(grouping) = &mut self.grouping {
+            let slots = grouping.of_slots.drain();
+            grouping.of_slots = slots.map(|(slot, group)| (names[slot as usize], group)).collect();
+        }
     }
 }
 
@@ -120,7 +130,7 @@ impl<K: Eq + Hash> Classes<K> {
     #[inline]
     pub(crate) fn push_back<M: Default>(&mut self, slots: &mut Slots<K, M>, index: u32) {
         let priority = slots[index].priority;
-        let group = if self.group.is_some() { self.group_of(slots[index].key()) } else { 0 };
+        let group = self.grouping.as_ref().map_or(0, |grouping| grouping.of(slots[index].key()));
         self.len += 1;
         let place = match self.classes.first() {
             Some(class) if class.priority == priority => 0,
@@ -129,7 +139,9 @@ impl<K: Eq + Hash> Classes<K> {
         match &mut self.classes[place].keys {
             Keys::InOrder(list) => slots.push_back(list, index),
             Keys::Fair(turns) => {
-                self.groups.insert(index, group);
+                if let Some(grouping) = &mut self.grouping {
+                    grouping.of_slots.insert(index, group);
+                }
                 let list = turns.groups.entry(group).or_insert_with(|| {
                     turns.turns.push_back(group);
                     List::EMPTY
@@ -147,7 +159,7 @@ impl<K: Eq + Hash> Classes<K> {
         match &mut self.classes[place].keys {
             Keys::InOrder(list) => slots.unlink(list, index),
             Keys::Fair(turns) => {
-                let group = self.groups.remove(&index);
+                let group = self.grouping.as_mut().and_then(|grouping| grouping.of_slots.remove(&index));
                 if let Some(list) = group.and_then(|group| turns.groups.get_mut(&group)) {
                     slots.unlink(list, index);
                     turns.len -= 1;
@@ -174,7 +186,9 @@ impl<K: Eq + Hash> Classes<K> {
             }
             Keys::Fair(turns) => {
                 let index = turns.pop(slots)?;
-                self.groups.remove(&index);
+                if let Some(grouping) = &mut self.grouping {
+                    grouping.of_slots.remove(&index);
+                }
                 index
             }
         };
@@ -206,7 +220,7 @@ impl<K: Eq + Hash> Classes<K> {
 
     fn find_or_insert(&mut self, priority: Priority) -> usize {
         self.find(priority).unwrap_or_else(|place| {
-            let keys = match &self.group {
+            let keys = match &self.grouping {
                 None => Keys::InOrder(List::EMPTY),
                 Some(_) => Keys::Fair(Box::default()),
             };
@@ -228,11 +242,14 @@ impl<K: Eq + Hash> Classes<K> {
         if self.classes.len() > KEEP {
             self.classes.remove(place);
         }
-        if self.len == 0 && self.classes.capacity() > SMALL {
-            self.classes = Vec::new();
+        if self.classes.capacity() > SMALL && self.classes.len() * 8 <= self.classes.capacity() {
+            self.classes.shrink_to(self.classes.len() * 2);
         }
-        if self.len == 0 && self.groups.capacity() > SMALL {
-            self.groups = HashMap::default();
+        if self.len == 0
+            && let Some(grouping) = &mut self.grouping
+            && grouping.of_slots.capacity() > SMALL
+        {
+            grouping.of_slots = HashMap::default();
         }
     }
 }

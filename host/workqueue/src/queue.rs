@@ -147,7 +147,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     }
 
     /// Forgets the failures of a key. To be called on success, on a terminal error and when the object is gone, or the
-    /// limiter remembers the key for ever. A delay that was set already stays.
+    /// limiter remembers the key for an hour at least. A delay that was set already stays.
     pub fn forget(&self, key: &K) {
         self.shared.limiter.forget(key);
     }

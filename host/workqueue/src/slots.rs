@@ -6,7 +6,8 @@
 //! - a key that is delayed and also ready or running has a second slot without key, its *twin*, for the delay; `side`
 //!   leads from each to the other. A key that is only delayed needs no twin;
 //! - the memory held is a small multiple of what the used slots need: they are compacted when few of many are left, and
-//!   all of it is released (but for a handful) when somebody looks for a key and there is none at all.
+//!   all of it is released (but for a handful) when somebody looks for a key and there is none at all, or the last key of
+//!   a scheduler's queue is done.
 //!
 //! Lists hold slot numbers instead of keys, so handing a key out hashes nothing, and raising or cancelling one searches
 //! nothing. Half of a key's hash is kept, so that growing and giving back hash nothing either. Called by `state` and
@@ -331,6 +332,8 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         slot.place = Place::Free;
         slot.side = NIL;
         slot.next = free;
+        // That of a delay that was dropped, which may hold something.
+        slot.payload = M::default();
     }
 
     /// Gives memory back after releases, if that is due. If slots got other numbers thereby, returns the new ones by

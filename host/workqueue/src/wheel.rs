@@ -146,6 +146,7 @@ impl Wheel {
         self.len -= 1;
         if self.len == 0 {
             self.levels = [const { None }; LEVELS];
+            self.near = Near::default();
         }
     }
 

@@ -1,31 +1,38 @@
-//! What an idle queue holds on the heap, measured with an allocator that counts.
-//!
-//! One test only, since the count is that of the process.
+//! What queues hold on the heap, measured with an allocator that counts, for each thread by itself.
 #![allow(unsafe_code, reason = "an allocator cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, RefCell};
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pilothouse_workqueue::{Priority, Queue};
+use pilothouse_workqueue::{
+    ItemExponentialFailureRateLimiter, Merge, Priority, Queue, RateLimiter, Scheduler,
+};
 
 /// Counts the bytes that are allocated and not freed.
 struct Counting;
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    static HELD: Cell<isize> = const { Cell::new(0) };
+}
 
-// SAFETY: every call goes to the system's allocator with the same arguments; counting touches no memory of it.
+fn count(bytes: usize, sign: isize) {
+    HELD.with(|held| held.set(held.get() + sign * bytes as isize));
+}
+
+// SAFETY: every call goes to the system's allocator with the same arguments; counting touches no memory of it and allocates
+// nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Ordering::Relaxed);
+        count(layout.size(), 1);
         // SAFETY: the caller keeps the contract of `alloc`, which is the system allocator's as well.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        count(layout.size(), -1);
         // SAFETY: the pointer came from `System.alloc` with this layout, since `alloc` above is the only source.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -34,49 +41,194 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn held() -> usize {
-    HELD.load(Ordering::Relaxed)
+/// The bytes that this thread holds more than when the test began. Figures are shown at its end, with --nocapture: what the
+/// test runner keeps of the output would count as well.
+struct Held {
+    before: isize,
+    figures: RefCell<Vec<(&'static str, usize)>>,
+}
+
+impl Held {
+    fn start() -> Self {
+        let figures = RefCell::new(Vec::with_capacity(16));
+        Self { before: HELD.with(Cell::get), figures }
+    }
+
+    fn bytes(&self) -> usize {
+        usize::try_from(HELD.with(Cell::get) - self.before).unwrap_or(0)
+    }
+
+    fn assert_below(&self, limit: usize, what: &'static str) {
+        let bytes = self.bytes();
+        self.figures.borrow_mut().push((what, bytes));
+        assert!(bytes < limit, "{what} holds {bytes} bytes");
+    }
+}
+
+impl Drop for Held {
+    #[allow(clippy::print_stdout, reason = "shown with --nocapture, to follow the figures")]
+    fn drop(&mut self) {
+        for (what, bytes) in self.figures.get_mut() {
+            println!("{what}: {bytes} B");
+        }
+    }
+}
+
+fn keys(number: usize) -> Vec<Arc<str>> {
+    (0..number).map(|n| Arc::from(format!("namespace-{}/name-{n}", n % 500))).collect()
+}
+
+fn serve<M: Merge>(queue: &Queue<Arc<str>, M>) {
+    while let Some(item) = queue.try_get() {
+        queue.done(&item);
+        queue.forget(&item.key);
+    }
 }
 
 #[test]
 fn an_idle_queue_holds_less_than_a_kibibyte_before_and_after_a_burst() {
-    let keys: Vec<Arc<str>> = (0..20_000).map(|n| Arc::from(format!("namespace/name-{n}"))).collect();
-    let before = held();
+    let keys = keys(20_000);
+    let held = Held::start();
     let queue: Queue<Arc<str>> = Queue::new();
-    let new = held() - before;
-    assert!(new < 1024, "a new queue holds {new} bytes");
+    held.assert_below(1024, "a new queue");
 
     for key in &keys {
         queue.add(Arc::clone(key));
         queue.add_after(Arc::clone(key), (), Priority::NORMAL, Duration::from_secs(3600));
         queue.add_rate_limited(Arc::clone(key), (), Priority::LOW);
     }
-    let full = (held() - before) / keys.len();
-    assert!(full < 250, "a key that is queued, delayed and failing costs {full} bytes");
+    held.assert_below(205 * keys.len(), "a queue of 20,000 keys that are queued, delayed and failing");
 
     queue.expedite_all(|_| true);
-    while let Some(item) = queue.try_get() {
-        queue.done(&item);
-        queue.forget(&item.key);
-    }
-    let idle = held() - before;
-    assert!(idle < 1024, "a queue that was full holds {idle} bytes");
+    serve(&queue);
+    held.assert_below(1024, "a queue that was full");
 
     // One key that stays does not keep the room of the many that went.
     for key in &keys {
         queue.add(Arc::clone(key));
     }
     queue.add_after(Arc::clone(&keys[0]), (), Priority::NORMAL, Duration::from_secs(3600));
-    while let Some(item) = queue.try_get() {
-        queue.done(&item);
-    }
-    let nearly_idle = held() - before;
-    assert!(nearly_idle < 16 * 1024, "a queue with one delayed key holds {nearly_idle} bytes");
+    serve(&queue);
+    held.assert_below(16 * 1024, "a queue with one delayed key that was full");
     assert_eq!(black_box(&queue).len_delayed(), 1);
-    print_sizes(new, full, idle, nearly_idle);
 }
 
-#[allow(clippy::print_stdout, reason = "shown with --nocapture, to follow the figures")]
-fn print_sizes(new: usize, full: usize, idle: usize, nearly_idle: usize) {
-    println!("new {new} B, full {full} B a key, idle after a burst {idle} B, one key left {nearly_idle} B");
+#[test]
+fn a_queue_with_a_name_holds_two_kibibytes_after_a_burst() {
+    let keys = keys(20_000);
+    let held = Held::start();
+    let queue: Queue<Arc<str>> = Queue::builder().name("named").build();
+    queue.add_batch(keys.iter().map(|key| (Arc::clone(key), (), Priority::NORMAL)));
+    let items: Vec<_> = std::iter::from_fn(|| queue.try_get()).collect();
+    // All are dirty while they are processed.
+    queue.add_batch(keys.iter().map(|key| (Arc::clone(key), (), Priority::NORMAL)));
+    queue.done_batch(&items);
+    drop(items);
+    serve(&queue);
+    held.assert_below(2 * 1024, "a queue with a name that was full of dirty keys");
+}
+
+#[test]
+fn a_fair_queue_gives_back_what_its_groups_needed() {
+    let keys = keys(50_000);
+    let held = Held::start();
+    // A group for each key, and all of them in two priorities: raised out of one, served from the other.
+    let queue: Queue<Arc<str>> = Queue::builder().fair_by(|key: &Arc<str>| key.to_string()).build();
+    for priority in [Priority::LOW, Priority::NORMAL] {
+        queue.add_batch(keys.iter().map(|key| (Arc::clone(key), (), priority)));
+    }
+    assert_eq!(queue.len(), keys.len());
+    let last: Vec<_> = std::iter::from_fn(|| queue.try_get()).take(keys.len() - 1).collect();
+    queue.done_batch(&last);
+    drop(last);
+    held.assert_below(8 * 1024, "a fair queue with one group left of many");
+    serve(&queue);
+    held.assert_below(1536, "a fair queue that was full");
+}
+
+#[test]
+fn priorities_that_were_used_once_are_not_kept() {
+    let keys = keys(10_000);
+    let held = Held::start();
+    let queue: Queue<Arc<str>> = Queue::new();
+    queue.add_batch(keys.iter().zip(0..).map(|(key, n)| (Arc::clone(key), (), Priority(n))));
+    for _ in 1..keys.len() {
+        queue.done(&queue.try_get().expect("queued"));
+    }
+    assert_eq!(queue.stats().depths.len(), 1);
+    held.assert_below(8 * 1024, "a queue that had 10,000 priorities and has one left");
+    serve(&queue);
+    held.assert_below(1024, "a queue that had 10,000 priorities");
+}
+
+/// What a cancelled delay carried; counted by its strong references.
+#[derive(Default)]
+struct Load(Option<Arc<()>>);
+
+impl Merge for Load {
+    fn merge(&mut self, other: Self) {
+        self.0 = self.0.take().or(other.0);
+    }
+}
+
+#[test]
+fn what_a_cancelled_delay_carried_is_dropped_at_once() {
+    let load = Arc::new(());
+    let queue: Queue<u32, Load> = Queue::new();
+    queue.add(0);
+    for key in 0..2 {
+        let delay = Duration::from_secs(3600);
+        queue.add_after(key, Load(Some(Arc::clone(&load))), Priority::NORMAL, delay);
+    }
+    assert!(queue.cancel_delayed(&0) && queue.cancel_delayed(&1));
+    assert_eq!(Arc::strong_count(&load), 1);
+}
+
+#[test]
+fn a_failing_key_costs_36_bytes_at_a_million() {
+    const KEYS: usize = 1_000_000;
+    let keys = keys(KEYS);
+    let held = Held::start();
+    let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000));
+    keys.iter().for_each(|key| {
+        limiter.when(key);
+    });
+    held.assert_below(37 * KEYS, "a limiter with 1,000,000 failing keys of 16 bytes");
+    keys.iter().for_each(|key| limiter.forget(key));
+    held.assert_below(1024, "a limiter with none left");
+}
+
+#[test]
+fn a_queue_of_a_scheduler_holds_no_more_after_a_burst_than_another() {
+    let keys = keys(1_000);
+    for burst in [60, keys.len()] {
+        let scheduler: Scheduler<Arc<str>, (), ()> = Scheduler::new();
+        let held = Held::start();
+        let queue: Queue<Arc<str>> = Queue::builder().build_in(&scheduler, (), 1);
+        queue.add_batch(keys[..burst].iter().map(|key| (Arc::clone(key), (), Priority::NORMAL)));
+        while let Some(turn) = scheduler.try_next() {
+            turn.done();
+        }
+        held.assert_below(1280, "a scheduler with a queue that had a burst");
+    }
+}
+
+#[test]
+fn a_scheduler_gives_back_what_its_queues_needed() {
+    let held = Held::start();
+    let scheduler: Scheduler<u32, (), Arc<str>> = Scheduler::new();
+    let owner: Arc<str> = Arc::from("owner");
+    for _ in 0..2 {
+        let queues: Vec<Queue<u32>> =
+            (0..10_000).map(|_| Queue::builder().build_in(&scheduler, Arc::clone(&owner), 1)).collect();
+        for queue in &queues {
+            queue.add(1);
+            queue.add_after(2, (), Priority::NORMAL, Duration::from_secs(3600));
+        }
+        while let Some(turn) = scheduler.try_next() {
+            turn.done();
+        }
+        held.assert_below(10_000 * 2048, "a scheduler of 10,000 queues with a delayed key each");
+    }
+    held.assert_below(1024, "a scheduler of queues that are gone");
 }

@@ -17,10 +17,11 @@ pub struct ItemExponentialFailureRateLimiter<K> {
 }
 
 impl<K: Clone + Eq + Hash> ItemExponentialFailureRateLimiter<K> {
-    /// The first failure of a key waits `base`, none waits longer than `max`.
+    /// The first failure of a key waits `base`, none waits longer than `max`. A key that does not fail for twice `max`, or
+    /// an hour if that is longer, is forgotten.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { failures: Failures::new(), base, max }
+        Self { failures: Failures::new(max), base, max }
     }
 }
 

@@ -18,10 +18,11 @@ pub struct ItemFastSlowRateLimiter<K> {
 }
 
 impl<K: Clone + Eq + Hash> ItemFastSlowRateLimiter<K> {
-    /// `attempts` failures wait `fast`, the others `slow`.
+    /// `attempts` failures wait `fast`, the others `slow`. A key that does not fail for twice the longer of them, or an
+    /// hour if that is longer, is forgotten.
     #[must_use]
     pub fn new(fast: Duration, slow: Duration, attempts: u32) -> Self {
-        Self { failures: Failures::new(), fast, slow, attempts }
+        Self { failures: Failures::new(fast.max(slow)), fast, slow, attempts }
     }
 }
 

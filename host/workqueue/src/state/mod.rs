@@ -178,7 +178,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         } else {
             self.slots.release(index);
             self.shrink();
-            // Nobody looks for a key in vain in a queue that a scheduler serves.
+            // A scheduler never looks for a key where there is none.
             if self.seat.is_some() {
                 self.slots.rest();
             }

@@ -74,6 +74,36 @@ fn fast_slow_is_fast_for_so_many_failures_of_a_key() {
     assert_eq!(limiter.when(&"one"), ms(5));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_key_that_has_not_failed_for_an_hour_is_forgotten() {
+    let limiter = exponential(ms(1), Duration::from_secs(1_000));
+    assert_eq!(whens(&limiter, "key", 3), [1, 2, 4].map(ms));
+    advance(Duration::from_secs(3_600)).await;
+    assert_eq!((limiter.num_requeues(&"key"), limiter.when(&"key")), (3, ms(8)));
+    advance(Duration::from_secs(3_600)).await;
+    assert_eq!(limiter.num_requeues(&"key"), 4, "the hour begins with each failure");
+    advance(Duration::from_secs(1)).await;
+    assert_eq!((limiter.num_requeues(&"key"), limiter.when(&"key")), (0, ms(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_fails_whenever_it_is_tried_is_not_forgotten_however_long_it_waits() {
+    const DAY: Duration = Duration::from_secs(24 * 3_600);
+    let limiters: [Box<dyn RateLimiter<&'static str>>; 2] =
+        [Box::new(exponential(ms(1), 7 * DAY)), Box::new(ItemFastSlowRateLimiter::new(ms(5), 7 * DAY, 3))];
+    for limiter in limiters {
+        let mut waited = Duration::ZERO;
+        for failures in 0..60 {
+            assert_eq!(limiter.num_requeues(&"key"), failures);
+            waited = limiter.when(&"key");
+            advance(waited).await;
+        }
+        assert_eq!(waited, 7 * DAY);
+        advance(8 * DAY).await;
+        assert_eq!(limiter.num_requeues(&"key"), 0);
+    }
+}
+
 #[test]
 fn max_of_waits_as_long_as_the_strictest() {
     let limiter: MaxOfRateLimiter<&'static str> = MaxOfRateLimiter::new([
