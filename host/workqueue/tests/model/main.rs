@@ -78,7 +78,19 @@ fn step() -> impl Strategy<Value = Step> {
 fn burst() -> impl Strategy<Value = Vec<Step>> {
     let keys = || (0..250_u16, 1..250_u16).prop_map(|(from, count)| from..from + count);
     let many = |step: fn(Key) -> Step| keys().prop_map(move |keys| keys.map(step).collect::<Vec<_>>());
+    // Hundreds run, of which a few are wanted again or delayed when all are given back.
+    let few = || prop::collection::vec(0..250_u16, 0..6);
+    let tide = (100..250_u16, few(), few(), any::<bool>()).prop_map(|(count, again, delayed, reverse)| {
+        let mut steps: Vec<Step> = (0..count).map(|key| Step::Add(key, 1, Priority::NORMAL)).collect();
+        steps.extend((0..count).map(|_| Step::TryGet));
+        steps.extend(again.into_iter().map(|key| Step::Add(key, 2, Priority::LOW)));
+        steps.extend(delayed.into_iter().map(|key| Step::AddAfter(key, 4, Priority::NORMAL, 20)));
+        steps.push(Step::Advance(3));
+        steps.extend((0..count).rev().map(|left| Step::Done(if reverse { left.into() } else { 0 })));
+        steps
+    });
     prop_oneof![
+        3 => tide,
         3 => many(|key| Step::Add(key, 1, Priority(i32::from(key % 3)))),
         2 => many(|key| Step::AddAfter(key, 2, Priority::NORMAL, u64::from(key * 7 % 100))),
         1 => many(Step::CancelDelayed),
