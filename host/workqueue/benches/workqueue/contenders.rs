@@ -34,6 +34,8 @@ pub(crate) const NAMED: Contender = ours("named");
 pub(crate) const BATCHES: Contender = ours("batches");
 /// Ours, with a thread for each producer and consumer instead of a task.
 pub(crate) const THREADS: Contender = ours("threads");
+/// Ours, a scheduler for all queues.
+pub(crate) const SCHEDULER: Contender = ours("scheduler");
 pub(crate) const CLIENT_GO: Contender = peer("client-go", "client-go");
 /// With the histograms that controller-runtime registers.
 pub(crate) const CLIENT_GO_METRICS: Contender = peer("client-go, metrics", "client-go-metrics");

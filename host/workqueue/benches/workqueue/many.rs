@@ -1,21 +1,25 @@
-//! A thousand queues with a task each, all at rest, or all but one: how soon an add to one at rest wakes its worker.
+//! A thousand queues with a task each, or with a scheduler and a few workers for all: all at rest, or all but one. How soon
+//! an add to one at rest reaches its worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pilothouse_bench::{Aim, Report, quantile};
+use pilothouse_workqueue::Scheduler;
 use tokio::sync::mpsc;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
 use crate::api::{Key, Queue, done, keys};
-use crate::contenders::{CLIENT_GO, PLAIN, PRIORITY, Table, quotient};
+use crate::contenders::{CLIENT_GO, PLAIN, PRIORITY, SCHEDULER, Table, quotient};
 use crate::measure::{Figures, Variant, figures, multi, on, per, scattered};
 
 const RUNS: usize = 3;
 /// Queues, of which the first is the busy one.
 const QUEUES: usize = 1_000;
+/// Workers of the scheduler.
+const WORKERS: usize = 2;
 /// How often one of the others is woken, and how long all rest before.
 const WAKES: usize = 2_000;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -23,23 +27,23 @@ const PAUSE: Duration = Duration::from_millis(1);
 const START: Duration = Duration::from_millis(200);
 
 pub(crate) fn measure(variant: Variant) -> anyhow::Result<Figures> {
-    let queues: Vec<Queue> = (0..QUEUES).map(|_| (variant.open)()).collect();
+    let scheduler = Scheduler::new();
+    let open = |n| match variant.scheduler {
+        true => Queue::builder().build_in(&scheduler, n, 1),
+        false => (variant.open)(),
+    };
+    let queues: Vec<Queue> = (0..QUEUES).map(open).collect();
     let keys = keys(QUEUES);
     on(&multi()?, async move {
         let (came, mut comes) = mpsc::unbounded_channel();
-        let handed_out = Arc::new(AtomicUsize::new(0));
-        for (n, queue) in queues.iter().cloned().enumerate() {
-            let (came, handed_out) = (came.clone(), Arc::clone(&handed_out));
-            tokio::spawn(async move {
-                while let Some(item) = queue.get().await {
-                    if n == 0 {
-                        handed_out.fetch_add(1, Ordering::Relaxed);
-                    } else if came.send(Instant::now()).is_err() {
-                        return;
-                    }
-                    done(&queue, &item);
-                }
-            });
+        let worker = Worker { came, handed_out: Arc::default() };
+        let handed_out = Arc::clone(&worker.handed_out);
+        if variant.scheduler {
+            (0..WORKERS).for_each(|_| drop(tokio::spawn(serve_all(scheduler.clone(), worker.clone()))));
+        } else {
+            for (n, queue) in queues.iter().cloned().enumerate() {
+                tokio::spawn(serve(n, queue, worker.clone()));
+            }
         }
         sleep(START).await;
         let (quiet50, quiet99) = wake(&queues, &keys, &mut comes).await;
@@ -66,6 +70,38 @@ pub(crate) fn measure(variant: Variant) -> anyhow::Result<Figures> {
     })
 }
 
+/// Whom a worker tells that it has a key.
+#[derive(Clone)]
+struct Worker {
+    came: mpsc::UnboundedSender<Instant>,
+    /// Keys of the busy queue.
+    handed_out: Arc<AtomicUsize>,
+}
+
+impl Worker {
+    fn has(&self, queue: usize) {
+        if queue == 0 {
+            self.handed_out.fetch_add(1, Ordering::Relaxed);
+        } else {
+            let _ = self.came.send(Instant::now());
+        }
+    }
+}
+
+async fn serve(n: usize, queue: Queue, worker: Worker) {
+    while let Some(item) = queue.get().await {
+        worker.has(n);
+        done(&queue, &item);
+    }
+}
+
+async fn serve_all(scheduler: Scheduler<Key, (), usize>, worker: Worker) {
+    while let Some(turn) = scheduler.next().await {
+        worker.has(*turn.owner());
+        turn.done();
+    }
+}
+
 /// Microseconds from an add to its worker, p50 and p99.
 async fn wake(queues: &[Queue], keys: &[Key], comes: &mut mpsc::UnboundedReceiver<Instant>) -> (f64, f64) {
     let mut micros = Vec::with_capacity(WAKES);
@@ -83,7 +119,7 @@ async fn wake(queues: &[Queue], keys: &[Key], comes: &mut mpsc::UnboundedReceive
 }
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
-    let mut table = Table::race(report, "many", RUNS, &[PLAIN, CLIENT_GO, PRIORITY])?;
+    let mut table = Table::race(report, "many", RUNS, &[PLAIN, SCHEDULER, CLIENT_GO, PRIORITY])?;
     let peers = [CLIENT_GO, PRIORITY];
     for percent in ["p50", "p99"] {
         let (quiet, busy) = (format!("quiet_{percent}_us"), format!("busy_{percent}_us"));
@@ -94,6 +130,14 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         table.row_of(&change, "x", PLAIN, &peers, Aim::Shown, |table, contender| {
             Ok(quotient(&table.of(contender, &busy)?, &table.of(contender, &quiet)?))
         })?;
+        table.row(
+            &format!("{what}, all at rest, a scheduler"),
+            ("us", &quiet),
+            SCHEDULER,
+            &[],
+            Aim::Shown,
+        )?;
+        table.row(&format!("{what}, one busy, a scheduler"), ("us", &busy), SCHEDULER, &[], Aim::Shown)?;
     }
     // Whether the busy one was busy.
     let what = format!("keys of the busy one of {QUEUES} queues meanwhile");
