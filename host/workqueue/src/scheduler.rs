@@ -410,7 +410,7 @@ where
     M: Merge + Send + 'static,
 {
     /// Makes the queue as one of `scheduler`'s, of which `max_concurrent` keys at most are handed out at once. It leaves the
-    /// scheduler when its last handle is dropped.
+    /// scheduler when its last handle is dropped; so `owner` must not hold one.
     #[must_use]
     pub fn build_in<T>(self, scheduler: &Scheduler<K, M, T>, owner: T, max_concurrent: usize) -> Queue<K, M>
     where
