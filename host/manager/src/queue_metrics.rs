@@ -120,15 +120,14 @@ impl Collector for QueueCollector {
     }
 }
 
-/// The depth by priority, that of normal keys always, and what is beyond the bound together.
+/// The depth by priority, that of normal keys always and first, and what is beyond the bound together.
 fn depths(stats: &QueueStats) -> Vec<(String, usize)> {
-    let mut depths = stats.depths.clone();
-    if depths.iter().all(|(priority, _)| *priority != Priority::NORMAL) {
-        depths.push((Priority::NORMAL, 0));
-    }
-    let beyond = depths.split_off(depths.len().min(MOST_PRIORITIES));
-    let mut named: Vec<_> =
-        depths.into_iter().map(|(priority, depth)| (priority.0.to_string(), depth)).collect();
+    let (normal, others): (Vec<_>, Vec<_>) =
+        stats.depths.iter().copied().partition(|(priority, _)| *priority == Priority::NORMAL);
+    let normal = normal.first().map_or(0, |(_, depth)| *depth);
+    let (told, beyond) = others.split_at(others.len().min(MOST_PRIORITIES - 1));
+    let mut named = vec![(Priority::NORMAL.0.to_string(), normal)];
+    named.extend(told.iter().map(|(priority, depth)| (priority.0.to_string(), *depth)));
     if !beyond.is_empty() {
         named.push((BEYOND.to_owned(), beyond.iter().map(|(_, depth)| depth).sum()));
     }
@@ -148,7 +147,7 @@ mod tests {
         }
         let depths = depths(&queue.stats());
         assert_eq!(depths.len(), MOST_PRIORITIES + 1);
-        assert_eq!(depths[0], ("39".to_owned(), 1));
-        assert_eq!(depths[MOST_PRIORITIES], (BEYOND.to_owned(), 14));
+        assert_eq!(depths[..2], [("0".to_owned(), 0), ("39".to_owned(), 1)]);
+        assert_eq!(depths[MOST_PRIORITIES], (BEYOND.to_owned(), 15));
     }
 }

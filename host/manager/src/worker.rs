@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pilothouse_engine::{Failure, Fault, FaultKind, Instance, Outcome, Request};
 use pilothouse_object::ObjectKey;
-use pilothouse_workqueue::{Item, Priority};
+use pilothouse_workqueue::Item;
 use tokio::time::Instant;
 
 use crate::generation::Generation;
@@ -119,6 +119,8 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
         drop(generation);
         // Other plugins' tasks get their turn.
         tokio::task::coop::consume_budget().await;
+        // A key that waits in the queue is not under way.
+        plugin.rest().await;
         item = match plugin.queue.try_get() {
             Some(item) => item,
             None => match idle(plugin).await {
@@ -258,7 +260,7 @@ fn settle(plugin: &Plugin, item: &Key, outcome: Outcome) {
         Outcome::RequeueAfter(delay) => {
             plugin.metrics.requeue_after.inc();
             plugin.queue.forget(&item.key);
-            plugin.queue.add_after(item.key.clone(), Reasons::REQUEUED, Priority::NORMAL, delay);
+            plugin.queue.add_after(item.key.clone(), Reasons::REQUEUED, item.priority, delay);
         }
     }
 }

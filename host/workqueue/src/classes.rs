@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -18,12 +19,15 @@ use hashbrown::HashMap;
 use crate::Priority;
 use crate::slots::{List, NIL, Slots};
 
-/// While keys of several priorities wait, so many in a row are of the highest; then it is the turn of the one that
-/// waits longest among the others.
+/// While keys of several priorities wait, so many in a row are of the highest; then it is the turn of another: of the
+/// priority whose next key has waited longest.
 const RUN: u8 = 16;
 
 /// Priorities without keys that are kept.
 const KEEP: usize = 2;
+
+/// Up to so many entries memory is not worth giving back.
+const SMALL: usize = 4;
 
 /// The group of a key, hashed. Groups that meet in one hash share their turns.
 pub(crate) type GroupOf<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
@@ -54,15 +58,30 @@ struct Turns {
 /// Holds all ready keys.
 pub(crate) struct Classes<K> {
     classes: Vec<Class>,
-    group: Option<GroupOf<K>>,
+    grouping: Option<Box<Grouping<K>>>,
     len: usize,
     /// Keys of the highest priority that were handed out in a row while others waited.
     run: u8,
 }
 
+/// Of a queue with fair sharing.
+struct Grouping<K> {
+    of: GroupOf<K>,
+    /// The group that each ready slot went to: asked a second time, the function may say another.
+    of_slots: HashMap<u32, u64, RandomState>,
+}
+
+impl<K> Grouping<K> {
+    /// The group of a key. A function that panics has said nothing: such keys are a group.
+    fn of(&self, key: &K) -> u64 {
+        catch_unwind(AssertUnwindSafe(|| (self.of)(key))).unwrap_or(0)
+    }
+}
+
 impl<K> Classes<K> {
     pub(crate) fn new(group: Option<GroupOf<K>>) -> Self {
-        Self { classes: Vec::new(), group, len: 0, run: 0 }
+        let grouping = group.map(|of| Box::new(Grouping { of, of_slots: HashMap::default() }));
+        Self { classes: Vec::new(), grouping, len: 0, run: 0 }
     }
 
     /// Number of ready keys.
@@ -89,6 +108,10 @@ impl<K> Classes<K> {
                 Keys::Fair(turns) => turns.groups.values_mut().for_each(|list| list.ends.rename(names)),
             }
         }
+        if let Some(grouping) = &mut self.grouping {
+            let slots = grouping.of_slots.drain();
+            grouping.of_slots = slots.map(|(slot, group)| (names[slot as usize], group)).collect();
+        }
     }
 }
 
@@ -106,8 +129,9 @@ impl<K: Eq + Hash> Classes<K> {
     /// Appends a slot to those of its priority.
     #[inline]
     pub(crate) fn push_back<M: Default>(&mut self, slots: &mut Slots<K, M>, index: u32) {
-        self.len += 1;
         let priority = slots[index].priority;
+        let group = self.grouping.as_ref().map_or(0, |grouping| grouping.of(slots[index].key()));
+        self.len += 1;
         let place = match self.classes.first() {
             Some(class) if class.priority == priority => 0,
             _ => self.find_or_insert(priority),
@@ -115,7 +139,9 @@ impl<K: Eq + Hash> Classes<K> {
         match &mut self.classes[place].keys {
             Keys::InOrder(list) => slots.push_back(list, index),
             Keys::Fair(turns) => {
-                let group = self.group.as_ref().map_or(0, |group| group(slots[index].key()));
+                if let Some(grouping) = &mut self.grouping {
+                    grouping.of_slots.insert(index, group);
+                }
                 let list = turns.groups.entry(group).or_insert_with(|| {
                     turns.turns.push_back(group);
                     List::EMPTY
@@ -133,8 +159,8 @@ impl<K: Eq + Hash> Classes<K> {
         match &mut self.classes[place].keys {
             Keys::InOrder(list) => slots.unlink(list, index),
             Keys::Fair(turns) => {
-                let group = self.group.as_ref().map_or(0, |group| group(slots[index].key()));
-                if let Some(list) = turns.groups.get_mut(&group) {
+                let group = self.grouping.as_mut().and_then(|grouping| grouping.of_slots.remove(&index));
+                if let Some(list) = group.and_then(|group| turns.groups.get_mut(&group)) {
                     slots.unlink(list, index);
                     turns.len -= 1;
                 }
@@ -158,7 +184,13 @@ impl<K: Eq + Hash> Classes<K> {
                 slots.unlink(list, head);
                 head
             }
-            Keys::Fair(turns) => turns.pop(slots)?,
+            Keys::Fair(turns) => {
+                let index = turns.pop(slots)?;
+                if let Some(grouping) = &mut self.grouping {
+                    grouping.of_slots.remove(&index);
+                }
+                index
+            }
         };
         self.tidy(place);
         Some(index)
@@ -188,7 +220,7 @@ impl<K: Eq + Hash> Classes<K> {
 
     fn find_or_insert(&mut self, priority: Priority) -> usize {
         self.find(priority).unwrap_or_else(|place| {
-            let keys = match &self.group {
+            let keys = match &self.grouping {
                 None => Keys::InOrder(List::EMPTY),
                 Some(_) => Keys::Fair(Box::default()),
             };
@@ -205,13 +237,19 @@ impl<K: Eq + Hash> Classes<K> {
             return;
         }
         if let Keys::Fair(turns) = &mut class.keys {
-            **turns = Turns::default();
+            turns.clear();
         }
         if self.classes.len() > KEEP {
             self.classes.remove(place);
         }
-        if self.classes.capacity() > 8 && self.classes.len() * 8 <= self.classes.capacity() {
+        if self.classes.capacity() > SMALL && self.classes.len() * 8 <= self.classes.capacity() {
             self.classes.shrink_to(self.classes.len() * 2);
+        }
+        if self.len == 0
+            && let Some(grouping) = &mut self.grouping
+            && grouping.of_slots.capacity() > SMALL
+        {
+            grouping.of_slots = HashMap::default();
         }
     }
 }
@@ -255,9 +293,18 @@ impl Turns {
         Some(head)
     }
 
+    /// Nothing is left; small memory is kept for the next.
+    fn clear(&mut self) {
+        if self.groups.capacity() > SMALL || self.turns.capacity() > SMALL {
+            *self = Self::default();
+        }
+        self.groups.clear();
+        self.turns.clear();
+    }
+
     fn forget(&mut self, group: u64) {
         self.groups.remove(&group);
-        if self.groups.capacity() > 16 && self.groups.len() * 8 < self.groups.capacity() {
+        if self.groups.capacity() > SMALL && self.groups.len() * 8 < self.groups.capacity() {
             self.groups.shrink_to(self.groups.len() * 2);
             self.turns.shrink_to(self.groups.len() * 2);
         }

@@ -3,10 +3,9 @@
 //! Invariants: comes from tokio's clock, so that a test which pauses tokio's clock before it makes a queue pauses the
 //! queue; never goes back. A `u64` is half of an `Instant`, and every key holds one. Called by `state` and the futures.
 //!
-//! A reading costs about 40 ns, more than anything else in an add or a get. So [`Reader::recent`] reads at most some
-//! 8,000 times a second for each call, and from then on for every 16th: what it answers is exact at rates at which it
-//! matters, and at higher ones typically as old as 16 operations take, at most a tick of the coarse clock (4 ms with a
-//! kernel of 250 Hz).
+//! A reading costs about 40 ns, more than anything else in an add or a get. So [`Reader::recent`] reads 32 times in each
+//! tick of the coarse clock (4 ms on most machines, so 8,000 times a second), and beyond that for every 16th call: what it
+//! answers is exact at rates at which it matters, and at higher ones as old as 16 calls take, at most a tick.
 
 use std::time::Duration;
 

@@ -77,6 +77,13 @@ impl Near {
         slots[new].previous = position as u32;
     }
 
+    /// All slots, the earliest first.
+    pub(crate) fn in_order(&self) -> Vec<u32> {
+        let mut entries = self.heap.clone();
+        entries.sort_unstable_by_key(|due| due.rank());
+        entries.into_iter().map(|due| due.slot).collect()
+    }
+
     /// Renames slots after they were compacted.
     pub(crate) fn rename<K, M>(&mut self, names: &[u32], slots: &mut Slots<K, M>) {
         for (position, due) in self.heap.iter_mut().enumerate() {

@@ -20,7 +20,11 @@ use crate::{Item, Merge, Priority, QueueBuilder, QueueStats, get};
 ///
 /// Time is tokio's, so a test may pause it. A delayed key counts as ready from its deadline on, without any task that
 /// would move it: whoever calls next finds it, and a worker that waits in [`get`](Self::get) wakes for it. (A queue that
-/// hands out more than 8,000 keys a second reads the clock for every 16th only, and may find it some 4 ms later.)
+/// is called more than some 8,000 times a second reads the clock for every 16th call only, and may find it a few
+/// milliseconds later; and of many that come due together, each call makes 1,024 ready.)
+///
+/// What the queue calls under its lock must not call the queue: `Clone`, `Eq`, `Hash` and the end of keys, [`Merge`] and the
+/// end of payloads, and the closures it is given. Keys must not panic; where the others do, the queue goes on.
 ///
 /// ```
 /// use pilothouse_workqueue::{Priority, Queue};

@@ -31,7 +31,8 @@ use crate::{Item, Merge, Queue, QueueBuilder};
 /// A cheap handle.
 ///
 /// What this costs follows from the keys that are handed out, whatever the number of queues: there is no task and no
-/// timer for a queue. `T` is what a queue stands for, such as a plugin; a worker is given a clone of it with each key.
+/// timer for a queue. `T` is what a queue stands for, such as the name or the number of a plugin; a worker is given a clone
+/// of it with each key. It must not own the queue, or neither would ever go.
 ///
 /// ```
 /// use pilothouse_workqueue::{Queue, Scheduler};
@@ -281,9 +282,13 @@ where
                 let queue = seat.taken.as_ref().and_then(|(queue, _)| queue.upgrade());
                 return queue.map_or(Step::Again, Step::Alarm);
             }
-            let Some(seat) = turns.turns.pop_front() else { return Step::Nothing };
+            let Some(&seat) = turns.turns.front() else { return Step::Nothing };
             let seat = turns.seats[seat as usize].taken.as_ref();
-            match seat.and_then(|(queue, owner)| Some((queue.upgrade()?, owner.clone()))) {
+            // The clone is code of the user's: nothing has changed yet, and no handle is held, if it panics.
+            let seat = seat.map(|(queue, owner)| (owner.clone(), queue));
+            let seat = seat.and_then(|(owner, queue)| Some((queue.upgrade()?, owner)));
+            turns.turns.pop_front();
+            match seat {
                 Some((queue, owner)) => Step::Turn(queue, owner),
                 None => Step::Again,
             }
@@ -409,8 +414,9 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     M: Merge + Send + 'static,
 {
-    /// Makes the queue as one of `scheduler`'s, of which `max_concurrent` keys at most are handed out at once. It leaves the
-    /// scheduler when its last handle is dropped; so `owner` must not hold one.
+    /// Makes the queue as one of `scheduler`'s, which hands out `max_concurrent` of its keys at once at most. (Who takes keys
+    /// from the queue itself takes them besides.) It leaves the scheduler when its last handle is dropped, with what is in
+    /// it: drain it first. So `owner` must not hold one.
     #[must_use]
     pub fn build_in<T>(self, scheduler: &Scheduler<K, M, T>, owner: T, max_concurrent: usize) -> Queue<K, M>
     where

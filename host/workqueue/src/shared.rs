@@ -1,6 +1,6 @@
 //! What the handles of one queue share.
 //!
-//! Invariants: hashes are computed and wakers called outside the mutex; `state` hashes with the same hasher. Called by
+//! Invariants: adds compute hashes outside the mutex, and wakers are called outside; `state` hashes with the same hasher. Called by
 //! the public handle and by the two futures.
 
 use std::hash::Hash;

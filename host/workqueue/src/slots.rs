@@ -328,6 +328,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     fn free(&mut self, index: u32) {
         let free = mem::replace(&mut self.free, index);
         let slot = &mut self[index];
+        slot.payload = M::default();
         slot.place = Place::Free;
         slot.side = NIL;
         slot.next = free;
@@ -363,7 +364,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         let mut names = vec![NIL; self.slots.len()];
         let mut kept = Vec::with_capacity(room);
         for (old, slot) in mem::take(&mut self.slots).into_iter().enumerate() {
-            if slot.place != Place::Free {
+            if slot.key.is_some() || slot.place == Place::Twin {
                 names[old] = kept.len() as u32;
                 kept.push(slot);
             }

@@ -2,13 +2,16 @@
 //!
 //! Invariants: ticket numbers in the list rise from front to back (so a ticket is found by bisection); a waiter is
 //! notified exactly by leaving the list, so "my ticket is gone" means "look again". The list is guarded by the
-//! queue's mutex; wakers are collected in [`Wakes`] and called after the mutex is free, since waking runs foreign code.
+//! queue's mutex; wakers are collected in [`Wakes`] and called after the mutex is free, since waking may call the queue.
 //! Called by `sleepers` and by `state`, for those who wait for a drain.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
 use crate::clock::Nanos;
+
+/// Up to so many places memory is not worth giving back.
+const SMALL: usize = 16;
 
 /// Names one registration of one waiting future.
 pub(crate) type Ticket = u64;
@@ -38,7 +41,12 @@ impl Waiters {
 
     /// Takes a waiter out without waking it; false if it was notified meanwhile.
     pub(crate) fn remove(&mut self, ticket: Ticket) -> bool {
-        self.place(ticket).and_then(|place| self.waiting.remove(place)).is_some()
+        let removed = self.place(ticket).and_then(|place| self.waiting.remove(place)).is_some();
+        let (used, held) = (self.waiting.len(), self.waiting.capacity());
+        if held > SMALL && used * 8 <= held {
+            self.waiting.shrink_to(used * 2);
+        }
+        removed
     }
 
     /// Notifies the longest waiting one, if any.

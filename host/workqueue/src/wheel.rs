@@ -4,7 +4,7 @@
 //! level 0   64 buckets of 1.05 ms       near   a heap: what is due within the present 1.05 ms, exactly
 //! level 1   64 buckets of 67 ms
 //!   ...
-//! level 6   64 buckets of 2,284 years / 64, more than any delay that is kept
+//! level 6   64 buckets of 2.3 years, more than any delay that is kept
 //! ```
 //!
 //! A deadline goes to the level at which it first differs from the present; when the present comes to a bucket, what
@@ -122,6 +122,18 @@ impl Wheel {
         Some(slot)
     }
 
+    /// Goes through all slots, those with equal deadlines in the order in which these were set.
+    pub(crate) fn walk<K, M>(&self, slots: &Slots<K, M>, mut visit: impl FnMut(u32)) {
+        self.near.in_order().into_iter().for_each(&mut visit);
+        for ends in self.levels.iter().flatten().flat_map(|level| &level.buckets) {
+            let mut slot = ends.head();
+            while slot != NIL {
+                visit(slot);
+                slot = slots[slot].next;
+            }
+        }
+    }
+
     /// Renames slots after they were compacted.
     pub(crate) fn rename<K, M>(&mut self, names: &[u32], slots: &mut Slots<K, M>) {
         self.near.rename(names, slots);
@@ -134,6 +146,7 @@ impl Wheel {
         self.len -= 1;
         if self.len == 0 {
             self.levels = [const { None }; LEVELS];
+            self.near = Near::default();
         }
     }
 

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "an allocator cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,28 +41,37 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The bytes that this thread holds more than when the test began.
-struct Held(isize);
+/// The bytes that this thread holds more than when the test began. Figures are shown at its end, with --nocapture: what the
+/// test runner keeps of the output would count as well.
+struct Held {
+    before: isize,
+    figures: RefCell<Vec<(&'static str, usize)>>,
+}
 
 impl Held {
     fn start() -> Self {
-        Self(HELD.with(Cell::get))
+        let figures = RefCell::new(Vec::with_capacity(16));
+        Self { before: HELD.with(Cell::get), figures }
     }
 
     fn bytes(&self) -> usize {
-        usize::try_from(HELD.with(Cell::get) - self.0).unwrap_or(0)
+        usize::try_from(HELD.with(Cell::get) - self.before).unwrap_or(0)
     }
 
-    fn assert_below(&self, limit: usize, what: &str) {
+    fn assert_below(&self, limit: usize, what: &'static str) {
         let bytes = self.bytes();
-        show(&format!("{what}: {bytes} B"));
+        self.figures.borrow_mut().push((what, bytes));
         assert!(bytes < limit, "{what} holds {bytes} bytes");
     }
 }
 
-#[allow(clippy::print_stdout, reason = "shown with --nocapture, to follow the figures")]
-fn show(figure: &str) {
-    println!("{figure}");
+impl Drop for Held {
+    #[allow(clippy::print_stdout, reason = "shown with --nocapture, to follow the figures")]
+    fn drop(&mut self) {
+        for (what, bytes) in self.figures.get_mut() {
+            println!("{what}: {bytes} B");
+        }
+    }
 }
 
 fn keys(number: usize) -> Vec<Arc<str>> {
@@ -200,7 +209,7 @@ fn a_queue_of_a_scheduler_holds_no_more_after_a_burst_than_another() {
         while let Some(turn) = scheduler.try_next() {
             turn.done();
         }
-        held.assert_below(1280, &format!("a scheduler with a queue that had {burst} keys"));
+        held.assert_below(1280, "a scheduler with a queue that had a burst");
     }
 }
 

@@ -1,11 +1,12 @@
-// The peers written in Go, and the server that all clients of the benchmark of pilothouse-cache read from.
+// The peers written in Go of the benchmarks, and the server that all clients of the benchmark of pilothouse-cache read from.
 //
-//	peers serve   a replay server; commands come by standard input
-//	peers client  client-go's informer, or a raw reader of the same stream
-//	peers micro   parts of client-go within one process
-//	peers dump    pods or events as lines of JSON
+//	peers serve      a replay server; commands come by standard input
+//	peers client     client-go's informer, or a raw reader of the same stream
+//	peers micro      parts of client-go within one process
+//	peers dump       pods or events as lines of JSON
+//	peers workqueue  work queues of client-go and controller-runtime within one process
 //
-// host/cache/benches/cache starts them.
+// host/cache/benches/cache and host/workqueue/benches/workqueue start them.
 package main
 
 import (
@@ -27,7 +28,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("a command is needed: serve, client, micro or dump")
+		return fmt.Errorf("a command is needed: serve, client, micro, dump or workqueue")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	switch args[0] {
@@ -39,6 +40,8 @@ func run(args []string) error {
 		return micro(flags, args[1:])
 	case "dump":
 		return dump(flags, args[1:])
+	case "workqueue":
+		return workqueues(flags, args[1:])
 	}
 	return fmt.Errorf("unknown command %q", args[0])
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use futures_util::stream::{self, StreamExt};
 use parking_lot::Mutex;
+use pilothouse_bench::usage::cpu;
 use pilothouse_bench::{Better, Report, is_full};
 use pilothouse_cache::{EventStream, FnListerWatcher, Listener, SharedInformer};
 use pilothouse_client::WatchEvent;
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Variant, node_index, pods};
 use crate::samples;
-use crate::usage::cpu;
 
 const RUNS: usize = 5;
 /// No run takes as long.

@@ -3,13 +3,12 @@
 use std::process::Command;
 use std::time::Instant;
 
-use pilothouse_bench::{Aim, Better, Report};
+use pilothouse_bench::{Aim, Better, Process, Report, peers};
 use pilothouse_cache::{Delta, DeltaFifo};
 use pilothouse_object::Object;
 use serde::Deserialize;
 
-use crate::processes::Process;
-use crate::{peers, samples};
+use crate::samples;
 
 const RUNS: usize = 5;
 /// Items in the queue at most.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use pilothouse_bench::{Aim, Better, Peer, Report, is_asked, is_full, median};
+use pilothouse_bench::{Aim, Better, Peer, Process, Report, is_asked, is_full, median};
 
 use crate::client::Variant;
 use crate::processes::{Server, Who};
@@ -243,7 +243,7 @@ fn speaks(
     Ok(())
 }
 
-fn caught_up(process: &mut crate::processes::Process, events: usize) -> anyhow::Result<Usage> {
+fn caught_up(process: &mut Process, events: usize) -> anyhow::Result<Usage> {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         std::thread::sleep(Duration::from_millis(200));
@@ -256,7 +256,7 @@ fn caught_up(process: &mut crate::processes::Process, events: usize) -> anyhow::
 }
 
 /// Waits until a process does nothing but answer.
-fn quiet(process: &mut crate::processes::Process) -> anyhow::Result<Usage> {
+fn quiet(process: &mut Process) -> anyhow::Result<Usage> {
     loop {
         let before: Usage = process.ask("usage")?;
         let last: Usage = process.ask("usage")?;

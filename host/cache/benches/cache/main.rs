@@ -10,7 +10,6 @@ mod events;
 mod fifo;
 mod figures;
 mod growth;
-mod peers;
 mod processes;
 mod samples;
 mod store;

@@ -1,61 +1,14 @@
 //! Child processes that are asked by lines and answer by lines of JSON: the replay server and the clients.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
+use pilothouse_bench::{Process, peers};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-use crate::peers;
 use crate::usage::Usage;
-
-/// A child process; ended when dropped.
-pub(crate) struct Process {
-    name: String,
-    child: Child,
-    requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Process {
-    /// Starts a program. Its first line is read by the first [`read`](Self::read).
-    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
-        let name = format!("{command:?}");
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = child.with_context(|| format!("starting {name}"))?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        Ok(Self {
-            name,
-            child,
-            requests: stdin.context("no standard input")?,
-            answers: BufReader::new(stdout.context("no standard output")?),
-        })
-    }
-
-    /// The next line.
-    pub(crate) fn read<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).with_context(|| format!("reading from {}", self.name))?;
-        ensure!(!line.is_empty(), "{} has ended", self.name);
-        serde_json::from_str(&line).with_context(|| format!("{} said {line:?}", self.name))
-    }
-
-    /// Asks for something and reads the answer.
-    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &str) -> anyhow::Result<T> {
-        writeln!(self.requests, "{request}").with_context(|| format!("asking {}", self.name))?;
-        self.read()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// The replay server of a number of pods.
 pub(crate) struct Server {

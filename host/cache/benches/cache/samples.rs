@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
+use pilothouse_bench::peers;
 use pilothouse_client::WatchEvent;
 use pilothouse_object::Object;
 
 use crate::client::pods;
-use crate::peers;
 
 /// Calls `line` with what `peers dump` writes.
 fn dump(args: &[String], mut line: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {

@@ -4,14 +4,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pilothouse_bench::{Aim, Better, Peer as Named, Report, quantile};
+use pilothouse_bench::{Aim, Better, Peer as Named, Process, Report, peers, quantile};
 use pilothouse_cache::{Delta, IndexFn, Indexer};
 use pilothouse_object::{Object, ObjectKey};
 use serde::Deserialize;
 
 use crate::client::node_index;
-use crate::processes::Process;
-use crate::{peers, samples};
+use crate::samples;
 
 const OBJECTS: usize = 100_000;
 const RUNS: usize = 5;

@@ -1,9 +1,9 @@
 //! What a client process says about itself; the same of every client (`tests/peers/clientgo/usage.go`).
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
-use rustix::time::{ClockId, clock_gettime};
+use pilothouse_bench::usage::{cpu, kilobytes};
 use serde::{Deserialize, Serialize};
 
 /// One look at a client.
@@ -58,16 +58,4 @@ impl Usage {
             p99_us,
         }
     }
-}
-
-/// Processor time of this process.
-pub(crate) fn cpu() -> Duration {
-    let at = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(at.tv_sec.unsigned_abs(), u32::try_from(at.tv_nsec).unwrap_or_default())
-}
-
-fn kilobytes(file: &str, name: &str) -> f64 {
-    let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or_default()
 }

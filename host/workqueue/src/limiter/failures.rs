@@ -227,7 +227,7 @@ mod tests {
     async fn a_key_that_failed_long_ago_begins_anew_before_the_sweep_comes_past() {
         let failures = failures(0..100);
         advance(HOUR + Duration::from_secs(1)).await;
-        assert_eq!((failures.get(&99), failures.count(&99), failures.get(&99)), (0, 0, 1));
+        assert_eq!((failures.get(&50), failures.count(&50), failures.get(&50)), (0, 0, 1));
     }
 
     #[tokio::test(start_paused = true)]

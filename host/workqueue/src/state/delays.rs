@@ -10,7 +10,11 @@ use std::time::Duration;
 use super::{Add, State};
 use crate::clock::{self, Nanos};
 use crate::slots::{Hash32, NIL, Place};
+use crate::wheel::Wheel;
 use crate::{Merge, Priority};
+
+/// Keys that one call makes ready at most, so that it holds the lock for less than a millisecond.
+const AT_ONCE: usize = 1024;
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Adds a key after a delay, of which `backoff` says whether the rate limiter chose it.
@@ -89,16 +93,17 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Makes delayed keys that `wanted` accepts ready now; `wanted` is told the key and whether it is in backoff.
     pub(crate) fn expedite(&mut self, mut wanted: impl FnMut(&K, bool) -> bool) -> usize {
         let now = self.catch_up_exactly();
-        let mut wheel = mem::take(&mut self.wheel);
-        let mut taken = Vec::new();
-        while let Some(index) = wheel.pop_due(Nanos::MAX, &mut self.slots) {
+        // Nothing changes before code of the user's has run, which may panic.
+        let mut taken: Vec<u32> = Vec::new();
+        self.wheel.walk(&self.slots, |index| {
             if wanted(self.slots.key_of(index), self.slots[index].backoff) {
                 taken.push(index);
-            } else {
-                self.wheel.insert(index, now, &mut self.slots);
             }
-        }
+        });
+        // Stable, as equal deadlines are walked in the order in which they were set.
+        taken.sort_by_key(|&index| self.slots[index].time);
         for &index in &taken {
+            self.wheel.remove(index, &mut self.slots);
             self.fire(index, now);
         }
         taken.len()
@@ -106,7 +111,10 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Forgets all delays.
     pub(super) fn drop_delays(&mut self) {
-        while let Some(index) = self.wheel.pop_due(Nanos::MAX, &mut self.slots) {
+        let mut delayed: Vec<u32> = Vec::with_capacity(self.wheel.len());
+        self.wheel.walk(&self.slots, |index| delayed.push(index));
+        self.wheel = Wheel::default();
+        for index in delayed {
             match self.slots[index].place {
                 Place::Twin => self.slots.release_twin(index),
                 _ => self.slots.release(index),
@@ -141,8 +149,11 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         now
     }
 
+    /// Makes ready what is due at `now`, a number of keys at most: many that come due together are left to the calls that
+    /// come next, of which one is that of whoever keeps the time.
     fn promote(&mut self, now: Nanos) {
-        while let Some(index) = self.wheel.pop_due(now, &mut self.slots) {
+        for _ in 0..AT_ONCE {
+            let Some(index) = self.wheel.pop_due(now, &mut self.slots) else { return };
             self.fire(index, self.slots[index].time);
         }
     }

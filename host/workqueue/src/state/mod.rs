@@ -232,7 +232,12 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     #[inline]
     fn make_ready(&mut self, index: u32, payload: M, priority: Priority, at: Option<Nanos>) {
         let slot = &mut self.slots[index];
-        slot.payload.merge(payload);
+        // A new key gets its place before code of the user's runs, which may panic.
+        if slot.place == Place::Free {
+            slot.payload = payload;
+        } else {
+            slot.payload.merge(payload);
+        }
         match slot.place {
             Place::Ready if priority > slot.priority => {
                 self.ready.unlink(&mut self.slots, index);

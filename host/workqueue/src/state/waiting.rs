@@ -56,7 +56,6 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// The scheduler comes: takes a key if one is ready and a worker more is allowed.
     pub(crate) fn turn(&mut self) -> Option<Item<K, M>> {
-        self.catch_up_exactly();
         let seat = self.seat.as_mut()?;
         seat.scheduled = false;
         let item = match self.processing.len() < seat.limit {

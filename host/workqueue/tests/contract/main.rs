@@ -6,6 +6,7 @@ mod base;
 mod batches;
 mod delaying;
 mod fairness;
+mod foreign_code;
 mod helpers;
 mod limiters;
 mod parallelize;

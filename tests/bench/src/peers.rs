@@ -1,4 +1,4 @@
-//! Builds the peers into Cargo's target folder: `target/peers`.
+//! Builds the peers (`tests/peers`) into Cargo's target folder: `target/peers`. Called by the benches of all crates.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,25 +6,28 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, bail};
 
-const GO_REMEDY: &str = "The benchmark is read from a server written in Go and held against client-go: install Go 1.26 or \
-     newer (https://go.dev/dl) and have `go` on the PATH; the first build needs a Go module proxy (GOPROXY).";
+const GO_REMEDY: &str = "The benchmark is held against programs written in Go: install Go 1.26 or newer (https://go.dev/dl) and have \
+     `go` on the PATH; the first build needs a Go module proxy (GOPROXY).";
 
 const CARGO_REMEDY: &str =
     "kube-rs is a peer of this benchmark; its first build takes some minutes and needs crates.io.";
 
 /// The repository's `tests/peers`.
 fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers")
 }
 
 fn folder() -> anyhow::Result<PathBuf> {
-    let folder = pilothouse_bench::target()?.join("peers");
+    let folder = crate::target()?.join("peers");
     std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     Ok(folder)
 }
 
-/// The program of `tests/peers/clientgo`: the server, and client-go. Built at the first call.
-pub(crate) fn go() -> anyhow::Result<&'static Path> {
+/// The program of `tests/peers/clientgo`: the replay server, client-go and controller-runtime. Built at the first call.
+///
+/// # Errors
+/// When it cannot be built; the error says what is missing.
+pub fn go() -> anyhow::Result<&'static Path> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     once(&BUILT, || {
         let binary = folder()?.join("clientgo");
@@ -44,7 +47,10 @@ pub(crate) fn go() -> anyhow::Result<&'static Path> {
 }
 
 /// The program of `tests/peers/kube-rs`. Built at the first call.
-pub(crate) fn kube_rs() -> anyhow::Result<&'static Path> {
+///
+/// # Errors
+/// When it cannot be built; the error says what is missing.
+pub fn kube_rs() -> anyhow::Result<&'static Path> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     once(&BUILT, || {
         let target = folder()?.join("kube-rs");

@@ -1,0 +1,109 @@
+//! Code of the user's that the queue calls: it may panic or change its mind, and the queue goes on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pilothouse_workqueue::{Merge, Priority, Queue};
+use tokio::time::advance;
+
+use crate::helpers::ms;
+
+fn panics(action: impl FnOnce()) {
+    assert!(catch_unwind(AssertUnwindSafe(action)).is_err());
+}
+
+fn drain<M: Merge>(queue: &Queue<u32, M>) -> Vec<u32> {
+    let mut keys: Vec<u32> = std::iter::from_fn(|| queue.try_get())
+        .map(|item| {
+            queue.done(&item);
+            item.key
+        })
+        .collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// Two of them cannot be merged.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Unmergeable;
+
+impl Merge for Unmergeable {
+    fn merge(&mut self, _: Self) {
+        panic!("a test's");
+    }
+}
+
+#[test]
+fn a_payload_that_panics_when_merged_leaves_the_key_where_it_is() {
+    let queue: Queue<u32, Unmergeable> = Queue::new();
+    queue.add(0);
+    panics(|| queue.add(0));
+    let item = queue.try_get().expect("it waits still");
+    queue.done(&item);
+    // Enough keys that come and go for slots to be compacted.
+    (0..1000).for_each(|key| queue.add(key));
+    assert_eq!(drain(&queue).len(), 1000);
+    assert_eq!(queue.len(), 0);
+}
+
+#[test]
+fn a_group_that_changes_while_a_key_waits_breaks_no_turn() {
+    let answer = Arc::new(AtomicU32::new(0));
+    let asked = answer.clone();
+    let queue: Queue<u32> = Queue::builder().fair_by(move |_| asked.load(Ordering::Relaxed)).build();
+    (1..=3).for_each(|key| queue.add(key));
+    answer.store(1, Ordering::Relaxed);
+    queue.add_with(1, (), Priority(5));
+    queue.add_with(2, (), Priority(5));
+    assert_eq!(drain(&queue), [1, 2, 3]);
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn keys_whose_group_panics_are_a_group() {
+    let queue: Queue<u32> = Queue::builder()
+        .fair_by(|key: &u32| {
+            assert!(!key.is_multiple_of(2), "a test's");
+            *key
+        })
+        .build();
+    (0..6).for_each(|key| queue.add(key));
+    assert_eq!(queue.len(), 6);
+    assert_eq!(drain(&queue), [0, 1, 2, 3, 4, 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_that_panics_expedites_nothing_and_loses_nothing() {
+    let queue: Queue<u32> = Queue::new();
+    for key in 0..10 {
+        queue.add_after(key, (), Priority::NORMAL, ms(100 + u64::from(key)));
+    }
+    panics(|| {
+        queue.expedite_all(|key| {
+            assert!(*key < 5, "a test's");
+            true
+        });
+    });
+    assert_eq!((queue.len(), queue.len_delayed()), (0, 10));
+    for key in 0..5 {
+        assert!(queue.cancel_delayed(&key));
+    }
+    advance(ms(200)).await;
+    assert_eq!(drain(&queue), [5, 6, 7, 8, 9]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_keys_that_come_due_together_none_is_forgotten() {
+    let queue: Queue<u32> = Queue::new();
+    for key in 0..5000 {
+        queue.add_after(key, (), Priority::NORMAL, ms(10));
+    }
+    advance(ms(10)).await;
+    // A worker that sleeps is woken for all of them, though a call makes only some ready.
+    for _ in 0..5000 {
+        let item = tokio::time::timeout(ms(5), queue.get()).await.expect("it is due").expect("open");
+        queue.done(&item);
+    }
+    assert_eq!((queue.len(), queue.len_delayed()), (0, 0));
+}
