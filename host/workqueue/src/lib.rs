@@ -51,7 +51,7 @@ pub use histogram::Histogram;
 pub use item::Item;
 pub use limiter::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, MaxOfRateLimiter,
-    RateLimiter, WithMaxWait, default_controller_rate_limiter,
+    RateLimiter, WithMaxWait, default_controller_rate_limiter, default_item_based_rate_limiter,
 };
 pub use merge::Merge;
 pub use parallelize::{PanickedPiece, Parallelized, Pieces, parallelize_until};

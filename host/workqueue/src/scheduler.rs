@@ -416,7 +416,7 @@ where
 {
     /// Makes the queue as one of `scheduler`'s, which hands out `max_concurrent` of its keys at once at most. (Who takes keys
     /// from the queue itself takes them besides.) It leaves the scheduler when its last handle is dropped, with what is in
-    /// it: drain it first.
+    /// it: drain it first. So `owner` must not hold one.
     #[must_use]
     pub fn build_in<T>(self, scheduler: &Scheduler<K, M, T>, owner: T, max_concurrent: usize) -> Queue<K, M>
     where

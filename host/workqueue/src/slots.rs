@@ -328,12 +328,11 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     fn free(&mut self, index: u32) {
         let free = mem::replace(&mut self.free, index);
         let slot = &mut self[index];
+        // That of a delay that was dropped, which may hold something.
         slot.payload = M::default();
         slot.place = Place::Free;
         slot.side = NIL;
         slot.next = free;
-        // That of a delay that was dropped, which may hold something.
-        slot.payload = M::default();
     }
 
     /// Gives memory back after releases, if that is due. If slots got other numbers thereby, returns the new ones by

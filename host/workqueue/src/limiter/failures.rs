@@ -224,6 +224,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_key_that_failed_long_ago_begins_anew_before_the_sweep_comes_past() {
+        let failures = failures(0..100);
+        advance(HOUR + Duration::from_secs(1)).await;
+        assert_eq!((failures.get(&50), failures.count(&50), failures.get(&50)), (0, 0, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn keys_that_failed_long_ago_make_room_for_as_many_new_ones() {
         let failures = failures(0..10_000);
         advance(HOUR + Duration::from_secs(1)).await;

@@ -54,6 +54,12 @@ impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
     }
 }
 
+/// Per key 1 ms doubled with each failure up to 1000 s, client-go's `DefaultItemBasedRateLimiter`.
+#[must_use]
+pub fn default_item_based_rate_limiter<K: Clone + Eq + Hash>() -> ItemExponentialFailureRateLimiter<K> {
+    ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
+}
+
 /// What controllers use unless they say otherwise: per key 5 ms doubled with each failure up to 1000 s, and for all
 /// keys together 10 a second after a burst of 100; the longer of the two.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_workqueue::Priority;
+use pilothouse_workqueue::{Priority, Queue};
 use tokio::time::{Instant, advance};
 
 use crate::helpers::{Polled, Reasons, TestQueue, delay, drain, ms, take};
@@ -248,4 +248,57 @@ async fn expedited_keys_are_ready_now_in_the_order_of_their_deadlines() {
     assert_eq!(queue.len_delayed(), 1);
     advance(ms(15)).await;
     assert_eq!(drain(&queue), ["kept"]);
+}
+
+/// A queue with more keys due than one call makes ready, and nobody looked since.
+async fn many_due() -> Queue<u32> {
+    let queue = Queue::new();
+    for key in 0..5_000 {
+        queue.add_after(key, (), Priority::NORMAL, ms(1 + u64::from(key)));
+    }
+    advance(ms(10_000)).await;
+    queue
+}
+
+fn taken(queue: &Queue<u32>) -> Vec<u32> {
+    std::iter::from_fn(|| queue.try_get()).map(|item| item.key).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_that_come_due_together_come_out_in_the_order_of_their_deadlines() {
+    let queue = many_due().await;
+    assert!(taken(&queue).into_iter().eq(0..5_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn shut_down_keeps_all_of_thousands_that_came_due_before() {
+    let queue = many_due().await;
+    queue.shut_down();
+    assert!(taken(&queue).into_iter().eq(0..5_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_cannot_take_back_any_of_thousands_that_came_due() {
+    let queue = many_due().await;
+    assert!(!queue.cancel_delayed(&4_999));
+    assert!(taken(&queue).into_iter().eq(0..5_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn expediting_counts_none_of_thousands_that_came_due() {
+    let queue = many_due().await;
+    queue.add_after(5_000, (), Priority::NORMAL, ms(1));
+    assert_eq!(queue.expedite_all(|_| true), 1);
+    assert!(taken(&queue).into_iter().eq(0..5_001));
+}
+
+#[tokio::test(start_paused = true)]
+async fn none_of_thousands_of_deadlines_that_passed_swallows_a_new_delay() {
+    let queue = many_due().await;
+    queue.add_after(4_999, (), Priority::NORMAL, ms(100));
+    let due = taken(&queue);
+    assert!(due.len() == 5_000 && due.contains(&4_999));
+    due.iter().for_each(|key| queue.done_key(key));
+    advance(ms(100)).await;
+    assert_eq!(taken(&queue), [4_999]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pilothouse_workqueue::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, MaxOfRateLimiter,
-    RateLimiter, WithMaxWait, default_controller_rate_limiter,
+    RateLimiter, WithMaxWait, default_controller_rate_limiter, default_item_based_rate_limiter,
 };
 use tokio::time::advance;
 
@@ -188,6 +188,13 @@ async fn the_default_doubles_from_5_ms_to_1000_s_for_one_key() {
     assert_eq!(delays[..4], [5, 10, 20, 40].map(ms));
     assert_eq!(delays[17], ms(5 << 17));
     assert_eq!(delays[18..], [Duration::from_secs(1_000); 2]);
+}
+
+#[test]
+fn the_item_based_default_doubles_from_1_ms_to_1000_s() {
+    let limiter = default_item_based_rate_limiter();
+    assert_eq!(whens(&limiter, "key", 3), [1, 2, 4].map(ms));
+    assert_eq!(whens(&limiter, "key", 30)[29], Duration::from_secs(1_000));
 }
 
 #[tokio::test(start_paused = true)]
