@@ -200,7 +200,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// Number of keys that are ready; excludes those in processing and those delayed.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.locked(State::len)
+        self.shared.caught_up(State::len)
     }
 
     /// True if no key is ready.
@@ -212,20 +212,20 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// Number of keys that wait for a deadline.
     #[must_use]
     pub fn len_delayed(&self) -> usize {
-        self.shared.locked(State::len_delayed)
+        self.shared.caught_up(State::len_delayed)
     }
 
     /// Drops the delay of a key, with what it carries; false if it has none. Its failure count stays.
     pub fn cancel_delayed(&self, key: &K) -> bool {
         let hash = self.hash(key);
-        self.shared.locked(|state| state.cancel_delayed(hash, key))
+        self.shared.caught_up(|state| state.cancel_delayed(hash, key))
     }
 
     /// Makes the delayed keys that `filter` accepts ready now, in the order of their deadlines; returns how many.
     ///
     /// `filter` runs under the queue's lock and must not call the queue.
     pub fn expedite_all(&self, mut filter: impl FnMut(&K) -> bool) -> usize {
-        self.shared.locked(|state| state.expedite(|key, _| filter(key)))
+        self.shared.caught_up(|state| state.expedite(|key, _| filter(key)))
     }
 
     /// Makes all keys in backoff ready now and clears the limiter; keys that wait by [`add_after`](Self::add_after)
@@ -233,12 +233,12 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// chance.
     pub fn release_backoff(&self) -> usize {
         self.shared.limiter.clear();
-        self.shared.locked(|state| state.expedite(|_, backoff| backoff))
+        self.shared.caught_up(|state| state.expedite(|_, backoff| backoff))
     }
 
     /// Takes no adds from now on and drops what is delayed; what is queued is still handed out. Ends drains.
     pub fn shut_down(&self) {
-        self.shared.locked(|state| state.shut_down(false));
+        self.shared.caught_up(|state| state.shut_down(false));
     }
 
     /// Takes no adds from now on (at once, not when first polled) and waits until nothing is queued, delayed or
@@ -271,7 +271,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// The figures of this moment; costs as much as there are keys in processing.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
-        self.shared.locked(State::stats)
+        self.shared.caught_up(State::stats)
     }
 
     fn delay(&self, key: K, payload: M, priority: Priority, delay: Duration, backoff: bool) {

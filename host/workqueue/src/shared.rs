@@ -92,6 +92,13 @@ impl<K, M> Shared<K, M> {
 }
 
 impl<K: Clone + Eq + Hash, M: Merge> Shared<K, M> {
+    /// Runs `action`, which needs to know of all keys that are due, under the mutex. That lets others in meanwhile if these
+    /// are many.
+    pub(crate) fn caught_up<R>(&self, action: impl FnOnce(&mut State<K, M>) -> R) -> R {
+        while self.locked(State::has_more_due) {}
+        self.locked(action)
+    }
+
     /// Takes a key, of which and of the state behind it `taken` makes the result, or registers who found none.
     pub(crate) fn attempt<T>(
         &self,

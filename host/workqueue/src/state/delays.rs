@@ -13,8 +13,8 @@ use crate::slots::{Hash32, NIL, Place};
 use crate::wheel::Wheel;
 use crate::{Merge, Priority};
 
-/// Keys that one call makes ready at most, so that it holds the lock for less than a millisecond.
-const AT_ONCE: usize = 1024;
+/// Keys that are made ready at once, so that the lock is held for less than a millisecond.
+const PORTION: usize = 1024;
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Adds a key after a delay, of which `backoff` says whether the rate limiter chose it.
@@ -32,6 +32,10 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let at = clock::deadline(now, delay);
         let Add { hash, key, payload, priority } = add;
         let own = self.slots.find_or_insert(hash, key);
+        let delay = if self.slots[own].place == Place::Delayed { own } else { self.slots[own].side };
+        if delay != NIL {
+            self.fire_if_due(delay, now);
+        }
         let (index, place) = match (self.slots[own].place, self.slots[own].side) {
             (Place::Free, _) => (own, Place::Delayed),
             (Place::Delayed, _) => return self.bring_forward(own, at, now, payload, priority, backoff),
@@ -124,7 +128,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.slots.rest();
     }
 
-    /// Makes ready what is due, as far as the clock is read anyway.
+    /// Makes ready what is due, in a portion, as far as the clock is read anyway.
     #[inline]
     pub(super) fn catch_up(&mut self) {
         if !self.wheel.is_empty() {
@@ -133,28 +137,46 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
     }
 
-    /// Makes ready what is due now; true if anything was or is delayed.
+    /// Makes a portion ready of what is due now; true if anything was or is delayed.
     pub(crate) fn catches_up(&mut self) -> bool {
         let delayed = !self.wheel.is_empty();
         if delayed {
-            self.catch_up_exactly();
+            let now = self.clock.exact();
+            self.promote(now);
         }
         delayed
     }
 
-    /// Makes ready what is due now, and tells the time.
+    /// Makes a portion ready of what is due now; true if that was not all.
+    pub(crate) fn has_more_due(&mut self) -> bool {
+        let now = self.clock.exact();
+        self.promote(now)
+    }
+
+    /// Makes ready all that is due now, and tells the time. Callers have had [`Self::has_more_due`] do most of it, so that
+    /// the lock is not held for all of it at once.
     pub(super) fn catch_up_exactly(&mut self) -> Nanos {
         let now = self.clock.exact();
-        self.promote(now);
+        while self.promote(now) {}
         now
     }
 
-    /// Makes ready what is due at `now`, a number of keys at most: many that come due together are left to the calls that
-    /// come next, of which one is that of whoever keeps the time.
-    fn promote(&mut self, now: Nanos) {
-        for _ in 0..AT_ONCE {
-            let Some(index) = self.wheel.pop_due(now, &mut self.slots) else { return };
+    /// Makes a portion ready of what is due at `now`; true if that was not all. Of many that come due together the rest is
+    /// left to the calls that come next, of which one is that of whoever keeps the time.
+    fn promote(&mut self, now: Nanos) -> bool {
+        for _ in 0..PORTION {
+            let Some(index) = self.wheel.pop_due(now, &mut self.slots) else { return false };
             self.fire(index, self.slots[index].time);
+        }
+        true
+    }
+
+    /// Makes the delay in a slot ready if it is due at `now` and was left for later.
+    fn fire_if_due(&mut self, index: u32, now: Nanos) {
+        let at = self.slots[index].time;
+        if at <= now {
+            self.wheel.remove(index, &mut self.slots);
+            self.fire(index, at);
         }
     }
 
