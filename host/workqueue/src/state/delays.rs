@@ -32,17 +32,32 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let at = clock::deadline(now, delay);
         let Add { hash, key, payload, priority } = add;
         let own = self.slots.find_or_insert(hash, key);
-        let (index, place) = match (self.slots[own].place, self.slots[own].side) {
-            (Place::Free, _) => (own, Place::Delayed),
-            (Place::Delayed, _) => return self.bring_forward(own, at, now, payload, priority, backoff),
-            (_, NIL) => (self.slots.make_twin(own), Place::Twin),
-            (_, twin) => return self.bring_forward(twin, at, now, payload, priority, backoff),
+        if let Some(due) = self.delay_of(own).filter(|&delay| self.slots[delay].time <= now) {
+            // It was left to a later call.
+            self.wheel.remove(due, &mut self.slots);
+            self.fire(due, self.slots[due].time);
+        }
+        if let Some(delay) = self.delay_of(own) {
+            return self.bring_forward(delay, at, now, payload, priority, backoff);
+        }
+        let (index, place) = match self.slots[own].place {
+            Place::Free => (own, Place::Delayed),
+            _ => (self.slots.make_twin(own), Place::Twin),
         };
         let slot = &mut self.slots[index];
         (slot.place, slot.time, slot.backoff) = (place, at, backoff);
         (slot.payload, slot.priority) = (payload, priority);
         if self.wheel.insert(index, now, &mut self.slots) {
             self.deadline_changed();
+        }
+    }
+
+    /// The slot that holds the delay of a key, if it has one.
+    fn delay_of(&self, own: u32) -> Option<u32> {
+        match (self.slots[own].place, self.slots[own].side) {
+            (Place::Delayed, _) => Some(own),
+            (_, NIL) => None,
+            (_, twin) => Some(twin),
         }
     }
 
@@ -72,18 +87,15 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Drops the delay of a key; false if it has none.
     pub(crate) fn cancel_delayed(&mut self, hash: Hash32, key: &K) -> bool {
-        self.catch_up_exactly();
+        let now = self.catch_up_exactly();
         let Some(own) = self.slots.find(hash, key) else { return false };
-        match (self.slots[own].place, self.slots[own].side) {
-            (Place::Delayed, _) => {
-                self.wheel.remove(own, &mut self.slots);
-                self.slots.release(own);
-            }
-            (_, NIL) => return false,
-            (_, twin) => {
-                self.wheel.remove(twin, &mut self.slots);
-                self.slots.release_twin(twin);
-            }
+        let delay = self.delay_of(own).filter(|&delay| self.slots[delay].time > now);
+        let Some(delay) = delay else { return false };
+        self.wheel.remove(delay, &mut self.slots);
+        if delay == own {
+            self.slots.release(own);
+        } else {
+            self.slots.release_twin(delay);
         }
         self.shrink();
         self.settle();
@@ -92,7 +104,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Makes delayed keys that `wanted` accepts ready now; `wanted` is told the key and whether it is in backoff.
     pub(crate) fn expedite(&mut self, mut wanted: impl FnMut(&K, bool) -> bool) -> usize {
-        let now = self.catch_up_exactly();
+        let now = self.catch_up_wholly();
         // Nothing changes before code of the user's has run, which may panic.
         let mut taken: Vec<u32> = Vec::new();
         self.wheel.walk(&self.slots, |index| {
@@ -146,6 +158,15 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     pub(super) fn catch_up_exactly(&mut self) -> Nanos {
         let now = self.clock.exact();
         self.promote(now);
+        now
+    }
+
+    /// Makes ready all that is due now, however long that takes, and tells the time.
+    pub(super) fn catch_up_wholly(&mut self) -> Nanos {
+        let now = self.clock.exact();
+        while let Some(index) = self.wheel.pop_due(now, &mut self.slots) {
+            self.fire(index, self.slots[index].time);
+        }
         now
     }
 
