@@ -50,6 +50,15 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
     }
 
+    /// The slot that holds the delay of a key, if it has one.
+    fn delay_of(&self, own: u32) -> Option<u32> {
+        match (self.slots[own].place, self.slots[own].side) {
+            (Place::Delayed, _) => Some(own),
+            (_, NIL) => None,
+            (_, twin) => Some(twin),
+        }
+    }
+
     /// Merges into a delay there is: the earlier deadline and the higher priority count.
     fn bring_forward(
         &mut self,
@@ -76,18 +85,15 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Drops the delay of a key; false if it has none.
     pub(crate) fn cancel_delayed(&mut self, hash: Hash32, key: &K) -> bool {
-        self.catch_up_exactly();
+        let now = self.catch_up_exactly();
         let Some(own) = self.slots.find(hash, key) else { return false };
-        match (self.slots[own].place, self.slots[own].side) {
-            (Place::Delayed, _) => {
-                self.wheel.remove(own, &mut self.slots);
-                self.slots.release(own);
-            }
-            (_, NIL) => return false,
-            (_, twin) => {
-                self.wheel.remove(twin, &mut self.slots);
-                self.slots.release_twin(twin);
-            }
+        let delay = self.delay_of(own).filter(|&delay| self.slots[delay].time > now);
+        let Some(delay) = delay else { return false };
+        self.wheel.remove(delay, &mut self.slots);
+        if delay == own {
+            self.slots.release(own);
+        } else {
+            self.slots.release_twin(delay);
         }
         self.shrink();
         self.settle();
@@ -96,7 +102,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Makes delayed keys that `wanted` accepts ready now; `wanted` is told the key and whether it is in backoff.
     pub(crate) fn expedite(&mut self, mut wanted: impl FnMut(&K, bool) -> bool) -> usize {
-        let now = self.catch_up_exactly();
+        let now = self.catch_up_wholly();
         // Nothing changes before code of the user's has run, which may panic.
         let mut taken: Vec<u32> = Vec::new();
         self.wheel.walk(&self.slots, |index| {
