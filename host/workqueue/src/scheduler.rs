@@ -268,13 +268,13 @@ where
     M: Merge,
     T: Clone,
 {
-    fn step(&self, now: Nanos) -> Step<K, M, T> {
+    fn step(&self) -> Step<K, M, T> {
         self.locked(|turns| {
             if turns.closed {
                 return Step::Closed;
             }
             if let Some(&(at, seat)) = turns.alarms.first()
-                && at <= now
+                && at <= self.clock.now()
             {
                 turns.alarms.pop_first();
                 let seat = &mut turns.seats[seat as usize];
@@ -296,10 +296,8 @@ where
     }
 
     fn take(&self) -> Result<Option<Turn<K, M, T>>, Closed> {
-        // Alarms need no more exact a time than their timer has, which woke whoever reads it first.
-        let now = self.clock.now();
         loop {
-            match self.step(now) {
+            match self.step() {
                 Step::Turn(queue, owner) => {
                     if let Some(item) = queue.locked(State::turn) {
                         let queue = Queue { shared: queue };

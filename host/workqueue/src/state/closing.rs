@@ -59,7 +59,7 @@ impl<K, M> State<K, M> {
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Takes no adds from now on. What is delayed is waited for if `drain`, and dropped otherwise.
     pub(crate) fn shut_down(&mut self, drain: bool) -> u32 {
-        self.catch_up_wholly();
+        self.catch_up_exactly();
         if !drain {
             self.phase = Phase::Shut;
             self.shut_downs = self.shut_downs.wrapping_add(1);

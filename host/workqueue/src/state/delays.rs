@@ -32,15 +32,15 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let at = clock::deadline(now, delay);
         let Add { hash, key, payload, priority } = add;
         let own = self.slots.find_or_insert(hash, key);
-        let delay = if self.slots[own].place == Place::Delayed { own } else { self.slots[own].side };
-        if delay != NIL {
+        if let Some(delay) = self.delay_of(own) {
             self.fire_if_due(delay, now);
         }
-        let (index, place) = match (self.slots[own].place, self.slots[own].side) {
-            (Place::Free, _) => (own, Place::Delayed),
-            (Place::Delayed, _) => return self.bring_forward(own, at, now, payload, priority, backoff),
-            (_, NIL) => (self.slots.make_twin(own), Place::Twin),
-            (_, twin) => return self.bring_forward(twin, at, now, payload, priority, backoff),
+        if let Some(delay) = self.delay_of(own) {
+            return self.bring_forward(delay, at, now, payload, priority, backoff);
+        }
+        let (index, place) = match self.slots[own].place {
+            Place::Free => (own, Place::Delayed),
+            _ => (self.slots.make_twin(own), Place::Twin),
         };
         let slot = &mut self.slots[index];
         (slot.place, slot.time, slot.backoff) = (place, at, backoff);
@@ -85,10 +85,9 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Drops the delay of a key; false if it has none.
     pub(crate) fn cancel_delayed(&mut self, hash: Hash32, key: &K) -> bool {
-        let now = self.catch_up_exactly();
+        self.catch_up_exactly();
         let Some(own) = self.slots.find(hash, key) else { return false };
-        let delay = self.delay_of(own).filter(|&delay| self.slots[delay].time > now);
-        let Some(delay) = delay else { return false };
+        let Some(delay) = self.delay_of(own) else { return false };
         self.wheel.remove(delay, &mut self.slots);
         if delay == own {
             self.slots.release(own);
@@ -102,7 +101,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Makes delayed keys that `wanted` accepts ready now; `wanted` is told the key and whether it is in backoff.
     pub(crate) fn expedite(&mut self, mut wanted: impl FnMut(&K, bool) -> bool) -> usize {
-        let now = self.catch_up_wholly();
+        let now = self.catch_up_exactly();
         // Nothing changes before code of the user's has run, which may panic.
         let mut taken: Vec<u32> = Vec::new();
         self.wheel.walk(&self.slots, |index| {
