@@ -13,7 +13,7 @@ use crate::slots::{Hash32, NIL, Place};
 use crate::wheel::Wheel;
 use crate::{Merge, Priority};
 
-/// Keys that are made ready at once, so that the lock is held for less than a millisecond.
+/// Keys that are made ready under one lock at most, so that many that come due together do not keep all others out.
 const PORTION: usize = 1024;
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
