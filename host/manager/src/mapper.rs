@@ -70,19 +70,20 @@ impl Listener for Mapper {
     }
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, _: bool) {
-        let reason = self.reason(Reasons::DELETED);
-        if matches!(self.map, KeyMap::Itself) {
+        let itself = matches!(self.map, KeyMap::Itself);
+        // Without a last state only the key is sure.
+        let seen = object.map_or(itself && self.filter.shows_key(key), |object| self.filter.shows(object));
+        if !seen {
+            return;
+        }
+        if itself {
             // Failures of an object that is gone say nothing about another of that name.
             self.queue.forget(key);
         }
+        let reason = self.reason(Reasons::DELETED);
         match object {
-            Some(object) if self.filter.shows(object) => self.add(object, reason, Priority::NORMAL),
-            Some(_) => {}
-            // Without a last state only the key is sure.
-            None if matches!(self.map, KeyMap::Itself) && self.filter.shows_key(key) => {
-                self.queue.add_with(key.clone(), reason, Priority::NORMAL);
-            }
-            None => {}
+            Some(object) => self.add(object, reason, Priority::NORMAL),
+            None => self.queue.add_with(key.clone(), reason, Priority::NORMAL),
         }
     }
 }

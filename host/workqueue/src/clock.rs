@@ -181,7 +181,10 @@ mod tests {
         while clock.now() < 1_050_000_000 {
             std::thread::yield_now();
         }
-        assert!((1..=2).contains(&(seconds.now() - start)));
+        let passed = seconds.now() - start;
+        // The machine may have stood still meanwhile.
+        let most = u32::try_from(clock.now() / 1_000_000_000).unwrap() + 1;
+        assert!((1..=most).contains(&passed), "{passed} of {most}");
     }
 
     #[tokio::test(start_paused = true)]

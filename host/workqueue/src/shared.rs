@@ -1,7 +1,7 @@
 //! What the handles of one queue share.
 //!
-//! Invariants: adds compute hashes outside the mutex, and wakers are called outside; `state` hashes with the same hasher. Called by
-//! the public handle and by the two futures.
+//! Invariants: adds compute hashes outside the mutex, and wakers are called outside; `state` hashes with the same hasher.
+//! Called by the public handle, the futures and the scheduler.
 
 use std::hash::Hash;
 use std::mem;
@@ -95,8 +95,16 @@ impl<K: Clone + Eq + Hash, M: Merge> Shared<K, M> {
     /// Runs `action`, which needs to know of all keys that are due, under the mutex. That lets others in meanwhile if these
     /// are many.
     pub(crate) fn caught_up<R>(&self, action: impl FnOnce(&mut State<K, M>) -> R) -> R {
-        while self.locked(State::has_more_due) {}
-        self.locked(action)
+        let mut action = Some(action);
+        loop {
+            let act = |state: &mut State<K, M>| match state.has_more_due() {
+                true => None,
+                false => action.take().map(|action| action(state)),
+            };
+            if let Some(result) = self.locked(act) {
+                return result;
+            }
+        }
     }
 
     /// Takes a key, of which and of the state behind it `taken` makes the result, or registers who found none.
