@@ -74,7 +74,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         if let Some(seat) = &mut self.seat {
             seat.alarm = None;
         }
-        self.catch_up_exactly();
+        // What is left of many that came due together is told as the next deadline, which has passed.
+        self.has_more_due();
         self.tell_deadline();
     }
 

@@ -181,3 +181,17 @@ async fn ten_thousand_delayed_queues_are_woken_for_once_each() {
     }
     assert_eq!(format!("{scheduler:?}"), "Scheduler { queues: 10000, turns: 0, alarms: 0 }");
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_many_keys_that_come_due_together_all_get_their_turns() {
+    let scheduler: Scheduler<u32, (), ()> = Scheduler::new();
+    let queue: Queue<u32> = Queue::builder().build_in(&scheduler, (), 1);
+    for key in 0..5_000 {
+        queue.add_after(key, (), Priority::NORMAL, ms(10));
+    }
+    for key in 0..5_000 {
+        let turn = tokio::time::timeout(ms(50), scheduler.next()).await.expect("it is due").expect("open");
+        assert_eq!(turn.item().key, key);
+    }
+    assert_eq!((queue.len(), queue.len_delayed()), (0, 0));
+}
