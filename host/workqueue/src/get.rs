@@ -9,7 +9,7 @@ use tokio::task::coop::consume_budget;
 
 use crate::shared::Shared;
 use crate::sleepers::{Attempt, Source, sleep_until_taken};
-use crate::state::Take;
+use crate::state::{State, Take};
 use crate::waiters::Ticket;
 use crate::{Item, Merge};
 
@@ -21,7 +21,11 @@ where
 {
     // A worker that always finds a key would otherwise never let other tasks of its thread run.
     consume_budget().await;
-    sleep_until_taken(&One(shared)).await
+    match shared.locked(State::take) {
+        Take::Item(item) => Some(item),
+        Take::Closed => None,
+        Take::Empty => sleep_until_taken(&One(shared)).await,
+    }
 }
 
 /// Waits for a key, and takes up to `max` of those that are ready then; none once there will be none.

@@ -21,8 +21,6 @@ pub struct Item<K, M = ()> {
     pub payload: M,
     /// The priority at which it waited; a retry is usually added with the same.
     pub priority: Priority,
-    /// Where the key is held: no search when it is given back.
-    pub(crate) slot: u32,
     pub(crate) waited: Nanos,
 }
 

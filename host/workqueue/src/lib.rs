@@ -24,6 +24,7 @@
 //! ```
 
 mod builder;
+mod chunks;
 mod classes;
 mod clock;
 mod drain;
@@ -43,6 +44,7 @@ mod slots;
 mod state;
 mod stats;
 mod sync;
+mod table;
 mod waiters;
 mod wheel;
 

@@ -12,9 +12,12 @@ use std::time::Duration;
 use crate::drain::Drain;
 use crate::limiter::RateLimiter;
 use crate::shared::Shared;
-use crate::slots::{Hash32, NIL, Slots};
+use crate::slots::{Hash32, Slots};
 use crate::state::{Add, State, Take};
 use crate::{Item, Merge, Priority, QueueBuilder, QueueStats, get};
+
+/// Keys that a batch adds or gives back under one lock.
+const BATCH: usize = 64;
 
 /// A work queue of keys `K`, with an `M` that travels along with a key; a handle that is cheap to clone.
 ///
@@ -105,7 +108,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     pub fn add_batch(&self, adds: impl IntoIterator<Item = (K, M, Priority)>) {
         let mut adds = adds.into_iter().fuse();
         loop {
-            let hashed = adds.by_ref().take(64);
+            let hashed = adds.by_ref().take(BATCH);
             let chunk: Vec<_> = hashed
                 .map(|(key, payload, priority)| Add { hash: self.hash(&key), key, payload, priority })
                 .collect();
@@ -184,17 +187,26 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// Gives a key back after its work. If it was added meanwhile it joins the end of its priority. Does nothing for a
     /// key that is not in processing.
     pub fn done(&self, item: &Item<K, M>) {
-        self.shared.locked(|state| state.done(item.slot, &item.key));
+        self.done_key(&item.key);
     }
 
-    /// Gives keys back as [`done`](Self::done) does, under one lock.
+    /// Gives keys back as [`done`](Self::done) does, 64 under one lock.
     pub fn done_batch(&self, items: &[Item<K, M>]) {
-        self.shared.locked(|state| items.iter().for_each(|item| state.done(item.slot, &item.key)));
+        for chunk in items.chunks(BATCH) {
+            let mut hashes = [0; BATCH];
+            for (hash, item) in hashes.iter_mut().zip(chunk) {
+                *hash = self.hash(&item.key);
+            }
+            self.shared.locked(|state| {
+                chunk.iter().zip(hashes).for_each(|(item, hash)| state.done(hash, &item.key));
+            });
+        }
     }
 
-    /// As [`done`](Self::done), for who has nothing but the key; it is searched for.
+    /// As [`done`](Self::done), for who has nothing but the key.
     pub fn done_key(&self, key: &K) {
-        self.shared.locked(|state| state.done(NIL, key));
+        let hash = self.hash(key);
+        self.shared.locked(|state| state.done(hash, key));
     }
 
     /// Number of keys that are ready; excludes those in processing and those delayed.

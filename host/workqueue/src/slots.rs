@@ -1,28 +1,28 @@
-//! One slot per known key: everything the queue knows about the key, in 48 bytes (beside a key of 16 and a payload of 1).
+//! One slot per known key: everything the queue knows about the key, in 40 bytes (beside a key of 16 and a payload of 1).
 //!
 //! Invariants:
 //! - the table has the number of a slot iff that slot holds a key; a key is held iff it is ready, running or delayed;
 //! - a slot is in at most one list, that of its [`Place`];
-//! - a key that is delayed and also ready or running has a second slot without key, its *twin*, for the delay; `side`
-//!   leads from each to the other. A key that is only delayed needs no twin;
+//! - a key that is delayed and also ready or running has a second slot without key, its *twin*, for the delay,
+//!   which `twins` leads to and which leads back. A key that is only delayed needs no twin;
 //! - the memory held is a small multiple of what the used slots need: they are compacted when few of many are left, and
 //!   all of it is released (but for a handful) when somebody looks for a key and there is none at all, or the last key of
 //!   a scheduler's queue is done.
 //!
 //! Lists hold slot numbers instead of keys, so handing a key out hashes nothing, and raising or cancelling one searches
-//! nothing. Half of a key's hash is kept, so that growing and giving back hash nothing either. Called by `state` and
-//! what it is made of, under the queue's mutex.
+//! nothing. Called by `state` and what it is made of, under the queue's mutex.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
 use std::mem;
 use std::ops::{Index, IndexMut};
 
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 
 use crate::Priority;
+use crate::chunks::Chunks;
 use crate::clock::Nanos;
+use crate::table::Table;
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -50,22 +50,28 @@ pub(crate) enum Place {
     Twin,
 }
 
-/// Half of a key's hash; what is spread over the table is made from it.
+/// Half of a key's hash.
 pub(crate) type Hash32 = u32;
+
+/// What a slot is for.
+#[derive(Debug)]
+enum For<K> {
+    /// This key.
+    Key(K),
+    /// The delay of the key of that slot; for nothing if that is [`NIL`].
+    Delay(u32),
+}
 
 /// Holds a key and its state.
 #[derive(Debug)]
 pub(crate) struct Slot<K, M> {
-    key: Option<K>,
+    of: For<K>,
     /// Ready: when it became so, or its number where no time is measured. Running: when it was handed out. Delayed and
     /// twin: the deadline.
     pub(crate) time: Nanos,
-    hash: Hash32,
     pub(crate) next: u32,
     /// In the heap of deadlines that are near, the position there.
     pub(crate) previous: u32,
-    /// The twin of a slot that has one, and the other way round.
-    pub(crate) side: u32,
     /// Of the run to come.
     pub(crate) priority: Priority,
     /// What came with the adds of the run to come.
@@ -73,21 +79,22 @@ pub(crate) struct Slot<K, M> {
     pub(crate) place: Place,
     /// The deadline was set by the rate limiter.
     pub(crate) backoff: bool,
+    /// It has a twin.
+    twinned: bool,
 }
 
 impl<K, M: Default> Slot<K, M> {
-    fn new(key: Option<K>, hash: Hash32) -> Self {
+    fn new(of: For<K>) -> Self {
         Self {
-            key,
+            of,
             time: 0,
-            hash,
             next: NIL,
             previous: NIL,
-            side: NIL,
             priority: Priority::default(),
             payload: M::default(),
             place: Place::Free,
             backoff: false,
+            twinned: false,
         }
     }
 }
@@ -96,15 +103,18 @@ impl<K, M> Slot<K, M> {
     /// The key of a slot that holds one.
     #[inline]
     pub(crate) fn key(&self) -> &K {
-        self.key.as_ref().expect("only twins and free slots hold no key")
+        match &self.of {
+            For::Key(key) => key,
+            For::Delay(_) => panic!("only twins and free slots hold no key"),
+        }
     }
 
     #[inline]
-    fn holds(&self, hash: Hash32, key: &K) -> bool
+    fn holds(&self, key: &K) -> bool
     where
         K: Eq,
     {
-        self.hash == hash && self.key.as_ref() == Some(key)
+        matches!(&self.of, For::Key(held) if held == key)
     }
 }
 
@@ -158,11 +168,12 @@ impl List {
 /// Holds all slots, and finds them by key.
 #[derive(Debug)]
 pub(crate) struct Slots<K, M> {
-    slots: Vec<Slot<K, M>>,
-    table: HashTable<u32>,
+    slots: Chunks<Slot<K, M>>,
+    table: Table,
     /// First of the free slots, which are chained by `next`.
     free: u32,
-    twins: usize,
+    /// The twin of each slot that has one.
+    twins: BTreeMap<u32, u32>,
     hasher: RandomState,
 }
 
@@ -185,7 +196,7 @@ impl<K, M> IndexMut<u32> for Slots<K, M> {
 impl<K, M> Slots<K, M> {
     /// No slots; `hasher` must be the one with which callers hash keys.
     pub(crate) fn new(hasher: RandomState) -> Self {
-        Self { slots: Vec::new(), table: HashTable::new(), free: NIL, twins: 0, hasher }
+        Self { slots: Chunks::default(), table: Table::default(), free: NIL, twins: BTreeMap::new(), hasher }
     }
 
     /// Appends a slot to a list.
@@ -250,8 +261,16 @@ impl<K, M> Slots<K, M> {
 
     /// The key that a slot is about: its own, or that of the slot it is the twin of.
     pub(crate) fn key_of(&self, index: u32) -> &K {
-        let slot = &self[index];
-        if slot.place == Place::Twin { self[slot.side].key() } else { slot.key() }
+        match &self[index].of {
+            For::Key(key) => key,
+            For::Delay(of) => self[*of].key(),
+        }
+    }
+
+    /// The twin of a slot, if it has one.
+    #[inline]
+    pub(crate) fn twin(&self, index: u32) -> Option<u32> {
+        if self[index].twinned { self.twins.get(&index).copied() } else { None }
     }
 }
 
@@ -265,62 +284,47 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     /// The slot that holds a key, if one does.
     #[inline]
     pub(crate) fn find(&self, hash: Hash32, key: &K) -> Option<u32> {
-        self.table.find(spread(hash), |&index| self.slots[index as usize].holds(hash, key)).copied()
-    }
-
-    /// The slot that holds a key if it is `guess`, else the one that [`Self::find`] finds.
-    #[inline]
-    pub(crate) fn find_at(&self, guess: u32, key: &K) -> Option<u32> {
-        match self.slots.get(guess as usize) {
-            Some(slot) if slot.key.as_ref() == Some(key) => Some(guess),
-            _ => self.find(Self::hash(&self.hasher, key), key),
-        }
+        self.table.find(hash, |index| self[index].holds(key))
     }
 
     /// The slot of a key, made if it has none; its place is then [`Place::Free`].
     #[inline]
     pub(crate) fn find_or_insert(&mut self, hash: Hash32, key: K) -> u32 {
-        let Self { slots, table, free, .. } = self;
-        let entry = table.entry(
-            spread(hash),
-            |&index| slots[index as usize].holds(hash, &key),
-            |&index| spread(slots[index as usize].hash),
-        );
-        match entry {
-            Entry::Occupied(entry) => *entry.get(),
-            Entry::Vacant(entry) => {
-                let index = allocate(slots, free, Slot::new(Some(key), hash));
-                entry.insert(index);
-                index
-            }
+        if let Some(index) = self.find(hash, &key) {
+            return index;
         }
+        let index = allocate(&mut self.slots, &mut self.free, Slot::new(For::Key(key)));
+        self.table.insert(hash, index);
+        index
     }
 
     /// Makes a twin of a slot; its place is [`Place::Free`] until it has one.
     pub(crate) fn make_twin(&mut self, of: u32) -> u32 {
-        let twin = allocate(&mut self.slots, &mut self.free, Slot::new(None, 0));
-        self[twin].side = of;
-        self[of].side = twin;
-        self.twins += 1;
+        let twin = allocate(&mut self.slots, &mut self.free, Slot::new(For::Delay(of)));
+        self.twins.insert(of, twin);
+        self[of].twinned = true;
         twin
     }
 
-    /// Frees a twin.
-    pub(crate) fn release_twin(&mut self, twin: u32) {
-        let of = self[twin].side;
-        self[of].side = NIL;
-        self.twins -= 1;
+    /// Frees a twin; tells whose it was.
+    pub(crate) fn release_twin(&mut self, twin: u32) -> u32 {
+        let For::Delay(of) = self[twin].of else { panic!("a twin is for a delay") };
+        self.twins.remove(&of);
+        self[of].twinned = false;
         self.free(twin);
+        of
     }
 
     /// Frees a slot that holds a key and has no twin.
-    #[inline]
     pub(crate) fn release(&mut self, index: u32) {
-        debug_assert!(self[index].side == NIL, "its twin still needs the key");
-        if let Ok(entry) = self.table.find_entry(spread(self[index].hash), |&other| other == index) {
-            entry.remove();
-        }
-        self[index].key = None;
+        self.release_hashed(index, Self::hash(&self.hasher, self[index].key()));
+    }
+
+    /// Frees a slot as [`Self::release`] does, of whose key the hash is known.
+    #[inline]
+    pub(crate) fn release_hashed(&mut self, index: u32, hash: Hash32) {
+        debug_assert!(!self[index].twinned, "its twin still needs the key");
+        self.table.remove(hash, index);
         self.free(index);
     }
 
@@ -328,10 +332,11 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     fn free(&mut self, index: u32) {
         let free = mem::replace(&mut self.free, index);
         let slot = &mut self[index];
+        slot.of = For::Delay(NIL);
         // That of a delay that was dropped, which may hold something.
         slot.payload = M::default();
         slot.place = Place::Free;
-        slot.side = NIL;
+        slot.twinned = false;
         slot.next = free;
     }
 
@@ -341,7 +346,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     /// Costs as much as there are used slots, and comes after seven times as many releases at least.
     #[inline]
     pub(crate) fn shrink(&mut self) -> Option<Vec<u32>> {
-        let used = self.table.len() + self.twins;
+        let used = self.table.len() + self.twins.len();
         if self.slots.len() <= SMALL || used * 8 > self.slots.len() {
             return None;
         }
@@ -353,41 +358,39 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     #[inline]
     pub(crate) fn rest(&mut self) {
         if self.slots.capacity() > KEEP && self.table.is_empty() {
-            self.slots = Vec::new();
-            self.table = HashTable::new();
+            self.slots = Chunks::default();
+            self.table = Table::default();
+            self.twins = BTreeMap::new();
             self.free = NIL;
         }
     }
 
     fn compact(&mut self, room: usize) -> Vec<u32> {
         let mut names = vec![NIL; self.slots.len()];
-        let mut kept = Vec::with_capacity(room);
+        let mut kept = Chunks::default();
+        let mut count = 0;
         for (old, slot) in mem::take(&mut self.slots).into_iter().enumerate() {
-            if slot.key.is_some() || slot.place == Place::Twin {
-                names[old] = kept.len() as u32;
+            if slot.place != Place::Free {
+                names[old] = count;
+                count += 1;
                 kept.push(slot);
             }
         }
-        for slot in &mut kept {
+        for slot in kept.iter_mut() {
             slot.next = renamed(&names, slot.next);
             // In the heap of near deadlines it is no slot, but then that writes it anew.
             slot.previous = renamed(&names, slot.previous);
-            slot.side = renamed(&names, slot.side);
+            if let For::Delay(of) = &mut slot.of {
+                *of = renamed(&names, *of);
+            }
         }
-        for index in self.table.iter_mut() {
-            *index = names[*index as usize];
-        }
-        self.table.shrink_to(room, |&index| spread(kept[index as usize].hash));
+        self.table.rename(&names, room);
+        let twins = mem::take(&mut self.twins).into_iter();
+        self.twins = twins.map(|(of, twin)| (names[of as usize], names[twin as usize])).collect();
         self.slots = kept;
         self.free = NIL;
         names
     }
-}
-
-/// What the table takes for a hash: it wants entropy at both ends of 64 bits.
-#[inline]
-fn spread(hash: Hash32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// The new number of a slot; [`NIL`] stays.
@@ -395,7 +398,7 @@ pub(crate) fn renamed(names: &[u32], index: u32) -> u32 {
     names.get(index as usize).copied().unwrap_or(NIL)
 }
 
-fn allocate<K, M>(slots: &mut Vec<Slot<K, M>>, free: &mut u32, slot: Slot<K, M>) -> u32 {
+fn allocate<K, M>(slots: &mut Chunks<Slot<K, M>>, free: &mut u32, slot: Slot<K, M>) -> u32 {
     if *free == NIL {
         let index = u32::try_from(slots.len()).ok().filter(|&index| index != NIL);
         slots.push(slot);
@@ -415,8 +418,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_takes_48_bytes() {
-        assert_eq!(size_of::<Slot<Arc<str>, ()>>(), 48);
-        assert_eq!(size_of::<Slot<Arc<str>, u8>>(), 48);
+    fn a_slot_takes_40_bytes() {
+        assert_eq!(size_of::<Slot<Arc<str>, ()>>(), 40);
+        assert_eq!(size_of::<Slot<Arc<str>, u8>>(), 40);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Add, State};
 use crate::clock::{self, Nanos};
-use crate::slots::{Hash32, NIL, Place};
+use crate::slots::{Hash32, Place};
 use crate::wheel::Wheel;
 use crate::{Merge, Priority};
 
@@ -52,11 +52,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// The slot that holds the delay of a key, if it has one.
     fn delay_of(&self, own: u32) -> Option<u32> {
-        match (self.slots[own].place, self.slots[own].side) {
-            (Place::Delayed, _) => Some(own),
-            (_, NIL) => None,
-            (_, twin) => Some(twin),
-        }
+        if self.slots[own].place == Place::Delayed { Some(own) } else { self.slots.twin(own) }
     }
 
     /// Merges into a delay there is: the earlier deadline and the higher priority count.
@@ -125,7 +121,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.wheel = Wheel::default();
         for index in delayed {
             match self.slots[index].place {
-                Place::Twin => self.slots.release_twin(index),
+                Place::Twin => drop(self.slots.release_twin(index)),
                 _ => self.slots.release(index),
             }
         }
@@ -190,11 +186,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let slot = &mut self.slots[index];
         let (payload, priority) = (mem::take(&mut slot.payload), slot.priority);
         let own = match slot.place {
-            Place::Twin => {
-                let own = slot.side;
-                self.slots.release_twin(index);
-                own
-            }
+            Place::Twin => self.slots.release_twin(index),
             _ => {
                 slot.place = Place::Free;
                 index
@@ -213,8 +205,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     }
 
     /// Moves the delay of a twin to the slot of its key, which is nothing but delayed from now on.
-    pub(super) fn rejoin(&mut self, own: u32) {
-        let twin = self.slots[own].side;
+    pub(super) fn rejoin(&mut self, own: u32, twin: u32) {
         self.wheel.replace(twin, own, &mut self.slots);
         self.move_delay(twin, own);
         self.slots.release_twin(twin);

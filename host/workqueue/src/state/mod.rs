@@ -14,18 +14,16 @@ mod closing;
 mod delays;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::mem;
 use std::time::Duration;
-
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
 
 use crate::classes::Classes;
 use crate::clock::{Nanos, Reader};
 use crate::shared::Settings;
 use crate::sleepers::Sleepers;
-use crate::slots::{Hash32, List, NIL, Place, Slots};
+use crate::slots::{Hash32, List, Place, Slots};
 use crate::stats::Measures;
 use crate::waiters::{Waiters, Wakes};
 use crate::wheel::Wheel;
@@ -79,7 +77,7 @@ pub(crate) struct State<K, M> {
     /// Number of keys that are dirty and processing.
     again: usize,
     /// Since when they are dirty, where that is measured.
-    again_since: HashMap<u32, Nanos, RandomState>,
+    again_since: BTreeMap<u32, Nanos>,
     /// Number of calls of `shut_down`, by which a drain sees that it was cut short.
     shut_downs: u32,
     retries: u64,
@@ -93,7 +91,7 @@ impl<K, M> State<K, M> {
             ready: Classes::new(settings.group.clone()),
             processing: List::EMPTY,
             again: 0,
-            again_since: HashMap::default(),
+            again_since: BTreeMap::new(),
             wheel: Wheel::default(),
             clock: Reader::new(settings.clock),
             sequence: 0,
@@ -143,7 +141,6 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             key: slot.key().clone(),
             payload: mem::take(&mut slot.payload),
             priority: slot.priority,
-            slot: index,
             waited: 0,
         };
         if let Some(measures) = &mut self.measures {
@@ -154,10 +151,10 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         Take::Item(item)
     }
 
-    /// Gives a key back that is at best in the slot `guess`.
+    /// Gives a key back.
     #[inline]
-    pub(crate) fn done(&mut self, guess: u32, key: &K) {
-        let Some(index) = self.slots.find_at(guess, key) else { return };
+    pub(crate) fn done(&mut self, hash: Hash32, key: &K) {
+        let Some(index) = self.slots.find(hash, key) else { return };
         let place = self.slots[index].place;
         if !matches!(place, Place::Running | Place::Again) {
             return;
@@ -173,10 +170,10 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             self.slots[index].place = Place::Ready;
             self.slots[index].time = since.unwrap_or_else(|| self.next_number());
             self.push_ready(index);
-        } else if self.slots[index].side != NIL {
-            self.rejoin(index);
+        } else if let Some(twin) = self.slots.twin(index) {
+            self.rejoin(index, twin);
         } else {
-            self.slots.release(index);
+            self.slots.release_hashed(index, hash);
             self.shrink();
             // A scheduler never looks for a key where there is none.
             if self.seat.is_some() {
@@ -290,7 +287,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.ready.rename(&names);
         self.processing.ends.rename(&names);
         self.wheel.rename(&names, &mut self.slots);
-        self.again_since =
-            self.again_since.drain().map(|(slot, since)| (names[slot as usize], since)).collect();
+        let again_since = mem::take(&mut self.again_since).into_iter();
+        self.again_since = again_since.map(|(slot, since)| (names[slot as usize], since)).collect();
     }
 }

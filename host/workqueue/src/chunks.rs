@@ -1,0 +1,87 @@
+//! A vector that grows without moving what is in it.
+//!
+//! Invariant: all chunks but the last are full, and all but the first have room for [`CHUNK`].
+//!
+//! A million keys would else be copied again and again under the queue's lock, and leave what the copies stood in behind.
+//! Called by `slots` only.
+
+use std::ops::{Index, IndexMut};
+
+/// Elements of a chunk; a power of two. Of 40 bytes each they are 40 KiB, which any allocator has at hand.
+const CHUNK: usize = 1024;
+
+/// Holds the elements. A few of them take no more memory than in a vector.
+#[derive(Debug)]
+pub(crate) struct Chunks<T>(Vec<Vec<T>>);
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Chunks<T> {
+    /// Number of elements.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.last().map_or(0, |last| (self.0.len() - 1) * CHUNK + last.len())
+    }
+
+    /// Room for so many without another allocation.
+    pub(crate) fn capacity(&self) -> usize {
+        self.0.first().map_or(0, Vec::capacity) + self.0.len().saturating_sub(1) * CHUNK
+    }
+
+    /// The element at a place, if there is one.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        self.0.get(index / CHUNK)?.get(index % CHUNK)
+    }
+
+    /// Appends an element.
+    #[inline]
+    pub(crate) fn push(&mut self, element: T) {
+        match self.0.last_mut() {
+            Some(last) if last.len() < CHUNK => last.push(element),
+            _ => self.push_chunk(element),
+        }
+    }
+
+    #[cold]
+    fn push_chunk(&mut self, element: T) {
+        let mut chunk = if self.0.is_empty() {
+            self.0.reserve_exact(1);
+            Vec::new()
+        } else {
+            Vec::with_capacity(CHUNK)
+        };
+        chunk.push(element);
+        self.0.push(chunk);
+    }
+
+    /// All elements in their order; each chunk is released when its last element was taken.
+    pub(crate) fn into_iter(self) -> impl Iterator<Item = T> {
+        self.0.into_iter().flatten()
+    }
+
+    /// All elements in their order.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut().flatten()
+    }
+}
+
+impl<T> Index<usize> for Chunks<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        &self.0[index / CHUNK][index % CHUNK]
+    }
+}
+
+impl<T> IndexMut<usize> for Chunks<T> {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        &mut self.0[index / CHUNK][index % CHUNK]
+    }
+}
