@@ -76,6 +76,13 @@ impl Reader {
         self.last
     }
 
+    /// The time now, of which the caller has read the clock.
+    #[inline]
+    pub(crate) fn at_least(&mut self, read: Nanos) -> Nanos {
+        self.last = self.last.max(read);
+        self.last
+    }
+
     /// The time now, or a little ago where calls are many.
     #[inline]
     pub(crate) fn recent(&mut self) -> Nanos {

@@ -288,7 +288,8 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
 
     fn delay(&self, key: K, payload: M, priority: Priority, delay: Duration, backoff: bool) {
         let add = Add { hash: self.hash(&key), key, payload, priority };
-        self.shared.locked(|state| state.add_after(add, delay, backoff));
+        let now = self.shared.clock.now();
+        self.shared.locked(|state| state.add_after(add, delay, backoff, now));
     }
 
     #[inline]

@@ -368,11 +368,9 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     fn compact(&mut self, room: usize) -> Vec<u32> {
         let mut names = vec![NIL; self.slots.len()];
         let mut kept = Chunks::default();
-        let mut count = 0;
         for (old, slot) in mem::take(&mut self.slots).into_iter().enumerate() {
             if slot.place != Place::Free {
-                names[old] = count;
-                count += 1;
+                names[old] = kept.len() as u32;
                 kept.push(slot);
             }
         }

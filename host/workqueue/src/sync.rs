@@ -21,12 +21,13 @@ mod standing_back {
 
     /// Pauses, as powers of two, before the lock is looked at again: about 1 µs first and 50 µs at last. Measured with
     /// two cores on one queue: twice the throughput and half the CPU time of a lock that does not stand back.
-    const PAUSES: Range<u32> = 5..12;
+    const PAUSES: Range<u32> = 5..9;
     /// Then the thread that holds it was put aside: the core is left to it.
     const SLEEP: Duration = Duration::from_micros(50);
 
     /// `spin::Mutex`, of which contenders stand back. It is unlocked by a plain store, which a lock that knows who sleeps
     /// cannot do, and is left by whoever panics.
+    #[derive(Debug)]
     pub(crate) struct Mutex<T>(SpinMutex<T>);
 
     impl<T> Mutex<T> {
@@ -62,7 +63,7 @@ mod explored {
     use shuttle::sync::{Mutex as ShuttleMutex, MutexGuard};
 
     /// The other mutex as far as it is used here.
-    #[derive(Default)]
+    #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(ShuttleMutex<T>);
 
     impl<T> Mutex<T> {

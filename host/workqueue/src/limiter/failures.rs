@@ -1,4 +1,4 @@
-//! How often each key failed, and when it did last; 36 bytes a key of 16.
+//! How often each key failed, and when it did last; 41 bytes a key of 16.
 //!
 //! Invariants:
 //! - a key without failures has no entry, and `index` has the place of each entry under its key's hash;
@@ -10,17 +10,19 @@
 //! Called by the two limiters that count per key.
 
 use std::hash::{BuildHasher, Hash};
+use std::mem;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-use parking_lot::Mutex;
 
+use crate::chunks::Chunks;
 use crate::clock::Seconds;
+use crate::slots::{Hash32, NIL};
+use crate::sync::Mutex;
+use crate::table::Table;
 
-/// Room that is kept, so that one key which fails now and then costs no allocation.
-const KEEP: usize = 1;
+/// Up to this many entries compaction is not worth its time.
+const SMALL: usize = 64;
 /// How many entries the sweep moves on with each call.
 const STEP: usize = 2;
 /// A key is remembered for this long at least after its last failure.
@@ -36,18 +38,20 @@ pub(super) struct Failures<K> {
 
 #[derive(Debug)]
 struct Failing<K> {
-    entries: Vec<Failed<K>>,
-    index: HashTable<u32>,
+    entries: Chunks<Failed<K>>,
+    index: Table,
+    /// First of the free entries, which are chained by `times`.
+    free: u32,
     /// Where the sweep goes on.
     swept: u32,
     /// In seconds. It never changes; it is here because here is room for it.
     lifetime: u32,
 }
 
-/// Holds what is known of one key.
+/// Holds what is known of one key; an entry without is free.
 #[derive(Debug)]
 struct Failed<K> {
-    key: K,
+    key: Option<K>,
     times: u32,
     /// When it did last, in seconds.
     last: u32,
@@ -59,105 +63,123 @@ impl<K: Clone + Eq + Hash> Failures<K> {
     pub(super) fn new(longest_delay: Duration) -> Self {
         let lifetime = longest_delay.saturating_mul(2).max(SHORTEST_LIFETIME).as_secs();
         let lifetime = u32::try_from(lifetime).unwrap_or(u32::MAX);
-        let failing = Failing { entries: Vec::new(), index: HashTable::new(), swept: 0, lifetime };
+        let failing = Failing {
+            entries: Chunks::default(),
+            index: Table::default(),
+            free: NIL,
+            swept: 0,
+            lifetime,
+        };
         Self { hasher: RandomState::default(), clock: Seconds::start(), failing: Mutex::new(failing) }
     }
 
     /// Counts a failure; returns how many there were before.
     pub(super) fn count(&self, key: &K) -> u32 {
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash(key);
         let now = self.clock.now();
         let mut failing = self.failing.lock();
         self.sweep(&mut failing, now);
-        let Failing { entries, index, lifetime, .. } = &mut *failing;
-        let entry = index.entry(
-            hash,
-            |&place| entries[place as usize].key == *key,
-            |&place| self.hasher.hash_one(&entries[place as usize].key),
-        );
-        match entry {
-            Entry::Occupied(place) => {
-                let failed = &mut entries[*place.get() as usize];
-                let before = if failed.is_over(now, *lifetime) { 0 } else { failed.times };
-                (failed.times, failed.last) = (before.saturating_add(1), now);
-                before
-            }
-            Entry::Vacant(place) => {
-                place.insert(u32::try_from(entries.len()).expect("fewer than 2^32 keys fail"));
-                // By an eighth: doubling would cost more than it holds at the worst.
-                if entries.len() == entries.capacity() {
-                    entries.reserve_exact(1 + entries.len() / 8);
-                }
-                entries.push(Failed { key: key.clone(), times: 1, last: now });
-                0
-            }
-        }
+        let Some(place) = failing.find(hash, key) else {
+            failing.insert(hash, Failed { key: Some(key.clone()), times: 1, last: now });
+            return 0;
+        };
+        let lifetime = failing.lifetime;
+        let failed = &mut failing.entries[place as usize];
+        let before = if failed.is_over(now, lifetime) { 0 } else { failed.times };
+        (failed.times, failed.last) = (before.saturating_add(1), now);
+        before
     }
 
     pub(super) fn get(&self, key: &K) -> u32 {
+        let hash = self.hash(key);
         let failing = self.failing.lock();
-        let Failing { entries, index, lifetime, .. } = &*failing;
-        let found = index.find(self.hasher.hash_one(key), |&place| entries[place as usize].key == *key);
-        let failed = found.map(|&place| &entries[place as usize]);
-        let failed = failed.filter(|failed| !failed.is_over(self.clock.now(), *lifetime));
+        let found = failing.find(hash, key).map(|place| &failing.entries[place as usize]);
+        let failed = found.filter(|failed| !failed.is_over(self.clock.now(), failing.lifetime));
         failed.map_or(0, |failed| failed.times)
     }
 
     pub(super) fn forget(&self, key: &K) {
         let mut failing = self.failing.lock();
-        if failing.entries.is_empty() {
+        if failing.index.is_empty() {
             return;
         }
         self.sweep(&mut failing, self.clock.now());
-        let Failing { entries, index, .. } = &mut *failing;
-        let found = index.find_entry(self.hasher.hash_one(key), |&place| entries[place as usize].key == *key);
-        if let Ok(entry) = found {
-            let place = entry.remove().0 as usize;
-            self.close_gap(&mut failing, place);
+        let hash = self.hash(key);
+        if let Some(place) = failing.find(hash, key) {
+            failing.remove(hash, place);
         }
     }
 
     pub(super) fn clear(&self) {
-        let mut failing = self.failing.lock();
-        failing.entries = Vec::new();
-        failing.index = HashTable::new();
+        self.failing.lock().clear();
     }
 
-    /// Moves the sweep on. An entry that is moved over the place where it stands waits for the next round.
+    fn hash(&self, key: &K) -> Hash32 {
+        (self.hasher.hash_one(key) >> 32) as Hash32
+    }
+
+    /// Moves the sweep on.
     fn sweep(&self, failing: &mut Failing<K>, now: u32) {
         for _ in 0..STEP {
             if failing.swept as usize >= failing.entries.len() {
                 failing.swept = 0;
             }
-            let place = failing.swept as usize;
-            let Some(failed) = failing.entries.get(place) else { return };
-            if !failed.is_over(now, failing.lifetime) {
-                failing.swept += 1;
-                continue;
+            let place = failing.swept;
+            let Some(failed) = failing.entries.get(place as usize) else { return };
+            failing.swept += 1;
+            if let Some(key) = failed.key.as_ref().filter(|_| failed.is_over(now, failing.lifetime)) {
+                failing.remove(self.hash(key), place);
             }
-            let hash = self.hasher.hash_one(&failed.key);
-            if let Ok(entry) = failing.index.find_entry(hash, |&other| other as usize == place) {
-                entry.remove();
-            }
-            self.close_gap(failing, place);
+        }
+    }
+}
+
+impl<K: Eq> Failing<K> {
+    fn find(&self, hash: Hash32, key: &K) -> Option<u32> {
+        self.index.find(hash, |place| self.entries[place as usize].key.as_ref() == Some(key))
+    }
+
+    fn insert(&mut self, hash: Hash32, failed: Failed<K>) {
+        let place = self.free;
+        if place == NIL {
+            let place = u32::try_from(self.entries.len()).ok().filter(|&place| place != NIL);
+            self.entries.push(failed);
+            self.index.insert(hash, place.expect("fewer than 2^32 - 1 keys fail"));
+            return;
+        }
+        self.free = mem::replace(&mut self.entries[place as usize], failed).times;
+        self.index.insert(hash, place);
+    }
+
+    fn remove(&mut self, hash: Hash32, place: u32) {
+        self.index.remove(hash, place);
+        let times = mem::replace(&mut self.free, place);
+        self.entries[place as usize] = Failed { key: None, times, last: 0 };
+        if self.index.is_empty() {
+            self.clear();
+        } else if self.entries.len() > SMALL && self.index.len() * 8 <= self.entries.len() {
+            self.compact();
         }
     }
 
-    /// Takes out an entry that `index` has no more; the last one gets its place.
-    fn close_gap(&self, failing: &mut Failing<K>, place: usize) {
-        let Failing { entries, index, .. } = failing;
-        entries.swap_remove(place);
-        if let Some(moved) = entries.get(place) {
-            let hash = self.hasher.hash_one(&moved.key);
-            if let Some(at) = index.find_mut(hash, |&other| other as usize == entries.len()) {
-                *at = place as u32;
+    fn clear(&mut self) {
+        self.entries = Chunks::default();
+        self.index = Table::default();
+        self.free = NIL;
+    }
+
+    /// The entries that hold a key, and the room that as many more would need. The sweep begins anew.
+    fn compact(&mut self) {
+        let mut names = vec![NIL; self.entries.len()];
+        let mut kept = Chunks::default();
+        for (place, failed) in mem::take(&mut self.entries).into_iter().enumerate() {
+            if failed.key.is_some() {
+                names[place] = kept.len() as u32;
+                kept.push(failed);
             }
         }
-        if entries.capacity() > KEEP && entries.len() * 8 <= entries.capacity() {
-            let room = entries.len() * 2;
-            entries.shrink_to(room);
-            index.shrink_to(room, |&place| self.hasher.hash_one(&entries[place as usize].key));
-        }
+        self.index.rename(&names, kept.len() * 2);
+        (self.entries, self.free, self.swept) = (kept, NIL, 0);
     }
 }
 
@@ -185,8 +207,7 @@ mod tests {
 
     fn held<K>(failures: &Failures<K>) -> (usize, usize) {
         let failing = failures.failing.lock();
-        assert_eq!(failing.index.len(), failing.entries.len());
-        (failing.entries.len(), failing.entries.capacity().max(failing.index.capacity()))
+        (failing.index.len(), failing.entries.capacity())
     }
 
     #[test]

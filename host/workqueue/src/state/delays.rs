@@ -17,8 +17,8 @@ use crate::{Merge, Priority};
 const PORTION: usize = 1024;
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
-    /// Adds a key after a delay, of which `backoff` says whether the rate limiter chose it.
-    pub(crate) fn add_after(&mut self, add: Add<K, M>, delay: Duration, backoff: bool) {
+    /// Adds a key after a delay that began at `now`; `backoff` says whether the rate limiter chose it.
+    pub(crate) fn add_after(&mut self, add: Add<K, M>, delay: Duration, backoff: bool, now: Nanos) {
         if self.shutting_down() {
             return;
         }
@@ -26,10 +26,11 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         if delay.is_zero() {
             return self.add(add);
         }
-        let now = self.clock.exact();
+        let began = now;
+        let now = self.clock.at_least(now);
         // First what is due: a deadline that has passed must not swallow this one.
         self.promote(now);
-        let at = clock::deadline(now, delay);
+        let at = clock::deadline(began, delay);
         let Add { hash, key, payload, priority } = add;
         let own = self.slots.find_or_insert(hash, key);
         if let Some(delay) = self.delay_of(own) {
