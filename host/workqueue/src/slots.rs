@@ -135,6 +135,17 @@ impl Ends {
         self.head
     }
 
+    /// True if there are no slots.
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.head == NIL
+    }
+
+    /// True if the slot is the first or the last.
+    pub(crate) fn is_end(self, slot: u32) -> bool {
+        self.head == slot || self.tail == slot
+    }
+
     /// Renames slots after they were compacted.
     pub(crate) fn rename(&mut self, names: &[u32]) {
         self.head = renamed(names, self.head);

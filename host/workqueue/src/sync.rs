@@ -19,9 +19,12 @@ mod standing_back {
 
     use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-    /// Pauses, as powers of two, before the lock is looked at again: about 1 µs first and 50 µs at last. Measured with
+    /// Pauses, as powers of two, before the lock is looked at again: about 1 µs first and 6 µs at last. Measured with
     /// two cores on one queue: twice the throughput and half the CPU time of a lock that does not stand back.
     const PAUSES: Range<u32> = 5..9;
+    /// Who has stood back so long wants it now: it is looked at so many times, some 30 µs in all.
+    const EAGER: u32 = 256;
+    const EAGER_PAUSES: u32 = 4;
     /// Then the thread that holds it was put aside: the core is left to it.
     const SLEEP: Duration = Duration::from_micros(50);
 
@@ -49,10 +52,13 @@ mod standing_back {
                 }
             }
             loop {
-                sleep(SLEEP);
-                if let Some(guard) = self.0.try_lock() {
-                    return guard;
+                for _ in 0..EAGER {
+                    if let Some(guard) = self.0.try_lock() {
+                        return guard;
+                    }
+                    (0..EAGER_PAUSES).for_each(|_| spin_loop());
                 }
+                sleep(SLEEP);
             }
         }
     }

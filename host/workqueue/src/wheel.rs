@@ -7,8 +7,8 @@
 //! level 6   64 buckets of 2.3 years, more than any delay that is kept
 //! ```
 //!
-//! A deadline goes to the level at which it first differs from the present; when the present comes to a bucket, what
-//! is in it is spread over the levels below, and at last into `near`. So setting or cancelling a delay costs the same
+//! A deadline goes to the level at which it first differs from the present; when the present comes to a bucket, or a little
+//! before (`ahead`), what is in it is spread over the levels below, and at last into `near`. So setting or cancelling a delay costs the same
 //! however many there are, and a delay needs no memory but its slot's.
 //!
 //! Invariants:
@@ -19,9 +19,12 @@
 //!
 //! Called by `state` only, under the queue's mutex.
 
+mod ahead;
+
 use crate::clock::Nanos;
 use crate::near::Near;
 use crate::slots::{Ends, NIL, Slots};
+use ahead::Ahead;
 
 /// A tick is 2 to this power nanoseconds, 1.05 ms: about what tokio's timers tell apart.
 const TICK: u32 = 20;
@@ -42,6 +45,25 @@ impl Level {
     const EMPTY: Self = Self { occupied: 0, buckets: [Ends::EMPTY; BUCKETS] };
 }
 
+/// A bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    level: usize,
+    bucket: usize,
+}
+
+/// Where a deadline belongs as seen from the tick `present`; none if it is near then.
+fn place_from(present: u64, deadline: Nanos) -> Option<Place> {
+    let tick = deadline >> TICK;
+    if tick <= present {
+        return None;
+    }
+    let level = ((u64::BITS - 1 - (tick ^ present).leading_zeros()) / BITS) as usize;
+    // Further than any delay that is kept only where the clock itself is.
+    let level = level.min(LEVELS - 1);
+    Some(Place { level, bucket: (tick >> (BITS * level as u32)) as usize % BUCKETS })
+}
+
 /// Holds the deadlines. Their number is looked at most often, and stands first.
 #[derive(Debug)]
 #[repr(C)]
@@ -51,11 +73,13 @@ pub(crate) struct Wheel {
     elapsed: u64,
     near: Near,
     levels: [Option<Box<Level>>; LEVELS],
+    /// The bucket that is being spread, if one is.
+    ahead: Option<Box<Ahead>>,
 }
 
 impl Default for Wheel {
     fn default() -> Self {
-        Self { elapsed: 0, levels: [const { None }; LEVELS], near: Near::default(), len: 0 }
+        Self { elapsed: 0, levels: [const { None }; LEVELS], near: Near::default(), ahead: None, len: 0 }
     }
 }
 
@@ -73,7 +97,7 @@ impl Wheel {
 
     /// When to look again: the earliest deadline if it is near, or else a moment before it.
     pub(crate) fn next(&self) -> Option<Nanos> {
-        self.near.next().or_else(|| self.first_bucket().map(|(_, _, start)| start << TICK))
+        self.near.next().or_else(|| self.first_bucket().map(|(_, start)| start << TICK))
     }
 
     /// Adds a slot at its deadline; true if that is when to look next.
@@ -89,26 +113,40 @@ impl Wheel {
 
     /// Takes a slot out.
     pub(crate) fn remove<K, M>(&mut self, slot: u32, slots: &mut Slots<K, M>) {
-        match self.bucket(slots[slot].time) {
+        match place_from(self.elapsed, slots[slot].time) {
             None => self.near.remove(slot, slots),
-            Some((level, bucket)) => {
-                let level = self.level(level);
-                let ends = &mut level.buckets[bucket];
-                slots.detach(ends, slot);
-                if ends.head() == NIL {
-                    level.occupied &= !(1 << bucket);
+            Some(place) => match self.spread_from(place, slot) {
+                Some(ahead) => ahead.detach(slot, slots),
+                None => {
+                    let is_spread = self.ahead.as_ref().is_some_and(|ahead| ahead.of == place);
+                    let level = self.level(place.level);
+                    let ends = &mut level.buckets[place.bucket];
+                    slots.detach(ends, slot);
+                    if ends.is_empty() && !is_spread {
+                        level.occupied &= !(1 << place.bucket);
+                    }
                 }
-            }
+            },
         }
         self.taken();
     }
 
     /// Puts a slot with the same deadline at the place of another.
     pub(crate) fn replace<K, M>(&mut self, old: u32, new: u32, slots: &mut Slots<K, M>) {
-        match self.bucket(slots[old].time) {
+        match place_from(self.elapsed, slots[old].time) {
             None => self.near.replace(old, new, slots),
-            Some((level, bucket)) => slots.replace(&mut self.level(level).buckets[bucket], old, new),
+            Some(place) => match self.spread_from(place, old) {
+                Some(ahead) => ahead.replace(old, new, slots),
+                None => slots.replace(&mut self.level(place.level).buckets[place.bucket], old, new),
+            },
         }
+    }
+
+    /// What was spread of a bucket that is being spread, if the slot is in that, or in the middle of the bucket's list.
+    fn spread_from(&mut self, place: Place, slot: u32) -> Option<&mut Ahead> {
+        let ahead = self.ahead.as_deref_mut().filter(|ahead| ahead.of == place)?;
+        let source = self.levels[place.level].as_ref()?.buckets[place.bucket];
+        (!source.is_end(slot)).then_some(ahead)
     }
 
     /// Takes the slot with the earliest deadline, if it is due.
@@ -125,7 +163,9 @@ impl Wheel {
     /// Goes through all slots, those with equal deadlines in the order in which these were set.
     pub(crate) fn walk<K, M>(&self, slots: &Slots<K, M>, mut visit: impl FnMut(u32)) {
         self.near.in_order().into_iter().for_each(&mut visit);
-        for ends in self.levels.iter().flatten().flat_map(|level| &level.buckets) {
+        let ahead = self.ahead.iter().flat_map(|ahead| ahead.lists());
+        let levels = self.levels.iter().flatten().flat_map(|level| &level.buckets);
+        for ends in ahead.chain(levels) {
             let mut slot = ends.head();
             while slot != NIL {
                 visit(slot);
@@ -137,9 +177,9 @@ impl Wheel {
     /// Renames slots after they were compacted.
     pub(crate) fn rename<K, M>(&mut self, names: &[u32], slots: &mut Slots<K, M>) {
         self.near.rename(names, slots);
-        for ends in self.levels.iter_mut().flatten().flat_map(|level| &mut level.buckets) {
-            ends.rename(names);
-        }
+        let ahead = self.ahead.iter_mut().flat_map(|ahead| ahead.lists_mut());
+        let levels = self.levels.iter_mut().flatten().flat_map(|level| &mut level.buckets);
+        ahead.chain(levels).for_each(|ends| ends.rename(names));
     }
 
     fn taken(&mut self) {
@@ -147,6 +187,7 @@ impl Wheel {
         if self.len == 0 {
             self.levels = [const { None }; LEVELS];
             self.near = Near::default();
+            self.ahead = None;
         }
     }
 
@@ -154,57 +195,78 @@ impl Wheel {
         self.levels[level].get_or_insert_with(|| Box::new(Level::EMPTY))
     }
 
-    /// Where a deadline belongs; none if it is near.
-    fn bucket(&self, deadline: Nanos) -> Option<(usize, usize)> {
-        let tick = deadline >> TICK;
-        if tick <= self.elapsed {
-            return None;
-        }
-        let level = ((u64::BITS - 1 - (tick ^ self.elapsed).leading_zeros()) / BITS) as usize;
-        // Further than any delay that is kept only where the clock itself is.
-        let level = level.min(LEVELS - 1);
-        Some((level, (tick >> (BITS * level as u32)) as usize % BUCKETS))
-    }
-
     fn place<K, M>(&mut self, slot: u32, slots: &mut Slots<K, M>) {
         let deadline = slots[slot].time;
-        match self.bucket(deadline) {
-            None => self.near.insert(deadline, slot, slots),
-            Some((level, bucket)) => {
-                let level = self.level(level);
-                level.occupied |= 1 << bucket;
-                slots.append(&mut level.buckets[bucket], slot);
-            }
+        let Some(place) = place_from(self.elapsed, deadline) else {
+            return self.near.insert(deadline, slot, slots);
+        };
+        let level = self.levels[place.level].get_or_insert_with(|| Box::new(Level::EMPTY));
+        let ends = &mut level.buckets[place.bucket];
+        match self.ahead.as_mut().filter(|ahead| ahead.of == place && ends.is_empty()) {
+            Some(ahead) => ahead.append(slot, slots),
+            None => slots.append(ends, slot),
         }
+        level.occupied |= 1 << place.bucket;
     }
 
-    /// The first bucket that is not empty: level, number and first tick.
+    /// The first bucket that is not empty, and its first tick. One that is being spread counts as not empty.
     ///
     /// All of a level are after the present and before those of the levels above.
-    fn first_bucket(&self) -> Option<(usize, usize, u64)> {
-        let (level, bucket) = self.levels.iter().enumerate().find_map(|(number, level)| {
+    fn first_bucket(&self) -> Option<(Place, u64)> {
+        self.first_bucket_from(0)
+    }
+
+    /// The same, of this level and those above it.
+    fn first_bucket_from(&self, lowest: usize) -> Option<(Place, u64)> {
+        let (level, bucket) = self.levels.iter().enumerate().skip(lowest).find_map(|(number, level)| {
             let occupied = level.as_ref().map_or(0, |level| level.occupied);
             (occupied != 0).then(|| (number, occupied.trailing_zeros() as usize))
         })?;
         let shift = BITS * level as u32;
         let above = self.elapsed >> (shift + BITS) << (shift + BITS);
-        Some((level, bucket, above | (bucket as u64) << shift))
+        Some((Place { level, bucket }, above | (bucket as u64) << shift))
     }
 
     /// Makes `tick` the present.
     fn advance<K, M>(&mut self, tick: u64, slots: &mut Slots<K, M>) {
-        while let Some((level, bucket, start)) = self.first_bucket().filter(|(_, _, start)| *start <= tick) {
+        while let Some((place, start)) = self.first_bucket().filter(|(_, start)| *start <= tick) {
             self.elapsed = start;
-            let level = self.level(level);
-            level.occupied &= !(1 << bucket);
-            let mut slot = std::mem::replace(&mut level.buckets[bucket], Ends::EMPTY).head();
-            while slot != NIL {
-                let next = slots[slot].next;
-                self.place(slot, slots);
-                slot = next;
+            let level = self.level(place.level);
+            level.occupied &= !(1 << place.bucket);
+            let rest = std::mem::replace(&mut level.buckets[place.bucket], Ends::EMPTY);
+            if let Some(ahead) = self.ahead.take_if(|ahead| ahead.of == place) {
+                let (levels, first) = ahead.end();
+                // What is below the bucket is before it, and so there is nothing any more.
+                levels.for_each(|(number, level)| self.levels[number] = Some(level));
+                self.place_all(first, slots);
             }
+            self.place_all(rest, slots);
         }
         self.elapsed = tick;
+        self.look_ahead(slots);
+    }
+
+    fn place_all<K, M>(&mut self, list: Ends, slots: &mut Slots<K, M>) {
+        let mut slot = list.head();
+        while slot != NIL {
+            let next = slots[slot].next;
+            self.place(slot, slots);
+            slot = next;
+        }
+    }
+
+    /// Spreads some of a bucket whose time comes soon.
+    fn look_ahead<K, M>(&mut self, slots: &mut Slots<K, M>) {
+        if self.ahead.is_none() {
+            let next = self.first_bucket_from(1);
+            let begun = next.and_then(|(place, start)| Ahead::begin(place, start, self.elapsed));
+            self.ahead = begun.map(Box::new);
+        }
+        if let Some(ahead) = &mut self.ahead
+            && let Some(level) = &mut self.levels[ahead.of.level]
+        {
+            ahead.advance(&mut level.buckets[ahead.of.bucket], slots);
+        }
     }
 }
 

@@ -15,6 +15,8 @@ fn delayed(slots: &mut Slots<u32, ()>, key: u32, deadline: Nanos) -> u32 {
 #[derive(Debug, Clone)]
 enum Step {
     Insert(u64),
+    /// At the beginning of a bucket to come of this level or a few ticks later.
+    Meet(u32, u64, u64),
     Remove(usize),
     Replace(usize),
     Pass(u64),
@@ -30,9 +32,11 @@ fn step() -> impl Strategy<Value = Step> {
         6 => time().prop_map(Step::Insert),
         // Deadlines that meet.
         2 => (1_u64..4).prop_map(|ticks| Step::Insert(ticks << 21)),
-        1 => any::<usize>().prop_map(Step::Remove),
+        6 => (1_u32..3, 1_u64..3, 0_u64..2).prop_map(|(level, bucket, tick)| Step::Meet(level, bucket, tick)),
+        2 => any::<usize>().prop_map(Step::Remove),
         1 => any::<usize>().prop_map(Step::Replace),
-        4 => time().prop_map(|time| Step::Pass(time >> 10)),
+        4 => (1_u64..50).prop_map(|ticks| Step::Pass(ticks << TICK)),
+        2 => time().prop_map(|time| Step::Pass(time >> 10)),
     ]
 }
 
@@ -51,8 +55,15 @@ proptest! {
         let mut now = 0;
         for step in steps {
             match step {
-                Step::Insert(delay) => {
-                    let deadline = now + delay.min(1 << 59);
+                Step::Insert(_) | Step::Meet(..) => {
+                    let deadline = match step {
+                        Step::Meet(level, bucket, tick) => {
+                            let width = TICK + BITS * level;
+                            (((now >> width) + bucket) << width) + (tick << TICK)
+                        }
+                        Step::Insert(delay) => now + delay.min(1 << 59),
+                        _ => unreachable!("matched above"),
+                    };
                     made += 1;
                     let slot = delayed(&mut slots, made, deadline);
                     let before = wheel.next();
@@ -91,6 +102,12 @@ proptest! {
                 }
             }
             prop_assert_eq!(wheel.len(), waiting.len());
+            let mut walked: Vec<u32> = Vec::new();
+            wheel.walk(&slots, |slot| walked.push(slot));
+            walked.sort_by_key(|&slot| slots[slot].time);
+            let mut expected = waiting.clone();
+            expected.sort_by_key(|&slot| slots[slot].time);
+            prop_assert_eq!(walked, expected);
             let earliest = waiting.iter().map(|&slot| slots[slot].time).min();
             match (wheel.next(), earliest) {
                 (Some(next), Some(earliest)) => prop_assert!(next <= earliest),
