@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 pilothouse_tests::on_both_servers!(
     each_fault_is_named_and_tried_again_later_and_later,
+    a_guest_that_floods_its_queue_is_cut_at_the_queues_depth,
     a_neighbour_is_called_while_guests_spin,
     a_hog_leaves_no_memory_behind,
     many_faults_in_a_row_are_quarantined_until_a_good_version_comes,
@@ -146,6 +147,30 @@ fn each_fault_is_named_and_tried_again_later_and_later(server: Server) -> Result
     }
     assert_eq!(loglines::faults(&stage.host, "neighbour"), []);
     Ok(())
+}
+
+fn a_guest_that_floods_its_queue_is_cut_at_the_queues_depth(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "floods")?;
+    // The key in processing is one of those that the queue holds, and so are objects of the server's own.
+    let flood = |count: u32| json!({"mode": "flood", "onlyPrefix": "bad", "count": count});
+    stage.install("tame", flood(90), json!({"queueDepth": 100}))?;
+    stage.install("wild", flood(200), json!({"queueDepth": 100}))?;
+    stage.cluster.config_map(stage.namespace, "bad")?;
+
+    // Again and again: keys that are in the queue already may be added.
+    let faults = stage.wait_for_faults("wild", 3)?;
+    for fault in &faults {
+        assert_eq!((fault.fault.as_str(), fault.key.as_str()), ("trap", "floods/bad"), "{fault:?}");
+        for words in ["the queue holds 100 keys already", "adds flood-9", "(limits.queueDepth)"] {
+            assert!(fault.message.contains(words), "{fault:?}");
+        }
+    }
+    let tame = || loglines::said(&stage.host, "tame", "end").iter().any(|line| line.key == "floods/bad");
+    stage.host.wait_for("the tame one to end its call", SOON, tame)?;
+    assert_eq!(loglines::faults(&stage.host, "tame"), []);
+    // Objects that change are no matter of the guest's.
+    stage.reach("wild", "good-wild")?;
+    stage.reach("tame", "good-tame").map(drop)
 }
 
 fn a_neighbour_is_called_while_guests_spin(server: Server) -> Result<()> {

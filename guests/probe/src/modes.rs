@@ -43,6 +43,12 @@ pub(crate) fn run(settings: &Settings, request: &Request) -> Result<Outcome, Fai
             stay_busy(Duration::from_millis(settings.milliseconds));
             Ok(Outcome::Done)
         }
+        Mode::Flood => {
+            for n in 0..settings.count.unwrap_or(1) {
+                queue::add_after(&Key::cluster(format!("flood-{n}")), Duration::from_secs(3600));
+            }
+            Ok(Outcome::Done)
+        }
         Mode::Sleep => {
             thread::sleep(Duration::from_millis(settings.milliseconds));
             Ok(Outcome::Done)

@@ -83,6 +83,8 @@ pub(crate) enum Mode {
     Snoop,
     /// Is busy for `milliseconds`.
     Slow,
+    /// Adds `count` keys to its queue, to be called with in an hour.
+    Flood,
     /// Sleeps for `milliseconds`, which takes time but no CPU.
     Sleep,
     /// `describe` answers with an error.

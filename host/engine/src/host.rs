@@ -163,6 +163,11 @@ pub trait GuestHost: Send + Sync + 'static {
     /// Makes a live call, after checking the plugin's permissions.
     fn client(&self, call: ClientCall) -> ClientFuture;
 
+    /// Whether the plugin may put the key into its queue.
+    ///
+    /// # Errors
+    /// Why not, for people, when the queue holds as many others as it may.
+    fn queue_room(&self, key: &ObjectKey) -> Result<(), String>;
     /// Adds a key to the plugin's queue.
     fn queue_add(&self, key: ObjectKey);
     /// Adds a key after a delay.

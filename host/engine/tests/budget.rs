@@ -67,6 +67,9 @@ impl GuestHost for Costly {
     fn client(&self, _: ClientCall) -> ClientFuture {
         Box::pin(std::future::pending())
     }
+    fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
+        Ok(())
+    }
     fn queue_add(&self, _: ObjectKey) {}
     fn queue_add_after(&self, _: ObjectKey, _: Duration) {}
     fn queue_add_rate_limited(&self, _: ObjectKey) {}

@@ -83,6 +83,9 @@ impl GuestHost for Shelf {
             ApiError { code: 0, reason: "unavailable".to_owned(), message, retry_after_seconds: None };
         Box::pin(async { Err(error) })
     }
+    fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
+        Ok(())
+    }
     fn queue_add(&self, _: ObjectKey) {}
     fn queue_add_after(&self, _: ObjectKey, _: Duration) {}
     fn queue_add_rate_limited(&self, _: ObjectKey) {}

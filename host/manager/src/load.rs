@@ -44,6 +44,10 @@ pub(crate) struct Loader {
 /// Most reconciles at once that a plugin gets by asking; a manifest may grant more. Each may hold an instance with its memory.
 const DEFAULT_MOST_CONCURRENT: u32 = 16;
 
+/// Keys that a queue may hold when its guest adds another, unless the manifest says otherwise: more than a cluster has objects of
+/// one kind, and some 30 MiB.
+const DEFAULT_QUEUE_DEPTH: usize = 250_000;
+
 /// Most watches, indexes or schedules of one plugin: each costs the host something on every change or tick.
 const MOST_ENTRIES: usize = 256;
 
@@ -120,6 +124,7 @@ impl Loader {
             generation: number,
             config: Arc::clone(&config),
             queue: plugin.queue.clone(),
+            queue_depth: manifest.limits.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH),
             live: Live {
                 plugin: Arc::clone(&plugin.name),
                 grants: grants.clone(),

@@ -97,8 +97,9 @@ pub struct PluginLimits {
     pub max_concurrent_reconciles: Option<u32>,
     /// Live calls a second. Not enforced yet, hence refused.
     pub api_qps: Option<f64>,
-    /// Keys that may wait. Not enforced yet, hence refused.
-    pub queue_depth: Option<u64>,
+    /// Keys that the queue may hold, delayed ones included, when the guest adds another one. The host's own adds
+    /// are not counted against it: they are as many as there are objects.
+    pub queue_depth: Option<usize>,
 }
 
 const API_VERSION: &str = "pilothouse.dev/v1alpha1";
@@ -110,6 +111,9 @@ const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(600);
 const MIN_MEMORY: u64 = 1 << 20;
 /// The most instances that a plugin may have.
 pub(crate) const MAX_CONCURRENT_RECONCILES: u32 = 1024;
+
+/// The most keys that a queue may be let hold: some gigabytes.
+const MAX_QUEUE_DEPTH: usize = 10_000_000;
 
 /// Looked at first: a document of another kind must not be told about its fields.
 #[derive(Deserialize)]
@@ -174,7 +178,7 @@ struct LimitsText {
     max_concurrent_reconciles: Option<Spanned<u32>>,
     #[serde(rename = "apiQPS")]
     api_qps: Option<f64>,
-    queue_depth: Option<u64>,
+    queue_depth: Option<Spanned<usize>>,
 }
 
 impl Manifest {
@@ -276,9 +280,6 @@ impl Manifest {
         }
         if self.limits.api_qps.is_some() {
             add("spec.limits.apiQPS".into(), "leave it out; live calls are not limited for each plugin");
-        }
-        if self.limits.queue_depth.is_some() {
-            add("spec.limits.queueDepth".into(), "leave it out; the queue is not bounded");
         }
         found
     }
@@ -463,11 +464,18 @@ impl LimitsText {
             let remedy = format!("write a number from 1 to {MAX_CONCURRENT_RECONCILES}");
             return Err(refused(count, "spec.limits.maxConcurrentReconciles", reason, &remedy));
         }
+        if let Some(count) = &self.queue_depth
+            && !(1..=MAX_QUEUE_DEPTH).contains(&count.value)
+        {
+            let reason = format!("{} is out of bounds", count.value);
+            let remedy = format!("write a number from 1 to {MAX_QUEUE_DEPTH}");
+            return Err(refused(count, "spec.limits.queueDepth", reason, &remedy));
+        }
         Ok(PluginLimits {
             engine,
             max_concurrent_reconciles: self.max_concurrent_reconciles.map(|count| count.value),
             api_qps: self.api_qps,
-            queue_depth: self.queue_depth,
+            queue_depth: self.queue_depth.map(|count| count.value),
         })
     }
 }

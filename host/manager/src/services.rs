@@ -29,6 +29,8 @@ pub(crate) struct Services {
     pub(crate) generation: u64,
     pub(crate) config: Arc<[u8]>,
     pub(crate) queue: Queue<ObjectKey, Reasons>,
+    /// Keys that the queue may hold when the guest adds another.
+    pub(crate) queue_depth: usize,
     pub(crate) live: Live,
     pub(crate) log_limit: LogLimit,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
@@ -266,6 +268,16 @@ impl GuestHost for Services {
 
     fn client(&self, call: ClientCall) -> ClientFuture {
         self.live.call(call)
+    }
+
+    fn queue_room(&self, key: &ObjectKey) -> Result<(), String> {
+        if self.queue.has_room_for(key, self.queue_depth) {
+            return Ok(());
+        }
+        Err(format!(
+            "the queue holds {} keys already, and may when the guest adds {key} (limits.queueDepth)",
+            self.queue_depth
+        ))
     }
 
     fn queue_add(&self, key: ObjectKey) {

@@ -215,6 +215,14 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         self.shared.caught_up(State::len)
     }
 
+    /// True if it holds the key already, be it ready, delayed or in processing, or fewer than `most` keys: for who bounds
+    /// what another may put in. With several threads a few more may come in between.
+    #[must_use]
+    pub fn has_room_for(&self, key: &K, most: usize) -> bool {
+        let hash = self.hash(key);
+        self.shared.locked(|state| state.has_room_for(hash, key, most))
+    }
+
     /// True if no key is ready.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -286,6 +286,11 @@ impl<K, M> Slots<K, M> {
 }
 
 impl<K: Eq + Hash, M: Default> Slots<K, M> {
+    /// Number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
     /// Half of the hash of a key.
     #[inline]
     pub(crate) fn hash(hasher: &RandomState, key: &K) -> Hash32 {

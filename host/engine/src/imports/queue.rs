@@ -1,24 +1,36 @@
-//! The `queue` interface: the plugin's own work queue. A key that is no key traps: it is a bug of the guest.
+//! The `queue` interface: the plugin's own work queue. A key that is no key traps: it is a bug of the guest; and so does one
+//! for which there is no room.
 
 use std::time::Duration;
+
+use wasmtime::Error;
 
 use super::key;
 use crate::bindings::pilothouse::controller::queue::{Host, ObjectKey};
 use crate::state::State;
 
+impl State {
+    /// A key that may be added.
+    fn key_to_add(&self, k: &ObjectKey) -> wasmtime::Result<pilothouse_object::ObjectKey> {
+        let key = key(k)?;
+        self.host.queue_room(&key).map_err(Error::msg)?;
+        Ok(key)
+    }
+}
+
 impl Host for State {
     fn add(&mut self, k: ObjectKey) -> wasmtime::Result<()> {
-        self.host.queue_add(key(&k)?);
+        self.host.queue_add(self.key_to_add(&k)?);
         Ok(())
     }
 
     fn add_after(&mut self, k: ObjectKey, milliseconds: u64) -> wasmtime::Result<()> {
-        self.host.queue_add_after(key(&k)?, Duration::from_millis(milliseconds));
+        self.host.queue_add_after(self.key_to_add(&k)?, Duration::from_millis(milliseconds));
         Ok(())
     }
 
     fn add_rate_limited(&mut self, k: ObjectKey) -> wasmtime::Result<()> {
-        self.host.queue_add_rate_limited(key(&k)?);
+        self.host.queue_add_rate_limited(self.key_to_add(&k)?);
         Ok(())
     }
 

@@ -195,6 +195,11 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.ready.len()
     }
 
+    /// True if it holds the key, or fewer than `most`.
+    pub(crate) fn has_room_for(&self, hash: Hash32, key: &K, most: usize) -> bool {
+        self.slots.len() < most || self.slots.find(hash, key).is_some()
+    }
+
     /// Number of delayed keys.
     pub(crate) fn len_delayed(&mut self) -> usize {
         self.catch_up_exactly();

@@ -45,6 +45,9 @@ impl GuestHost for OneObject {
     fn client(&self, _: ClientCall) -> ClientFuture {
         unreachable!()
     }
+    fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
+        unreachable!()
+    }
     fn queue_add(&self, _: ObjectKey) {
         unreachable!()
     }
