@@ -54,13 +54,13 @@ async fn work(scheduler: Workers) {
 }
 
 fn reconcile(turn: &Turn<Key, (), &'static str>) {
-    let (queue, item) = (turn.queue(), turn.item());
-    let failures = queue.num_requeues(&item.key);
-    if item.key == "b/fails" && failures < 2 {
-        let delay = queue.add_rate_limited(item.key, (), item.priority);
-        println!("{} failed, again in {delay:?}", item.key);
+    let (queue, key) = (turn.queue(), *turn.key());
+    let failures = queue.num_requeues(&key);
+    if key == "b/fails" && failures < 2 {
+        let delay = queue.add_rate_limited(key, (), turn.priority());
+        println!("{key} failed, again in {delay:?}");
         return;
     }
-    queue.forget(&item.key);
-    println!("{} of {} after {failures} failures", item.key, turn.owner());
+    queue.forget(&key);
+    println!("{key} of {} after {failures} failures", turn.owner());
 }

@@ -16,6 +16,7 @@ use std::hash::Hash;
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
+use std::time::Duration;
 
 use tokio::task::coop::consume_budget;
 
@@ -25,7 +26,7 @@ use crate::sleepers::{Attempt, Sleepers, Source, sleep_until_taken};
 use crate::state::State;
 use crate::sync::Mutex;
 use crate::waiters::{Ticket, Wakes};
-use crate::{Item, Merge, Queue, QueueBuilder};
+use crate::{Item, Merge, Priority, Queue, QueueBuilder};
 
 /// Gives the keys of many queues to few workers: to each queue its turn, and no queue more workers than it may have.
 /// A cheap handle.
@@ -46,7 +47,7 @@ use crate::{Item, Merge, Queue, QueueBuilder};
 /// }
 /// for expected in [("a", 1), ("b", 1), ("a", 2), ("b", 2)] {
 ///     let turn = scheduler.next().await.expect("not shut down");
-///     assert_eq!((*turn.owner(), turn.item().key), expected);
+///     assert_eq!((*turn.owner(), *turn.key()), expected);
 ///     turn.done();
 /// }
 /// # }
@@ -65,7 +66,10 @@ struct Turns<K, M, T> {
     seats: Vec<Seat<K, M, T>>,
     /// Seats of queues that are gone.
     free: Vec<u32>,
-    turns: VecDeque<u32>,
+    /// Seats, with the generation that the turn is of.
+    turns: VecDeque<(u32, u32)>,
+    /// At most so many of those are of queues that are gone.
+    left: usize,
     /// When to look at which seat, the earliest first.
     alarms: BTreeSet<(Nanos, u32)>,
     sleepers: Sleepers,
@@ -79,6 +83,8 @@ struct Seat<K, M, T> {
     taken: Option<(Weak<Shared<K, M>>, T)>,
     /// Its entry in `alarms`: the earliest moment the queue told since it was last looked at for that.
     alarm: Option<Nanos>,
+    /// Rises with each queue that leaves it.
+    generation: u32,
 }
 
 impl<K, M, T> Clone for Scheduler<K, M, T> {
@@ -92,7 +98,7 @@ impl<K, M, T> fmt::Debug for Scheduler<K, M, T> {
         let turns = self.hub.turns.lock();
         f.debug_struct("Scheduler")
             .field("queues", &(turns.seats.len() - turns.free.len()))
-            .field("turns", &turns.turns.len())
+            .field("turns", &turns.turns.iter().filter(|turn| turns.is_held(turn)).count())
             .field("alarms", &turns.alarms.len())
             .finish()
     }
@@ -122,6 +128,7 @@ where
             seats: Vec::new(),
             free: Vec::new(),
             turns: VecDeque::new(),
+            left: 0,
             alarms: BTreeSet::new(),
             sleepers: Sleepers::default(),
             closed: false,
@@ -135,7 +142,11 @@ where
     pub async fn next(&self) -> Option<Turn<K, M, T>> {
         // A worker that always finds a key would otherwise never let other tasks of its thread run.
         consume_budget().await;
-        sleep_until_taken(&*self.hub).await
+        match self.hub.take() {
+            Ok(Some(turn)) => Some(turn),
+            Ok(None) => sleep_until_taken(&*self.hub).await,
+            Err(Closed) => None,
+        }
     }
 
     /// Takes a key of the queue whose turn it is, if there is one.
@@ -162,7 +173,7 @@ where
     {
         let seat = self.hub.locked(|turns| {
             turns.free.pop().unwrap_or_else(|| {
-                turns.seats.push(Seat { taken: None, alarm: None });
+                turns.seats.push(Seat { taken: None, alarm: None, generation: 0 });
                 turns.seats.len() as u32 - 1
             })
         });
@@ -195,7 +206,8 @@ where
 {
     fn ring(&self, seat: u32) {
         self.locked(|turns| {
-            turns.turns.push_back(seat);
+            let generation = turns.seats[seat as usize].generation;
+            turns.turns.push_back((seat, generation));
             turns.sleepers.notify_one(&mut turns.wakes);
         });
     }
@@ -219,10 +231,10 @@ where
 
     fn leave(&self, seat: u32) {
         let owner = self.locked(|turns| {
-            // Whoever gets the seat next shall have no turn of this one.
-            turns.turns.retain(|other| *other != seat);
             turns.free.push(seat);
             let left = &mut turns.seats[seat as usize];
+            // Whoever gets the seat next shall have no turn of this one.
+            left.generation = left.generation.wrapping_add(1);
             if let Some(at) = left.alarm.take() {
                 turns.alarms.remove(&(at, seat));
             }
@@ -231,6 +243,10 @@ where
                 turns.seats = Vec::new();
                 turns.free = Vec::new();
                 turns.turns = VecDeque::new();
+                turns.left = 0;
+            } else {
+                turns.left += 1;
+                turns.tidy();
             }
             owner
         });
@@ -241,6 +257,21 @@ where
 impl<K, M, T> Turns<K, M, T> {
     fn next_alarm(&self) -> Option<Nanos> {
         self.alarms.first().map(|(at, _)| *at)
+    }
+
+    /// Forgets the turns of queues that are gone, once these could be most.
+    fn tidy(&mut self) {
+        if self.left * 2 > self.turns.len() {
+            let mut turns = mem::take(&mut self.turns);
+            turns.retain(|turn| self.is_held(turn));
+            self.turns = turns;
+            self.left = 0;
+        }
+    }
+
+    /// True if a turn's queue is not gone.
+    fn is_held(&self, (seat, generation): &(u32, u32)) -> bool {
+        self.seats[*seat as usize].generation == *generation
     }
 }
 
@@ -282,8 +313,8 @@ where
                 let queue = seat.taken.as_ref().and_then(|(queue, _)| queue.upgrade());
                 return queue.map_or(Step::Again, Step::Alarm);
             }
-            let Some(&seat) = turns.turns.front() else { return Step::Nothing };
-            let seat = turns.seats[seat as usize].taken.as_ref();
+            let Some(&turn) = turns.turns.front() else { return Step::Nothing };
+            let seat = turns.seats[turn.0 as usize].taken.as_ref().filter(|_| turns.is_held(&turn));
             // The clone is code of the user's: nothing has changed yet, and no handle is held, if it panics.
             let seat = seat.map(|(queue, owner)| (owner.clone(), queue));
             let seat = seat.and_then(|(owner, queue)| Some((queue.upgrade()?, owner)));
@@ -377,7 +408,30 @@ pub struct Turn<K, M, T> {
 impl<K, M, T> Turn<K, M, T> {
     /// The key.
     #[must_use]
-    pub fn item(&self) -> &Item<K, M> {
+    pub fn key(&self) -> &K {
+        &self.item().key
+    }
+
+    /// What the adds of this run brought, merged.
+    #[must_use]
+    pub fn payload(&self) -> &M {
+        &self.item().payload
+    }
+
+    /// The priority at which it waited.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.item().priority
+    }
+
+    /// See [`Item::queued_for`].
+    #[must_use]
+    pub fn queued_for(&self) -> Duration {
+        self.item().queued_for()
+    }
+
+    // Not public: whoever gave it to `Queue::done` would give it back twice.
+    fn item(&self) -> &Item<K, M> {
         self.item.as_ref().expect("it is there until the turn is over")
     }
 

@@ -3,8 +3,10 @@
 //! Invariant: a snapshot is taken under one lock, so its figures belong to one moment. Read by the host when metrics
 //! are scraped; a queue without a name keeps only counters.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::clock::Nanos;
 use crate::{Histogram, Priority};
 
 /// A snapshot of one queue.
@@ -40,4 +42,6 @@ pub struct QueueStats {
 pub(crate) struct Measures {
     pub(crate) queue_duration: Histogram,
     pub(crate) work_duration: Histogram,
+    /// Since when the keys in these slots are dirty while they are being processed.
+    pub(crate) again_since: BTreeMap<u32, Nanos>,
 }

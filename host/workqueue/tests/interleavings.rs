@@ -316,7 +316,7 @@ async fn serve(scheduler: Scheduler<usize, (), Owner>) {
         let Owner { ledgers, running, limit } = turn.owner();
         let now = running.fetch_add(1, Ordering::SeqCst) + 1;
         assert!(now <= limit.load(Ordering::SeqCst), "{now} at once");
-        ledgers[turn.item().key].run().await;
+        ledgers[*turn.key()].run().await;
         running.fetch_sub(1, Ordering::SeqCst);
         turn.done();
     }
@@ -403,13 +403,13 @@ fn a_dropped_next_passes_its_notice_on() {
             let scheduler = scheduler.clone();
             spawn(async move {
                 if let Some(turn) = give_up(scheduler.next()).await.flatten() {
-                    turn.queue().add(turn.item().key);
+                    turn.queue().add(*turn.key());
                 }
             })
         });
         let worker = spawn({
             let scheduler = scheduler.clone();
-            async move { scheduler.next().await.map(|turn| turn.item().key) }
+            async move { scheduler.next().await.map(|turn| *turn.key()) }
         });
         queue.add(0);
         assert_eq!(worker.join().unwrap(), Some(0));
@@ -429,8 +429,8 @@ fn a_seat_that_is_given_on_has_its_own_turns_and_owner() {
                 let mut served = [0; 2];
                 while let Some(turn) = scheduler.next().await {
                     // Each queue holds its owner's number as its only key.
-                    assert_eq!(turn.item().key, *turn.owner());
-                    served[turn.item().key] += 1;
+                    assert_eq!(*turn.key(), *turn.owner());
+                    served[*turn.key()] += 1;
                 }
                 served
             }

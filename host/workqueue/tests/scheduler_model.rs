@@ -203,8 +203,8 @@ impl Pair {
         }
         let model = &mut self.queues[owner].1;
         model.last_turn = self.taken;
-        prop_assert_eq!(model.ready.remove(0), turn.item().key);
-        prop_assert_eq!(model.running.insert(turn.item().key, false), None, "with two workers");
+        prop_assert_eq!(model.ready.remove(0), *turn.key());
+        prop_assert_eq!(model.running.insert(*turn.key(), false), None, "with two workers");
         // Its turn is over: it stands at the end from now on.
         model.able_since = None;
         self.turns.push(turn);
@@ -286,7 +286,7 @@ impl Pair {
             Step::Done(which) => {
                 if let Some(which) = which.checked_rem(self.turns.len()) {
                     let turn = self.turns.remove(which);
-                    self.queues[*turn.owner()].1.done(turn.item().key);
+                    self.queues[*turn.owner()].1.done(*turn.key());
                     turn.done();
                 }
             }

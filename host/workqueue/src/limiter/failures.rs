@@ -63,13 +63,8 @@ impl<K: Clone + Eq + Hash> Failures<K> {
     pub(super) fn new(longest_delay: Duration) -> Self {
         let lifetime = longest_delay.saturating_mul(2).max(SHORTEST_LIFETIME).as_secs();
         let lifetime = u32::try_from(lifetime).unwrap_or(u32::MAX);
-        let failing = Failing {
-            entries: Chunks::default(),
-            index: Table::default(),
-            free: NIL,
-            swept: 0,
-            lifetime,
-        };
+        let failing =
+            Failing { entries: Chunks::default(), index: Table::default(), free: NIL, swept: 0, lifetime };
         Self { hasher: RandomState::default(), clock: Seconds::start(), failing: Mutex::new(failing) }
     }
 

@@ -14,7 +14,6 @@ mod closing;
 mod delays;
 mod waiting;
 
-use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::mem;
 use std::time::Duration;
@@ -76,8 +75,6 @@ pub(crate) struct State<K, M> {
     clock: Reader,
     /// Number of keys that are dirty and processing.
     again: usize,
-    /// Since when they are dirty, where that is measured.
-    again_since: BTreeMap<u32, Nanos>,
     /// Number of calls of `shut_down`, by which a drain sees that it was cut short.
     shut_downs: u32,
     retries: u64,
@@ -91,7 +88,6 @@ impl<K, M> State<K, M> {
             ready: Classes::new(settings.group.clone()),
             processing: List::EMPTY,
             again: 0,
-            again_since: BTreeMap::new(),
             wheel: Wheel::default(),
             clock: Reader::new(settings.clock),
             sequence: 0,
@@ -166,7 +162,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
         if place == Place::Again {
             self.again -= 1;
-            let since = self.again_since.remove(&index);
+            let since = self.measures.as_mut().and_then(|measures| measures.again_since.remove(&index));
             self.slots[index].place = Place::Ready;
             self.slots[index].time = since.unwrap_or_else(|| self.next_number());
             self.push_ready(index);
@@ -252,9 +248,9 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 slot.priority = priority;
                 self.again += 1;
                 self.adds += 1;
-                if self.measures.is_some() {
+                if let Some(measures) = &mut self.measures {
                     let since = at.unwrap_or_else(|| self.clock.recent());
-                    self.again_since.insert(index, since);
+                    measures.again_since.insert(index, since);
                 }
             }
             Place::Free => {
@@ -292,7 +288,9 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.ready.rename(&names);
         self.processing.ends.rename(&names);
         self.wheel.rename(&names, &mut self.slots);
-        let again_since = mem::take(&mut self.again_since).into_iter();
-        self.again_since = again_since.map(|(slot, since)| (names[slot as usize], since)).collect();
+        if let Some(measures) = &mut self.measures {
+            let again_since = mem::take(&mut measures.again_since).into_iter();
+            measures.again_since = again_since.map(|(slot, since)| (names[slot as usize], since)).collect();
+        }
     }
 }

@@ -33,7 +33,7 @@ async fn one_worker_sleeps_until_the_next_deadline_of_all_queues() {
     let mut seen = Vec::new();
     for _ in 0..4 {
         let turn = scheduler.next().await.expect("not shut down");
-        seen.push((*turn.owner(), turn.item().key, start.elapsed().as_millis()));
+        seen.push((*turn.owner(), *turn.key(), start.elapsed().as_millis()));
     }
     assert_eq!(seen, [("b", "1", 70), ("c", "1", 1_000), ("b", "2", 2_000), ("a", "1", 5_000)]);
 }
@@ -98,7 +98,7 @@ async fn expedited_keys_get_their_turns_at_once() {
     delay(&queue, "1", HOUR / 2);
     let mut next = Polled::pending(scheduler.next());
     assert_eq!(queue.expedite_all(|_| true), 2);
-    assert_eq!(next.output().expect("ready").item().key, "1");
+    assert_eq!(*next.output().expect("ready").key(), "1");
     assert_eq!(serve(&scheduler), [("a", "2")]);
 }
 
@@ -111,7 +111,7 @@ async fn a_retry_gets_its_turn_when_its_limiter_says() {
     for waited in [0, 5, 15, 35] {
         let turn = scheduler.next().await.expect("not shut down");
         assert_eq!(start.elapsed(), ms(waited));
-        queue.add_rate_limited(turn.item().key, Reasons(0), Priority::NORMAL);
+        queue.add_rate_limited(*turn.key(), Reasons(0), Priority::NORMAL);
     }
 }
 
@@ -177,7 +177,7 @@ async fn ten_thousand_delayed_queues_are_woken_for_once_each() {
     }
     for _ in 0..10_000 {
         let turn = scheduler.next().await.expect("not shut down");
-        assert_eq!((*turn.owner(), due(*turn.owner())), (turn.item().key, start.elapsed()));
+        assert_eq!((*turn.owner(), due(*turn.owner())), (*turn.key(), start.elapsed()));
     }
     assert_eq!(format!("{scheduler:?}"), "Scheduler { queues: 10000, turns: 0, alarms: 0 }");
 }
@@ -191,7 +191,7 @@ async fn of_many_keys_that_come_due_together_all_get_their_turns() {
     }
     for key in 0..5_000 {
         let turn = tokio::time::timeout(ms(50), scheduler.next()).await.expect("it is due").expect("open");
-        assert_eq!(turn.item().key, key);
+        assert_eq!(*turn.key(), key);
     }
     assert_eq!((queue.len(), queue.len_delayed()), (0, 0));
 }
