@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap,
-    HeaderValue,
+    HeaderName, HeaderValue,
 };
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -28,6 +28,7 @@ use crate::options::{ClientOptions, Identity, ObservedRequest, RequestObserver};
 use crate::params::{ListParams, WatchParams};
 use crate::transport::{Transport, WatchSlot};
 use crate::url::Target;
+use crate::warnings::Warnings;
 
 /// Largest single object, discovery document or raw answer that is read. etcd refuses objects above about 1.5 MiB;
 /// aggregated servers may store larger ones.
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     /// The host's own identity.
     pub(crate) own: Arc<Caller>,
     pub(crate) discovery: Discovery,
+    warnings: Warnings,
 }
 
 impl Shared {
@@ -87,6 +89,7 @@ impl Shared {
             observer: options.observer,
             own: Arc::new(own),
             discovery: Discovery::default(),
+            warnings: Warnings::default(),
         })
     }
 }
@@ -97,10 +100,14 @@ pub(crate) struct Call {
     target: Target,
     accept: HeaderValue,
     content_type: Option<&'static str>,
+    headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
+    /// Instead of the client's; zero is none.
+    timeout: Option<Duration>,
 }
 
 /// An answer that has been read whole.
+#[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -109,7 +116,15 @@ pub(crate) struct Answer {
 
 impl Call {
     pub(crate) fn new(method: Method, target: Target) -> Self {
-        Self { method, target, accept: ACCEPT_JSON, content_type: None, body: Bytes::new() }
+        Self {
+            method,
+            target,
+            accept: ACCEPT_JSON,
+            content_type: None,
+            headers: Vec::new(),
+            body: Bytes::new(),
+            timeout: None,
+        }
     }
 
     /// A read of objects.
@@ -134,9 +149,24 @@ impl Call {
         self
     }
 
-    pub(crate) fn body(mut self, content_type: &'static str, body: &[u8]) -> Self {
+    pub(crate) fn body(self, content_type: &'static str, body: &[u8]) -> Self {
+        self.owned_body(content_type, Bytes::copy_from_slice(body))
+    }
+
+    pub(crate) fn owned_body(mut self, content_type: &'static str, body: Bytes) -> Self {
         self.content_type = Some(content_type);
-        self.body = Bytes::copy_from_slice(body);
+        self.body = body;
+        self
+    }
+
+    /// Headers in place of those that every call has, or beside them.
+    pub(crate) fn headers(mut self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    pub(crate) fn timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
         self
     }
 }
@@ -164,6 +194,9 @@ impl Client {
         if let Some(content_type) = call.content_type {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         }
+        for (name, value) in &call.headers {
+            headers.insert(name, value.clone());
+        }
         if let Some(authorization) = self.shared.authorizer.header().await? {
             headers.insert(AUTHORIZATION, authorization);
         }
@@ -181,6 +214,7 @@ impl Client {
         };
         let (response, slot) = sent.map_err(|e| answer::transport(self.doing(call), &e))?;
         observed.code = Some(response.status().as_u16());
+        self.shared.warnings.tell(response.headers(), observed.user_agent());
         if response.status() == StatusCode::UNAUTHORIZED {
             self.shared.authorizer.rejected();
         }
@@ -189,7 +223,7 @@ impl Client {
 
     /// Sends a call whose answer is read as it comes; an answer that is an error is read and returned as such.
     pub(crate) async fn send(&self, call: &Call) -> Result<(Response<Incoming>, WatchSlot)> {
-        let limit = self.shared.request_timeout;
+        let limit = self.limit(call);
         let (response, slot) =
             timeout(limit, self.head(call, true)).await.map_err(|_| self.late(call, limit))??;
         if let (StatusCode::OK, Some(slot)) = (response.status(), slot) {
@@ -203,7 +237,7 @@ impl Client {
 
     /// Sends a call and reads its answer whole, whatever the status.
     pub(crate) async fn fetch(&self, call: &Call, limit: usize) -> Result<Answer> {
-        let time = self.shared.request_timeout;
+        let time = self.limit(call);
         let exchange = async {
             let (response, _) = self.head(call, false).await?;
             let limit = if response.status().is_success() { limit } else { limit.min(ERROR_LIMIT) };
@@ -219,7 +253,7 @@ impl Client {
         call: &Call,
         take: &mut (dyn FnMut(&[u8]) -> Result<()> + Send),
     ) -> Result<()> {
-        let limit = self.shared.request_timeout;
+        let limit = self.limit(call);
         let late = |_| self.late(call, limit);
         let (response, _) = timeout(limit, self.head(call, false)).await.map_err(late)??;
         if !response.status().is_success() {
@@ -292,6 +326,13 @@ impl Client {
         }
     }
 
+    fn limit(&self, call: &Call) -> Duration {
+        match call.timeout {
+            Some(Duration::ZERO) => Duration::MAX,
+            limit => limit.unwrap_or(self.shared.request_timeout),
+        }
+    }
+
     fn late(&self, call: &Call, limit: Duration) -> Error {
         Error::Transport {
             doing: self.doing(call),
@@ -314,6 +355,12 @@ struct Observed<'a> {
     watch: bool,
     began: Instant,
     code: Option<u16>,
+}
+
+impl Observed<'_> {
+    fn user_agent(&self) -> &str {
+        self.client.caller.as_ref().map_or("", |caller| &caller.user_agent)
+    }
 }
 
 impl Drop for Observed<'_> {

@@ -23,9 +23,11 @@ mod list;
 mod options;
 mod params;
 mod read_ahead;
+mod rest;
 mod transport;
 mod url;
 mod verbs;
+mod warnings;
 mod watch;
 
 pub use client::{Client, ServerVersion};
@@ -36,5 +38,7 @@ pub use params::{
     ApiResource, DeleteParams, ListParams, Patch, Preconditions, Propagation, ResourceVersionMatch,
     WatchEvent, WatchParams, WriteParams,
 };
+pub use rest::{ByteStream, PatchKind, RestClient, RestRequest, RestResponse};
 pub use verbs::Deleted;
+pub use warnings::Warning;
 pub use watch::WatchStream;

@@ -8,6 +8,7 @@ use crate::call::{Call, OBJECT_LIMIT, protocol};
 use crate::client::Client;
 use crate::error::{Error, Result, Status};
 use crate::params::{ApiResource, DeleteParams, Patch, Propagation, WriteParams};
+use crate::rest::PatchKind;
 use crate::url::Target;
 
 /// What a server answers to a delete.
@@ -85,16 +86,16 @@ impl Client {
     ) -> Result<Object> {
         let mut target = Target::object(resource, key, params.subresource.as_deref())?;
         target.write(params, self.field_manager()?);
-        let (content_type, body) = match patch {
-            Patch::Json(body) => ("application/json-patch+json", body),
-            Patch::Merge(body) => ("application/merge-patch+json", body),
-            Patch::Strategic(body) => ("application/strategic-merge-patch+json", body),
+        let (kind, body) = match patch {
+            Patch::Json(body) => (PatchKind::Json, body),
+            Patch::Merge(body) => (PatchKind::Merge, body),
+            Patch::Strategic(body) => (PatchKind::Strategic, body),
             Patch::Apply { body, force } => {
                 target.query("force", if force { "true" } else { "false" });
-                ("application/apply-patch+yaml", body)
+                (PatchKind::Apply, body)
             }
         };
-        self.object(&Call::new(Method::PATCH, target).body(content_type, body), resource).await
+        self.object(&Call::new(Method::PATCH, target).body(kind.content_type(), body), resource).await
     }
 
     /// Deletes an object.

@@ -3,6 +3,7 @@
 mod config;
 mod discovery;
 mod list;
+mod rest;
 mod support;
 mod transport;
 mod verbs;
