@@ -141,7 +141,7 @@ async fn warnings_are_on_the_answer() {
 async fn a_requests_own_time_limit_counts_instead_of_the_clients() {
     let held = Arc::new(Mutex::new(Vec::new()));
     let holds = Arc::clone(&held);
-    let server = Server::start(move |seen| match seen.path() {
+    let server = Server::start(move |seen| match seen.uri.path() {
         "/slow" => {
             let (release, reply) = Reply::json("{}").held();
             holds.lock().push(release);
