@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap,
-    HeaderValue,
+    HeaderValue, IF_NONE_MATCH,
 };
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -22,7 +22,7 @@ use crate::auth::Authorizer;
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::config;
-use crate::discovery::Discovery;
+use crate::discovery::DocumentCache;
 use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Identity, ObservedRequest, RequestObserver};
 use crate::params::{ListParams, WatchParams};
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     observer: Option<Arc<dyn RequestObserver>>,
     /// The host's own identity.
     pub(crate) own: Arc<Caller>,
-    pub(crate) discovery: Discovery,
+    pub(crate) discovery: Arc<DocumentCache>,
 }
 
 impl Shared {
@@ -86,7 +86,7 @@ impl Shared {
             ),
             observer: options.observer,
             own: Arc::new(own),
-            discovery: Discovery::default(),
+            discovery: Arc::default(),
         })
     }
 }
@@ -96,6 +96,7 @@ pub(crate) struct Call {
     method: Method,
     target: Target,
     accept: HeaderValue,
+    if_none_match: Option<HeaderValue>,
     content_type: Option<&'static str>,
     body: Bytes,
 }
@@ -109,7 +110,14 @@ pub(crate) struct Answer {
 
 impl Call {
     pub(crate) fn new(method: Method, target: Target) -> Self {
-        Self { method, target, accept: ACCEPT_JSON, content_type: None, body: Bytes::new() }
+        Self {
+            method,
+            target,
+            accept: ACCEPT_JSON,
+            if_none_match: None,
+            content_type: None,
+            body: Bytes::new(),
+        }
     }
 
     /// A read of objects.
@@ -127,11 +135,18 @@ impl Call {
         Self::read(target).accept_if(params.metadata_only, ACCEPT_METADATA)
     }
 
-    fn accept_if(mut self, condition: bool, accept: HeaderValue) -> Self {
-        if condition {
-            self.accept = accept;
-        }
-        self
+    fn accept_if(self, condition: bool, accept: HeaderValue) -> Self {
+        if condition { self.accept(accept) } else { self }
+    }
+
+    /// Asks for these forms of the answer.
+    pub(crate) fn accept(self, accept: HeaderValue) -> Self {
+        Self { accept, ..self }
+    }
+
+    /// Asks for an answer only if it is not the one of this `ETag`: the status is 304 then.
+    pub(crate) fn if_none_match(self, etag: HeaderValue) -> Self {
+        Self { if_none_match: Some(etag), ..self }
     }
 
     pub(crate) fn body(mut self, content_type: &'static str, body: &[u8]) -> Self {
@@ -157,6 +172,9 @@ impl Client {
         let headers = request.headers_mut();
         headers.clone_from(&caller.headers);
         headers.insert(ACCEPT, call.accept.clone());
+        if let Some(etag) = &call.if_none_match {
+            headers.insert(IF_NONE_MATCH, etag.clone());
+        }
         if watch {
             // New servers gzip a watch as one member per event, which costs more than it saves.
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
