@@ -29,21 +29,17 @@ pub struct CachedDiscovery {
 impl CachedDiscovery {
     /// A cache of its own in memory, in which documents do not expire.
     #[must_use]
-    pub fn in_memory(client: Client) -> Self {
-        Self::over(DiscoveryClient::new(client))
+    pub fn in_memory(live: DiscoveryClient) -> Self {
+        Self { live, cache: Arc::default() }
     }
 
     /// A cache in memory and in files that kubectl shares. A folder that cannot be read or written is no error: the
     /// server is asked then. Files older than the options' TTL are asked for again, by `ETag` where the server has one.
     #[must_use]
-    pub fn on_disk(client: Client, options: &DiskCacheOptions) -> Self {
-        let disk = DiskStore::new(options.folder(client.server()));
+    pub fn on_disk(live: DiscoveryClient, options: &DiskCacheOptions) -> Self {
+        let disk = DiskStore::new(options.folder(live.client.server()));
         let cache = DocumentCache::with_disk(disk, options.ttl);
-        Self { live: DiscoveryClient::new(client), cache: Arc::new(cache) }
-    }
-
-    pub(super) fn over(live: DiscoveryClient) -> Self {
-        Self { live, cache: Arc::default() }
+        Self { live, cache: Arc::new(cache) }
     }
 
     pub(super) fn shared(client: &Client) -> Self {

@@ -100,7 +100,7 @@ impl DiscoveryClient {
     /// # Errors
     /// When the groups could not be read. Failures of single groups are in the result.
     pub async fn groups_and_resources(&self) -> Result<ServerResources> {
-        CachedDiscovery::over(self.clone()).groups_and_resources().await
+        CachedDiscovery::in_memory(self.clone()).groups_and_resources().await
     }
 
     /// All resources, each in the version that its group prefers.

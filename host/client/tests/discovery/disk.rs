@@ -28,7 +28,7 @@ impl Folder {
     /// A cache over it, as of a process that has just been started.
     async fn process(&self, server: &Server) -> CachedDiscovery {
         let options = DiskCacheOptions { cache_dir: Some(self.0.path().to_owned()), ttl: TTL };
-        CachedDiscovery::on_disk(client(server).await, &options)
+        CachedDiscovery::on_disk(client(server).await.discovery(), &options)
     }
 
     fn of(&self, server: &Server) -> PathBuf {

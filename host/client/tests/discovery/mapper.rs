@@ -9,7 +9,7 @@ use super::surface::{Aggregated, Resource, Surface, paths, resource};
 use crate::support::{Server, client};
 
 async fn mapper(server: &Server) -> RestMapper {
-    RestMapper::new(CachedDiscovery::in_memory(client(server).await))
+    RestMapper::new(CachedDiscovery::in_memory(client(server).await.discovery()))
 }
 
 async fn resolve(mapper: &RestMapper, text: &str) -> String {

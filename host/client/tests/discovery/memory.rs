@@ -7,7 +7,7 @@ use super::surface::{Aggregated, Surface, paths, resource};
 use crate::support::{Counter, Reply, Server, client, failure, status};
 
 async fn cached(server: &Server) -> CachedDiscovery {
-    CachedDiscovery::in_memory(client(server).await)
+    CachedDiscovery::in_memory(client(server).await.discovery())
 }
 
 #[tokio::test]
