@@ -220,7 +220,8 @@ fn names_mean_what_they_mean_to_kubectl(server: Server) -> Result<()> {
             .collect();
     let theirs = plane.kubectl(&["api-resources", "--categories=all", "-o", "name"])?;
     let mut theirs: Vec<&str> = theirs.lines().collect();
-    (all.sort(), theirs.sort_unstable());
+    all.sort();
+    theirs.sort_unstable();
     ensure!(all == theirs, "{all:?}\n{theirs:?}");
     Ok(())
 }

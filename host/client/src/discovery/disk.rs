@@ -172,8 +172,13 @@ impl DiskStore {
                 lists.push((place.clone(), Ok(stored.value.fold(&place).into())));
             }
         }
+        // The groups may be those of another process than the tag.
+        if lists.len() != tag.lists.len() {
+            return None;
+        }
         for failed in &tag.failed {
             let place = parse(failed);
+            groups.iter().find(|group| group.name == place.group)?;
             let error = stale(&place);
             lists.push((place, Err(error)));
         }

@@ -183,7 +183,7 @@ impl DocumentCache {
         let origin = self.begin();
         let mut old = self.state.lock().confirmable.clone();
         if let (None, Some(disk)) = (&old, &self.disk) {
-            old = on_disk(disk, |disk| disk.load()).await;
+            old = on_disk(disk, DiskStore::load).await;
         }
         let etag = |part: fn(&Root) -> &Arc<Part>| part(old.as_ref()?).etag.as_deref();
         let (core_etag, named_etag) = (etag(|root| &root.core), etag(|root| &root.named));
@@ -245,6 +245,9 @@ impl DocumentCache {
             {
                 let state = &mut *self.state.lock();
                 if let Some(list) = state.arrived(state.lists.get(place).cloned(), before) {
+                    return list;
+                }
+                if let Look::Use(list) = state.look_list(place, access) {
                     return list;
                 }
             }
@@ -309,6 +312,9 @@ impl DocumentCache {
         group: &str,
         access: Access,
     ) -> Result<Vec<String>> {
+        if let Some(versions) = self.newer_versions(group, access) {
+            return Ok(versions);
+        }
         if self.disk.is_some() || self.kept_root(access).is_some() {
             match self.root(live, access).await?.versions(group) {
                 None => return Err(unknown(&GroupVersion::new(group, ""))),
@@ -340,6 +346,17 @@ impl DocumentCache {
             versions
         })
         .await
+    }
+
+    /// Versions of a group that was asked for singly after all groups were: it may have come since.
+    fn newer_versions(&self, group: &str, access: Access) -> Option<Vec<String>> {
+        let state = &mut *self.state.lock();
+        let root = state.root.as_ref().map_or(0, |kept| kept.origin.began);
+        let kept = state.groups.get(group).filter(|kept| kept.origin.began > root).cloned();
+        match state.look(kept, access) {
+            Look::Use(found) => found.ok().map(|group| group.versions),
+            Look::Ask(_) => None,
+        }
     }
 
     /// Everything.

@@ -61,7 +61,8 @@ impl Client {
     /// The resource of a kind, as `apps/v1` `Deployment`.
     ///
     /// # Errors
-    /// A `NotFound` that names the kind when the server does not serve it; otherwise why it could not be asked.
+    /// A `NotFound` that names the kind when the server does not serve it, an [`Error::Request`] that names the
+    /// candidates when several resources have it; otherwise why it could not be asked.
     pub async fn discover(&self, kind: &Gvk) -> Result<ApiResource> {
         let found = self.rest_mapper().mapping(&kind.group, &kind.kind, &[&kind.version]).await;
         found.map_err(|error| not_mapped(error, &kind.group, &kind.kind))

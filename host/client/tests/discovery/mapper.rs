@@ -154,6 +154,23 @@ async fn a_miss_asks_again_once_in_ten_seconds_and_finds_what_came_later() {
 }
 
 #[tokio::test]
+async fn what_came_later_is_known_once_it_was_found() {
+    let surface = Surface::new(Aggregated::Both);
+    let server = surface.start().await;
+    let mapper = mapper(&server).await;
+    mapper.resolve("pods").await.unwrap();
+    surface.serve("sea.example", "v1", &[resource("ships", "Ship")]);
+    later(10).await;
+    mapper.mapping("sea.example", "Ship", &[]).await.unwrap();
+    let asked = paths(&server);
+    assert_eq!(asked, ["/api", "/apis", "/apis/sea.example", "/apis/sea.example/v1"]);
+    later(100).await;
+    mapper.mapping("sea.example", "Ship", &[]).await.unwrap();
+    mapper.mapping("sea.example", "Ship", &["v1"]).await.unwrap();
+    assert_eq!(paths(&server), asked);
+}
+
+#[tokio::test]
 async fn what_was_deleted_is_noticed_with_the_next_refresh() {
     let surface = Surface::new(Aggregated::Both);
     surface.serve("sea.example", "v1", &[resource("ships", "Ship")]);
