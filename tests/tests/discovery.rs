@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use pilothouse_client::{
     CachedDiscovery, Client, ClientOptions, DiscoveryClient, DiskCacheOptions, GroupVersion, MappingError,
     ObservedRequest, RequestObserver, RestMapper,
@@ -291,6 +291,20 @@ fn kubectl_and_we_read_each_others_files(server: Server) -> Result<()> {
         };
         let (ours, theirs) = (read(of_us.path())?, read(of_kubectl.path())?);
         ensure!(ours == theirs, "{name}:\n{ours:#}\n{theirs:#}");
+    }
+    // Processes of both kinds at once, on a folder that is empty at first and then full.
+    let shared = tempfile::tempdir()?;
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            let (plane, cache) = (&plane, shared.path());
+            let ours = (0..4).map(|_| scope.spawn(move || ours(plane, cache, true)));
+            let theirs = (0..2).map(|_| scope.spawn(move || theirs(plane, cache, false)));
+            for process in ours.chain(theirs).collect::<Vec<_>>() {
+                let finished = process.join().map_err(|_| anyhow!("a thread panicked"))??;
+                same(&finished, &written)?;
+            }
+            anyhow::Ok(())
+        })?;
     }
     // From here on there are only files.
     plane.stop_apiserver(Signal::KILL)?;

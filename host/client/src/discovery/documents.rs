@@ -50,7 +50,8 @@ struct State {
     /// Invalidations.
     generation: u64,
     invalidated: Option<SystemTime>,
-    used_foreign: bool,
+    /// Whether a file was used since the beginning or the last invalidation.
+    used_files: bool,
     root: Option<Kept<Root>>,
     /// The last good root, to be asked for by `ETag`, whether it may still be used or not.
     confirmable: Option<Root>,
@@ -66,17 +67,14 @@ enum Look<T> {
 }
 
 impl State {
-    fn look<T: Clone>(&mut self, kept: Option<Kept<T>>, access: Access) -> Look<T> {
+    fn look<T: Clone>(&self, kept: Option<Kept<T>>, access: Access) -> Look<T> {
         match kept {
-            Some(kept) if kept.usable(self.generation, access) => {
-                self.used_foreign |= kept.origin.foreign;
-                Look::Use(kept.value)
-            }
+            Some(kept) if kept.usable(self.generation, access) => Look::Use(kept.value),
             kept => Look::Ask(kept.map_or(0, |kept| kept.origin.began)),
         }
     }
 
-    fn look_list(&mut self, place: &GroupVersion, access: Access) -> Look<Arc<[ApiResource]>> {
+    fn look_list(&self, place: &GroupVersion, access: Access) -> Look<Arc<[ApiResource]>> {
         let list = self.lists.get(place).cloned();
         if list.is_none()
             && let Look::Use(Ok(root)) = self.look(self.root.clone(), access)
@@ -88,9 +86,8 @@ impl State {
     }
 
     /// What has come since, for who waited for it.
-    fn arrived<T: Clone>(&mut self, kept: Option<Kept<T>>, before: u64) -> Option<Result<T>> {
+    fn arrived<T: Clone>(&self, kept: Option<Kept<T>>, before: u64) -> Option<Result<T>> {
         let kept = kept.filter(|k| k.origin.began > before && k.origin.generation == self.generation)?;
-        self.used_foreign |= kept.origin.foreign;
         Some(kept.value)
     }
 
@@ -127,11 +124,11 @@ impl DocumentCache {
         let state = &mut *self.state.lock();
         state.generation += 1;
         state.invalidated = Some(SystemTime::now());
-        state.used_foreign = false;
+        state.used_files = false;
     }
 
     pub(super) fn fresh(&self) -> bool {
-        !self.state.lock().used_foreign
+        !self.state.lock().used_files
     }
 
     /// The groups.
@@ -231,7 +228,7 @@ impl DocumentCache {
         let root = Root { core: part(core), named: part(named), live: false };
         let state = &mut *self.state.lock();
         state.keep_root(root.clone(), origin);
-        state.used_foreign = true;
+        state.used_files = true;
         Some((root, origin.began))
     }
 
@@ -301,7 +298,7 @@ impl DocumentCache {
         let list: Arc<[ApiResource]> = stored.value.fold(place).into();
         let state = &mut *self.state.lock();
         state.keep_list(place, Ok(Arc::clone(&list)), origin);
-        state.used_foreign = true;
+        state.used_files = true;
         Some(list)
     }
 
@@ -326,8 +323,8 @@ impl DocumentCache {
             // The core group has no document of its own, and never had another version.
             return Ok(vec!["v1".to_owned()]);
         }
-        let look = |state: &mut State| state.look(state.groups.get(group).cloned(), access);
-        let before = match look(&mut self.state.lock()) {
+        let look = |state: &State| state.look(state.groups.get(group).cloned(), access);
+        let before = match look(&self.state.lock()) {
             Look::Use(found) => return found.map(|group| group.versions),
             Look::Ask(before) => before,
         };
@@ -426,7 +423,7 @@ impl DocumentCache {
         let state = &mut *self.state.lock();
         state.fetches += 1;
         let (began, generation) = (state.fetches, state.generation);
-        Origin { checked: Instant::now(), expires: None, began, generation, foreign: false }
+        Origin { checked: Instant::now(), expires: None, began, generation }
     }
 
     /// The server has answered.
@@ -446,7 +443,7 @@ impl DocumentCache {
         }
         let now = Instant::now();
         let checked = now.checked_sub(age)?;
-        Some(Origin { checked, expires: now.checked_add(ttl - age), foreign: true, ..origin })
+        Some(Origin { checked, expires: now.checked_add(ttl - age), ..origin })
     }
 }
 

@@ -43,8 +43,6 @@ pub(super) struct Origin {
     pub(super) began: u64,
     /// How often the cache had been invalidated by then.
     pub(super) generation: u64,
-    /// Whether another process may have fetched it.
-    pub(super) foreign: bool,
 }
 
 /// A document or why there is none.

@@ -91,6 +91,17 @@ async fn each_resource_is_preferred_in_one_version() {
 }
 
 #[tokio::test]
+async fn the_preferred_version_is_the_one_that_the_group_names() {
+    let server = Server::always(
+        200,
+        r#"{"versions":[{"version":"v1beta1"},{"version":"v1"}],"preferredVersion":{"version":"v1"}}"#,
+    )
+    .await;
+    let group = client(&server).await.discovery().group("apps").await.unwrap();
+    assert_eq!(group.versions, ["v1", "v1beta1"]);
+}
+
+#[tokio::test]
 async fn a_group_that_is_down_is_named_and_the_others_are_there() {
     for form in [Aggregated::Both, Aggregated::Neither] {
         let surface = Surface::new(form);

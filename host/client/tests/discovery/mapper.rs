@@ -58,6 +58,22 @@ async fn names_are_read_as_kubectl_reads_them() {
 }
 
 #[tokio::test]
+async fn a_plural_name_comes_before_a_singular_one_and_that_before_a_short_one() {
+    let surface = Surface::new(Aggregated::Both);
+    // Of the core group, which comes before all others.
+    surface.serve(
+        "",
+        "v1",
+        &[Resource { short: &["deployments", "scaler"], ..resource("things", "Scalers") }],
+    );
+    let server = surface.start().await;
+    let mapper = mapper(&server).await;
+    assert_eq!(resolve(&mapper, "deployments").await, "apps/v1/deployments");
+    assert_eq!(resolve(&mapper, "scaler").await, "scaling.example/v2/scalers");
+    assert_eq!(resolve(&mapper, "scalers").await, "scaling.example/v2/scalers");
+}
+
+#[tokio::test]
 async fn kinds_become_resources_and_resources_kinds() {
     let server = Surface::new(Aggregated::Both).start().await;
     let mapper = mapper(&server).await;

@@ -166,6 +166,24 @@ async fn what_began_before_an_invalidation_is_not_used_after_it() {
 }
 
 #[tokio::test]
+async fn what_was_asked_for_earlier_does_not_replace_what_is_newer() {
+    let (late, held) = Reply::json(r#"{"resources":[]}"#).held();
+    let held = parking_lot::Mutex::new(Some(held));
+    let surface = Surface::new(Aggregated::Both);
+    let server = Server::start(move |seen| held.lock().take().unwrap_or_else(|| surface.reply(seen))).await;
+    let cached = cached(&server).await;
+    let early = tokio::spawn({
+        let cached = cached.clone();
+        async move { cached.resources("apps", "v1").await.unwrap().len() }
+    });
+    server.until_seen(1).await;
+    assert_eq!(cached.groups_and_resources().await.unwrap().iter().count(), 9);
+    late.send(()).unwrap();
+    assert_eq!(early.await.unwrap(), 0);
+    assert_eq!(cached.resources("apps", "v1").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn who_gives_up_does_not_keep_others_from_asking() {
     let (_never, held) = Reply::json("{}").held();
     let held = parking_lot::Mutex::new(Some(held));
