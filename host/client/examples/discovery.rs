@@ -15,8 +15,6 @@ const HEADER: [&str; 7] = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KI
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    // Whoever links another TLS library as well has to choose one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     match run(std::env::args().any(|argument| argument == "--cached")).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

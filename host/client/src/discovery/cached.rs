@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use super::disk::{DiskCacheOptions, DiskStore};
-use super::documents::{Access, DocumentCache};
+use super::documents::DocumentCache;
+use super::kept::Access;
 use super::live::DiscoveryClient;
 use super::types::{ApiGroup, GroupVersion, ServerResources};
 use crate::client::Client;

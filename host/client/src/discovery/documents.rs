@@ -15,16 +15,15 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::disk::{DiskStore, Saved};
-pub(super) use super::kept::Access;
-use super::kept::{Kept, List, Origin, Part, Root, may_pass};
+use super::kept::{Access, Kept, List, Origin, Part, Root, may_pass};
 use super::live::{self, DiscoveryClient};
 use super::types::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};
 use super::wire::ResourceList;
 use crate::error::{Error, Result, Status};
 use crate::params::ApiResource;
 
-/// Requests under way at once for a server that has a document per group version; as many as client-go's clients had
-/// tokens for would come in one burst.
+/// Requests under way at once where there is a document per group version. client-go sends all of them at once, which a
+/// server with hundreds of CustomResourceDefinitions answers with 429.
 const AT_ONCE: usize = 16;
 /// Documents kept before failures that nobody has asked for of late are forgotten: who asks for names that do not exist
 /// must not fill the memory.
@@ -385,8 +384,23 @@ impl DocumentCache {
                 }
             }
         }
-        let ask = |(place, access)| async move { (self.list(live, &place, access).await, place) };
-        let mut asked = stream::iter(places.into_iter().map(ask)).buffered(AT_ONCE);
+        // Most are known, and then this is one pass.
+        let known: Vec<_> = {
+            let state = self.state.lock();
+            let look = |(place, access)| match state.look_list(&place, access) {
+                Look::Use(list) => (place, access, Some(list)),
+                Look::Ask(_) => (place, access, None),
+            };
+            places.into_iter().map(look).collect()
+        };
+        let ask = |(place, access, known)| async move {
+            let list = match known {
+                Some(list) => list,
+                None => self.list(live, &place, access).await,
+            };
+            (list, place)
+        };
+        let mut asked = stream::iter(known.into_iter().map(ask)).buffered(AT_ONCE);
         while let Some((list, group_version)) = asked.next().await {
             match list {
                 Ok(resources) => result.resources.push(GroupVersionResources { group_version, resources }),
