@@ -23,11 +23,8 @@ const JOINING: Duration = Duration::from_secs(10);
 #[must_use]
 pub fn config_maps() -> ApiResource {
     ApiResource {
-        gvk: Gvk::new("", "v1", "ConfigMap"),
-        plural: "configmaps".to_owned(),
-        namespaced: true,
         verbs: ["get", "list", "watch", "create", "update", "delete"].map(str::to_owned).to_vec(),
-        subresources: Vec::new(),
+        ..ApiResource::new(Gvk::new("", "v1", "ConfigMap"), "configmaps", true)
     }
 }
 

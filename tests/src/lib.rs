@@ -21,6 +21,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controlplane;
 pub mod dev;
+pub mod examples;
 pub mod fleet;
 pub mod guests;
 pub mod host;

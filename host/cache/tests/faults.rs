@@ -25,11 +25,8 @@ const TICK: Duration = Duration::from_millis(20);
 
 fn config_maps() -> ApiResource {
     ApiResource {
-        gvk: Gvk::new("", "v1", "ConfigMap"),
-        plural: "configmaps".to_owned(),
-        namespaced: true,
         verbs: ["get", "list", "watch", "create", "update", "delete"].map(str::to_owned).to_vec(),
-        subresources: Vec::new(),
+        ..ApiResource::new(Gvk::new("", "v1", "ConfigMap"), "configmaps", true)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap,
-    HeaderName, HeaderValue,
+    HeaderName, HeaderValue, IF_NONE_MATCH,
 };
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -22,7 +22,7 @@ use crate::auth::Authorizer;
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::config;
-use crate::discovery::Discovery;
+use crate::discovery::DocumentCache;
 use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Identity, ObservedRequest, RequestObserver};
 use crate::params::{ListParams, WatchParams};
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     observer: Option<Arc<dyn RequestObserver>>,
     /// The host's own identity.
     pub(crate) own: Arc<Caller>,
-    pub(crate) discovery: Discovery,
+    pub(crate) discovery: Arc<DocumentCache>,
     warnings: Warnings,
 }
 
@@ -88,7 +88,7 @@ impl Shared {
             ),
             observer: options.observer,
             own: Arc::new(own),
-            discovery: Discovery::default(),
+            discovery: Arc::default(),
             warnings: Warnings::default(),
         })
     }
@@ -142,10 +142,18 @@ impl Call {
         Self::read(target).accept_if(params.metadata_only, ACCEPT_METADATA)
     }
 
-    fn accept_if(mut self, condition: bool, accept: HeaderValue) -> Self {
-        if condition {
-            self.accept = accept;
-        }
+    fn accept_if(self, condition: bool, accept: HeaderValue) -> Self {
+        if condition { self.accept(accept) } else { self }
+    }
+
+    /// Asks for these forms of the answer.
+    pub(crate) fn accept(self, accept: HeaderValue) -> Self {
+        Self { accept, ..self }
+    }
+
+    /// Asks for an answer only if it is not the one of this `ETag`: the status is 304 then.
+    pub(crate) fn if_none_match(mut self, etag: HeaderValue) -> Self {
+        self.headers.push((IF_NONE_MATCH, etag));
         self
     }
 

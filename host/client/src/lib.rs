@@ -31,6 +31,11 @@ mod warnings;
 mod watch;
 
 pub use client::{Client, ServerVersion};
+pub use discovery::{
+    ApiGroup, CachedDiscovery, DiscoveryClient, DiskCacheOptions, FailedGroup, GroupVersion,
+    GroupVersionResources, MappingError, OpenApiEntry, OpenApiIndex, PartialResource, RestMapper,
+    ServerResources,
+};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
 pub use list::{ObjectList, PAGE_SIZE};
 pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RequestObserver};

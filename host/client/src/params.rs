@@ -15,9 +15,34 @@ pub struct ApiResource {
     pub verbs: Vec<String>,
     /// Subresources that the server serves, as `status`.
     pub subresources: Vec<String>,
+    /// Singular name, as `pod`.
+    pub singular: String,
+    /// Short names, as `po`.
+    pub short_names: Vec<String>,
+    /// Categories that it belongs to, as `all`.
+    pub categories: Vec<String>,
+    /// Changes when the version that its objects are stored in does; empty when the server does not tell, as in the
+    /// aggregated form of discovery.
+    pub storage_version_hash: String,
 }
 
 impl ApiResource {
+    /// A resource of which no more is known than how to reach it.
+    #[must_use]
+    pub fn new(gvk: Gvk, plural: &str, namespaced: bool) -> Self {
+        Self {
+            singular: gvk.kind.to_lowercase(),
+            gvk,
+            plural: plural.to_owned(),
+            namespaced,
+            verbs: Vec::new(),
+            subresources: Vec::new(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            storage_version_hash: String::new(),
+        }
+    }
+
     /// Group, version and plural name.
     #[must_use]
     pub fn gvr(&self) -> Gvr {

@@ -147,13 +147,7 @@ mod tests {
             SharedInformerFactory::new(Arc::new(move |_, _| source.clone()), FactoryOptions::default());
         let metrics = Metrics::new();
         metrics.watch_informers(factory.clone());
-        let deployments = ApiResource {
-            gvk: Gvk::new("apps", "v1", "Deployment"),
-            plural: "deployments".to_owned(),
-            namespaced: true,
-            verbs: Vec::new(),
-            subresources: Vec::new(),
-        };
+        let deployments = ApiResource::new(Gvk::new("apps", "v1", "Deployment"), "deployments", true);
         let lease = factory.informer(&deployments, Some("a"));
         assert!(lease.wait_synced().await);
         let text = metrics.encode();

@@ -58,11 +58,8 @@ impl Variant {
 /// The resource of all benchmarks.
 pub(crate) fn pods() -> ApiResource {
     ApiResource {
-        gvk: Gvk::new("", "v1", "Pod"),
-        plural: "pods".to_owned(),
-        namespaced: true,
         verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
-        subresources: Vec::new(),
+        ..ApiResource::new(Gvk::new("", "v1", "Pod"), "pods", true)
     }
 }
 

@@ -8,11 +8,8 @@ use serde_json::{Value, json};
 #[must_use]
 pub fn config_maps() -> ApiResource {
     ApiResource {
-        gvk: Gvk::new("", "v1", "ConfigMap"),
-        plural: "configmaps".to_owned(),
-        namespaced: true,
         verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
-        subresources: Vec::new(),
+        ..ApiResource::new(Gvk::new("", "v1", "ConfigMap"), "configmaps", true)
     }
 }
 

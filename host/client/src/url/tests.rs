@@ -11,7 +11,7 @@ fn pods() -> ApiResource {
 
 fn resource(group: &str, version: &str, plural: &str, namespaced: bool) -> ApiResource {
     let gvk = Gvk::new(group, version, "Kind");
-    ApiResource { gvk, plural: plural.to_owned(), namespaced, verbs: Vec::new(), subresources: Vec::new() }
+    ApiResource::new(gvk, plural, namespaced)
 }
 
 fn key(namespace: &str, name: &str) -> ObjectKey {

@@ -32,11 +32,8 @@ pub(crate) async fn client_with(server: &Server, change: impl FnOnce(&mut Client
 
 pub(crate) fn pods() -> ApiResource {
     ApiResource {
-        gvk: Gvk::new("", "v1", "Pod"),
-        plural: "pods".to_owned(),
-        namespaced: true,
-        verbs: Vec::new(),
         subresources: vec!["status".to_owned()],
+        ..ApiResource::new(Gvk::new("", "v1", "Pod"), "pods", true)
     }
 }
 

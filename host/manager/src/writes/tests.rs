@@ -10,13 +10,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn pods() -> ApiResource {
-    ApiResource {
-        gvk: Gvk::new("", "v1", "Pod"),
-        plural: "pods".to_owned(),
-        namespaced: true,
-        verbs: Vec::new(),
-        subresources: Vec::new(),
-    }
+    ApiResource::new(Gvk::new("", "v1", "Pod"), "pods", true)
 }
 
 fn id(resource: &str, namespace: Option<&str>) -> InformerId {

@@ -1,11 +1,10 @@
-//! Kinds and resources: documents fetched once, and again when that could help.
-
-use std::time::Duration;
+//! `Client::discover` and its like: one small document per group version, fetched once and again when that could help.
 
 use pilothouse_client::{Identity, Impersonation};
 use pilothouse_object::{Gvk, Gvr};
 use tokio::task::JoinSet;
 
+use super::later;
 use crate::support::{Counter, Reply, Server, client, failure, status};
 
 const CORE: &str = r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[
@@ -16,13 +15,6 @@ const CORE: &str = r#"{"kind":"APIResourceList","groupVersion":"v1","resources":
 
 fn with_kind(kind: &str, plural: &str) -> String {
     format!(r#"{{"resources":[{{"name":"{plural}","namespaced":true,"kind":"{kind}","verbs":["get"]}}]}}"#)
-}
-
-/// Moves the clock, with no traffic under way.
-async fn later(seconds: u64) {
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(seconds)).await;
-    tokio::time::resume();
 }
 
 #[tokio::test]

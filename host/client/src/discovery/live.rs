@@ -1,0 +1,216 @@
+//! [`DiscoveryClient`]: asks the server itself each time; nothing is kept.
+//!
+//! Invariants: a request is sent once, retries are the caller's; the aggregated form is asked for first and whatever comes
+//! is read by what the document says it is, since proxies change content types. `/api` may be missing, as on servers that
+//! have no core group.
+
+use http::header::{ETAG, HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
+use serde::de::DeserializeOwned;
+
+use super::cached::CachedDiscovery;
+use super::types::{ApiGroup, GroupVersion, ServerResources};
+use super::wire::{Group, ResourceList, Root};
+use crate::answer;
+use crate::call::{Call, OBJECT_LIMIT, protocol};
+use crate::client::{Client, ServerVersion};
+use crate::error::{Error, Result, Status};
+use crate::params::ApiResource;
+use crate::url::Target;
+
+/// The parameters stand in the order in which old servers compare them.
+const AGGREGATED_FIRST: HeaderValue = HeaderValue::from_static(
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
+     application/json",
+);
+
+/// Asks an API server what it serves.
+///
+/// All requests go out under the identity of the client it was made from.
+#[derive(Debug, Clone)]
+pub struct DiscoveryClient {
+    pub(super) client: Client,
+    legacy: bool,
+}
+
+/// One of the two documents that all else is reached from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// `/api`: the core group.
+    Core,
+    /// `/apis`: all others.
+    Named,
+}
+
+/// What one of the two documents says.
+pub(super) struct Answered {
+    pub(super) groups: Vec<ApiGroup>,
+    /// With an aggregated document: all lists of resources, and an error for each that the server could not get.
+    pub(super) lists: Option<Vec<(GroupVersion, Result<ResourceList>)>>,
+    pub(super) etag: Option<String>,
+}
+
+impl DiscoveryClient {
+    /// Discovery of a client's server.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client, legacy: false }
+    }
+
+    /// Asks for the old form only, a document per group version.
+    #[must_use]
+    pub fn legacy(self) -> Self {
+        Self { legacy: true, ..self }
+    }
+
+    /// The groups, the core group first.
+    ///
+    /// # Errors
+    /// When `/api` or `/apis` could not be read; a missing `/api` is none.
+    pub async fn groups(&self) -> Result<Vec<ApiGroup>> {
+        let ask = |part| async move { self.part(part, None).await };
+        let (core, named) = futures_util::try_join!(ask(Part::Core), ask(Part::Named))?;
+        let all = [core, named].into_iter().flatten();
+        Ok(all.flat_map(|answered| answered.groups).collect())
+    }
+
+    /// One named group.
+    ///
+    /// # Errors
+    /// A `NotFound` when there is none of that name; otherwise why it could not be asked.
+    pub async fn group(&self, name: &str) -> Result<ApiGroup> {
+        let call = Call::new(Method::GET, Target::group(name)?);
+        let group: Group = self.document(&call).await?;
+        Ok(ApiGroup { name: name.to_owned(), ..group.into_api() })
+    }
+
+    /// The resources of one group version.
+    ///
+    /// # Errors
+    /// A `NotFound` when there is no such group version; otherwise why it could not be asked.
+    pub async fn resources(&self, group: &str, version: &str) -> Result<Vec<ApiResource>> {
+        let place = GroupVersion::new(group, version);
+        Ok(self.list(&place).await?.fold(&place))
+    }
+
+    /// All groups and the resources of all their versions: two requests, or one per group version from servers
+    /// that do not know the aggregated form.
+    ///
+    /// # Errors
+    /// When the groups could not be read. Failures of single groups are in the result.
+    pub async fn groups_and_resources(&self) -> Result<ServerResources> {
+        CachedDiscovery::in_memory(self.clone()).groups_and_resources().await
+    }
+
+    /// All resources, each in the version that its group prefers.
+    ///
+    /// # Errors
+    /// As [`DiscoveryClient::groups_and_resources`].
+    pub async fn preferred_resources(&self) -> Result<ServerResources> {
+        Ok(self.groups_and_resources().await?.preferred())
+    }
+
+    /// As [`DiscoveryClient::preferred_resources`], only those whose objects live in namespaces.
+    ///
+    /// # Errors
+    /// As [`DiscoveryClient::groups_and_resources`].
+    pub async fn preferred_namespaced_resources(&self) -> Result<ServerResources> {
+        Ok(self.preferred_resources().await?.namespaced())
+    }
+
+    /// The server's version.
+    ///
+    /// # Errors
+    /// When no answer came, or it is not that of an API server.
+    pub async fn server_version(&self) -> Result<ServerVersion> {
+        self.client.server_version().await
+    }
+
+    /// One of the two documents; nothing when it is still the one of this `ETag`.
+    pub(super) async fn part(&self, part: Part, etag: Option<&str>) -> Result<Option<Answered>> {
+        let path = if part == Part::Core { "/api" } else { "/apis" };
+        let mut call = Call::new(Method::GET, Target::raw(path)?);
+        if !self.legacy {
+            call = call.accept(AGGREGATED_FIRST);
+        }
+        // A tag that no header can carry is one that this server never gave.
+        if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(etag).ok()) {
+            call = call.if_none_match(etag);
+        }
+        let answer = self.client.fetch(&call, OBJECT_LIMIT).await?;
+        if answer.status == StatusCode::NOT_MODIFIED && etag.is_some() {
+            return Ok(None);
+        }
+        if answer.status == StatusCode::NOT_FOUND && part == Part::Core {
+            return Ok(Some(Answered { groups: Vec::new(), lists: Some(Vec::new()), etag: None }));
+        }
+        if !answer.status.is_success() {
+            return Err(answer::error(self.client.doing(&call), &answer));
+        }
+        let root: Root = self.decode(&call, &answer.body)?;
+        let groups = match root.kind.as_str() {
+            "APIGroupDiscoveryList" => return Ok(Some(aggregated(root, &answer.headers))),
+            "APIGroupList" => root.groups.into_iter().map(Group::into_api).collect(),
+            "APIVersions" if root.versions.is_empty() => Vec::new(),
+            "APIVersions" => vec![ApiGroup { name: String::new(), versions: root.versions }],
+            other => {
+                let message = format!("{other:?} is no list of groups; is this a Kubernetes API server?");
+                return Err(protocol(self.client.doing(&call), &message));
+            }
+        };
+        Ok(Some(Answered { groups, lists: None, etag: None }))
+    }
+
+    /// The list of one group version.
+    pub(super) async fn list(&self, place: &GroupVersion) -> Result<ResourceList> {
+        let call = Call::new(Method::GET, Target::group_version(&place.group, &place.version)?);
+        Ok(self.document::<ResourceList>(&call).await?.named(place))
+    }
+
+    pub(super) async fn document<T: DeserializeOwned>(&self, call: &Call) -> Result<T> {
+        let body = self.client.fetch_ok(call, OBJECT_LIMIT).await?;
+        self.decode(call, &body)
+    }
+
+    fn decode<T: DeserializeOwned>(&self, call: &Call, body: &[u8]) -> Result<T> {
+        serde_json::from_slice(body).map_err(|error| {
+            let shown = answer::short(body);
+            let shown = if shown.starts_with('{') { String::new() } else { format!(": {shown}") };
+            protocol(self.client.doing(call), &format!("no discovery document: {error}{shown}"))
+        })
+    }
+}
+
+fn aggregated(root: Root, headers: &HeaderMap) -> Answered {
+    let etag = headers.get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+    let mut answered = Answered { groups: Vec::new(), lists: None, etag };
+    let lists = answered.lists.insert(Vec::new());
+    for group in root.items {
+        let split = group.split();
+        answered.groups.push(split.group);
+        lists.extend(split.lists.into_iter().map(|(place, list)| {
+            let list = list.ok_or_else(|| stale(&place));
+            (place, list)
+        }));
+    }
+    answered
+}
+
+/// What an aggregated document says of a group version whose server does not answer.
+pub(super) fn stale(place: &GroupVersion) -> Error {
+    Error::Api(Box::new(Status {
+        code: 503,
+        reason: "ServiceUnavailable".to_owned(),
+        message: format!(
+            "the API server has no current list of the resources of {place}; look at the APIService {}",
+            api_service(place)
+        ),
+        ..Status::default()
+    }))
+}
+
+/// Name of the object that says which server is behind a group version.
+fn api_service(place: &GroupVersion) -> String {
+    format!("{}.{}", place.version, place.group)
+}

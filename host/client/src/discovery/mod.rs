@@ -1,0 +1,115 @@
+//! What a server serves: groups, versions, resources, and what they are called.
+//!
+//! ```text
+//!   RestMapper            kind ↔ resource, short names, categories, refresh on a miss
+//!       │
+//!   CachedDiscovery       in memory, on disk ── DocumentCache ── DiskStore (kubectl's files)
+//!       │
+//!   DiscoveryClient       asks the server: aggregated documents first; OpenAPI; version
+//! ```
+//!
+//! The clients of all identities share one cache in memory, filled under the host's own identity, which
+//! [`Client::discover`] and its like look in through a [`RestMapper`]: one small document per group version that is asked for.
+
+mod cached;
+mod disk;
+mod documents;
+mod kept;
+mod live;
+mod mapper;
+mod mapping_error;
+mod openapi;
+mod partial;
+mod types;
+mod wire;
+
+use pilothouse_object::{Gvk, Gvr};
+
+use crate::client::Client;
+use crate::error::{Error, Result, Status, StatusDetails};
+use crate::params::ApiResource;
+
+pub use cached::CachedDiscovery;
+pub use disk::DiskCacheOptions;
+pub(crate) use documents::DocumentCache;
+pub use live::DiscoveryClient;
+pub use mapper::RestMapper;
+pub use mapping_error::MappingError;
+pub use openapi::{OpenApiEntry, OpenApiIndex};
+pub use partial::PartialResource;
+pub use types::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};
+
+impl Client {
+    /// Discovery of this client's server, under this client's identity; nothing is kept.
+    #[must_use]
+    pub fn discovery(&self) -> DiscoveryClient {
+        DiscoveryClient::new(self.clone())
+    }
+
+    /// The discovery that the clients of all identities share, under the host's own identity.
+    #[must_use]
+    pub fn cached_discovery(&self) -> CachedDiscovery {
+        CachedDiscovery::shared(self)
+    }
+
+    /// A mapper over [`Client::cached_discovery`].
+    #[must_use]
+    pub fn rest_mapper(&self) -> RestMapper {
+        RestMapper::new(self.cached_discovery())
+    }
+
+    /// The resource of a kind, as `apps/v1` `Deployment`.
+    ///
+    /// # Errors
+    /// A `NotFound` that names the kind when the server does not serve it, an [`Error::Request`] that names the
+    /// candidates when several resources have it; otherwise why it could not be asked.
+    pub async fn discover(&self, kind: &Gvk) -> Result<ApiResource> {
+        let found = self.rest_mapper().mapping(&kind.group, &kind.kind, &[&kind.version]).await;
+        found.map_err(|error| not_mapped(error, &kind.group, &kind.kind))
+    }
+
+    /// The resource of a plural name, as `deployments` of `apps/v1`.
+    ///
+    /// # Errors
+    /// A `NotFound` that names the resource when the server does not serve it; otherwise why it could not be asked.
+    pub async fn discover_resource(&self, resource: &Gvr) -> Result<ApiResource> {
+        let found = self.rest_mapper().resource(resource).await;
+        found.map_err(|error| not_mapped(error, &resource.group, &resource.resource))
+    }
+
+    /// The resource of a plural name in whichever version of its group the server prefers.
+    ///
+    /// # Errors
+    /// As [`Client::discover_resource`].
+    pub async fn discover_group_resource(&self, group: &str, plural: &str) -> Result<ApiResource> {
+        let found = self.rest_mapper().group_resource(group, plural).await;
+        found.map_err(|error| not_mapped(error, group, plural))
+    }
+}
+
+/// A mapper's error as one of the client.
+fn not_mapped(error: MappingError, group: &str, name: &str) -> Error {
+    match error {
+        MappingError::Client(error) => error,
+        MappingError::Unavailable { failed, .. } => failed.error,
+        MappingError::NoMatch { .. } => {
+            let remedy = if group.is_empty() {
+                "check its spelling"
+            } else {
+                "is its CustomResourceDefinition installed?"
+            };
+            Error::Api(Box::new(Status {
+                code: 404,
+                reason: "NotFound".to_owned(),
+                message: format!("{error}; {remedy}"),
+                details: Some(StatusDetails {
+                    group: group.to_owned(),
+                    kind: name.to_owned(),
+                    ..StatusDetails::default()
+                }),
+                ..Status::default()
+            }))
+        }
+        MappingError::Ambiguous { .. } => Error::Request(error.to_string()),
+    }
+}

@@ -1,0 +1,31 @@
+//! Examples of the client library as programs, built from this workspace as a user would build them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow};
+
+use crate::cargo::{self, Build};
+use crate::paths;
+
+/// The program of `host/client/examples/NAME.rs`.
+///
+/// # Errors
+/// What the compiler said.
+pub fn client(name: &str) -> anyhow::Result<PathBuf> {
+    let manifest = paths::repository().join("Cargo.toml");
+    let manifest = manifest.to_str().context("the repository's path is not UTF-8")?;
+    let profile = paths::profile();
+    let args = [
+        "--manifest-path",
+        manifest,
+        "--package",
+        "pilothouse-client",
+        "--example",
+        name,
+        "--profile",
+        &profile,
+    ];
+    let artifacts = cargo::build(Build::Native, &args, &paths::target())?;
+    let named = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == name);
+    artifacts.executables.into_iter().find(named).ok_or_else(|| anyhow!("there is no example {name}"))
+}
