@@ -245,7 +245,7 @@ impl Lock for MemoryLock {
         if self.hints {
             self.server.vacated.notified().await;
         } else {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

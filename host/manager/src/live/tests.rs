@@ -33,6 +33,7 @@ impl Plugin {
             availability: Availability::new(),
             io: Handle::current(),
             writes: Arc::default(),
+            lead: Lead::alone(),
         };
         Self { server, live }
     }
