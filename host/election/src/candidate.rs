@@ -257,6 +257,25 @@ impl<L: Lock> Candidate<L> {
         self.stored = Some(stored);
     }
 
+    /// What a watch has shown; whether the lock is free.
+    pub(crate) fn see(&mut self, change: Option<Stored>) -> bool {
+        let free = change.as_ref().is_none_or(|stored| stored.record.holder_identity.is_empty());
+        // What was deleted is remembered: its leader may not know.
+        if let Some(stored) = change {
+            self.observe(stored);
+        }
+        free
+    }
+
+    /// When the lock can be taken from another that holds it, as far as it was seen.
+    pub(crate) fn expires(&self) -> Option<Instant> {
+        let record = &self.stored.as_ref()?.record;
+        // A lease without a length lasts as long as one of ours.
+        let length = u64::try_from(record.lease_duration_seconds).ok().filter(|seconds| *seconds > 0);
+        let length = length.map_or(self.config.lease_duration, Duration::from_secs);
+        Some(self.observed_at? + length)
+    }
+
     /// Why the lock cannot be taken: another holds it, and has renewed it not long ago as seen from here.
     fn held_by_another(&self) -> Option<String> {
         let record = &self.stored.as_ref()?.record;
@@ -264,10 +283,6 @@ impl<L: Lock> Candidate<L> {
         if holder.is_empty() || *holder == self.config.identity {
             return None;
         }
-        // A lease without a length lasts as long as one of ours.
-        let length = u64::try_from(record.lease_duration_seconds).ok().filter(|seconds| *seconds > 0);
-        let length = length.map_or(self.config.lease_duration, Duration::from_secs);
-        let expires = self.observed_at? + length;
-        (Instant::now() < expires).then(|| format!("{} is held by {holder}", self.lock.describe()))
+        (Instant::now() < self.expires()?).then(|| format!("{} is held by {holder}", self.lock.describe()))
     }
 }

@@ -19,7 +19,7 @@ use crate::leadership::Leadership;
 use crate::lock::Lock;
 use crate::status::ElectionStatus;
 
-/// A hint that the lock is free is followed at most so many times in a retry period.
+/// That the lock is free, as a watch shows it, is followed at most so many times in a retry period.
 const HINTS: u32 = 4;
 
 /// How an election ended.
@@ -109,7 +109,8 @@ impl<L: Lock> LeaderElector<L> {
         let lock = Arc::clone(&self.candidate.lock);
         let name = lock.describe();
         tracing::info!(lock = name, identity = config.identity, "attempting to acquire leader lease");
-        let mut vacated = pin!(lock.vacated());
+        let (seen, mut changes) = unbounded_channel();
+        let mut watch = pin!(lock.watch(seen));
         let mut last = String::new();
         loop {
             let began = Instant::now();
@@ -135,17 +136,29 @@ impl<L: Lock> LeaderElector<L> {
                     }
                 }
             }
-            let pause = config.retry_period.mul_f64(1.0 + JITTER_FACTOR * rand::random::<f64>());
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => return None,
-                () = sleep(pause) => {}
-                () = &mut vacated => {
-                    vacated.set(lock.vacated());
-                    // Not all candidates at the same moment, and not in a loop when it comes to nothing.
-                    let spread = (config.retry_period / 10).mul_f64(rand::random());
-                    let at = (Instant::now() + spread).max(began + config.retry_period / HINTS);
-                    cancel.run_until_cancelled(sleep_until(at)).await?;
+            let again =
+                Instant::now() + config.retry_period.mul_f64(1.0 + JITTER_FACTOR * rand::random::<f64>());
+            // Not all candidates at the same moment.
+            let spread = (config.retry_period / 10).mul_f64(rand::random());
+            loop {
+                let now = Instant::now();
+                let expired = self.candidate.expires().filter(|at| *at > now).map(|at| at + spread);
+                tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => return None,
+                    () = sleep_until(expired.map_or(again, |at| at.min(again))) => break,
+                    // It does not end.
+                    () = &mut watch => break,
+                    Some(change) = changes.recv() => {
+                        let free = self.candidate.see(change);
+                        observer.tell(&self.candidate.status);
+                        if free {
+                            // Not in a loop when it comes to nothing.
+                            let at = (Instant::now() + spread).max(began + config.retry_period / HINTS);
+                            cancel.run_until_cancelled(sleep_until(at.min(again))).await?;
+                            break;
+                        }
+                    }
                 }
             }
         }

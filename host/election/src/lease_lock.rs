@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use pilothouse_client::{ApiResource, Client, Error, WatchEvent, WatchParams, WriteParams};
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::sleep;
 
 use crate::config::ConfigError;
@@ -21,8 +22,8 @@ const WATCH_SECONDS: (u32, u32) = (300, 600);
 /// First and longest wait before a watch that failed is opened again.
 const WATCH_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// A Lease as a lock. The user needs `get`, `create` and `update` on it; with `watch` as well, a released lease changes
-/// hands at once and not at the next try.
+/// A Lease as a lock. The user needs `get`, `create` and `update` on it; with `watch` as well, a lease that is
+/// released or runs out changes hands at once and not at the next try.
 #[derive(Debug, Clone)]
 pub struct LeaseLock {
     client: Client,
@@ -56,8 +57,8 @@ impl LeaseLock {
         Ok(Self { client, resource, key })
     }
 
-    /// Watches until the Lease has no holder or is deleted, or the watch ends.
-    async fn watch_vacancy(&self) -> Result<bool, Error> {
+    /// Tells of changes until the watch ends.
+    async fn watch_once(&self, seen: &UnboundedSender<Option<Stored>>) -> Result<(), Error> {
         let params = WatchParams {
             field_selector: format!("metadata.name={}", self.key.name()),
             timeout_seconds: Some(rand::random_range(WATCH_SECONDS.0..=WATCH_SECONDS.1)),
@@ -65,17 +66,15 @@ impl LeaseLock {
         };
         let mut watch = self.client.watch(&self.resource, self.key.namespace(), &params).await?;
         while let Some(event) = watch.next().await {
-            match event? {
-                WatchEvent::Added(lease) | WatchEvent::Modified(lease) => {
-                    if lease.get_string("/spec/holderIdentity").is_none_or(|holder| holder.is_empty()) {
-                        return Ok(true);
-                    }
-                }
-                WatchEvent::Deleted(_) => return Ok(true),
-                WatchEvent::Bookmark { .. } => {}
-            }
+            let change = match event? {
+                WatchEvent::Added(lease) | WatchEvent::Modified(lease) => stored(&lease).ok(),
+                WatchEvent::Deleted(_) => None,
+                WatchEvent::Bookmark { .. } => continue,
+            };
+            // Who listens polls this future too.
+            let _ = seen.send(change);
         }
-        Ok(false)
+        Ok(())
     }
 }
 
@@ -109,12 +108,11 @@ impl Lock for LeaseLock {
         stored(&lease)
     }
 
-    async fn vacated(&self) {
+    async fn watch(&self, seen: UnboundedSender<Option<Stored>>) {
         let mut wait = WATCH_AGAIN.0;
         loop {
-            match self.watch_vacancy().await {
-                Ok(true) => return,
-                Ok(false) => wait = WATCH_AGAIN.0,
+            match self.watch_once(&seen).await {
+                Ok(()) => wait = WATCH_AGAIN.0,
                 // Acquiring says more of a server that is away; without the right to watch it goes on as well.
                 Err(error) => {
                     tracing::debug!(lock = %self.key, "the Lease is not watched: {error}");

@@ -8,7 +8,8 @@
 //!   again without having told anybody;
 //! - a Lease is released after the work has ended, and only if the Lease itself, read again, still names the one that
 //!   releases;
-//! - candidates watch the Lease, so a released one changes hands at once and not at the next try;
+//! - candidates watch the Lease, so one that is released or runs out changes hands at once and not at the next try;
+//!   client-go's tries are up to 2.2 retry periods apart;
 //! - a term has a [`FencingToken`] that other systems can tell an old leader by.
 //!
 //! Only what is seen by the own monotonic clock counts: the times in a Lease are for people, and clocks of different

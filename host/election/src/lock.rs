@@ -1,5 +1,7 @@
 //! [`Lock`]: where the record is kept. The elector knows no more of a server than this.
 
+use tokio::sync::mpsc::UnboundedSender;
+
 use crate::record::LeaderElectionRecord;
 
 /// Why a lock did not do what was asked.
@@ -58,9 +60,10 @@ pub trait Lock: Send + Sync + 'static {
         record: &LeaderElectionRecord,
     ) -> impl Future<Output = Result<Stored, LockError>> + Send;
 
-    /// Completes when the record may have no holder. A hint that saves waiting for the next try; it may come without
-    /// reason, and may never come.
-    fn vacated(&self) -> impl Future<Output = ()> + Send {
+    /// Tells of changes as they come, `None` for a record that is deleted, for as long as it is polled; it does not
+    /// complete. Saves waiting for the next try, no more: what it tells may be late, and it need not tell anything.
+    fn watch(&self, seen: UnboundedSender<Option<Stored>>) -> impl Future<Output = ()> + Send {
+        let _ = seen;
         std::future::pending()
     }
 

@@ -147,7 +147,7 @@ async fn tries_are_a_retry_period_and_up_to_1_2_more_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_that_the_lock_is_free_is_followed_at_once_and_not_in_a_loop() {
+async fn a_lock_that_a_watch_shows_to_be_free_is_taken_at_once_and_not_tried_in_a_loop() {
     let server = Server::default();
     led_by_another(&server, 3600);
     // Times that tell one from the other.
@@ -157,22 +157,36 @@ async fn a_hint_that_the_lock_is_free_is_followed_at_once_and_not_in_a_loop() {
         retry_period: SECOND * 100,
         ..config("a")
     };
-    let a = Running::with(server.lock("a").with_hints(), times);
+    let a = Running::with(server.lock("a").watched(), times);
     settle().await;
     assert_eq!(server.count(Verb::Get), 1);
-    // Vain hints.
+    // It is not as the watch shows it.
     let began = Instant::now();
     while began.elapsed() < SECOND * 99 {
-        server.tell_vacated();
+        server.tell(None);
         sleep(SECOND).await;
     }
     assert!((2..=5).contains(&server.count(Verb::Get)), "{}", server.count(Verb::Get));
     sleep(SECOND * 30).await;
-    server.write(|record| record.holder_identity.clear());
     let began = Instant::now();
-    server.tell_vacated();
+    server.write(|record| record.holder_identity.clear());
     a.leads().await;
     assert!(began.elapsed() <= SECOND * 35, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_watched_is_taken_when_its_last_renewal_has_run_out() {
+    let server = Server::default();
+    let a = Running::start(&server, "a");
+    a.leads().await;
+    let b = Running::with(server.lock("b").watched(), config("b"));
+    sleep(SECOND * 101).await;
+    a.task.abort();
+    let killed = Instant::now();
+    b.leads().await;
+    // It renewed at most a retry period before, and the next does not wait for its next try.
+    let took = killed.elapsed();
+    assert!(took >= SECOND * 13 - SECOND / 10 && took <= SECOND * 15 + SECOND / 4, "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pilothouse_election::{LeaderElectionRecord, Lock, LockError, Stored};
-use tokio::sync::Notify;
+use tokio::sync::broadcast;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep};
 
 /// What is asked of a lock.
@@ -61,16 +62,22 @@ struct State {
 }
 
 /// The server of a lock.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Server {
     state: Arc<Mutex<State>>,
-    vacated: Arc<Notify>,
+    changes: broadcast::Sender<Option<Stored>>,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self { state: Arc::default(), changes: broadcast::Sender::new(100) }
+    }
 }
 
 impl Server {
     /// A candidate's handle.
     pub(crate) fn lock(&self, who: &'static str) -> MemoryLock {
-        MemoryLock { server: self.clone(), who, ways: None, hints: false }
+        MemoryLock { server: self.clone(), who, ways: None, watched: false }
     }
 
     /// The next request of this kind goes this way.
@@ -100,7 +107,8 @@ impl Server {
         let mut state = self.state.lock().unwrap();
         let mut record = state.stored.clone().unwrap_or_default().record;
         change(&mut record);
-        state.keep(record);
+        let stored = state.keep(record);
+        self.tell(Some(stored));
     }
 
     /// A new version of the same record.
@@ -110,6 +118,7 @@ impl Server {
 
     pub(crate) fn delete(&self) {
         self.state.lock().unwrap().stored = None;
+        self.tell(None);
     }
 
     pub(crate) fn requests(&self) -> Vec<Request> {
@@ -120,8 +129,10 @@ impl Server {
         self.requests().iter().filter(|request| request.verb == verb).count()
     }
 
-    pub(crate) fn tell_vacated(&self) {
-        self.vacated.notify_waiters();
+    /// Tells those who watch.
+    pub(crate) fn tell(&self, change: Option<Stored>) {
+        // Unless nobody does.
+        let _ = self.changes.send(change);
     }
 
     fn apply(&self, who: &'static str, request: Asked) -> Result<Stored, LockError> {
@@ -139,12 +150,8 @@ impl Server {
                 if let Some(hook) = &state.hook {
                     hook(who, &record);
                 }
-                let vacated = record.holder_identity.is_empty();
                 let stored = state.keep(record);
-                drop(state);
-                if vacated {
-                    self.tell_vacated();
-                }
+                self.tell(Some(stored.clone()));
                 Ok(stored)
             }
         }
@@ -179,7 +186,7 @@ pub(crate) struct MemoryLock {
     server: Server,
     who: &'static str,
     ways: Option<Ways>,
-    hints: bool,
+    watched: bool,
 }
 
 impl MemoryLock {
@@ -189,9 +196,9 @@ impl MemoryLock {
         self
     }
 
-    /// It tells when it is vacated.
-    pub(crate) fn with_hints(mut self) -> Self {
-        self.hints = true;
+    /// It tells of changes.
+    pub(crate) fn watched(mut self) -> Self {
+        self.watched = true;
         self
     }
 
@@ -241,11 +248,16 @@ impl Lock for MemoryLock {
         self.ask(Verb::Update, Asked::Update(from.clone(), record.clone())).await
     }
 
-    async fn vacated(&self) {
-        if self.hints {
-            self.server.vacated.notified().await;
-        } else {
-            std::future::pending::<()>().await;
+    async fn watch(&self, seen: UnboundedSender<Option<Stored>>) {
+        if !self.watched {
+            return std::future::pending().await;
+        }
+        let mut changes = self.server.changes.subscribe();
+        loop {
+            // One that comes too late for the channel is one more that a watch does not show.
+            if let Ok(change) = changes.recv().await {
+                let _ = seen.send(change);
+            }
         }
     }
 

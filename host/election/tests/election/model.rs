@@ -32,8 +32,8 @@ struct Life {
     stopped: (Duration, Duration),
     /// Time that the work takes to end.
     work: Duration,
-    /// Whether it is told of vacancies.
-    hints: bool,
+    /// Whether it watches the lock.
+    watched: bool,
 }
 
 fn milliseconds(range: std::ops::Range<u64>) -> impl Strategy<Value = Duration> {
@@ -56,12 +56,12 @@ fn ways() -> impl Strategy<Value = Vec<Way>> {
 fn lives() -> impl Strategy<Value = Vec<Life>> {
     let life = (milliseconds(100..60_000), any::<bool>(), milliseconds(0..20_000), milliseconds(0..12_000))
         .prop_flat_map(|(lasts, killed, from, length)| {
-            (milliseconds(0..3000), any::<bool>()).prop_map(move |(work, hints)| Life {
+            (milliseconds(0..3000), any::<bool>()).prop_map(move |(work, watched)| Life {
                 lasts,
                 killed,
                 stopped: (from, length),
                 work,
-                hints,
+                watched,
             })
         });
     prop::collection::vec(life, 1..12)
@@ -97,7 +97,7 @@ impl All {
 
 async fn live(server: &Server, all: &All, identity: String, ways: Ways, who: &'static str, life: &Life) {
     let lock = server.lock(who).with_ways(ways);
-    let lock = if life.hints { lock.with_hints() } else { lock };
+    let lock = if life.watched { lock.watched() } else { lock };
     let config = LeaderElectionConfig {
         lease_duration: SECOND * 5,
         renew_deadline: SECOND * 3,

@@ -150,7 +150,7 @@ async fn of_two_candidates_the_second_leads_soon_after_the_first_has_released() 
     let server = Server::default();
     let a = Running::start(&server, "a");
     a.leads().await;
-    let b = Running::with(server.lock("b").with_hints(), config("b"));
+    let b = Running::with(server.lock("b").watched(), config("b"));
     sleep(SECOND * 60).await;
     assert!(!b.status.is_leader());
     assert_eq!(a.end().await, Ended::Cancelled);
