@@ -30,8 +30,8 @@ type Times = [u64; 3];
 
 /// So short that a test can wait for the end of a lease.
 const SHORT: Times = [6, 4, 1];
-/// So long that a test need not.
-const LONG: Times = [120, 60, 2];
+/// So long that neither the end of a lease nor the next try comes within a test: what is left is being told.
+const LONG: Times = [120, 60, 20];
 
 /// A namespace with some ConfigMaps on a shared control plane.
 struct Stage {

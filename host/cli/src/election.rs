@@ -1,5 +1,5 @@
 //! Leader election of hosts: the options of `run` ([`LeaderElection`]), and the election itself beside a manager
-//! ([`Election`]).
+//! ([`Prepared`], [`Election`]).
 //!
 //! A host that loses its Lease ends with an error, as processes with controller-runtime do, and is started anew by whoever
 //! runs it. Going back to standing by would lose what the next leader keeps in its memory alone: requeues after a time, and
@@ -11,7 +11,8 @@ use anyhow::{Error, Result, anyhow, bail};
 use clap::Args;
 use pilothouse_client::Client;
 use pilothouse_election::{
-    ConfigError, Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaseLock, default_identity,
+    ConfigError, Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock,
+    default_identity,
 };
 use pilothouse_manager::{Lead, parse_duration};
 use tokio::task::JoinHandle;
@@ -80,29 +81,42 @@ fn in_terms_of_options(error: ConfigError) -> Error {
     anyhow!("{option}: {}; {}", error.reason, error.remedy)
 }
 
+/// A host that does not compete yet.
+pub(crate) struct Prepared {
+    elector: LeaderElector<LeaseLock>,
+    lead: Lead,
+}
+
 /// A host's part in an election, from standing by to the release.
 pub(crate) struct Election {
     release: CancellationToken,
     task: JoinHandle<Ended>,
 }
 
-impl Election {
-    /// Begins to compete on the current runtime; `Lead` is for the manager.
-    pub(crate) fn start(client: Client, options: ElectionOptions) -> Result<(Self, Lead)> {
+impl Prepared {
+    pub(crate) fn new(client: Client, options: ElectionOptions) -> Result<Self> {
         let (namespace, name) =
             options.lease.unwrap_or_else(|| (client.default_namespace().to_owned(), LEASE.to_owned()));
         let lock = LeaseLock::new(client, &namespace, &name).map_err(in_terms_of_options)?;
-        let mut elector = LeaderElector::new(lock, options.config).map_err(in_terms_of_options)?;
+        let elector = LeaderElector::new(lock, options.config).map_err(in_terms_of_options)?;
+        let lead = Lead::elected(elector.status());
+        Ok(Self { elector, lead })
+    }
+
+    /// What the manager waits for.
+    pub(crate) fn lead(&self) -> Lead {
+        self.lead.clone()
+    }
+
+    /// Begins to compete on the current runtime.
+    pub(crate) fn start(self) -> Election {
+        let Self { mut elector, lead } = self;
         let (status, release) = (elector.status(), CancellationToken::new());
-        let lead = Lead::elected(status.clone());
-        let callbacks = LeaderCallbacks::new({
-            let lead = lead.clone();
-            move |term: pilothouse_election::Leadership| async move {
-                tracing::info!(token = %term.token(), "this host leads");
-                lead.begin(term.clone());
-                // By then the manager has ended.
-                term.cancelled().await;
-            }
+        let callbacks = LeaderCallbacks::new(move |term: Leadership| async move {
+            tracing::info!(token = %term.token(), "this host leads");
+            lead.begin(term.clone());
+            // By then the manager has ended.
+            term.cancelled().await;
         });
         let callbacks = callbacks.on_new_leader(move |leader| {
             if leader != status.identity() {
@@ -111,9 +125,11 @@ impl Election {
         });
         let token = release.clone();
         let task = tokio::spawn(async move { elector.run(&token, callbacks).await });
-        Ok((Self { release, task }, lead))
+        Election { release, task }
     }
+}
 
+impl Election {
     /// Waits until the Lease is lost, and says why. Cancel-safe.
     pub(crate) async fn lost(&mut self) -> Error {
         match (&mut self.task).await {

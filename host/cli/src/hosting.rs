@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use crate::election::{Election, ElectionOptions};
+use crate::election::{Election, ElectionOptions, Prepared};
 use crate::worker;
 
 /// Where the admin endpoints listen unless told otherwise.
@@ -118,14 +118,14 @@ impl Hosting {
         let factories = FactoryOptions { informer, ..FactoryOptions::default() };
         let factory = SharedInformerFactory::for_client(client.clone(), factories);
         let mut managed = options.manager;
-        let mut election = None;
-        if let Some(options) = options.election {
-            let (started, lead) = Election::start(client.clone(), options)?;
-            (election, managed.lead) = (Some(started), lead);
+        let election = options.election.map(|options| Prepared::new(client.clone(), options)).transpose()?;
+        if let Some(election) = &election {
+            managed.lead = election.lead();
         }
         let manager = Manager::start(managed, engine, client, factory, metrics.clone(), guests)?;
         let serving = tokio::spawn(admin::serve(options.listener, manager.clone(), metrics));
-        Ok(Self { manager, admin, serving, election })
+        // Last, so that a host which cannot start holds no lease.
+        Ok(Self { manager, admin, serving, election: election.map(Prepared::start) })
     }
 
     /// Where the admin endpoints are.

@@ -110,7 +110,11 @@ impl<L: Lock> LeaderElector<L> {
         let name = lock.describe();
         tracing::info!(lock = name, identity = config.identity, "attempting to acquire leader lease");
         let (seen, mut changes) = unbounded_channel();
-        let mut watch = pin!(lock.watch(seen));
+        let mut watch = pin!(async {
+            lock.watch(seen).await;
+            // It should not have ended.
+            std::future::pending::<()>().await;
+        });
         let mut last = String::new();
         loop {
             let began = Instant::now();
@@ -147,8 +151,7 @@ impl<L: Lock> LeaderElector<L> {
                     biased;
                     () = cancel.cancelled() => return None,
                     () = sleep_until(expired.map_or(again, |at| at.min(again))) => break,
-                    // It does not end.
-                    () = &mut watch => break,
+                    () = &mut watch => {}
                     Some(change) = changes.recv() => {
                         let free = self.candidate.see(change);
                         observer.tell(&self.candidate.status);
