@@ -77,7 +77,7 @@ impl<L: Lock> Candidate<L> {
                     return Attempt::Not(why);
                 }
                 // Terms are counted on: a token never goes back because of this candidate.
-                let before = self.stored.take().map(|stored| stored.record.leader_transitions);
+                let before = self.stored.as_ref().map(|stored| stored.record.leader_transitions);
                 let record = self.record(now, now, before.map_or(0, |before| before.saturating_add(1)));
                 self.write(None, record).await
             }
