@@ -181,7 +181,8 @@ fn a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit(server: Se
     wait_role(&second, "leader", SOON)?;
     let took = exited.elapsed();
     eprintln!("{server:?}: taken over {took:?} after a clean exit");
-    ensure!(took < Duration::from_secs(10), "{took:?}");
+    // Two seconds, and the rest for a busy machine.
+    ensure!(took < Duration::from_secs(5), "{took:?}");
     second.wait_for("all keys to be reconciled", SOON, || keys(&begins(&second)).len() == 20)?;
     // The work had ended when the lease was released.
     let released = loglines::lines(&first, "lease released");

@@ -5,6 +5,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -19,8 +20,11 @@ use crate::leadership::Leadership;
 use crate::lock::Lock;
 use crate::status::ElectionStatus;
 
-/// That the lock is free, as a watch shows it, is followed at most so many times in a retry period.
-const HINTS: u32 = 4;
+/// When a watch shows that the lock is free, or has run out, candidates try within so long of each other: a tenth of the
+/// retry period, at most this.
+const SPREAD: Duration = Duration::from_millis(250);
+/// And a candidate does not try more often than so, should it come to nothing: four times in a retry period, or in this.
+const SPACING: Duration = Duration::from_secs(1);
 
 /// How an election ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +147,7 @@ impl<L: Lock> LeaderElector<L> {
             let again =
                 Instant::now() + config.retry_period.mul_f64(1.0 + JITTER_FACTOR * rand::random::<f64>());
             // Not all candidates at the same moment.
-            let spread = (config.retry_period / 10).mul_f64(rand::random());
+            let spread = (config.retry_period / 10).min(SPREAD).mul_f64(rand::random());
             loop {
                 let now = Instant::now();
                 let expired = self.candidate.expires().filter(|at| *at > now).map(|at| at + spread);
@@ -157,7 +161,7 @@ impl<L: Lock> LeaderElector<L> {
                         observer.tell(&self.candidate.status);
                         if free {
                             // Not in a loop when it comes to nothing.
-                            let at = (Instant::now() + spread).max(began + config.retry_period / HINTS);
+                            let at = (Instant::now() + spread).max(began + (config.retry_period / 4).min(SPACING));
                             cancel.run_until_cancelled(sleep_until(at.min(again))).await?;
                             break;
                         }

@@ -162,16 +162,15 @@ async fn a_lock_that_a_watch_shows_to_be_free_is_taken_at_once_and_not_tried_in_
     assert_eq!(server.count(Verb::Get), 1);
     // It is not as the watch shows it.
     let began = Instant::now();
-    while began.elapsed() < SECOND * 99 {
+    while began.elapsed() < SECOND * 50 {
         server.tell(None);
-        sleep(SECOND).await;
+        sleep(SECOND / 100).await;
     }
-    assert!((2..=5).contains(&server.count(Verb::Get)), "{}", server.count(Verb::Get));
-    sleep(SECOND * 30).await;
+    assert!((2..=52).contains(&server.count(Verb::Get)), "{}", server.count(Verb::Get));
     let began = Instant::now();
     server.write(|record| record.holder_identity.clear());
     a.leads().await;
-    assert!(began.elapsed() <= SECOND * 35, "{:?}", began.elapsed());
+    assert!(began.elapsed() <= SECOND * 2, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
