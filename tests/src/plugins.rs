@@ -100,6 +100,9 @@ pub fn all(host: &Host) -> anyhow::Result<Vec<Status>> {
     #[serde(deny_unknown_fields)]
     struct List {
         plugins: Vec<Status>,
+        /// Of hosts with `--leader-elect`.
+        #[serde(default, rename = "election")]
+        _election: Option<Value>,
     }
     let list: List = serde_json::from_value(host.plugins()?).context("the shape of /plugins")?;
     Ok(list.plugins)

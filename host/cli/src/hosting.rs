@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Error, Result, anyhow};
 use pilothouse_cache::{Compression, FactoryOptions, InformerOptions, SharedInformerFactory};
 use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::{Compiler, Engine, EngineOptions};
@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use crate::election::{Election, ElectionOptions, Prepared};
 use crate::worker;
 
 /// Where the admin endpoints listen unless told otherwise.
@@ -80,6 +81,8 @@ pub(crate) struct HostingOptions {
     pub(crate) compression: Compression,
     /// The plugins and how they are treated.
     pub(crate) manager: ManagerOptions,
+    /// The election that the host takes part in.
+    pub(crate) election: Option<ElectionOptions>,
 }
 
 /// A running host.
@@ -87,6 +90,7 @@ pub(crate) struct Hosting {
     manager: Manager,
     admin: SocketAddr,
     serving: JoinHandle<()>,
+    election: Option<Election>,
 }
 
 impl Hosting {
@@ -113,9 +117,15 @@ impl Hosting {
         let informer = InformerOptions { compression: options.compression, ..InformerOptions::default() };
         let factories = FactoryOptions { informer, ..FactoryOptions::default() };
         let factory = SharedInformerFactory::for_client(client.clone(), factories);
-        let manager = Manager::start(options.manager, engine, client, factory, metrics.clone(), guests)?;
+        let mut managed = options.manager;
+        let election = options.election.map(|options| Prepared::new(client.clone(), options)).transpose()?;
+        if let Some(election) = &election {
+            managed.lead = election.lead();
+        }
+        let manager = Manager::start(managed, engine, client, factory, metrics.clone(), guests)?;
         let serving = tokio::spawn(admin::serve(options.listener, manager.clone(), metrics));
-        Ok(Self { manager, admin, serving })
+        // Last, so that a host which cannot start holds no lease.
+        Ok(Self { manager, admin, serving, election: election.map(Prepared::start) })
     }
 
     /// Where the admin endpoints are.
@@ -123,11 +133,24 @@ impl Hosting {
         self.admin
     }
 
-    /// Ends: no new calls, those under way may go on for `grace`; a signal cuts it short.
-    pub(crate) async fn end(self, grace: Duration, signals: &mut Signals) {
+    /// Waits until the host must end at once, and says why; for ever without an election. Cancel-safe.
+    pub(crate) async fn lost(&mut self) -> Error {
+        match &mut self.election {
+            Some(election) => election.lost().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends: no new calls, those under way may go on for `grace`; then a Lease is given up. A signal cuts each short.
+    ///
+    /// # Errors
+    /// When the Lease is lost meanwhile.
+    pub(crate) async fn end(mut self, grace: Duration, signals: &mut Signals) -> Result<()> {
         tracing::info!("ending: no new calls; those under way may go on for {} s", grace.as_secs());
+        let manager = self.manager.clone();
         let all_ended = tokio::select! {
-            ended = self.manager.shutdown(grace) => ended,
+            ended = manager.shutdown(grace) => ended,
+            lost = self.lost() => return Err(lost),
             // Asked twice.
             () = signals.next() => false,
         };
@@ -135,7 +158,14 @@ impl Hosting {
         if !all_ended {
             tracing::warn!("calls under way were cut");
         }
+        if let Some(election) = self.election {
+            tokio::select! {
+                released = election.release() => released?,
+                () = signals.next() => tracing::warn!("the lease was not released: others must wait for its end"),
+            }
+        }
         tracing::info!("ended");
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The `pilothouse` binary: parses the command line and hands over to one file for each command.
 
 mod dev;
+mod election;
 mod hosting;
 mod run;
 mod status;

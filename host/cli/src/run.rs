@@ -11,6 +11,7 @@ use pilothouse_cache::Compression;
 use pilothouse_manager::{ManagerOptions, admin};
 use tracing_subscriber::EnvFilter;
 
+use crate::election::LeaderElection;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, on_runtimes};
 
 #[derive(Args)]
@@ -45,6 +46,8 @@ pub(crate) struct Run {
     /// Seconds that calls under way may go on when the host is told to end
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     shutdown_timeout: u64,
+    #[command(flatten)]
+    election: LeaderElection,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -77,16 +80,19 @@ impl Run {
                 require_service_account: self.require_service_account,
                 ..ManagerOptions::new(self.plugins)
             },
+            election: self.election.options()?,
         };
-        let hosting = Hosting::start(options, guests).await?;
+        let mut hosting = Hosting::start(options, guests).await?;
         {
             let mut out = std::io::stdout();
             // Whoever started the host may have closed its output.
             let _ = writeln!(out, "admin: http://{}", hosting.admin()).and_then(|()| out.flush());
         }
-        signals.next().await;
-        hosting.end(Duration::from_secs(self.shutdown_timeout), &mut signals).await;
-        Ok(())
+        tokio::select! {
+            () = signals.next() => hosting.end(Duration::from_secs(self.shutdown_timeout), &mut signals).await,
+            // At once: another host may lead by now.
+            lost = hosting.lost() => Err(lost),
+        }
     }
 }
 

@@ -44,7 +44,8 @@ impl Status {
             Output::Json => String::from_utf8_lossy(&body).into_owned() + "\n",
             Output::Table => {
                 let list: PluginList = serde_json::from_slice(&body).context("the answer is not a host's")?;
-                table(&list.plugins)
+                let election = list.election.map(|e| format!("{e} ({}, {})\n", e.lease, e.identity));
+                election.unwrap_or_default() + &table(&list.plugins)
             }
         };
         std::io::stdout().write_all(text.as_bytes())?;

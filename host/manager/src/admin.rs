@@ -57,9 +57,15 @@ fn answer(request: &Request<Incoming>, manager: &Manager, metrics: &Metrics) -> 
         return text(StatusCode::METHOD_NOT_ALLOWED, "use GET\n");
     }
     match request.uri().path() {
+        "/livez" | "/healthz" if let Some(why) = manager.unhealthy() => {
+            text(StatusCode::INTERNAL_SERVER_ERROR, &format!("unhealthy: {why}\n"))
+        }
         "/livez" => text(StatusCode::OK, "ok\n"),
         "/readyz" | "/healthz" => match manager.not_ready() {
-            None => text(StatusCode::OK, "ok\n"),
+            None => match manager.election() {
+                None => text(StatusCode::OK, "ok\n"),
+                Some(election) => text(StatusCode::OK, &format!("ok, {election}\n")),
+            },
             // The host as a whole is healthy while it waits for a cluster.
             Some(why) if request.uri().path() == "/healthz" => {
                 text(StatusCode::OK, &format!("ok, not ready: {why}\n"))

@@ -71,7 +71,7 @@ impl Generation {
                 continue;
             };
             let outcome = if matches!(watch.map, KeyMap::Handler) {
-                self.ring(watch, view, &mut old).map(|(ring, place, before)| {
+                self.ring(plugin, watch, view, &mut old).map(|(ring, place, before)| {
                     handlers.push((watch.clone(), ring, place, before));
                 })
             } else {
@@ -125,7 +125,13 @@ impl Generation {
     /// The ring of a handler's watch, its place in the informer, and the pump before, whose rest is to be delivered first. A
     /// new ring is told of everything that is there; the old one is kept where the manifest asks for it and the watch is
     /// the same.
-    fn ring(&self, watch: &WatchSpec, view: &KindView, old: &mut Feeds) -> Result<RingPlace, CacheError> {
+    fn ring(
+        &self,
+        plugin: &Plugin,
+        watch: &WatchSpec,
+        view: &KindView,
+        old: &mut Feeds,
+    ) -> Result<RingPlace, CacheError> {
         let same = old.handlers.iter().position(|feed| feed.watch == *watch);
         // Else one of the same kind that no watch of this generation equals.
         let free = |feed: &HandlerFeed| !self.description.watches.contains(&feed.watch);
@@ -141,7 +147,9 @@ impl Generation {
                     Delivery::Latest => pilothouse_cache::Delivery::Latest,
                     Delivery::Every => pilothouse_cache::Delivery::Every,
                 };
-                let options = RingOptions { delivery, ..RingOptions::default() };
+                // What this host has not told of, one that led before may have.
+                let told_elsewhere = plugin.lead.is_elected();
+                let options = RingOptions { delivery, told_elsewhere, ..RingOptions::default() };
                 let ring = Ring::new(view.lease.indexer().clone(), options);
                 let filter = Filter::new(watch, view.watchable());
                 // It sees each single change, before the ring merges any.

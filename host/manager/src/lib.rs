@@ -4,9 +4,11 @@ pub mod admin;
 mod describe;
 mod directory;
 mod duration;
+mod election_metrics;
 mod generation;
 mod grants;
 mod informer_metrics;
+mod lead;
 mod limiter;
 mod live;
 mod load;
@@ -34,6 +36,7 @@ pub use describe::{
 pub use directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
 pub use duration::{DurationError, parse_duration};
 pub use grants::{Access, Grants, Missing, Place, Rule, Scope, Visibility};
+pub use lead::Lead;
 pub use manager::{Manager, ManagerOptions};
 pub use manifest::{
     ConfigFrom, Manifest, ManifestError, NamespacedName, OnReload, PluginLimits, Position, Source,
@@ -42,5 +45,5 @@ pub use manifest::{
 pub use metrics::Metrics;
 pub use quantity::{QuantityError, parse_memory};
 pub use reasons::Reasons;
-pub use status::{PluginList, PluginState, PluginStatus};
+pub use status::{ElectionView, PluginList, PluginState, PluginStatus, Role};
 pub use worker::RECONCILES;

@@ -3,7 +3,8 @@
 //! A call is checked against the plugin's grants before anything of it goes on the wire; what is let through carries the
 //! plugin's own User-Agent, field manager and, where the manifest names a service account, identity. A write runs on the
 //! host's own runtime: when the guest's call is cut meanwhile, the write is let finish and its outcome is logged. While the
-//! server is known to be away a call fails at once: guests and their retries must not knock where the caches already wait.
+//! server is known to be away a call fails at once: guests and their retries must not knock where the caches already wait. A
+//! host that does not lead writes nothing.
 
 mod body;
 
@@ -22,6 +23,7 @@ use tokio::sync::oneshot;
 
 use self::body::{Body, BodyMeta};
 use crate::grants::{Access, Grants, Place};
+use crate::lead::Lead;
 use crate::writes::{Writes, Written};
 
 /// Bytes that one page of a live list may have: 500 objects of 128 KB each.
@@ -40,6 +42,8 @@ pub(crate) struct Live {
     pub(crate) io: Handle,
     /// Where writes are noted, for the caches to follow.
     pub(crate) writes: Arc<Writes>,
+    /// Whether the host may write.
+    pub(crate) lead: Lead,
 }
 
 /// Options of all calls; each verb refuses those that are not its own ([`Options::check`]).
@@ -151,6 +155,16 @@ fn away() -> ApiError {
         code: 0,
         reason: "unavailable".to_owned(),
         message: "the API server refuses connections; the host tries again from time to time".to_owned(),
+        retry_after_seconds: None,
+    }
+}
+
+/// What a write gets while another host leads.
+fn standing_by() -> ApiError {
+    ApiError {
+        code: 0,
+        reason: "unavailable".to_owned(),
+        message: "this host does not lead: only the leader of --leader-elect writes".to_owned(),
         retry_after_seconds: None,
     }
 }
@@ -322,6 +336,10 @@ impl Live {
         target: &Target,
         permit: Permit,
     ) -> Result<ClientAnswer, ApiError> {
+        // Here, and not when the guest asked: names may have been looked up since, and the process may have been stopped.
+        if !self.lead.leads() {
+            return Err(standing_by());
+        }
         let params = WriteParams {
             subresource: options.subresource,
             field_manager: options.field_manager,

@@ -132,6 +132,7 @@ impl Loader {
                 availability: Arc::clone(self.factory.availability()),
                 io: self.io.clone(),
                 writes: Arc::clone(&plugin.writes),
+                lead: plugin.lead.clone(),
             },
             log_limit: LogLimit::default(),
             kinds: OnceLock::new(),

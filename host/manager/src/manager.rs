@@ -18,10 +18,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
+use crate::lead::Lead;
 use crate::load::Loader;
 use crate::metrics::Metrics;
 use crate::plugin::Plugin;
-use crate::status::{PluginList, PluginState};
+use crate::status::{ElectionView, PluginList, PluginState, Role};
 
 /// How a manager is made.
 #[derive(Debug, Clone)]
@@ -34,6 +35,8 @@ pub struct ManagerOptions {
     pub idle_ttl: Duration,
     /// Refuse plugins that would act with the host's own identity.
     pub require_service_account: bool,
+    /// Whether this host works from the start, or when it is elected.
+    pub lead: Lead,
 }
 
 impl ManagerOptions {
@@ -49,6 +52,7 @@ impl ManagerOptions {
             directory: DirectoryOptions::default(),
             idle_ttl: Self::DEFAULT_IDLE_TTL,
             require_service_account: false,
+            lead: Lead::alone(),
         }
     }
 }
@@ -63,6 +67,7 @@ pub struct Manager(Arc<Inner>);
 struct Inner {
     loader: Arc<Loader>,
     metrics: Metrics,
+    lead: Lead,
     idle_ttl: Duration,
     plugins: Mutex<BTreeMap<String, Entry>>,
     /// Why the API server has not answered yet; none once it has.
@@ -102,6 +107,9 @@ impl Manager {
     ) -> Result<Self, DirectoryError> {
         let mut directory = Directory::new(&options.plugins, options.directory)?;
         metrics.watch_informers(factory.clone());
+        if let Some(election) = options.lead.status() {
+            metrics.watch_election(election);
+        }
         let loader = Loader {
             engine,
             client,
@@ -113,6 +121,7 @@ impl Manager {
         let manager = Self(Arc::new(Inner {
             loader: Arc::new(loader),
             metrics,
+            lead: options.lead,
             idle_ttl: options.idle_ttl,
             plugins: Mutex::default(),
             unreachable: Mutex::new(Some("not tried yet".to_owned())),
@@ -199,7 +208,8 @@ impl Manager {
             other => other,
         };
         let guests = self.0.loader.guests.clone();
-        let plugin = Plugin::new(name, guests, &self.0.metrics, self.0.idle_ttl, predecessor);
+        let plugin =
+            Plugin::new(name, guests, &self.0.metrics, self.0.lead.clone(), self.0.idle_ttl, predecessor);
         let entry = Entry { plugin: Arc::clone(&plugin), load: CancellationToken::new() };
         plugins.insert(name.to_owned(), entry);
         plugin
@@ -241,15 +251,19 @@ impl Manager {
     #[must_use]
     pub fn status(&self) -> PluginList {
         let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
-        PluginList { plugins: plugins.iter().map(|plugin| plugin.status()).collect() }
+        let plugins = plugins.iter().map(|plugin| plugin.status()).collect();
+        PluginList { plugins, election: self.0.lead.view() }
     }
 
-    /// What stands in the way of being ready; none when the host is. A plugin that cannot be loaded is its own affair; one
+    /// What stands in the way of being ready; none when the host is, a standby like a leader. A plugin that cannot be loaded is its own affair; one
     /// that still waits for its caches is not.
     #[must_use]
     pub fn not_ready(&self) -> Option<String> {
         if self.0.stopping.is_cancelled() {
             return Some("shutting down".to_owned());
+        }
+        if let Some(election) = self.election().filter(|election| election.role == Role::Lost) {
+            return Some(election.to_string());
         }
         if let Some(why) = &*self.0.unreachable.lock() {
             return Some(format!("no API server yet: {why}"));
@@ -264,6 +278,16 @@ impl Manager {
             });
         }
         None
+    }
+
+    /// The election of hosts that this one takes part in.
+    pub(crate) fn election(&self) -> Option<ElectionView> {
+        self.0.lead.view()
+    }
+
+    /// Why the host should be ended from outside, if it should.
+    pub(crate) fn unhealthy(&self) -> Option<String> {
+        self.0.lead.check().err()
     }
 
     /// Ends: no new calls, those in flight go on for at most `grace`. `false` when some had to be cut.

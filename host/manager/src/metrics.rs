@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::{ObservedRequest, RequestObserver};
+use pilothouse_election::ElectionStatus;
 use pilothouse_engine::FaultKind;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Queue;
@@ -20,6 +21,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::election_metrics::ElectionCollector;
 use crate::informer_metrics::InformerCollector;
 use crate::queue_metrics::{QueueCollector, Queues};
 use crate::reasons::Reasons;
@@ -246,6 +248,11 @@ impl Metrics {
     /// Shows the informers of a factory too.
     pub(crate) fn watch_informers(&self, factory: SharedInformerFactory) {
         self.0.registry.lock().register_collector(Box::new(InformerCollector(factory)));
+    }
+
+    /// Shows an election too.
+    pub(crate) fn watch_election(&self, election: ElectionStatus) {
+        self.0.registry.lock().register_collector(Box::new(ElectionCollector(election)));
     }
 
     pub(crate) fn plugin(&self, name: &str, queue: &Queue<ObjectKey, Reasons>) -> PluginMetrics {

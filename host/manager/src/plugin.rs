@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::generation::Generation;
+use crate::lead::Lead;
 use crate::limiter::PluginLimiter;
 use crate::metrics::{Metrics, PluginMetrics};
 use crate::reasons::Reasons;
@@ -40,6 +41,8 @@ pub(crate) struct Plugin {
     pub(crate) writes: Arc<Writes>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
+    /// Whether the host may call guests.
+    pub(crate) lead: Lead,
     /// How long an instance is kept warm without a call.
     pub(crate) idle_ttl: Duration,
     guests: Handle,
@@ -83,6 +86,7 @@ impl Plugin {
         name: &str,
         guests: Handle,
         metrics: &Metrics,
+        lead: Lead,
         idle_ttl: Duration,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
@@ -96,6 +100,7 @@ impl Plugin {
             writes: Arc::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            lead,
             idle_ttl,
             guests,
             current: ArcSwapOption::empty(),
@@ -349,7 +354,7 @@ mod tests {
     use super::*;
 
     fn plugin() -> Arc<Plugin> {
-        Plugin::new("p", Handle::current(), &Metrics::new(), Duration::from_secs(30), None)
+        Plugin::new("p", Handle::current(), &Metrics::new(), Lead::alone(), Duration::from_secs(30), None)
     }
 
     #[tokio::test(start_paused = true)]
@@ -368,6 +373,25 @@ mod tests {
             plugin.rest().await;
             assert_eq!(begin.elapsed().as_secs(), rest);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_keys_of_a_standby_stay_in_the_queue_until_it_leads() {
+        let (lead, begin) = crate::lead::tests::standby();
+        let plugin =
+            Plugin::new("p", Handle::current(), &Metrics::new(), lead, Duration::from_secs(30), None);
+        plugin.start_workers();
+        let key: ObjectKey = "ns/a".parse().unwrap();
+        plugin.queue.add_with(key.clone(), Reasons::ADDED, Default::default());
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        // Gone since: it is to be told of all the same.
+        plugin.queue.add_with(key, Reasons::DELETED, Default::default());
+        assert_eq!((plugin.queue.len(), plugin.queue.stats().unfinished_work), (1, Duration::ZERO));
+        begin.await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(plugin.queue.len(), 0);
+        plugin.retire();
+        plugin.tasks.wait().await;
     }
 
     #[tokio::test(start_paused = true)]

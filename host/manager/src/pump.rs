@@ -61,7 +61,7 @@ impl Pump {
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
             self.plugin.rest().await;
-            if self.ended() {
+            if !self.led().await {
                 return Some(std::iter::once(event).chain(events).collect());
             }
             self.deliver(warm, &event).await;
@@ -69,8 +69,14 @@ impl Pump {
         None
     }
 
-    fn ended(&self) -> bool {
-        self.cancel.is_cancelled() || self.plugin.stopping.is_cancelled()
+    /// Waits until the host may call guests; `false` when the pump ends before.
+    async fn led(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => false,
+            () = self.plugin.stopping.cancelled() => false,
+            () = self.plugin.lead.led() => true,
+        }
     }
 
     /// What is left, the ring's content included; by then the ring gets no more events.
@@ -83,6 +89,10 @@ impl Pump {
 
     /// Waits for events; the instance goes when none came for a while.
     async fn next(&self, warm: &mut Option<Warm>) -> Option<Batch> {
+        // What is not taken out is merged, and bounded.
+        if !self.led().await {
+            return None;
+        }
         loop {
             let is_warm = warm.is_some();
             let idle = async {

@@ -1,4 +1,6 @@
-//! [`PluginStatus`]: one plugin as `/plugins` and `pilothouse status` show it.
+//! [`PluginStatus`] and [`ElectionView`]: a plugin, and the election of hosts, as `/plugins` and `pilothouse status` show them.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,4 +59,46 @@ pub struct PluginStatus {
 pub struct PluginList {
     /// All plugins, by name.
     pub plugins: Vec<PluginStatus>,
+    /// The election that this host takes part in; absent without `--leader-elect`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub election: Option<ElectionView>,
+}
+
+/// What a host may do in an election of hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It keeps its caches warm and waits for its turn.
+    Standby,
+    /// It works.
+    Leader,
+    /// It worked, and is about to end.
+    Lost,
+}
+
+/// An election of hosts, seen from one of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ElectionView {
+    /// What this host may do.
+    pub role: Role,
+    /// The Lease, as `NAMESPACE/NAME`.
+    pub lease: String,
+    /// This host's name in it.
+    pub identity: String,
+    /// The name of the leader seen last; empty when there is none.
+    pub leader: String,
+    /// How many times the Lease had changed hands when this host's term began; none before.
+    pub transitions: Option<i32>,
+}
+
+impl fmt::Display for ElectionView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.role {
+            Role::Leader => f.write_str("leader"),
+            Role::Standby if self.leader.is_empty() => f.write_str("standby: no leader yet"),
+            Role::Standby => write!(f, "standby: {} leads", self.leader),
+            Role::Lost => f.write_str("leader election lost"),
+        }
+    }
 }

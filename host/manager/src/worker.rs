@@ -44,13 +44,19 @@ pub(crate) async fn wait_for_keys(plugin: Arc<Plugin>) {
         let item = tokio::select! {
             biased;
             () = plugin.stopping.cancelled() => break,
-            item = plugin.next_key() => item,
+            item = led_to_key(&plugin) => item,
         };
         let Some(item) = item else { break };
         // Boxed, so that the waiting task stays small: there is one for each plugin.
         Box::pin(work(&plugin, item, false)).await;
     }
     plugin.worker_left();
+}
+
+/// Waits for a key when the host may call guests: what another host works on stays in the queue.
+async fn led_to_key(plugin: &Plugin) -> Option<Key> {
+    plugin.lead.led().await;
+    plugin.next_key().await
 }
 
 /// A worker that stands by for keys that come while all others are in a call.
@@ -98,9 +104,8 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
             return;
         };
         if helper && plugin.workers() > generation.max_concurrent {
-            // The limit was lowered: the others take the key, with all that came with it.
-            plugin.queue.add_with(item.key.clone(), item.payload, item.priority);
-            plugin.queue.done(&item);
+            // The limit was lowered: the others take the key.
+            put_back(plugin, &item);
             return;
         }
         if generation.max_concurrent > 1 {
@@ -115,6 +120,10 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
         } else {
             generation
         };
+        if !plugin.lead.leads() {
+            put_back(plugin, &item);
+            return;
+        }
         reconcile(plugin, &generation, &mut warm, item).await;
         drop(generation);
         // Other plugins' tasks get their turn.
@@ -129,6 +138,12 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
             },
         };
     }
+}
+
+/// Leaves a key to others, with all that came with it.
+fn put_back(plugin: &Plugin, item: &Key) {
+    plugin.queue.add_with(item.key.clone(), item.payload, item.priority);
+    plugin.queue.done(item);
 }
 
 /// Waits until the caches show what the plugin has written, a second at most, and answers the generation that works by then;

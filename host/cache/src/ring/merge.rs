@@ -2,7 +2,7 @@
 //!
 //! | pending \ next | Added | Updated | Deleted |
 //! |---|---|---|---|
-//! | Added | — | Added (new) | nothing |
+//! | Added | — | Added (new) | nothing; Deleted if it may have been told of elsewhere |
 //! | Updated | — | Updated (first old, last new) | Deleted |
 //! | Deleted | both: a new UID is never hidden | — | — |
 //!
@@ -21,10 +21,14 @@ pub(super) enum Merged {
 }
 
 /// Merges the last pending event of a key with the next one.
-pub(super) fn merge(pending: Item, next: Item) -> Merged {
+///
+/// `told` says that the consumer, or one before it, may have been told of the pending event all the same; a deletion is then
+/// kept.
+pub(super) fn merge(pending: Item, next: Item, told: bool) -> Merged {
     use Item::{Added, Deleted, Updated};
     match (pending, next) {
         (Added { initial, .. }, Updated { new: object, .. }) => Merged::One(Added { object, initial }),
+        (Added { .. }, next @ Deleted { .. }) if told => Merged::One(next),
         (Added { .. }, Deleted { .. }) => Merged::Nothing,
         (Updated { old, .. }, Updated { new, .. }) => Merged::One(Updated { old, new }),
         (Updated { .. }, next @ Deleted { .. }) => Merged::One(next),

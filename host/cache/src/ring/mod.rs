@@ -45,11 +45,14 @@ pub struct RingOptions {
     pub max_keys: usize,
     /// With [`Delivery::Every`]: above this many pending events they are merged.
     pub max_events: usize,
+    /// Another consumer may have been told of what this one was not, as that of a host that led before: an object that came
+    /// and went is then told of as gone.
+    pub told_elsewhere: bool,
 }
 
 impl Default for RingOptions {
     fn default() -> Self {
-        Self { delivery: Delivery::Latest, max_keys: 65_536, max_events: 65_536 }
+        Self { delivery: Delivery::Latest, max_keys: 65_536, max_events: 65_536, told_elsewhere: false }
     }
 }
 

@@ -61,12 +61,12 @@ impl Entry {
     }
 
     /// Merges neighbours as `Latest` would have. `None`: nothing is left of it.
-    fn collapse(self) -> (Option<u64>, Option<(Item, VecDeque<Item>)>) {
+    fn collapse(self, told_elsewhere: bool) -> (Option<u64>, Option<(Item, VecDeque<Item>)>) {
         let mut out: VecDeque<Item> = VecDeque::new();
         for item in std::iter::once(self.first).chain(self.rest) {
             match out.pop_back() {
                 None => out.push_back(item),
-                Some(last) => match merge(last, item) {
+                Some(last) => match merge(last, item, told_elsewhere && out.is_empty()) {
                     Merged::Nothing => {}
                     Merged::One(item) => out.push_back(item),
                     Merged::Both(last, item) => out.extend([last, item]),
@@ -161,7 +161,8 @@ impl Pending {
         let initial_before = entry.first.initial() + entry.rest.iter().map(Item::initial).sum::<usize>();
         let initial_before = initial_before + item.initial();
         let outcome = match entry.pop_last() {
-            Some(last) => match merge(last, item) {
+            // Before it stands a deletion, which tells enough.
+            Some(last) => match merge(last, item, false) {
                 Merged::Nothing => Some(entry),
                 Merged::One(item) => {
                     entry.rest.push_back(item);
@@ -172,7 +173,7 @@ impl Pending {
                     Some(entry)
                 }
             },
-            None => match merge(entry.first, item) {
+            None => match merge(entry.first, item, self.options.told_elsewhere) {
                 Merged::Nothing => {
                     if let Some(place) = entry.place {
                         self.order.remove(&place);
@@ -222,7 +223,7 @@ impl Pending {
             let initial = |items: &mut dyn Iterator<Item = &Item>| items.map(Item::initial).sum::<usize>();
             let before = entry.rest.len() + 1;
             let initial_before = initial(&mut std::iter::once(&entry.first).chain(&entry.rest));
-            let (place, left) = entry.collapse();
+            let (place, left) = entry.collapse(self.options.told_elsewhere);
             let (after, initial_after) = left.as_ref().map_or((0, 0), |(first, rest)| {
                 (rest.len() + 1, initial(&mut std::iter::once(first).chain(rest)))
             });

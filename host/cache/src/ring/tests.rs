@@ -139,6 +139,35 @@ fn deleted_and_added_stay_two_events_and_what_follows_joins_the_second() {
 }
 
 #[test]
+fn what_another_may_have_told_of_is_told_of_as_gone() {
+    for (delivery, max_keys) in [(Delivery::Latest, 9), (Delivery::Latest, 0), (Delivery::Every, 0)] {
+        let options = RingOptions { delivery, max_keys, told_elsewhere: true, ..RingOptions::default() };
+        let pair = Pair::new(options);
+        pair.add_initial(&x("1"));
+        pair.update(&x("2"));
+        pair.delete(&x("3"));
+        // Many short lives leave no more than one deletion.
+        for life in 2..20 {
+            pair.add(&x(&format!("{life}0")));
+            pair.delete(&x(&format!("{life}1")));
+        }
+        pair.ring.change(super::pending::Pending::end_initial_list);
+        let told = pair.told();
+        let wanted = if max_keys == 0 { "del? a/x -" } else { "del a/x 3" };
+        assert_eq!(told, [wanted], "{delivery:?} {max_keys}");
+        assert!(pair.ring.has_synced());
+    }
+    // Kept one by one until they are too many; then as above.
+    let options = RingOptions { delivery: Delivery::Every, max_events: 4, told_elsewhere: true, max_keys: 9 };
+    let pair = Pair::new(options);
+    for life in 0..20 {
+        pair.add(&x(&format!("{life}0")));
+        pair.delete(&x(&format!("{life}1")));
+    }
+    assert_eq!(pair.told().len(), 4);
+}
+
+#[test]
 fn two_events_of_a_key_may_be_handed_out_apart() {
     let pair = Pair::latest();
     pair.add(&x("1"));
@@ -372,7 +401,7 @@ proptest! {
         every: bool,
     ) {
         let delivery = if every { Delivery::Every } else { Delivery::Latest };
-        let pair = Pair::new(RingOptions { delivery, max_keys, max_events });
+        let pair = Pair::new(RingOptions { delivery, max_keys, max_events, ..RingOptions::default() });
         let mut view = View::default();
         let mut initial = true;
         for (version, (key, action, take)) in steps.into_iter().enumerate() {

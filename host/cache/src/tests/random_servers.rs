@@ -183,7 +183,10 @@ async fn run(steps: Vec<Step>, capacity: usize, streaming: bool) {
     let _store_first = informer.add_listener(store_first.clone(), None).unwrap();
     let mut rings = [
         RingView::join(&informer, RingOptions { max_keys: 2, ..RingOptions::default() }),
-        RingView::join(&informer, RingOptions { delivery: Delivery::Every, max_events: 5, max_keys: 4 }),
+        RingView::join(
+            &informer,
+            RingOptions { delivery: Delivery::Every, max_events: 5, max_keys: 4, told_elsewhere: false },
+        ),
     ];
     let mut guests: Vec<(Arc<Recorder>, Registration)> = Vec::new();
     let cancel = CancellationToken::new();

@@ -100,7 +100,7 @@ impl Dev {
             workshop.end().await;
         }
         if let Some(hosting) = hosting {
-            hosting.end(GRACE, &mut signals).await;
+            hosting.end(GRACE, &mut signals).await?;
         }
         tokio::select! {
             _ = tokio::time::timeout(SERVER_GRACE, server.shutdown()) => {}
@@ -137,6 +137,7 @@ impl Dev {
             listener: listen().await?,
             compression: Compression::default(),
             manager: ManagerOptions::new(folder.plugins()),
+            election: None,
         };
         let hosting = Hosting::start(options, guests).await?;
         let admin = hosting.admin();

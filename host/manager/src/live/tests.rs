@@ -33,8 +33,16 @@ impl Plugin {
             availability: Availability::new(),
             io: Handle::current(),
             writes: Arc::default(),
+            lead: Lead::alone(),
         };
         Self { server, live }
+    }
+
+    /// One of a host that does not lead.
+    fn standing_by(mut self) -> (Self, impl Future<Output = ()>) {
+        let (lead, begin) = crate::lead::tests::standby();
+        self.live.lead = lead;
+        (self, begin)
     }
 
     async fn call(&self, verb: ClientVerb, options: &str) -> Result<ClientAnswer, ApiError> {
@@ -103,4 +111,20 @@ async fn a_page_of_more_than_64_mib_is_refused_with_the_way_out_and_smaller_page
     let (some, token) = plugin.list(json!({"limit": 2})).await.unwrap();
     assert_eq!((some.len(), token.is_some()), (2, true));
     plugin.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
+    let (plugin, begin) = Plugin::start().await.standing_by();
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"},
+    });
+    let create = || plugin.call(ClientVerb::Create(body.to_string().into_bytes()), "");
+    let refused = create().await.unwrap_err();
+    assert_eq!(refused.reason, "unavailable");
+    assert!(refused.message.contains("does not lead"), "{}", refused.message);
+    assert_eq!(plugin.list(json!({})).await.unwrap().0, [""; 0]);
+    begin.await;
+    create().await.unwrap();
+    assert_eq!(plugin.list(json!({})).await.unwrap().0, ["x"]);
 }

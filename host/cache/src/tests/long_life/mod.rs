@@ -68,7 +68,15 @@ impl Side {
         lease.indexer().add_indexer("colour", IndexFn::path("/data/colour".parse().unwrap())).unwrap();
         let readers = [
             Reader::join(&lease, RingOptions { max_keys: 8, ..RingOptions::default() }),
-            Reader::join(&lease, RingOptions { delivery: Delivery::Every, max_events: 20, max_keys: 64 }),
+            Reader::join(
+                &lease,
+                RingOptions {
+                    delivery: Delivery::Every,
+                    max_events: 20,
+                    max_keys: 64,
+                    told_elsewhere: false,
+                },
+            ),
         ];
         let residents =
             vec![Witness::join(&lease, restores, None), Witness::join(&lease, restores, Some(RESYNC))];

@@ -1,0 +1,258 @@
+//! [`LeaderElector`]: when to try, whom to tell, and the end of a term.
+//!
+//! Invariants: at most one work of an elector runs at a time, that of a lost term included; the term has ended before a
+//! lease is released, and before [`LeaderElector::run`] returns or its future is dropped.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::callbacks::LeaderCallbacks;
+use crate::candidate::{Attempt, Candidate};
+use crate::config::{ConfigError, JITTER_FACTOR, LeaderElectionConfig};
+use crate::leadership::Leadership;
+use crate::lock::Lock;
+use crate::status::ElectionStatus;
+
+/// When a watch shows that the lock is free, or has run out, candidates try within so long of each other: a tenth of the
+/// retry period, at most this.
+const SPREAD: Duration = Duration::from_millis(250);
+/// And a candidate does not try more often than so, should it come to nothing: four times in a retry period, or in this.
+const SPACING: Duration = Duration::from_secs(1);
+
+/// How an election ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to, while it led or before.
+    Cancelled,
+    /// It led, and does not any more; why. The work was told to stop, and may not have stopped yet.
+    Lost(String),
+}
+
+/// Competes for a lock, and has work done while it holds it.
+pub struct LeaderElector<L> {
+    candidate: Candidate<L>,
+    /// The work of a term that was lost, until it has ended.
+    work: Option<JoinHandle<()>>,
+}
+
+impl<L> std::fmt::Debug for LeaderElector<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LeaderElector").field("status", &self.candidate.status).finish_non_exhaustive()
+    }
+}
+
+impl<L: Lock> LeaderElector<L> {
+    /// A candidate that does nothing yet.
+    ///
+    /// # Errors
+    /// As [`LeaderElectionConfig::validate`].
+    pub fn new(lock: L, config: LeaderElectionConfig) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self { candidate: Candidate::new(lock, config), work: None })
+    }
+
+    /// How the election stands, for everybody else.
+    #[must_use]
+    pub fn status(&self) -> ElectionStatus {
+        self.candidate.status.clone()
+    }
+
+    /// Competes until the lock is held, has the work done and renews the lock until the term is lost or `cancel` says
+    /// so. In the second case the lock is renewed until the work has ended, and then released. May be run again
+    /// afterwards; work of a lost term that has not ended by then is waited for.
+    ///
+    /// A future that is dropped ends the term and releases nothing.
+    pub async fn run<W, F>(&mut self, cancel: &CancellationToken, callbacks: LeaderCallbacks<W>) -> Ended
+    where
+        W: FnOnce(Leadership) -> F + Send,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let _stopped = AtEnd(Some(callbacks.on_stopped_leading));
+        let mut observer = Observer::start(callbacks.on_new_leader);
+        if let Some(work) = &mut self.work {
+            if cancel.run_until_cancelled(work).await.is_none() {
+                return Ended::Cancelled;
+            }
+            self.work = None;
+        }
+        // Of a run whose future was dropped.
+        self.candidate.term = None;
+        let Some(term) = self.acquire(cancel, &mut observer).await else {
+            if self.candidate.config.release_on_cancel && self.candidate.unsettled() {
+                self.candidate.release().await;
+            }
+            return Ended::Cancelled;
+        };
+        let over = AtEnd(Some({
+            let term = term.clone();
+            move || term.end()
+        }));
+        let mut work = tokio::spawn((callbacks.on_started_leading)(term.clone()));
+        let ended = self.renew(cancel, &term, &mut work).await;
+        drop(over);
+        self.candidate.term = None;
+        observer.tell(&self.candidate.status);
+        match &ended {
+            Ended::Cancelled if self.candidate.config.release_on_cancel => self.candidate.release().await,
+            Ended::Cancelled => {}
+            Ended::Lost(_) => self.work = Some(work),
+        }
+        ended
+    }
+
+    /// Tries until the lock is held; none when cancelled before.
+    async fn acquire(&mut self, cancel: &CancellationToken, observer: &mut Observer) -> Option<Leadership> {
+        let config = self.candidate.config.clone();
+        let lock = Arc::clone(&self.candidate.lock);
+        let name = lock.describe();
+        tracing::info!(lock = name, identity = config.identity, "attempting to acquire leader lease");
+        let (seen, mut changes) = unbounded_channel();
+        let mut watch = pin!(async {
+            lock.watch(seen).await;
+            // It should not have ended.
+            std::future::pending::<()>().await;
+        });
+        let mut last = String::new();
+        loop {
+            let began = Instant::now();
+            let attempt = self.candidate.try_acquire(cancel).await;
+            observer.tell(&self.candidate.status);
+            match attempt {
+                Attempt::Held => {
+                    if let Some(term) = self.candidate.term.clone() {
+                        let token = term.token();
+                        tracing::info!(
+                            lock = name,
+                            identity = config.identity,
+                            transitions = token.transitions,
+                            "successfully acquired lease"
+                        );
+                        return Some(term);
+                    }
+                }
+                Attempt::Not(why) | Attempt::Lost(why) => {
+                    if why != last {
+                        tracing::info!(lock = name, "lease not acquired, trying on: {why}");
+                        last = why;
+                    }
+                }
+            }
+            let again =
+                Instant::now() + config.retry_period.mul_f64(1.0 + JITTER_FACTOR * rand::random::<f64>());
+            // Not all candidates at the same moment.
+            let spread = (config.retry_period / 10).min(SPREAD).mul_f64(rand::random());
+            loop {
+                let now = Instant::now();
+                let expired = self.candidate.expires().filter(|at| *at > now).map(|at| at + spread);
+                tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => return None,
+                    () = sleep_until(expired.map_or(again, |at| at.min(again))) => break,
+                    () = &mut watch => {}
+                    Some(change) = changes.recv() => {
+                        let free = self.candidate.see(change);
+                        observer.tell(&self.candidate.status);
+                        if free {
+                            // Not in a loop when it comes to nothing.
+                            let at = (Instant::now() + spread).max(began + (config.retry_period / 4).min(SPACING));
+                            cancel.run_until_cancelled(sleep_until(at.min(again))).await?;
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Renews until the term is lost, or the work has ended after `cancel` said so.
+    async fn renew(
+        &mut self,
+        cancel: &CancellationToken,
+        term: &Leadership,
+        work: &mut JoinHandle<()>,
+    ) -> Ended {
+        let last_failure = Mutex::new(None);
+        let retry_period = self.candidate.config.retry_period;
+        let candidate = &mut self.candidate;
+        let mut renewing = pin!(async {
+            loop {
+                sleep(retry_period).await;
+                match candidate.try_renew(term).await {
+                    Attempt::Held => *last_failure.lock() = None,
+                    Attempt::Not(why) => {
+                        tracing::warn!(lock = term.token().lock, "lease not renewed, trying on: {why}");
+                        *last_failure.lock() = Some(why);
+                    }
+                    Attempt::Lost(why) => return why,
+                }
+            }
+        });
+        let mut stopping = false;
+        let why = loop {
+            tokio::select! {
+                biased;
+                // First, so that a term is not prolonged by an answer that this process was too late to look at.
+                () = sleep_until(term.deadline()) => {
+                    if !term.is_leading() {
+                        break last_failure.lock().take().unwrap_or_else(|| "no answer in time".to_owned());
+                    }
+                }
+                () = cancel.cancelled(), if !stopping => {
+                    stopping = true;
+                    term.cancel();
+                }
+                _ = &mut *work, if stopping => return Ended::Cancelled,
+                why = &mut renewing => break why,
+            }
+        };
+        term.end();
+        tracing::error!(lock = term.token().lock, "leader election lost: {why}");
+        Ended::Lost(why)
+    }
+}
+
+/// Tells of new leaders, in a task of its own and in order.
+struct Observer {
+    told: String,
+    tell: UnboundedSender<String>,
+}
+
+impl Observer {
+    fn start(call: Box<dyn Fn(&str) + Send>) -> Self {
+        let (tell, mut leaders) = unbounded_channel::<String>();
+        tokio::spawn(async move {
+            while let Some(leader) = leaders.recv().await {
+                call(&leader);
+            }
+        });
+        Self { told: String::new(), tell }
+    }
+
+    /// A lock without a holder is no news.
+    fn tell(&mut self, status: &ElectionStatus) {
+        let leader = status.leader();
+        if !leader.is_empty() && leader != self.told {
+            self.told.clone_from(&leader);
+            // The task ends with the sender.
+            let _ = self.tell.send(leader);
+        }
+    }
+}
+
+/// Calls when it goes out of scope, however that comes.
+struct AtEnd<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            call();
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! [`Leadership`]: one term of one leader, as those see it who work under it; [`FencingToken`]: the number it leaves on
+//! what it writes elsewhere.
+//!
+//! Invariants: `valid` only grows while the term lasts, and is zero from when it has ended; whoever asks compares it with
+//! the clock, so nothing has to run for the answer to become "no".
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Tells the terms of one lock apart: a later term has more transitions, as long as the lock's object is the same.
+///
+/// A system that keeps the largest it was shown, and refuses smaller ones, is safe from a leader that does not yet know
+/// that it is none any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FencingToken {
+    /// The lock, as `NAMESPACE/NAME`.
+    pub lock: String,
+    /// UID of the lock's object when the term began.
+    pub uid: String,
+    /// How many times the lock had changed hands when the term began.
+    pub transitions: i32,
+    /// Version of the lock's object by which the term began. It tells two terms apart that a candidate of the same
+    /// identity had one after the other, which is no transition.
+    pub resource_version: String,
+}
+
+impl fmt::Display for FencingToken {
+    /// `NAMESPACE/NAME/UID/TRANSITIONS/VERSION`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}/{}", self.lock, self.uid, self.transitions, self.resource_version)
+    }
+}
+
+/// One term of a leader; a cheap clone.
+#[derive(Debug, Clone)]
+pub struct Leadership(Arc<Term>);
+
+#[derive(Debug)]
+struct Term {
+    token: FencingToken,
+    began: Instant,
+    /// Nanoseconds from `began` for which the term is valid; zero when it has ended.
+    valid: AtomicU64,
+    cancelled: CancellationToken,
+}
+
+impl Leadership {
+    /// A term that ends after `valid` from `began` unless it is renewed.
+    pub(crate) fn new(token: FencingToken, began: Instant, valid: Duration) -> Self {
+        let valid = AtomicU64::new(nanos(valid));
+        Self(Arc::new(Term { token, began, valid, cancelled: CancellationToken::new() }))
+    }
+
+    /// What tells this term from others.
+    #[must_use]
+    pub fn token(&self) -> &FencingToken {
+        &self.0.token
+    }
+
+    /// Whether the term still lasts, by local time. Turns false no later than the renew deadline after the last good
+    /// renewal was sent, also when nothing of this process has run meanwhile: a process that was stopped knows when it
+    /// wakes. Costs a look at the clock.
+    ///
+    /// What is begun after the answer may still outlast the term: that is what the token is for.
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        // The clock first: a renewal in between makes the answer too cautious and never too bold.
+        let now = Instant::now();
+        nanos(now.duration_since(self.0.began)) < self.0.valid.load(SeqCst)
+    }
+
+    /// Completes when the work must stop: the term is lost, or the one who runs the election wants it to end. In the
+    /// second case the term goes on being renewed until the work has ended.
+    pub async fn cancelled(&self) {
+        self.0.cancelled.cancelled().await;
+    }
+
+    /// Whether the work must stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.is_cancelled()
+    }
+
+    /// When the term ends unless it is renewed.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.0.began + Duration::from_nanos(self.0.valid.load(SeqCst))
+    }
+
+    /// A renewal that was sent at `sent` was good.
+    pub(crate) fn renewed(&self, sent: Instant, valid: Duration) {
+        self.0.valid.store(nanos(sent.duration_since(self.0.began) + valid), SeqCst);
+    }
+
+    /// Asks the work to stop.
+    pub(crate) fn cancel(&self) {
+        self.0.cancelled.cancel();
+    }
+
+    /// The term is over.
+    pub(crate) fn end(&self) {
+        self.0.valid.store(0, SeqCst);
+        self.0.cancelled.cancel();
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

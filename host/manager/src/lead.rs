@@ -1,0 +1,190 @@
+//! [`Lead`]: whether this host may work, or stands by while another does.
+//!
+//! What waits is the dispatch: workers take no key, pumps no event, and live writes are refused. Informers run, plugins are
+//! loaded and compiled, and what happens meanwhile gathers in their queues and rings, deletions included, for the moment in
+//! which this host leads. A host leads once: when the term is lost nothing is begun any more, and the process is to end;
+//! what the next leader did meanwhile (requeues that run on its clock alone) only a fresh start would make up for.
+//!
+//! Invariant: whoever is about to call a guest asks [`Lead::leads`] right before, which looks at the clock, so that a
+//! process which was stopped begins nothing when it wakes after its term.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use pilothouse_election::{ElectionStatus, LeaderHealthzAdaptor, Leadership};
+use tokio_util::sync::CancellationToken;
+
+use crate::status::{ElectionView, Role};
+
+/// How long a leader may be late in ending its term before the host is unhealthy; that of Kubernetes' own processes.
+const TOLERANCE: Duration = Duration::from_secs(20);
+
+/// Whether this host may work; a cheap clone.
+#[derive(Clone)]
+pub struct Lead(Option<Arc<Elected>>);
+
+struct Elected {
+    status: ElectionStatus,
+    health: LeaderHealthzAdaptor,
+    term: OnceLock<Leadership>,
+    begun: CancellationToken,
+}
+
+impl Lead {
+    /// A host without others, which always works.
+    #[must_use]
+    pub fn alone() -> Self {
+        Self(None)
+    }
+
+    /// A host that stands by until it is told of its term.
+    #[must_use]
+    pub fn elected(status: ElectionStatus) -> Self {
+        let health = LeaderHealthzAdaptor::new(TOLERANCE);
+        health.set_leader_election(status.clone());
+        let (term, begun) = (OnceLock::new(), CancellationToken::new());
+        Self(Some(Arc::new(Elected { status, health, term, begun })))
+    }
+
+    /// The host works from now on, for as long as the term lasts. The first term counts.
+    pub fn begin(&self, term: Leadership) {
+        if let Some(elected) = &self.0
+            && elected.term.set(term).is_ok()
+        {
+            elected.begun.cancel();
+        }
+    }
+
+    /// Whether others compete with this host.
+    pub(crate) fn is_elected(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether work may begin now.
+    pub(crate) fn leads(&self) -> bool {
+        self.0.as_ref().is_none_or(|elected| elected.term.get().is_some_and(Leadership::is_leading))
+    }
+
+    /// Waits until work may begin; for ever when the term is over. Cancel-safe.
+    pub(crate) async fn led(&self) {
+        if let Some(elected) = &self.0 {
+            elected.begun.cancelled().await;
+            if !self.leads() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// The election as operators see it; none without one.
+    pub(crate) fn view(&self) -> Option<ElectionView> {
+        let elected = self.0.as_ref()?;
+        let role = match elected.term.get() {
+            None => Role::Standby,
+            Some(term) if term.is_leading() => Role::Leader,
+            Some(_) => Role::Lost,
+        };
+        Some(ElectionView {
+            role,
+            lease: elected.status.figures().name,
+            identity: elected.status.identity().to_owned(),
+            leader: elected.status.leader(),
+            transitions: elected.term.get().map(|term| term.token().transitions),
+        })
+    }
+
+    /// What the metrics read; none without an election.
+    pub(crate) fn status(&self) -> Option<ElectionStatus> {
+        self.0.as_ref().map(|elected| elected.status.clone())
+    }
+
+    /// Whether the election goes as it should.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.0.as_ref().map_or(Ok(()), |elected| elected.health.check())
+    }
+}
+
+impl fmt::Debug for Lead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lead").field(&self.view()).finish()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use pilothouse_election::{
+        LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Lock, LockError, Stored,
+    };
+
+    use super::*;
+
+    /// A lock that is free, and never heard of again once it is taken.
+    struct OneTerm;
+
+    impl Lock for OneTerm {
+        async fn get(&self) -> Result<Stored, LockError> {
+            Err(LockError::NotFound(String::new()))
+        }
+
+        async fn create(&self, record: &LeaderElectionRecord) -> Result<Stored, LockError> {
+            Ok(Stored { record: record.clone(), ..Stored::default() })
+        }
+
+        async fn update(&self, _: &Stored, _: &LeaderElectionRecord) -> Result<Stored, LockError> {
+            std::future::pending().await
+        }
+
+        fn describe(&self) -> String {
+            "ns/lock".to_owned()
+        }
+    }
+
+    /// A host that stands by, and what begins its only term, of ten seconds.
+    pub(crate) fn standby() -> (Lead, impl Future<Output = ()>) {
+        let mut elector = LeaderElector::new(OneTerm, LeaderElectionConfig::new("me")).unwrap();
+        let lead = Lead::elected(elector.status());
+        let begun = lead.clone();
+        let term = async move {
+            let (cancel, opened) = (CancellationToken::new(), lead.clone());
+            let callbacks = LeaderCallbacks::new(move |term: Leadership| async move {
+                opened.begin(term.clone());
+                term.cancelled().await;
+            });
+            tokio::spawn(async move { elector.run(&cancel, callbacks).await });
+            lead.led().await;
+        };
+        (begun, term)
+    }
+
+    async fn is_led(lead: &Lead) -> bool {
+        let mut led = pin!(lead.led());
+        poll_fn(|context| Poll::Ready(led.as_mut().poll(context).is_ready())).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_works_from_the_begin_of_its_term_to_its_end_and_not_again() {
+        let (lead, begin) = standby();
+        let view = |lead: &Lead| lead.view().unwrap();
+        assert!(!lead.leads() && !is_led(&lead).await);
+        assert_eq!((view(&lead).role, view(&lead).transitions), (Role::Standby, None));
+        begin.await;
+        assert!(lead.leads() && is_led(&lead).await);
+        assert_eq!((view(&lead).role, view(&lead).leader.as_str()), (Role::Leader, "me"));
+        assert_eq!(view(&lead).transitions, Some(0));
+        // Nothing has run since, as in a process that was stopped.
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(!lead.leads() && !is_led(&lead).await);
+        assert_eq!(view(&lead).role, Role::Lost);
+    }
+
+    #[tokio::test]
+    async fn a_host_without_others_always_works() {
+        let lead = Lead::alone();
+        assert!(lead.leads() && is_led(&lead).await && lead.view().is_none());
+        assert_eq!(lead.check(), Ok(()));
+    }
+}

@@ -1,0 +1,306 @@
+//! Two hosts with `--leader-elect`: one works, the other stands by with warm caches and takes over all of the work, after a
+//! kill, a clean exit, a cut network and a standstill; and what operators see of it.
+//!
+//! Each test has a namespace and a Lease of its own.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use pilothouse_tests::controlplane::Server;
+use pilothouse_tests::host::HostOptions;
+use pilothouse_tests::loglines::{self, Line};
+use pilothouse_tests::plugins::{self, Manifest};
+use pilothouse_tests::{Cluster, ControlPlane, Host, Proxy, Signal, cli, guests, rest};
+use serde_json::{Value, json};
+
+pilothouse_tests::on_both_servers!(
+    a_standby_takes_over_all_work_within_the_lease_time_after_a_kill,
+    a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit,
+    a_leader_that_cannot_renew_ends_with_an_error_before_another_works,
+    a_leader_that_was_stopped_begins_nothing_when_it_goes_on,
+    operators_see_who_leads,
+    a_run_with_options_that_cannot_work_says_why_in_one_line,
+);
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// Lease duration, renew deadline and retry period.
+type Times = [u64; 3];
+
+/// So short that a test can wait for the end of a lease.
+const SHORT: Times = [6, 4, 1];
+/// So long that neither the end of a lease nor the next try comes within a test: what is left is being told.
+const LONG: Times = [120, 60, 20];
+
+/// A namespace with some ConfigMaps on a shared control plane.
+struct Stage {
+    plane: &'static ControlPlane,
+    cluster: Cluster,
+    namespace: &'static str,
+}
+
+impl Stage {
+    fn set(server: Server, namespace: &'static str, maps: usize) -> Result<Stage> {
+        let plane = ControlPlane::shared(server)?;
+        let cluster = Cluster::of(plane)?;
+        cluster.namespace(namespace)?;
+        (0..maps).try_for_each(|number| cluster.config_map(namespace, &format!("map-{number}")).map(drop))?;
+        Ok(Stage { plane, cluster, namespace })
+    }
+
+    fn options(&self, [lease, renew, retry]: Times) -> HostOptions {
+        let args = [
+            "--leader-elect".to_owned(),
+            format!("--lease={}/hosts", self.namespace),
+            format!("--leader-elect-lease-duration={lease}s"),
+            format!("--leader-elect-renew-deadline={renew}s"),
+            format!("--leader-elect-retry-period={retry}s"),
+        ];
+        HostOptions { args: args.to_vec(), ..HostOptions::new(self.plane.kubeconfig()) }
+    }
+
+    /// A host with a plugin `probe` of this configuration, loaded.
+    fn host(&self, options: HostOptions, mut config: Value) -> Result<Host> {
+        let host = Host::start(options)?;
+        config["namespaces"] = json!([self.namespace]);
+        let manifest = Manifest::new("probe").reads(&["configmaps"], self.namespace).config(config);
+        host.install("probe", &guests::wasm("probe")?, Some(&manifest.to_string()))?;
+        plugins::wait_running(&host, "probe")?;
+        Ok(host)
+    }
+
+    fn add_handlers(&self, host: &Host) -> Result<()> {
+        let manifest = Manifest::new("handlers").reads(&["configmaps"], self.namespace);
+        host.install("handlers", &guests::wasm("handlers")?, Some(&manifest.to_string()))?;
+        plugins::wait_running(host, "handlers").map(drop)
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}/{name}", self.namespace)
+    }
+}
+
+/// What `/plugins` says of the election.
+fn election(host: &Host) -> Result<Value> {
+    host.plugins()?.get("election").cloned().context("/plugins says nothing of an election")
+}
+
+fn wait_role(host: &Host, role: &str, deadline: Duration) -> Result<Value> {
+    host.wait_for(&format!("the host to be {role}"), deadline, || match election(host)? {
+        view if view["role"] == role => Ok(Some(view)),
+        view => bail!("{view}"),
+    })
+}
+
+fn begins(host: &Host) -> Vec<Line> {
+    loglines::said(host, "probe", "begin")
+}
+
+fn keys(lines: &[Line]) -> BTreeSet<String> {
+    lines.iter().map(|line| line.key.clone()).collect()
+}
+
+/// Whether the handlers have said this.
+fn handled(host: &Host, message: &str) -> bool {
+    !loglines::said(host, "handlers", message).is_empty()
+}
+
+/// That the second began nothing before the first had begun its last, and did begin.
+fn one_after_the_other(first: &Host, second: &Host) -> Result<()> {
+    let (first, second) = (begins(first), begins(second));
+    let last = first.iter().map(|line| line.timestamp).max().context("the first did nothing")?;
+    let next = second.iter().map(|line| line.timestamp).min().context("the second did nothing")?;
+    ensure!(last < next, "two work at once: {last} and {next}");
+    Ok(())
+}
+
+fn a_standby_takes_over_all_work_within_the_lease_time_after_a_kill(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "leader-killed", 20)?;
+    let first = stage.host(stage.options(SHORT), json!({}))?;
+    stage.add_handlers(&first)?;
+    wait_role(&first, "leader", SOON)?;
+    ensure!(rest::wait_quiet(&first, "probe", SOON)? >= 20);
+
+    let second = stage.host(stage.options(SHORT), json!({}))?;
+    stage.add_handlers(&second)?;
+    wait_role(&second, "standby", SOON)?;
+    let waits = |keys: u64| {
+        plugins::wait_until(&second, "probe", "filled", |status| {
+            (status.calls, status.queue_depth) == (0, keys)
+        })
+    };
+    waits(20)?;
+    // The leader is told of it, and the standby sees it come.
+    stage.cluster.config_map(stage.namespace, "brief")?;
+    first.wait_for("the leader to work", SOON, || handled(&first, &format!("add {}", stage.key("brief"))))?;
+    waits(21)?;
+
+    first.signal(Signal::KILL)?;
+    let killed = Instant::now();
+    for gone in ["brief", "map-0"] {
+        stage.cluster.delete("v1/ConfigMap", stage.namespace, gone)?;
+    }
+    stage.cluster.config_map(stage.namespace, "late")?;
+    let view = wait_role(&second, "leader", SOON)?;
+    let took = killed.elapsed();
+    eprintln!("{server:?}: taken over {took:?} after a kill");
+    let lease = Duration::from_secs(SHORT[0]);
+    // Its last renewal was at most a retry period, and an answer, before the kill; the rest is for a busy machine.
+    ensure!(
+        took > lease - Duration::from_secs(SHORT[2] + 2) && took < lease + Duration::from_secs(2),
+        "{took:?}"
+    );
+    assert_eq!((&view["transitions"], &view["leader"]), (&json!(1), &view["identity"]));
+
+    let all: BTreeSet<String> =
+        (0..20).map(|n| format!("map-{n}")).chain(["brief".into(), "late".into()]).collect();
+    let all: BTreeSet<String> = all.iter().map(|name| stage.key(name)).collect();
+    second.wait_for("all keys to be reconciled", SOON, || keys(&begins(&second)) == all)?;
+    // Also those that the standby saw come and go, and never told of.
+    for gone in ["brief", "map-0"] {
+        let message = format!("delete {}", stage.key(gone));
+        second.wait_for(&message, SOON, || handled(&second, &message))?;
+    }
+    one_after_the_other(&first, &second)
+}
+
+fn a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "leader-exits", 20)?;
+    let slow = json!({"mode": "slow", "milliseconds": 500});
+    let first = stage.host(stage.options(LONG), slow)?;
+    wait_role(&first, "leader", SOON)?;
+    let second = stage.host(stage.options(LONG), json!({}))?;
+    plugins::wait_until(&second, "probe", "filled", |status| status.queue_depth == 20)?;
+    first.wait_for("a call", SOON, || !begins(&first).is_empty())?;
+
+    first.signal(Signal::TERM)?;
+    let status = first.wait_exit(SOON)?;
+    let exited = Instant::now();
+    ensure!(status.code() == Some(0), "{status}: {}", first.log().tail(20));
+    wait_role(&second, "leader", SOON)?;
+    let took = exited.elapsed();
+    eprintln!("{server:?}: taken over {took:?} after a clean exit");
+    // Two seconds, and the rest for a busy machine.
+    ensure!(took < Duration::from_secs(5), "{took:?}");
+    second.wait_for("all keys to be reconciled", SOON, || keys(&begins(&second)).len() == 20)?;
+    // The work had ended when the lease was released.
+    let released = loglines::lines(&first, "lease released");
+    let released = released.first().context("nothing is said of a release")?;
+    let ends = loglines::said(&first, "probe", "end");
+    assert_eq!(ends.len(), begins(&first).len());
+    assert!(ends.iter().all(|end| end.timestamp <= released.timestamp));
+    assert!(begins(&second).iter().all(|begin| begin.timestamp >= released.timestamp));
+    let lease =
+        stage.cluster.get("coordination.k8s.io/v1/Lease", stage.namespace, "hosts")?.context("no lease")?;
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    Ok(())
+}
+
+/// A key that is reconciled ten times a second.
+fn busy(stage: &Stage) -> Value {
+    json!({"schedule": {"every": "100ms", "key": stage.key("again")}})
+}
+
+fn a_leader_that_cannot_renew_ends_with_an_error_before_another_works(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "leader-cut-off", 3)?;
+    let proxy = Proxy::start(stage.plane.address())?;
+    let options = HostOptions { kubeconfig: stage.plane.kubeconfig_via(&proxy)?, ..stage.options(SHORT) };
+    let first = stage.host(options, busy(&stage))?;
+    wait_role(&first, "leader", SOON)?;
+    let second = stage.host(stage.options(SHORT), busy(&stage))?;
+    wait_role(&second, "standby", SOON)?;
+    first.wait_for("the leader to be at work", SOON, || begins(&first).len() > 10)?;
+
+    proxy.stall();
+    let stalled = Instant::now();
+    let status = first.wait_exit(SOON)?;
+    ensure!(stalled.elapsed() < Duration::from_secs(SHORT[1] + 2), "{:?}", stalled.elapsed());
+    assert_eq!(status.code(), Some(1), "{status}");
+    let said = first.log().matching("error: leader election lost: ");
+    assert_eq!(said.len(), 1, "{}", first.log().tail(20));
+    wait_role(&second, "leader", SOON)?;
+    second.wait_for("the second to work", SOON, || begins(&second).len() > 10)?;
+    one_after_the_other(&first, &second)
+}
+
+fn a_leader_that_was_stopped_begins_nothing_when_it_goes_on(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "leader-stopped", 3)?;
+    let first = stage.host(stage.options(SHORT), busy(&stage))?;
+    wait_role(&first, "leader", SOON)?;
+    let second = stage.host(stage.options(SHORT), busy(&stage))?;
+    first.wait_for("the leader to be at work", SOON, || begins(&first).len() > 10)?;
+
+    first.signal(Signal::STOP)?;
+    wait_role(&second, "leader", SOON)?;
+    second.wait_for("the second to work", SOON, || begins(&second).len() > 10)?;
+    first.signal(Signal::CONT)?;
+    let status = first.wait_exit(SOON)?;
+    assert_eq!(status.code(), Some(1), "{status}");
+    one_after_the_other(&first, &second)?;
+    // The second goes on.
+    let before = begins(&second).len();
+    second.wait_for("the second to work on", SOON, || begins(&second).len() > before + 10)
+}
+
+fn operators_see_who_leads(server: Server) -> Result<()> {
+    let stage = Stage::set(server, "leader-seen", 3)?;
+    let usual = || HostOptions {
+        args: vec!["--leader-elect".to_owned()],
+        ..HostOptions::new(stage.plane.kubeconfig())
+    };
+    let first = stage.host(usual(), json!({}))?;
+    let view = wait_role(&first, "leader", SOON)?;
+    // The Lease's name and namespace unless told otherwise.
+    assert_eq!((&view["lease"], &view["transitions"]), (&json!("default/pilothouse"), &json!(0)));
+    let leader = view["identity"].as_str().context("no identity")?.to_owned();
+    let second = stage.host(usual(), json!({}))?;
+    second.wait_for("the second to know the first", SOON, || {
+        Ok::<_, anyhow::Error>(election(&second)?["leader"] == leader)
+    })?;
+
+    let name = [("name", "default/pilothouse")];
+    for (host, status, ready) in
+        [(&first, 1.0, "ok, leader\n".to_owned()), (&second, 0.0, format!("ok, standby: {leader} leads\n"))]
+    {
+        // A standby is ready: it is what a rolling update waits for.
+        host.wait_for("the host to be ready", SOON, || {
+            host.get("/readyz").map(|answer| answer.status == 200)
+        })?;
+        assert_eq!(host.get("/readyz")?.body, ready);
+        assert_eq!(host.get("/livez")?.body, "ok\n");
+        let metrics = host.metrics()?;
+        assert_eq!(metrics.sum("leader_election_master_status", &name), Some(status));
+        assert_eq!(metrics.sum("leader_election_slowpath_total", &name), Some(0.0));
+        let address = host.admin().to_owned();
+        let finished = cli::pilothouse(host, &["status", "--admin", &address])?;
+        let begins = ready.trim_start_matches("ok, ").trim_end();
+        assert!(
+            finished.stdout.starts_with(begins) && finished.stdout.contains("\nNAME"),
+            "{}",
+            finished.stdout
+        );
+    }
+    // The first releases what others would wait for.
+    first.signal(Signal::TERM)?;
+    ensure!(first.wait_exit(SOON)?.success());
+    wait_role(&second, "leader", SOON)?;
+    second.signal(Signal::TERM)?;
+    ensure!(second.wait_exit(SOON)?.success());
+    Ok(())
+}
+
+fn a_run_with_options_that_cannot_work_says_why_in_one_line(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
+    let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
+    let folder = host.plugins_dir();
+    let (plugins, kubeconfig) = (folder.display().to_string(), plane.kubeconfig().display().to_string());
+    let run = ["run", "--plugins", &plugins, "--kubeconfig", &kubeconfig, "--listen", "127.0.0.1:0"];
+    let args = ["--leader-elect", "--leader-elect-lease-duration", "8s"];
+    let finished = cli::pilothouse(&host, &[&run[..], &args].concat())?;
+    let said = finished.stderr.trim_end();
+    assert_eq!((finished.status.code(), finished.stdout.as_str()), (Some(1), ""), "{said}");
+    let words = "error: --leader-elect-lease-duration: 8s is not longer than the renew deadline, 10s; ";
+    assert!(said.starts_with(words) && said.lines().count() == 1, "{said}");
+    Ok(())
+}
