@@ -47,13 +47,8 @@ impl LeaseLock {
         }
         let key = ObjectKey::new(Some(namespace), name)
             .map_err(|error| wrong("name", format!("{namespace:?} and {name:?}: {error}")))?;
-        let resource = ApiResource {
-            gvk: Gvk::new("coordination.k8s.io", "v1", "Lease"),
-            plural: "leases".to_owned(),
-            namespaced: true,
-            verbs: Vec::new(),
-            subresources: Vec::new(),
-        };
+        let kind = Gvk::new("coordination.k8s.io", "v1", "Lease");
+        let resource = ApiResource::new(kind, "leases", true);
         Ok(Self { client, resource, key })
     }
 
