@@ -41,7 +41,7 @@ const ACCEPT_JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ACCEPT_OBJECTS: HeaderValue =
     HeaderValue::from_static("application/json;drop=metadata.managedFields, application/json");
 
-/// Metadata only, of a list and of a watch; servers that do not know the transformation take the second form.
+/// Metadata only, of a list, and of a watch or an object; servers that do not know the transformation take the second form.
 const ACCEPT_METADATA_LIST: HeaderValue = HeaderValue::from_static(
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json",
 );
@@ -140,6 +140,11 @@ impl Call {
     /// A watch of objects.
     pub(crate) fn watch(target: Target, params: &WatchParams) -> Self {
         Self::read(target).accept_if(params.metadata_only, ACCEPT_METADATA)
+    }
+
+    /// Of what is answered, one object, the metadata is enough.
+    pub(crate) fn metadata_only(self) -> Self {
+        self.accept(ACCEPT_METADATA)
     }
 
     fn accept_if(self, condition: bool, accept: HeaderValue) -> Self {

@@ -17,6 +17,7 @@ mod caller;
 mod client;
 mod config;
 mod discovery;
+mod dynamic;
 mod error;
 mod lines;
 mod list;
@@ -25,6 +26,7 @@ mod params;
 mod read_ahead;
 mod rest;
 mod transport;
+mod typed;
 mod url;
 mod verbs;
 mod warnings;
@@ -36,6 +38,7 @@ pub use discovery::{
     GroupVersionResources, MappingError, OpenApiEntry, OpenApiIndex, PartialResource, RestMapper,
     ServerResources,
 };
+pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
 pub use list::{ObjectList, PAGE_SIZE};
 pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RequestObserver};
@@ -44,6 +47,7 @@ pub use params::{
     WatchEvent, WatchParams, WriteParams,
 };
 pub use rest::{ByteStream, PatchKind, RestClient, RestRequest, RestResponse};
+pub use typed::{Api, Resource, Scale, ScaleApi, ScaleSpec, ScaleStatus, TypedList, TypedWatch};
 pub use verbs::Deleted;
 pub use warnings::Warning;
 pub use watch::WatchStream;

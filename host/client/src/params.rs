@@ -98,13 +98,13 @@ pub struct WatchParams {
 
 /// One event of a watch. `ERROR` frames arrive as the stream's error.
 #[derive(Debug, Clone)]
-pub enum WatchEvent {
+pub enum WatchEvent<T = Object> {
     /// The object came into view.
-    Added(Object),
+    Added(T),
     /// The object changed.
-    Modified(Object),
+    Modified(T),
     /// The object is gone or left the selector; its last state.
-    Deleted(Object),
+    Deleted(T),
     /// Everything up to this version has been sent.
     Bookmark {
         /// The version.

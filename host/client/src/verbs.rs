@@ -1,13 +1,15 @@
-//! The verbs on single objects: get, create, update, patch, delete.
+//! The verbs on single objects: get, create, update, patch, delete, evict; and to delete all of a collection.
+//!
+//! What is sent is made here for the typed client as well, which only reads the answers otherwise.
 
 use http::Method;
-use pilothouse_object::{Object, ObjectKey};
+use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde::{Deserialize, Serialize};
 
 use crate::call::{Call, OBJECT_LIMIT, protocol};
 use crate::client::Client;
 use crate::error::{Error, Result, Status};
-use crate::params::{ApiResource, DeleteParams, Patch, Propagation, WriteParams};
+use crate::params::{ApiResource, DeleteParams, ListParams, Patch, Propagation, WriteParams};
 use crate::rest::PatchKind;
 use crate::url::Target;
 
@@ -31,7 +33,7 @@ impl Client {
         key: &ObjectKey,
         subresource: Option<&str>,
     ) -> Result<Object> {
-        self.object(&Call::read(Target::object(resource, key, subresource)?), resource).await
+        self.object(&self.get_call(resource, key, subresource)?, resource).await
     }
 
     /// Creates an object from its JSON and gives it as the server keeps it. The object's name is in the body.
@@ -45,6 +47,25 @@ impl Client {
         body: &[u8],
         params: &WriteParams,
     ) -> Result<Object> {
+        self.object(&self.create_call(resource, namespace, body, params)?, resource).await
+    }
+
+    pub(crate) fn get_call(
+        &self,
+        resource: &ApiResource,
+        key: &ObjectKey,
+        subresource: Option<&str>,
+    ) -> Result<Call> {
+        Ok(Call::read(Target::object(resource, key, subresource)?))
+    }
+
+    pub(crate) fn create_call(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        body: &[u8],
+        params: &WriteParams,
+    ) -> Result<Call> {
         if let Some(subresource) = &params.subresource {
             let message = format!("{subresource} is created on an object: send it with `request_raw`");
             return Err(Error::Request(message));
@@ -54,7 +75,7 @@ impl Client {
         }
         let mut target = Target::collection(resource, namespace)?;
         target.write(params, self.field_manager()?);
-        self.object(&Call::new(Method::POST, target).body("application/json", body), resource).await
+        Ok(Call::new(Method::POST, target).body("application/json", body))
     }
 
     /// Replaces an object, or its subresource, by its JSON and gives it as the server keeps it.
@@ -68,9 +89,21 @@ impl Client {
         body: &[u8],
         params: &WriteParams,
     ) -> Result<Object> {
+        self.object(&self.write_call(Method::PUT, resource, key, body, params)?, resource).await
+    }
+
+    /// What writes an object, or what is below it, at its own address.
+    pub(crate) fn write_call(
+        &self,
+        method: Method,
+        resource: &ApiResource,
+        key: &ObjectKey,
+        body: &[u8],
+        params: &WriteParams,
+    ) -> Result<Call> {
         let mut target = Target::object(resource, key, params.subresource.as_deref())?;
         target.write(params, self.field_manager()?);
-        self.object(&Call::new(Method::PUT, target).body("application/json", body), resource).await
+        Ok(Call::new(method, target).body("application/json", body))
     }
 
     /// Patches an object, or its subresource, and gives it as the server keeps it.
@@ -84,6 +117,16 @@ impl Client {
         patch: Patch<'_>,
         params: &WriteParams,
     ) -> Result<Object> {
+        self.object(&self.patch_call(resource, key, patch, params)?, resource).await
+    }
+
+    pub(crate) fn patch_call(
+        &self,
+        resource: &ApiResource,
+        key: &ObjectKey,
+        patch: Patch<'_>,
+        params: &WriteParams,
+    ) -> Result<Call> {
         let mut target = Target::object(resource, key, params.subresource.as_deref())?;
         target.write(params, self.field_manager()?);
         let (kind, body) = match patch {
@@ -95,7 +138,7 @@ impl Client {
                 (PatchKind::Apply, body)
             }
         };
-        self.object(&Call::new(Method::PATCH, target).body(kind.content_type(), body), resource).await
+        Ok(Call::new(Method::PATCH, target).body(kind.content_type(), body))
     }
 
     /// Deletes an object.
@@ -108,10 +151,8 @@ impl Client {
         key: &ObjectKey,
         params: &DeleteParams,
     ) -> Result<Deleted> {
-        let options = serde_json::to_vec(&DeleteOptions::from(params))
-            .map_err(|e| Error::Request(format!("delete options: {e}")))?;
         let target = Target::object(resource, key, None)?;
-        let call = Call::new(Method::DELETE, target).body("application/json", &options);
+        let call = Call::new(Method::DELETE, target).body("application/json", &delete_options(params)?);
         let body = self.fetch_ok(&call, OBJECT_LIMIT).await?;
 
         #[derive(Deserialize)]
@@ -127,14 +168,79 @@ impl Client {
         Ok(Deleted::Object(Object::decode_as(&body, &resource.gvk).map_err(|e| unexpected(&e))?))
     }
 
+    /// Deletes all objects that a list with these parameters would show, one after the other and not as one change.
+    ///
+    /// # Errors
+    /// As the server answers; some may be gone by then. [`Error::Request`] for a namespaced resource without a namespace: the
+    /// server would not do it.
+    pub async fn delete_collection(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        params: &DeleteParams,
+        of: &ListParams,
+    ) -> Result<()> {
+        if resource.namespaced && namespace.is_none_or(str::is_empty) {
+            return Err(Error::Request(format!("deleting all {} needs a namespace", resource.plural)));
+        }
+        let mut target = Target::collection(resource, namespace)?;
+        target.list(of);
+        let call = Call::new(Method::DELETE, target).body("application/json", &delete_options(params)?);
+        // What was deleted comes back, however much it is.
+        self.fetch_pieces(&call, &mut |_| Ok(())).await
+    }
+
+    /// Asks for a pod to be evicted, which a disruption budget may refuse.
+    ///
+    /// # Errors
+    /// As the server answers: too many requests ([`Error::is_too_many_requests`]) when a budget does not allow it now.
+    pub async fn evict(&self, pod: &ObjectKey, params: &DeleteParams) -> Result<()> {
+        let resource = ApiResource::new(Gvk::new("", "v1", "Pod"), "pods", true);
+        let eviction = Eviction {
+            api_version: "policy/v1",
+            kind: "Eviction",
+            metadata: EvictionMetadata { name: pod.name(), namespace: pod.namespace() },
+            delete_options: params.into(),
+        };
+        let body = json(&eviction)?;
+        let params = WriteParams { subresource: Some("eviction".to_owned()), ..WriteParams::default() };
+        let call = self.write_call(Method::POST, &resource, pod, &body, &params)?;
+        self.fetch_ok(&call, OBJECT_LIMIT).await.map(drop)
+    }
+
     fn field_manager(&self) -> Result<&str> {
         self.caller.as_ref().map(|caller| caller.field_manager.as_str()).map_err(Error::clone)
     }
 
-    async fn object(&self, call: &Call, resource: &ApiResource) -> Result<Object> {
+    pub(crate) async fn object(&self, call: &Call, resource: &ApiResource) -> Result<Object> {
         let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
         Object::decode_as(&body, &resource.gvk).map_err(|e| protocol(self.doing(call), &e.to_string()))
     }
+}
+
+/// What is sent, as JSON.
+pub(crate) fn json(body: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(body).map_err(|e| Error::Request(format!("the body cannot be written as JSON: {e}")))
+}
+
+fn delete_options(params: &DeleteParams) -> Result<Vec<u8>> {
+    json(&DeleteOptions::from(params))
+}
+
+/// `Eviction` of the API.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Eviction<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: EvictionMetadata<'a>,
+    delete_options: DeleteOptions<'a>,
+}
+
+#[derive(Serialize)]
+struct EvictionMetadata<'a> {
+    name: &'a str,
+    namespace: Option<&'a str>,
 }
 
 /// `DeleteOptions` of the API.

@@ -189,7 +189,7 @@ impl<E: std::error::Error> From<E> for Fault {
     }
 }
 
-impl WatchEvent {
+impl WatchEvent<Object> {
     /// Decodes one line of a watch's body, as a stream does; `kind` is put into an object that does not carry it.
     ///
     /// # Errors

@@ -6,5 +6,6 @@ mod list;
 mod rest;
 mod support;
 mod transport;
+mod typed;
 mod verbs;
 mod watch;

@@ -16,6 +16,7 @@ use crate::call::{Call, OBJECT_LIMIT};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::url::{Parts, Target};
+use crate::verbs;
 
 /// What the body of a patch is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,10 +168,10 @@ impl RestRequest {
 
     /// The body, as JSON.
     pub fn json(mut self, body: &impl Serialize) -> Self {
-        match serde_json::to_vec(body) {
+        match verbs::json(body) {
             Ok(json) => self.body("application/json", json),
             Err(error) => {
-                self.refuse(Error::Request(format!("the body cannot be written as JSON: {error}")));
+                self.refuse(error);
                 self
             }
         }

@@ -1,0 +1,256 @@
+//! [`DynamicClient`] and [`MetadataClient`]: the verbs on objects whose kind is known at run time only.
+//!
+//! As client-go's `dynamic` and `metadata`: a resource, perhaps a namespace, and then the verbs. Objects are raw
+//! ([`Object`]). Both stand on the verbs of [`Client`], which take the same with each call; for programs that use this crate.
+
+use std::sync::Arc;
+
+use pilothouse_object::{Object, ObjectKey};
+use serde::Serialize;
+
+use crate::call::Call;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::list::ObjectList;
+use crate::params::{ApiResource, DeleteParams, ListParams, Patch, WatchParams, WriteParams};
+use crate::typed::ScaleApi;
+use crate::verbs::{self, Deleted};
+use crate::watch::WatchStream;
+
+/// Leads to the objects of any resource.
+///
+/// ```no_run
+/// use pilothouse_client::{Client, ClientOptions, ListParams, PartialResource};
+///
+/// # async fn example() -> anyhow::Result<()> {
+/// let client = Client::new(ClientOptions::default()).await?;
+/// let deployments = client.rest_mapper().resource_for(&PartialResource::any("deploy")).await?;
+/// let all = client.dynamic().resource(&deployments).list_all(&ListParams::default()).await?;
+/// println!("{} of them", all.items.len());
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct DynamicClient(Client);
+
+/// Leads to the metadata of the objects of any resource.
+#[derive(Debug, Clone)]
+pub struct MetadataClient(Client);
+
+impl Client {
+    /// The client for objects of any resource.
+    #[must_use]
+    pub fn dynamic(&self) -> DynamicClient {
+        DynamicClient(self.clone())
+    }
+
+    /// The client for metadata of any resource.
+    #[must_use]
+    pub fn metadata(&self) -> MetadataClient {
+        MetadataClient(self.clone())
+    }
+}
+
+impl DynamicClient {
+    /// The objects of a resource, in all namespaces or in none.
+    #[must_use]
+    pub fn resource(&self, resource: &ApiResource) -> DynamicResource {
+        DynamicResource(Place::new(&self.0, resource))
+    }
+}
+
+impl MetadataClient {
+    /// The metadata of the objects of a resource, in all namespaces or in none.
+    #[must_use]
+    pub fn resource(&self, resource: &ApiResource) -> MetadataResource {
+        MetadataResource(Place::new(&self.0, resource))
+    }
+}
+
+/// A resource, and where.
+#[derive(Debug, Clone)]
+struct Place {
+    client: Client,
+    resource: Arc<ApiResource>,
+    namespace: Option<Arc<str>>,
+}
+
+impl Place {
+    fn new(client: &Client, resource: &ApiResource) -> Self {
+        Self { client: client.clone(), resource: Arc::new(resource.clone()), namespace: None }
+    }
+
+    fn in_namespace(self, namespace: &str) -> Self {
+        Self { namespace: Some(Arc::from(namespace)), ..self }
+    }
+
+    fn key(&self, name: &str) -> Result<ObjectKey> {
+        ObjectKey::new(self.namespace.as_deref(), name).map_err(|e| Error::Request(e.to_string()))
+    }
+
+    async fn delete(&self, name: &str, params: &DeleteParams) -> Result<Deleted> {
+        self.client.delete(&self.resource, &self.key(name)?, params).await
+    }
+
+    async fn delete_collection(&self, params: &DeleteParams, of: &ListParams) -> Result<()> {
+        self.client.delete_collection(&self.resource, self.namespace.as_deref(), params, of).await
+    }
+
+    async fn list_all(&self, params: &ListParams) -> Result<ObjectList> {
+        self.client.list_all(&self.resource, self.namespace.as_deref(), params).await
+    }
+
+    async fn watch(&self, params: &WatchParams) -> Result<WatchStream> {
+        self.client.watch(&self.resource, self.namespace.as_deref(), params).await
+    }
+}
+
+/// The objects of one resource; a cheap clone.
+#[derive(Debug, Clone)]
+pub struct DynamicResource(Place);
+
+impl DynamicResource {
+    /// Those of one namespace.
+    #[must_use]
+    pub fn namespace(self, namespace: &str) -> Self {
+        Self(self.0.in_namespace(namespace))
+    }
+
+    /// Reads an object, or a subresource of it.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn get(&self, name: &str, subresource: Option<&str>) -> Result<Object> {
+        self.0.client.get(&self.0.resource, &self.0.key(name)?, subresource).await
+    }
+
+    /// Reads a list in pages of `params.limit`, 500 if that is 0. For pages one by one, and objects as they are decoded, there
+    /// is [`Client::list_page`].
+    ///
+    /// # Errors
+    /// As [`Client::list_all`].
+    pub async fn list_all(&self, params: &ListParams) -> Result<ObjectList> {
+        self.0.list_all(params).await
+    }
+
+    /// Opens a watch.
+    ///
+    /// # Errors
+    /// As [`Client::watch`].
+    pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream> {
+        self.0.watch(params).await
+    }
+
+    /// Creates an object from anything that is written as its JSON.
+    ///
+    /// # Errors
+    /// As [`Client::create`].
+    pub async fn create(&self, object: &impl Serialize, params: &WriteParams) -> Result<Object> {
+        let (place, body) = (&self.0, verbs::json(object)?);
+        place.client.create(&place.resource, place.namespace.as_deref(), &body, params).await
+    }
+
+    /// Replaces an object, or its subresource.
+    ///
+    /// # Errors
+    /// As [`Client::update`].
+    pub async fn update(&self, name: &str, object: &impl Serialize, params: &WriteParams) -> Result<Object> {
+        let body = verbs::json(object)?;
+        self.0.client.update(&self.0.resource, &self.0.key(name)?, &body, params).await
+    }
+
+    /// Patches an object, or its subresource.
+    ///
+    /// # Errors
+    /// As [`Client::patch`].
+    pub async fn patch(&self, name: &str, patch: Patch<'_>, params: &WriteParams) -> Result<Object> {
+        self.0.client.patch(&self.0.resource, &self.0.key(name)?, patch, params).await
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// As [`Client::delete`].
+    pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<Deleted> {
+        self.0.delete(name, params).await
+    }
+
+    /// Deletes all that a list with these parameters would show.
+    ///
+    /// # Errors
+    /// As [`Client::delete_collection`].
+    pub async fn delete_collection(&self, params: &DeleteParams, of: &ListParams) -> Result<()> {
+        self.0.delete_collection(params, of).await
+    }
+
+    /// The scale of these objects.
+    #[must_use]
+    pub fn scale(&self) -> ScaleApi {
+        self.0.client.scale(&self.0.resource, self.0.namespace.as_deref())
+    }
+}
+
+/// The metadata of the objects of one resource, as `PartialObjectMetadata`; a cheap clone.
+#[derive(Debug, Clone)]
+pub struct MetadataResource(Place);
+
+impl MetadataResource {
+    /// Those of one namespace.
+    #[must_use]
+    pub fn namespace(self, namespace: &str) -> Self {
+        Self(self.0.in_namespace(namespace))
+    }
+
+    /// Reads the metadata of an object.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn get(&self, name: &str) -> Result<Object> {
+        let call = self.0.client.get_call(&self.0.resource, &self.0.key(name)?, None)?;
+        self.object(&call.metadata_only()).await
+    }
+
+    /// Reads a list, see [`DynamicResource::list_all`].
+    ///
+    /// # Errors
+    /// As [`Client::list_all`].
+    pub async fn list_all(&self, params: &ListParams) -> Result<ObjectList> {
+        self.0.list_all(&ListParams { metadata_only: true, ..params.clone() }).await
+    }
+
+    /// Opens a watch.
+    ///
+    /// # Errors
+    /// As [`Client::watch`].
+    pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream> {
+        self.0.watch(&WatchParams { metadata_only: true, ..params.clone() }).await
+    }
+
+    /// Patches an object and gives its metadata.
+    ///
+    /// # Errors
+    /// As [`Client::patch`].
+    pub async fn patch(&self, name: &str, patch: Patch<'_>, params: &WriteParams) -> Result<Object> {
+        let call = self.0.client.patch_call(&self.0.resource, &self.0.key(name)?, patch, params)?;
+        self.object(&call.metadata_only()).await
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// As [`Client::delete`].
+    pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<Deleted> {
+        self.0.delete(name, params).await
+    }
+
+    /// Deletes all that a list with these parameters would show.
+    ///
+    /// # Errors
+    /// As [`Client::delete_collection`].
+    pub async fn delete_collection(&self, params: &DeleteParams, of: &ListParams) -> Result<()> {
+        self.0.delete_collection(params, of).await
+    }
+
+    async fn object(&self, call: &Call) -> Result<Object> {
+        self.0.client.object(call, &self.0.resource).await
+    }
+}
