@@ -275,7 +275,7 @@ impl GuestHost for Services {
             return Ok(());
         }
         Err(format!(
-            "the queue holds {} keys already, and may when the guest adds {key} (limits.queueDepth)",
+            "the queue holds {} keys or more, no room for {key}, which the guest adds (limits.queueDepth)",
             self.queue_depth
         ))
     }

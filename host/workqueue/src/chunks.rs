@@ -1,4 +1,4 @@
-//! A vector that grows without moving what is in it.
+//! A vector that, beyond its first thousand elements, grows without moving what is in it.
 //!
 //! Invariant: all chunks but the last are full, and all but the first have room for [`CHUNK`].
 //!

@@ -24,7 +24,7 @@ pub(crate) struct Drain<K: Clone + Eq + Hash, M: Merge> {
 impl<K: Clone + Eq + Hash, M: Merge> Drain<K, M> {
     /// Shuts the queue for adds at once, before the future is first polled.
     pub(crate) fn start(shared: Arc<Shared<K, M>>) -> Self {
-        let shut_downs = shared.caught_up(|state| state.shut_down(true));
+        let shut_downs = shared.caught_up(|state| state.drain());
         Self { shared, shut_downs, ticket: None }
     }
 }

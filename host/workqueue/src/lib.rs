@@ -12,8 +12,9 @@
 //! Layout, from the inside out:
 //!
 //! ```text
+//! chunks     a vector that does not move                    table     slot numbers by hash
 //! slots      one slot per known key, intrusive lists        near      deadlines of this millisecond, a heap
-//! classes    ready keys by priority and group               wheel     later deadlines, a timing wheel
+//! classes    ready keys by priority and group               wheel/    later deadlines, a timing wheel
 //!    └───────────────┬───────────────────────────────────────────────────┘
 //! state/     the rules, under one mutex                     waiters   who sleeps, whom to wake
 //!    └───────────────┬──────────────────────────────────────────┘

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::drain::Drain;
 use crate::limiter::RateLimiter;
 use crate::shared::Shared;
-use crate::slots::{Hash32, Slots};
+use crate::slots::{self, Hash32};
 use crate::state::{Add, State, Take};
 use crate::{Item, Merge, Priority, QueueBuilder, QueueStats, get};
 
@@ -238,7 +238,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// Drops the delay of a key, with what it carries; false if it has none. Its failure count stays.
     pub fn cancel_delayed(&self, key: &K) -> bool {
         let hash = self.hash(key);
-        self.shared.caught_up(|state| state.cancel_delayed(hash, key))
+        self.shared.caught_up(|state| state.cancel_delayed(hash, key)).is_some()
     }
 
     /// Makes the delayed keys that `filter` accepts ready now, in the order of their deadlines; returns how many.
@@ -258,7 +258,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
 
     /// Takes no adds from now on and drops what is delayed; what is queued is still handed out. Ends drains.
     pub fn shut_down(&self) {
-        self.shared.caught_up(|state| state.shut_down(false));
+        drop(self.shared.caught_up(State::shut_down));
     }
 
     /// Takes no adds from now on (at once, not when first polled) and waits until nothing is queued, delayed or
@@ -302,6 +302,6 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
 
     #[inline]
     fn hash(&self, key: &K) -> Hash32 {
-        Slots::<K, M>::hash(&self.shared.hasher, key)
+        slots::hash(&self.shared.hasher, key)
     }
 }

@@ -291,12 +291,6 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         self.table.len()
     }
 
-    /// Half of the hash of a key.
-    #[inline]
-    pub(crate) fn hash(hasher: &RandomState, key: &K) -> Hash32 {
-        (hasher.hash_one(key) >> 32) as Hash32
-    }
-
     /// The slot that holds a key, if one does.
     #[inline]
     pub(crate) fn find(&self, hash: Hash32, key: &K) -> Option<u32> {
@@ -322,7 +316,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         twin
     }
 
-    /// Frees a twin; tells whose it was.
+    /// Frees a twin, whose payload was taken; tells whose it was.
     pub(crate) fn release_twin(&mut self, twin: u32) -> u32 {
         let For::Delay(of) = self[twin].of else { panic!("a twin is for a delay") };
         self.twins.remove(&of);
@@ -331,9 +325,9 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         of
     }
 
-    /// Frees a slot that holds a key and has no twin.
+    /// Frees a slot that holds a key and no payload, and has no twin.
     pub(crate) fn release(&mut self, index: u32) {
-        self.release_hashed(index, Self::hash(&self.hasher, self[index].key()));
+        self.release_hashed(index, hash(&self.hasher, self[index].key()));
     }
 
     /// Frees a slot as [`Self::release`] does, of whose key the hash is known.
@@ -349,8 +343,6 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         let free = mem::replace(&mut self.free, index);
         let slot = &mut self[index];
         slot.of = For::Delay(NIL);
-        // That of a delay that was dropped, which may hold something.
-        slot.payload = M::default();
         slot.place = Place::Free;
         slot.twinned = false;
         slot.next = free;
@@ -359,7 +351,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     /// Gives memory back after releases, if that is due. If slots got other numbers thereby, returns the new ones by
     /// the old ones, and whoever holds numbers must rename them.
     ///
-    /// Costs as much as there are used slots, and comes after seven times as many releases at least.
+    /// Costs as much as there are slots, and comes after releases of seven in eight of them.
     #[inline]
     pub(crate) fn shrink(&mut self) -> Option<Vec<u32>> {
         let used = self.table.len() + self.twins.len();
@@ -381,7 +373,8 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         }
     }
 
-    fn compact(&mut self, room: usize) -> Vec<u32> {
+    /// Moves the used slots together; see [`Self::shrink`].
+    pub(crate) fn compact(&mut self, room: usize) -> Vec<u32> {
         let mut names = vec![NIL; self.slots.len()];
         let mut kept = Chunks::default();
         for (old, slot) in mem::take(&mut self.slots).into_iter().enumerate() {
@@ -405,6 +398,12 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         self.free = NIL;
         names
     }
+}
+
+/// Half of the hash of a key.
+#[inline]
+pub(crate) fn hash<K: Hash>(hasher: &RandomState, key: &K) -> Hash32 {
+    (hasher.hash_one(key) >> 32) as Hash32
 }
 
 /// The new number of a slot; [`NIL`] stays.

@@ -1,7 +1,8 @@
 //! What a queue synchronises with: [`Mutex`], and in a build with the feature `shuttle` one whose every step a test can
 //! order as it likes (`tests/interleavings.rs`).
 //!
-//! Invariant: a lock is held for tens of nanoseconds. So who finds it taken stands back for a microsecond, and longer each
+//! A lock is held for tens of nanoseconds (where many keys come due or a table grows, for a hundred microseconds or some
+//! milliseconds). So who finds it taken stands back for a microsecond, and longer each
 //! time, and then sleeps for a moment: what the lock guards stays with one core for many operations, instead of moving
 //! between the cores with each, which costs more than the operations themselves.
 

@@ -73,13 +73,13 @@ pub(crate) struct Wheel {
     elapsed: u64,
     near: Near,
     levels: [Option<Box<Level>>; LEVELS],
-    /// The bucket that is being spread, if one is.
-    ahead: Option<Box<Ahead>>,
+    /// The buckets that are being spread: at most one of each level, the first of it.
+    ahead: Vec<Ahead>,
 }
 
 impl Default for Wheel {
     fn default() -> Self {
-        Self { elapsed: 0, levels: [const { None }; LEVELS], near: Near::default(), ahead: None, len: 0 }
+        Self { elapsed: 0, levels: [const { None }; LEVELS], near: Near::default(), ahead: Vec::new(), len: 0 }
     }
 }
 
@@ -118,7 +118,7 @@ impl Wheel {
             Some(place) => match self.spread_from(place, slot) {
                 Some(ahead) => ahead.detach(slot, slots),
                 None => {
-                    let is_spread = self.ahead.as_ref().is_some_and(|ahead| ahead.of == place);
+                    let is_spread = self.ahead.iter().any(|ahead| ahead.of == place);
                     let level = self.level(place.level);
                     let ends = &mut level.buckets[place.bucket];
                     slots.detach(ends, slot);
@@ -144,7 +144,7 @@ impl Wheel {
 
     /// What was spread of a bucket that is being spread, if the slot is in that, or in the middle of the bucket's list.
     fn spread_from(&mut self, place: Place, slot: u32) -> Option<&mut Ahead> {
-        let ahead = self.ahead.as_deref_mut().filter(|ahead| ahead.of == place)?;
+        let ahead = self.ahead.iter_mut().find(|ahead| ahead.of == place)?;
         let source = self.levels[place.level].as_ref()?.buckets[place.bucket];
         (!source.is_end(slot)).then_some(ahead)
     }
@@ -163,7 +163,7 @@ impl Wheel {
     /// Goes through all slots, those with equal deadlines in the order in which these were set.
     pub(crate) fn walk<K, M>(&self, slots: &Slots<K, M>, mut visit: impl FnMut(u32)) {
         self.near.in_order().into_iter().for_each(&mut visit);
-        let ahead = self.ahead.iter().flat_map(|ahead| ahead.lists());
+        let ahead = self.ahead.iter().flat_map(Ahead::lists);
         let levels = self.levels.iter().flatten().flat_map(|level| &level.buckets);
         for ends in ahead.chain(levels) {
             let mut slot = ends.head();
@@ -177,7 +177,7 @@ impl Wheel {
     /// Renames slots after they were compacted.
     pub(crate) fn rename<K, M>(&mut self, names: &[u32], slots: &mut Slots<K, M>) {
         self.near.rename(names, slots);
-        let ahead = self.ahead.iter_mut().flat_map(|ahead| ahead.lists_mut());
+        let ahead = self.ahead.iter_mut().flat_map(Ahead::lists_mut);
         let levels = self.levels.iter_mut().flatten().flat_map(|level| &mut level.buckets);
         ahead.chain(levels).for_each(|ends| ends.rename(names));
     }
@@ -187,7 +187,7 @@ impl Wheel {
         if self.len == 0 {
             self.levels = [const { None }; LEVELS];
             self.near = Near::default();
-            self.ahead = None;
+            self.ahead = Vec::new();
         }
     }
 
@@ -202,7 +202,7 @@ impl Wheel {
         };
         let level = self.levels[place.level].get_or_insert_with(|| Box::new(Level::EMPTY));
         let ends = &mut level.buckets[place.bucket];
-        match self.ahead.as_mut().filter(|ahead| ahead.of == place && ends.is_empty()) {
+        match self.ahead.iter_mut().find(|ahead| ahead.of == place && ends.is_empty()) {
             Some(ahead) => ahead.append(slot, slots),
             None => slots.append(ends, slot),
         }
@@ -213,15 +213,16 @@ impl Wheel {
     ///
     /// All of a level are after the present and before those of the levels above.
     fn first_bucket(&self) -> Option<(Place, u64)> {
-        self.first_bucket_from(0)
+        (0..LEVELS).find_map(|level| self.first_bucket_of(level))
     }
 
-    /// The same, of this level and those above it.
-    fn first_bucket_from(&self, lowest: usize) -> Option<(Place, u64)> {
-        let (level, bucket) = self.levels.iter().enumerate().skip(lowest).find_map(|(number, level)| {
-            let occupied = level.as_ref().map_or(0, |level| level.occupied);
-            (occupied != 0).then(|| (number, occupied.trailing_zeros() as usize))
-        })?;
+    /// The same, of one level.
+    fn first_bucket_of(&self, level: usize) -> Option<(Place, u64)> {
+        let occupied = self.levels[level].as_ref().map_or(0, |level| level.occupied);
+        if occupied == 0 {
+            return None;
+        }
+        let bucket = occupied.trailing_zeros() as usize;
         let shift = BITS * level as u32;
         let above = self.elapsed >> (shift + BITS) << (shift + BITS);
         Some((Place { level, bucket }, above | (bucket as u64) << shift))
@@ -234,8 +235,8 @@ impl Wheel {
             let level = self.level(place.level);
             level.occupied &= !(1 << place.bucket);
             let rest = std::mem::replace(&mut level.buckets[place.bucket], Ends::EMPTY);
-            if let Some(ahead) = self.ahead.take_if(|ahead| ahead.of == place) {
-                let (levels, first) = ahead.end();
+            if let Some(number) = self.ahead.iter().position(|ahead| ahead.of == place) {
+                let (levels, first) = self.ahead.swap_remove(number).end();
                 // What is below the bucket is before it, and so there is nothing any more.
                 levels.for_each(|(number, level)| self.levels[number] = Some(level));
                 self.place_all(first, slots);
@@ -255,17 +256,21 @@ impl Wheel {
         }
     }
 
-    /// Spreads some of a bucket whose time comes soon.
+    /// Spreads some of the buckets whose time comes soon: of each level the first, since those of a level may be few while the one
+    /// that the level above gives next holds very many.
     fn look_ahead<K, M>(&mut self, slots: &mut Slots<K, M>) {
-        if self.ahead.is_none() {
-            let next = self.first_bucket_from(1);
-            let begun = next.and_then(|(place, start)| Ahead::begin(place, start, self.elapsed));
-            self.ahead = begun.map(Box::new);
-        }
-        if let Some(ahead) = &mut self.ahead
-            && let Some(level) = &mut self.levels[ahead.of.level]
-        {
-            ahead.advance(&mut level.buckets[ahead.of.bucket], slots);
+        for level in 1..LEVELS {
+            let Some((place, start)) = self.first_bucket_of(level) else { continue };
+            let known = self.ahead.iter().position(|ahead| ahead.of == place);
+            let number = known.or_else(|| {
+                self.ahead.push(Ahead::begin(place, start, self.elapsed)?);
+                Some(self.ahead.len() - 1)
+            });
+            if let Some(number) = number
+                && let Some(level) = &mut self.levels[level]
+            {
+                self.ahead[number].advance(&mut level.buckets[place.bucket], slots);
+            }
         }
     }
 }

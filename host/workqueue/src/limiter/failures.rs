@@ -9,7 +9,7 @@
 //!
 //! Called by the two limiters that count per key.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 use std::mem;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use foldhash::fast::RandomState;
 
 use crate::chunks::Chunks;
 use crate::clock::Seconds;
-use crate::slots::{Hash32, NIL};
+use crate::slots::{self, Hash32, NIL};
 use crate::sync::Mutex;
 use crate::table::Table;
 
@@ -106,11 +106,13 @@ impl<K: Clone + Eq + Hash> Failures<K> {
     }
 
     pub(super) fn clear(&self) {
-        self.failing.lock().clear();
+        // Keys end when the lock is free again.
+        let cleared = self.failing.lock().clear();
+        drop(cleared);
     }
 
     fn hash(&self, key: &K) -> Hash32 {
-        (self.hasher.hash_one(key) >> 32) as Hash32
+        slots::hash(&self.hasher, key)
     }
 
     /// Moves the sweep on.
@@ -151,16 +153,15 @@ impl<K: Eq> Failing<K> {
         let times = mem::replace(&mut self.free, place);
         self.entries[place as usize] = Failed { key: None, times, last: 0 };
         if self.index.is_empty() {
-            self.clear();
+            drop(self.clear());
         } else if self.entries.len() > SMALL && self.index.len() * 8 <= self.entries.len() {
             self.compact();
         }
     }
 
-    fn clear(&mut self) {
-        self.entries = Chunks::default();
-        self.index = Table::default();
+    fn clear(&mut self) -> (Chunks<Failed<K>>, Table) {
         self.free = NIL;
+        (mem::take(&mut self.entries), mem::take(&mut self.index))
     }
 
     /// The entries that hold a key, and the room that as many more would need. The sweep begins anew.

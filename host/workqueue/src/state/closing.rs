@@ -57,15 +57,21 @@ impl<K, M> State<K, M> {
 }
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
-    /// Takes no adds from now on. What is delayed is waited for if `drain`, and dropped otherwise.
-    pub(crate) fn shut_down(&mut self, drain: bool) -> u32 {
+    /// Takes no adds from now on and drops what is delayed; gives what came with it.
+    pub(crate) fn shut_down(&mut self) -> Vec<M> {
         self.catch_up_exactly();
-        if !drain {
-            self.phase = Phase::Shut;
-            self.shut_downs = self.shut_downs.wrapping_add(1);
-            self.drop_delays();
-            self.drainers.notify_all(&mut self.wakes);
-        } else if self.phase == Phase::Open {
+        self.phase = Phase::Shut;
+        self.shut_downs = self.shut_downs.wrapping_add(1);
+        let payloads = self.drop_delays();
+        self.drainers.notify_all(&mut self.wakes);
+        self.settle();
+        payloads
+    }
+
+    /// Takes no adds from now on and lets what is delayed come; tells how many plain shut-downs there were.
+    pub(crate) fn drain(&mut self) -> u32 {
+        self.catch_up_exactly();
+        if self.phase == Phase::Open {
             self.phase = Phase::Draining;
         }
         self.settle();

@@ -80,20 +80,22 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
     }
 
-    /// Drops the delay of a key; false if it has none.
-    pub(crate) fn cancel_delayed(&mut self, hash: Hash32, key: &K) -> bool {
+    /// Drops the delay of a key, and gives what came with it: that may run code of the user's when it ends, and is not for
+    /// here. None if it has no delay.
+    pub(crate) fn cancel_delayed(&mut self, hash: Hash32, key: &K) -> Option<M> {
         self.catch_up_exactly();
-        let Some(own) = self.slots.find(hash, key) else { return false };
-        let Some(delay) = self.delay_of(own) else { return false };
+        let own = self.slots.find(hash, key)?;
+        let delay = self.delay_of(own)?;
+        let payload = mem::take(&mut self.slots[delay].payload);
         self.wheel.remove(delay, &mut self.slots);
         if delay == own {
-            self.slots.release(own);
+            self.slots.release_hashed(own, hash);
         } else {
             self.slots.release_twin(delay);
         }
         self.shrink();
         self.settle();
-        true
+        Some(payload)
     }
 
     /// Makes delayed keys that `wanted` accepts ready now; `wanted` is told the key and whether it is in backoff.
@@ -115,10 +117,11 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         taken.len()
     }
 
-    /// Forgets all delays.
-    pub(super) fn drop_delays(&mut self) {
+    /// Forgets all delays, and gives what came with them, as [`Self::cancel_delayed`] does.
+    pub(super) fn drop_delays(&mut self) -> Vec<M> {
         let mut delayed: Vec<u32> = Vec::with_capacity(self.wheel.len());
         self.wheel.walk(&self.slots, |index| delayed.push(index));
+        let payloads = delayed.iter().map(|&index| mem::take(&mut self.slots[index].payload)).collect();
         self.wheel = Wheel::default();
         for index in delayed {
             match self.slots[index].place {
@@ -128,6 +131,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
         self.shrink();
         self.slots.rest();
+        payloads
     }
 
     /// Makes ready what is due, in a portion, as far as the clock is read anyway.

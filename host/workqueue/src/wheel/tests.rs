@@ -15,6 +15,8 @@ fn delayed(slots: &mut Slots<u32, ()>, key: u32, deadline: Nanos) -> u32 {
 #[derive(Debug, Clone)]
 enum Step {
     Insert(u64),
+    /// Slots are compacted.
+    Rename,
     /// At the beginning of a bucket to come of this level or a few ticks later.
     Meet(u32, u64, u64),
     Remove(usize),
@@ -34,6 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1_u64..4).prop_map(|ticks| Step::Insert(ticks << 21)),
         6 => (1_u32..3, 1_u64..3, 0_u64..2).prop_map(|(level, bucket, tick)| Step::Meet(level, bucket, tick)),
         2 => any::<usize>().prop_map(Step::Remove),
+        1 => Just(Step::Rename),
         1 => any::<usize>().prop_map(Step::Replace),
         4 => (1_u64..50).prop_map(|ticks| Step::Pass(ticks << TICK)),
         2 => time().prop_map(|time| Step::Pass(time >> 10)),
@@ -52,6 +55,8 @@ proptest! {
         let mut wheel = Wheel::default();
         // Slots by their deadlines, in the order in which they were set.
         let mut waiting: Vec<u32> = Vec::new();
+        // Slots that left the wheel, to be freed.
+        let mut gone: Vec<u32> = Vec::new();
         let mut now = 0;
         for step in steps {
             match step {
@@ -74,6 +79,7 @@ proptest! {
                 Step::Remove(which) if !waiting.is_empty() => {
                     let slot = waiting.remove(which % waiting.len());
                     wheel.remove(slot, &mut slots);
+                    gone.push(slot);
                 }
                 Step::Replace(which) if !waiting.is_empty() => {
                     made += 1;
@@ -83,8 +89,17 @@ proptest! {
                     let new = delayed(&mut slots, made, at);
                     let old = std::mem::replace(place, new);
                     wheel.replace(old, new, &mut slots);
+                    gone.push(old);
                 }
                 Step::Remove(_) | Step::Replace(_) => {}
+                Step::Rename => {
+                    for slot in gone.drain(..) {
+                        slots.release(slot);
+                    }
+                    let names = slots.compact(0);
+                    wheel.rename(&names, &mut slots);
+                    waiting.iter_mut().for_each(|slot| *slot = names[*slot as usize]);
+                }
                 Step::Pass(time) => {
                     now = (now + time).min(1 << 60);
                     let mut due: Vec<u32> = Vec::new();
@@ -98,6 +113,7 @@ proptest! {
                     while let Some(slot) = wheel.pop_due(now, &mut slots) {
                         came.push(slot);
                     }
+                    gone.extend(&came);
                     prop_assert_eq!(came, due);
                 }
             }
@@ -134,4 +150,26 @@ proptest! {
         }
         prop_assert!(wakes <= deadlines.len() * (LEVELS + 1), "{} wakes", wakes);
     }
+}
+
+/// As many keys as a tick can spread, in each tick: a bucket of the level above is all but spread when its time comes.
+#[test]
+fn a_bucket_with_very_many_keys_is_spread_before_its_time() {
+    let mut slots: Slots<u32, ()> = Slots::new(RandomState::default());
+    let mut wheel = Wheel::default();
+    let ticks = 3 * 64 * 64;
+    for tick in 1..ticks {
+        let slot = delayed(&mut slots, tick, u64::from(tick) << TICK);
+        wheel.insert(slot, 0, &mut slots);
+    }
+    let mut left = Vec::new();
+    for tick in 1..u64::from(ticks) {
+        if tick.is_multiple_of(64 * 64) {
+            let ahead = wheel.ahead.iter().find(|ahead| ahead.of.level == 2).expect("its time is near");
+            let source = wheel.levels[2].as_ref().expect("it has keys").buckets[ahead.of.bucket];
+            left.push(source.is_empty());
+        }
+        assert!(wheel.pop_due(tick << TICK, &mut slots).is_some());
+    }
+    assert_eq!(left, [true, true]);
 }
