@@ -107,7 +107,6 @@ pub(crate) struct Call {
 }
 
 /// An answer that has been read whole.
-#[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -359,6 +358,17 @@ impl Client {
 /// The answer is not what the API promises.
 pub(crate) fn protocol(doing: String, message: &str) -> Error {
     Error::Protocol { doing, message: message.to_owned() }
+}
+
+/// The answer is not the JSON that was expected. Where and how, but not what: serde_json's own text quotes values, which may
+/// be secret.
+pub(crate) fn unexpected(doing: String, error: &serde_json::Error) -> Error {
+    let how = match error.classify() {
+        serde_json::error::Category::Data => "a value is not of the type that was expected",
+        serde_json::error::Category::Eof => "it ends too soon",
+        _ => "this is no JSON",
+    };
+    protocol(doing, &format!("{how}, at line {} column {}", error.line(), error.column()))
 }
 
 /// Tells the observer when it goes out of scope, so that a call which the caller gives up is counted too.

@@ -22,7 +22,7 @@ use crate::watch::WatchStream;
 /// ```no_run
 /// use pilothouse_client::{Client, ClientOptions, ListParams, PartialResource};
 ///
-/// # async fn example() -> anyhow::Result<()> {
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::new(ClientOptions::default()).await?;
 /// let deployments = client.rest_mapper().resource_for(&PartialResource::any("deploy")).await?;
 /// let all = client.dynamic().resource(&deployments).list_all(&ListParams::default()).await?;

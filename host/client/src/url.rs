@@ -111,6 +111,10 @@ impl Target {
         if !path_and_query.starts_with('/') || path_and_query.starts_with("//") {
             return Err(bad("it must begin with one \"/\""));
         }
+        // What follows would be cut off without a word.
+        if path_and_query.contains(['#', '\\']) {
+            return Err(bad("\"#\" and \"\\\" are not allowed in it"));
+        }
         let path = path_and_query.split_once('?').map_or(path_and_query, |(path, _)| path);
         let dots = |s: &str| matches!(s.replace("%2e", ".").replace("%2E", ".").as_str(), "." | "..");
         if path.split('/').any(dots) {

@@ -63,6 +63,8 @@ async fn a_part_that_cannot_be_sent_is_named_and_nothing_goes_out() {
         (core.get().absolute_path("/api/../version"), "\"..\" are not allowed"),
         (core.get().header("a b", "c"), "header \"a b\""),
         (core.get().header("a", "b\r\nc: d"), "header \"a\""),
+        (core.delete().absolute_path("/api/v1/namespaces/x#y"), "\"#\""),
+        (core.get().header("Content-Length", "1"), "for the transport to say"),
         (core.get().header("Authorization", "Bearer x"), "use Client::with_identity"),
         (core.get().header("impersonate-user", "root"), "use Client::with_identity"),
         (core.post().json(&std::collections::BTreeMap::from([((1, 2), 3)])), "cannot be written as JSON"),
@@ -200,4 +202,24 @@ async fn a_stream_that_breaks_says_so_once() {
     let error = soon(stream.next()).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error:?}");
     assert!(soon(stream.next()).await.is_none());
+}
+
+#[tokio::test]
+async fn what_may_be_secret_is_in_no_debug_print_and_no_error() {
+    let server = Server::always(200, r#"{"kind":"Secret","data":{"password":"c2VjcmV0"}}"#).await;
+    let root = client(&server).await.rest("", "v1");
+    let request = || {
+        let request =
+            root.post().absolute_path("/api/v1/secrets?token=c2VjcmV0").header("x-token", "c2VjcmV0");
+        request.json(&json!({"data": "c2VjcmV0"}))
+    };
+    let answer = request().send().await.unwrap();
+    let (as_numbers, as_text) =
+        (answer.json::<std::collections::BTreeMap<String, u8>>(), answer.json::<String>());
+    let errors = [as_numbers.unwrap_err(), as_text.unwrap_err()];
+    let prints =
+        [format!("{:?}", request()), format!("{answer:?}"), format!("{errors:?}"), errors[0].to_string()];
+    for print in prints {
+        assert!(!print.contains("c2VjcmV0") && !print.contains("Secret"), "{print}");
+    }
 }

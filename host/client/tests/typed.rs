@@ -163,7 +163,7 @@ async fn an_object_that_is_not_of_the_type_is_named() {
         api.list(&ListParams::default()).await.map(drop).unwrap_err(),
     ];
     for error in errors {
-        assert!(matches!(&error, Error::Protocol { message, .. } if message.contains("x/bad")), "{error:?}");
+        assert!(matches!(&error, Error::Protocol { doing, .. } if doing.contains("x/bad")), "{error:?}");
     }
     let error = Api::<Pod>::namespaced(&client, "x").get("bad").await.unwrap_err();
     assert!(

@@ -85,3 +85,23 @@ impl<T> IndexMut<usize> for Chunks<T> {
         &mut self.0[index / CHUNK][index % CHUNK]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_stay_in_their_order_over_several_chunks() {
+        let mut chunks = Chunks::default();
+        assert_eq!((chunks.len(), chunks.capacity(), chunks.get(0)), (0, 0, None));
+        for n in 0..2 * CHUNK + 1 {
+            chunks.push(n);
+            assert_eq!((chunks.len(), chunks.get(n), chunks.get(n + 1)), (n + 1, Some(&n), None));
+        }
+        assert_eq!(chunks.capacity(), 3 * CHUNK);
+        chunks.iter_mut().for_each(|n| *n += 1);
+        chunks[CHUNK] = 0;
+        assert_eq!((chunks[CHUNK - 1], chunks[CHUNK], chunks[CHUNK + 1]), (CHUNK, 0, CHUNK + 2));
+        assert!(chunks.into_iter().enumerate().all(|(at, n)| n == at + 1 || (at, n) == (CHUNK, 0)));
+    }
+}

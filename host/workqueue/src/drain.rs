@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use crate::Merge;
 use crate::shared::Shared;
+use crate::state::State;
 use crate::waiters::Ticket;
 
 /// Holds the place of one drain among those that wait for the end.
@@ -24,7 +25,7 @@ pub(crate) struct Drain<K: Clone + Eq + Hash, M: Merge> {
 impl<K: Clone + Eq + Hash, M: Merge> Drain<K, M> {
     /// Shuts the queue for adds at once, before the future is first polled.
     pub(crate) fn start(shared: Arc<Shared<K, M>>) -> Self {
-        let shut_downs = shared.caught_up(|state| state.drain());
+        let shut_downs = shared.caught_up(State::drain);
         Self { shared, shut_downs, ticket: None }
     }
 }

@@ -3,11 +3,15 @@
 //! Invariant: a part that cannot be sent is told by `send` and nothing goes out; the first such part counts. So the parts can be
 //! chained, as in client-go. Paths are built by `url`, whatever the order of the calls.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use http::header::{ACCEPT, AUTHORIZATION, HeaderName, HeaderValue};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
+    UPGRADE,
+};
 use serde::Serialize;
 
 use super::response::{ByteStream, RestResponse};
@@ -45,7 +49,6 @@ impl PatchKind {
 }
 
 /// A request under construction.
-#[derive(Debug)]
 #[must_use = "nothing is sent before `send`"]
 pub struct RestRequest {
     client: Client,
@@ -157,7 +160,7 @@ impl RestRequest {
         self.header(ACCEPT.as_str(), media_types)
     }
 
-    /// A header. Those by which the server knows who is asking are the client's.
+    /// A header; of several of one name the last counts. Those by which the server knows who is asking are the client's.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match header(name, value) {
             Ok(header) => self.headers.push(header),
@@ -221,7 +224,7 @@ impl RestRequest {
     }
 
     /// Sends it and gives the body as it comes, as for the logs of a pod. The time limit counts up to its beginning; the
-    /// stream stands on a connection that serves no other request.
+    /// stream stands on a connection of watches and streams, which serves no requests.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -259,11 +262,29 @@ impl RestRequest {
     }
 }
 
+// Bodies, queries and headers may hold what is secret.
+impl fmt::Debug for RestRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RestRequest")
+            .field("method", &self.method)
+            .field("parts", &self.parts)
+            .field(
+                "absolute",
+                &self.absolute.as_deref().map(|path| path.split('?').next().unwrap_or_default()),
+            )
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .finish_non_exhaustive()
+    }
+}
+
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue)> {
     let bad = |why: &str| Error::Request(format!("header {name:?}: {why}"));
     let name = HeaderName::try_from(name).map_err(|_| bad("this is not the name of a header"))?;
     if name == AUTHORIZATION || name.as_str().starts_with("impersonate-") {
         return Err(bad("who is asking is said by the client's identity; use Client::with_identity"));
+    }
+    if [CONTENT_LENGTH, TRANSFER_ENCODING, HOST, CONNECTION, TE, UPGRADE].contains(&name) {
+        return Err(bad("this is for the transport to say"));
     }
     let value =
         HeaderValue::from_str(value).map_err(|_| bad("its value holds characters that HTTP cannot carry"))?;

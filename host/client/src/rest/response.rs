@@ -11,13 +11,12 @@ use hyper::body::{Body as _, Incoming};
 use serde::de::DeserializeOwned;
 
 use crate::answer;
-use crate::call::{Answer, protocol};
+use crate::call::{Answer, unexpected};
 use crate::error::Result;
 use crate::transport::WatchSlot;
 use crate::warnings::{self, Warning};
 
 /// An answer that was read whole.
-#[derive(Debug)]
 pub struct RestResponse {
     pub(super) doing: String,
     pub(super) answer: Answer,
@@ -53,7 +52,18 @@ impl RestResponse {
     /// # Errors
     /// [`Error::Protocol`](crate::Error::Protocol) when it is something else.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_slice(&self.answer.body).map_err(|e| protocol(self.doing.clone(), &e.to_string()))
+        serde_json::from_slice(&self.answer.body).map_err(|e| unexpected(self.doing.clone(), &e))
+    }
+}
+
+// Bodies and headers may hold what is secret.
+impl fmt::Debug for RestResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RestResponse")
+            .field("doing", &self.doing)
+            .field("status", &self.answer.status)
+            .field("body", &format_args!("{} bytes", self.answer.body.len()))
+            .finish_non_exhaustive()
     }
 }
 

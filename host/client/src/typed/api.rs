@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Resource, ScaleApi, TypedList, TypedWatch};
-use crate::call::{Call, OBJECT_LIMIT, protocol};
+use crate::call::{Call, OBJECT_LIMIT, unexpected};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, WatchParams, WriteParams};
@@ -264,9 +264,8 @@ impl<K: Resource> Api<K> {
     }
 
     fn typed(&self, object: &Object, doing: &str) -> Result<K> {
-        let doing = || format!("{doing} of {}", self.resource.plural);
-        serde_json::from_slice(object.bytes())
-            .map_err(|e| protocol(doing(), &format!("{}: {e}", object.key().as_str())))
+        let doing = || format!("{doing} of {}: {}", self.resource.plural, object.key().as_str());
+        serde_json::from_slice(object.bytes()).map_err(|e| unexpected(doing(), &e))
     }
 }
 
@@ -274,6 +273,6 @@ impl Client {
     /// Sends a call and reads its answer as JSON.
     pub(crate) async fn fetch_json<T: DeserializeOwned>(&self, call: &Call) -> Result<T> {
         let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
-        serde_json::from_slice(&body).map_err(|e| protocol(self.doing(call), &e.to_string()))
+        serde_json::from_slice(&body).map_err(|e| unexpected(self.doing(call), &e))
     }
 }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use pilothouse_object::Object;
 
 use super::Resource;
-use crate::call::protocol;
+use crate::call::unexpected;
 use crate::error::Result;
 use crate::params::WatchEvent;
 use crate::watch::WatchStream;
@@ -39,9 +39,8 @@ impl<K> fmt::Debug for TypedWatch<K> {
 
 fn typed<K: Resource>(event: WatchEvent) -> Result<WatchEvent<K>> {
     let read = |object: Object| {
-        serde_json::from_slice(object.bytes()).map_err(|e| {
-            protocol(format!("watching {}", K::PLURAL), &format!("{}: {e}", object.key().as_str()))
-        })
+        let doing = || format!("watching {}: {}", K::PLURAL, object.key().as_str());
+        serde_json::from_slice(object.bytes()).map_err(|e| unexpected(doing(), &e))
     };
     Ok(match event {
         WatchEvent::Added(object) => WatchEvent::Added(read(object)?),

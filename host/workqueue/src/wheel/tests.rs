@@ -94,7 +94,8 @@ proptest! {
                 Step::Remove(_) | Step::Replace(_) => {}
                 Step::Rename => {
                     for slot in gone.drain(..) {
-                        slots.release(slot);
+                        let hash = *slots[slot].key();
+                        slots.release_hashed(slot, hash);
                     }
                     let names = slots.compact(0);
                     wheel.rename(&names, &mut slots);

@@ -107,3 +107,43 @@ async fn of_many_keys_that_come_due_together_none_is_forgotten() {
     }
     assert_eq!((queue.len(), queue.len_delayed()), (0, 0));
 }
+
+/// Its end panics, unless it is nothing.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Endless(bool);
+
+impl Merge for Endless {
+    fn merge(&mut self, other: Self) {
+        std::mem::forget(std::mem::replace(self, other));
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        assert!(!self.0, "a test's");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payload_whose_end_panics_loses_no_other_key_and_no_wake_up() {
+    let queue: Queue<u32, Endless> = Queue::new();
+    let delay = |key, payload| queue.add_after(key, payload, Priority::NORMAL, ms(1000));
+    delay(1, Endless(true));
+    delay(2, Endless(false));
+    panics(|| assert!(queue.cancel_delayed(&1)));
+    assert_eq!(queue.len_delayed(), 1);
+    (3..=5).for_each(|key| queue.add(key));
+    assert_eq!(drain(&queue), [3, 4, 5]);
+    advance(ms(1000)).await;
+    assert_eq!(drain(&queue), [2]);
+
+    delay(6, Endless(true));
+    delay(7, Endless(false));
+    let draining = queue.clone();
+    let drained = tokio::spawn(async move { draining.shut_down_with_drain().await });
+    tokio::task::yield_now().await;
+    panics(|| queue.shut_down());
+    drained.await.expect("the drain ends");
+    assert_eq!(queue.len_delayed(), 0);
+    assert!(!queue.cancel_delayed(&6) && !queue.cancel_delayed(&7));
+}
