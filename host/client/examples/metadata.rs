@@ -33,9 +33,9 @@ async fn main() -> Result<()> {
 
     let of = ListParams { label_selector: "example=metadata".to_owned(), ..ListParams::default() };
     let listed = metadata.list_all(&of).await?;
-    let partial = listed.items.iter().filter(|item| item.is_partial()).count();
+    let bare = listed.items.iter().filter(|item| item.get("/data").is_none()).count();
     let small = listed.items.iter().all(|item| item.bytes().len() < 10_000);
-    println!("listed {}, {partial} of them partial; small: {small}", listed.items.len());
+    println!("listed {}, {bare} of them without data; small: {small}", listed.items.len());
     let one = metadata.get("example-metadata-1").await?;
     println!("got {}, a {}", one.name(), one.kind());
 
