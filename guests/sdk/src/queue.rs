@@ -7,7 +7,8 @@ use crate::Key;
 use crate::bindings::imports::queue as raw;
 use crate::duration::milliseconds;
 
-/// Adds a key; a key that waits already is not added twice.
+/// Adds a key; a key that waits already is not added twice. Where the queue holds as many other keys as `limits.queueDepth` of the
+/// manifest allows, the call of the guest is cut here and in the next two functions.
 pub fn add(key: &Key) {
     raw::add(key);
 }
