@@ -33,18 +33,20 @@ pub(crate) struct Warnings(Mutex<HashSet<String>>);
 impl Warnings {
     /// Logs what an answer warns of and nothing did before.
     pub(crate) fn tell(&self, headers: &HeaderMap, user_agent: &str) {
+        for Warning { code, text, .. } in self.news(headers) {
+            tracing::warn!(user_agent, code, "the API server warns: {text}");
+        }
+    }
+
+    /// The warnings of an answer that are to be told, and count as told from now on.
+    fn news(&self, headers: &HeaderMap) -> Vec<Warning> {
         if !headers.contains_key(WARNING) {
-            return;
+            return Vec::new();
         }
-        for warning in of(headers) {
-            let is_new = {
-                let mut told = self.0.lock();
-                told.len() < MOST && told.insert(warning.text.clone())
-            };
-            if is_new {
-                tracing::warn!(user_agent, code = warning.code, "the API server warns: {}", warning.text);
-            }
-        }
+        let mut warnings = of(headers);
+        let mut told = self.0.lock();
+        warnings.retain(|warning| told.len() < MOST && told.insert(warning.text.clone()));
+        warnings
     }
 }
 
@@ -131,13 +133,11 @@ mod tests {
     #[test]
     fn each_text_is_told_once_and_a_thousand_at_most() {
         let warnings = Warnings::default();
-        let told = || warnings.0.lock().len();
-        for _ in 0..2 {
-            warnings.tell(&headers(&["299 - \"a\"", "299 - \"b\""]), "test");
-        }
-        assert_eq!(told(), 2);
-        (0..5_000).for_each(|n| warnings.tell(&headers(&[&format!("299 - \"{n}\"")]), "test"));
-        assert_eq!(told(), MOST);
+        let told = |lines: &[&str]| warnings.news(&headers(lines)).len();
+        assert_eq!(told(&["299 - \"a\"", "299 - \"b\"", "299 - \"a\""]), 2);
+        assert_eq!(told(&["299 - \"a\"", "299 - \"c\""]), 1);
+        assert_eq!((0..5_000).map(|n| told(&[&format!("299 - \"{n}\"")])).sum::<usize>(), MOST - 3);
+        assert_eq!(told(&["299 - \"d\""]), 0);
     }
 
     proptest! {
