@@ -226,6 +226,27 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_come_and_go_beside_one_that_stays_need_no_more_memory() {
+        let failures = failures(0..1);
+        for key in 1..10_000 {
+            failures.count(&key);
+            failures.forget(&key);
+        }
+        assert_eq!(held(&failures), (1, 4));
+    }
+
+    #[test]
+    fn keys_that_come_after_memory_was_given_back_take_the_place_of_no_other() {
+        let failures = failures(0..1_000);
+        (10..1_000).for_each(|key| failures.forget(&key));
+        for key in 1_000..1_500 {
+            assert_eq!(failures.count(&key), 0);
+        }
+        assert!((0..10).chain(1_000..1_500).all(|key| failures.get(&key) == 1));
+        assert_eq!(held(&failures).0, 510);
+    }
+
+    #[test]
     fn each_key_keeps_its_count_whatever_others_are_forgotten() {
         let failures = failures(0..1_000);
         (0..1_000).step_by(3).for_each(|key| failures.forget(&key));
