@@ -25,6 +25,7 @@ mod options;
 mod params;
 mod read_ahead;
 mod rest;
+mod retry_watcher;
 mod transport;
 mod typed;
 mod url;
@@ -47,6 +48,7 @@ pub use params::{
     WatchEvent, WatchParams, WriteParams,
 };
 pub use rest::{ByteStream, PatchKind, RestClient, RestRequest, RestResponse};
+pub use retry_watcher::RetryWatcher;
 pub use typed::{Api, Resource, Scale, ScaleApi, ScaleSpec, ScaleStatus, TypedList, TypedWatch};
 pub use verbs::Deleted;
 pub use warnings::Warning;
