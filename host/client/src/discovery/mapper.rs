@@ -8,20 +8,15 @@
 //! [`REFRESH_SPACING`], and once more only after that time; a group that cannot be asked keeps nothing from being found
 //! elsewhere, and is told of where what is wanted could be in it.
 
-use std::time::Duration;
-
 use pilothouse_object::{Gvk, Gvr};
 
 use super::cached::CachedDiscovery;
-use super::kept::Access;
+use super::kept::{Access, REFRESH_SPACING, may_pass};
 use super::mapping_error::MappingError;
 use super::partial::PartialResource;
 use super::types::{FailedGroup, GroupVersion};
 use crate::error::Error;
 use crate::params::ApiResource;
-
-/// How long a document is trusted about what it does not hold.
-const REFRESH_SPACING: Duration = Duration::from_secs(10);
 
 type Result<T> = std::result::Result<T, MappingError>;
 
@@ -252,8 +247,13 @@ impl RestMapper {
         let mut failed = Vec::new();
         for access in [known, Access::newer_than(REFRESH_SPACING)] {
             let looked = match place.group {
-                Group::Named(group) => self.look_in_group(group, place.version, first, access, &fit).await?,
-                _ => self.look_everywhere(place, access, &fit).await?,
+                Group::Named(group) => self.look_in_group(group, place.version, first, access, &fit).await,
+                _ => self.look_everywhere(place, access, &fit).await,
+            };
+            let looked = match looked {
+                // Nobody has asked for a while, and it may be otherwise by now.
+                Err(MappingError::Client(error)) if access.max_age.is_none() && !may_pass(&error) => continue,
+                looked => looked?,
             };
             if !looked.found.is_empty() {
                 return Ok(looked.best());

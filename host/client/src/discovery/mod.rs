@@ -20,6 +20,7 @@ mod mapper;
 mod mapping_error;
 mod openapi;
 mod partial;
+mod state;
 mod types;
 mod wire;
 

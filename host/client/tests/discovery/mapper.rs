@@ -256,6 +256,66 @@ async fn a_server_that_cannot_be_reached_is_not_one_that_lacks_the_kind() {
 }
 
 #[tokio::test]
+async fn the_groups_are_asked_for_again_once_the_server_is_back() {
+    for form in [Aggregated::Both, Aggregated::Neither] {
+        let surface = Surface::new(form);
+        surface.away(Some(503));
+        let server = surface.start().await;
+        let mapper = mapper(&server).await;
+        for _ in 0..2 {
+            let error = mapper.resolve("deploy").await.unwrap_err();
+            assert!(matches!(error, MappingError::Client(_)), "{error:?}");
+        }
+        surface.away(None);
+        assert_eq!(resolve(&mapper, "deploy").await, "apps/v1/deployments");
+    }
+}
+
+#[tokio::test]
+async fn groups_that_may_not_be_seen_are_asked_for_again_after_ten_seconds() {
+    let surface = Surface::new(Aggregated::Both);
+    surface.away(Some(403));
+    let server = surface.start().await;
+    let mapper = mapper(&server).await;
+    mapper.resolve("deploy").await.unwrap_err();
+    surface.away(None);
+    let before = server.seen().len();
+    let error = mapper.resolve("deploy").await.unwrap_err();
+    assert!(matches!(error, MappingError::Client(_)), "{error:?}");
+    assert_eq!(server.seen().len(), before);
+    later(10).await;
+    assert_eq!(resolve(&mapper, "deploy").await, "apps/v1/deployments");
+}
+
+#[tokio::test]
+async fn what_is_known_stays_known_while_the_server_is_away() {
+    for (form, code) in [(Aggregated::Both, 503), (Aggregated::Neither, 503), (Aggregated::Both, 401)] {
+        let surface = Surface::new(form);
+        let server = surface.start().await;
+        let mapper = mapper(&server).await;
+        mapper.resolve("pods").await.unwrap();
+        surface.away(Some(code));
+        later(10).await;
+        for round in 0..2 {
+            for _ in 0..3 {
+                // It could be there by now, and nobody can say.
+                let error = mapper.resolve("nothing").await.unwrap_err();
+                let MappingError::Client(error) = &error else { panic!("{error:?}") };
+                assert_eq!(error.status().unwrap().code, code);
+            }
+            let asked = server.seen().iter().filter(|seen| seen.path() == "/apis").count();
+            assert_eq!(asked, 2 + round, "once in ten seconds");
+            assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
+            assert_eq!(resolve(&mapper, "deploy").await, "apps/v1/deployments");
+            later(10).await;
+        }
+        surface.away(None);
+        assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
+        assert!(mapper.resolve("nothing").await.unwrap_err().is_no_match());
+    }
+}
+
+#[tokio::test]
 async fn many_tasks_share_one_mapper() {
     let server = Surface::new(Aggregated::Both).start().await;
     let mapper = mapper(&server).await;
