@@ -5,7 +5,6 @@
 //! who waited for it takes what came, failure or not; a group version's flight may wait for the root's, never the other
 //! way round.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::disk::{DiskStore, Saved};
+use super::flights::Flights;
 use super::kept::{Access, Kept, List, Origin, Part, REFRESH_SPACING, Retry, Root, may_pass};
 use super::live::{self, DiscoveryClient};
 use super::state::{Look, State, keep, unknown};
@@ -25,19 +25,27 @@ use crate::params::ApiResource;
 
 /// Requests under way at once where there is a document per group version. client-go sends all of them at once, which a
 /// server with hundreds of CustomResourceDefinitions answers with 429.
-const AT_ONCE: usize = 16;
+pub(super) const AT_ONCE: usize = 16;
+/// How long documents of the shared cache count: as long as kubectl's files do.
+const SHARED_TTL: Duration = Duration::from_secs(10 * 60);
+
 /// The documents fetched so far. It knows no client, so that the clients that share it can own it.
 #[derive(Default)]
 pub(crate) struct DocumentCache {
     state: Mutex<State>,
     root_flight: tokio::sync::Mutex<()>,
-    /// By what is being fetched; a group's own document has no version.
-    flights: Mutex<HashMap<GroupVersion, Arc<tokio::sync::Mutex<()>>>>,
+    flights: Flights,
     ttl: Option<Duration>,
     disk: Option<Arc<DiskStore>>,
 }
 
 impl DocumentCache {
+    /// The cache that the clients of all identities share: its documents expire, since a kind that was made anew with
+    /// another scope or plural name causes no miss that would show it.
+    pub(crate) fn shared() -> Self {
+        Self { ttl: Some(SHARED_TTL), ..Self::default() }
+    }
+
     pub(super) fn with_disk(disk: DiskStore, ttl: Duration) -> Self {
         Self { ttl: Some(ttl), disk: Some(Arc::new(disk)), ..Self::default() }
     }
@@ -167,47 +175,48 @@ impl DocumentCache {
             Look::Use(list) => return list,
             Look::Ask(before) => before,
         };
-        self.in_flight(place, async {
-            {
-                let state = &mut *self.state.lock();
-                if let Some(list) = state.arrived(state.lists.get(place), before, access) {
-                    return list;
+        self.flights
+            .alone(place, async {
+                {
+                    let state = &mut *self.state.lock();
+                    if let Some(list) = state.arrived(state.lists.get(place), before, access) {
+                        return list;
+                    }
+                    if let Look::Use(list) = state.look_list(place, access) {
+                        return list;
+                    }
                 }
-                if let Look::Use(list) = state.look_list(place, access) {
-                    return list;
-                }
-            }
-            if self.disk.is_some() {
-                if let Some(list) = self.list_of_disk(place, access).await {
-                    return Ok(list);
-                }
-                if !self.kept_root(access).is_some_and(|root| root.live) {
-                    match self.refresh_root(live).await {
-                        Err(error) if may_pass(&error) => {
-                            let origin = self.now(self.begin());
-                            let state = &mut *self.state.lock();
-                            state.keep_list(place, Err(error.clone()), origin);
-                            return state.instead(state.lists.get(place), error, access);
-                        }
-                        // Its groups are hidden, which need not hold of one of them.
-                        Err(_) => {}
-                        Ok(()) => {
-                            if let Look::Use(list) = self.state.lock().look_list(place, access) {
-                                return list;
+                if self.disk.is_some() {
+                    if let Some(list) = self.list_of_disk(place, access).await {
+                        return Ok(list);
+                    }
+                    if !self.kept_root(access).is_some_and(|root| root.live) {
+                        match self.refresh_root(live).await {
+                            Err(error) if may_pass(&error) => {
+                                let origin = self.now(self.begin());
+                                let state = &mut *self.state.lock();
+                                state.keep_list(place, Err(error.clone()), origin);
+                                return state.instead(state.lists.get(place), error, access);
+                            }
+                            // Its groups are hidden, which need not hold of one of them.
+                            Err(_) => {}
+                            Ok(()) => {
+                                if let Look::Use(list) = self.state.lock().look_list(place, access) {
+                                    return list;
+                                }
                             }
                         }
                     }
                 }
-            }
-            match self.fetch_list(live, place).await {
-                Err(error) => {
-                    let state = &mut *self.state.lock();
-                    state.instead(state.lists.get(place), error, access)
+                match self.fetch_list(live, place).await {
+                    Err(error) => {
+                        let state = &mut *self.state.lock();
+                        state.instead(state.lists.get(place), error, access)
+                    }
+                    list => list,
                 }
-                list => list,
-            }
-        })
-        .await
+            })
+            .await
     }
 
     async fn fetch_list(&self, live: &DiscoveryClient, place: &GroupVersion) -> List {
@@ -268,22 +277,23 @@ impl DocumentCache {
             Look::Use(found) => return found.map(|group| group.versions),
             Look::Ask(before) => before,
         };
-        self.in_flight(&GroupVersion::new(group, ""), async {
-            {
-                let state = &mut *self.state.lock();
-                if let Some(found) = state.arrived(state.groups.get(group), before, access) {
-                    return found.map(|group| group.versions);
+        self.flights
+            .alone(&GroupVersion::new(group, ""), async {
+                {
+                    let state = &mut *self.state.lock();
+                    if let Some(found) = state.arrived(state.groups.get(group), before, access) {
+                        return found.map(|group| group.versions);
+                    }
                 }
-            }
-            let origin = self.begin();
-            let value = live.group(group).await;
-            let origin = self.now(origin);
-            let state = &mut *self.state.lock();
-            keep(&mut state.groups, group.to_owned(), Kept::new(value.clone(), origin));
-            let value = value.or_else(|error| state.instead(state.groups.get(group), error, access));
-            value.map(|group| group.versions)
-        })
-        .await
+                let origin = self.begin();
+                let value = live.group(group).await;
+                let origin = self.now(origin);
+                let state = &mut *self.state.lock();
+                keep(&mut state.groups, group.to_owned(), Kept::new(value.clone(), origin));
+                let value = value.or_else(|error| state.instead(state.groups.get(group), error, access));
+                value.map(|group| group.versions)
+            })
+            .await
     }
 
     /// Versions of a group that was asked for singly after all groups were: it may have come since.
@@ -363,20 +373,6 @@ impl DocumentCache {
             Look::Use(root) => root.ok(),
             Look::Ask(_) => None,
         }
-    }
-
-    /// Runs a fetch while no other of this name runs.
-    async fn in_flight<T>(&self, name: &GroupVersion, fetch: impl Future<Output = T>) -> T {
-        let flight = Arc::clone(self.flights.lock().entry(name.clone()).or_default());
-        let guard = flight.lock().await;
-        let result = fetch.await;
-        drop(guard);
-        let mut flights = self.flights.lock();
-        // Of the two one is the table's.
-        if Arc::strong_count(&flight) == 2 {
-            flights.remove(name);
-        }
-        result
     }
 
     /// A fetch begins.
