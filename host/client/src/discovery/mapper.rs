@@ -270,7 +270,12 @@ impl RestMapper {
                 return Ok(looked.best());
             }
             failed = looked.failed;
-            if named && let Some(failed) = failed.pop() {
+            // What was just asked once more says the same; other failures are trusted for a while only.
+            let final_word = access.max_age.is_some() || failed.iter().all(|f| may_pass(&f.error));
+            if named
+                && final_word
+                && let Some(failed) = failed.pop()
+            {
                 let (wanted, failed) = (wanted.to_owned(), Box::new(failed));
                 return Err(MappingError::Unavailable { wanted, failed });
             }

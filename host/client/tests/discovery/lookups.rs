@@ -183,6 +183,24 @@ async fn a_broken_group_concerns_nobody_else_and_is_asked_again_at_once() {
 }
 
 #[tokio::test]
+async fn who_is_refused_is_not_refused_for_ever() {
+    for code in [401, 403] {
+        let surface = Surface::new(Aggregated::Both);
+        surface.away(Some(code));
+        let server = surface.start().await;
+        let client = client(&server).await;
+        let kind = Gvk::new("apps", "v1", "Deployment");
+        for _ in 0..3 {
+            assert_eq!(status(client.discover(&kind).await).code, code);
+        }
+        assert_eq!(server.seen().len(), 1);
+        surface.away(None);
+        later(10).await;
+        client.discover(&kind).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_document_that_is_none_is_told_so() {
     let server = Server::always(200, "<html>welcome</html>").await;
     let error = client(&server).await.discover(&Gvk::new("", "v1", "Pod")).await.unwrap_err();
