@@ -131,6 +131,7 @@ impl<T: Clone> Kept<T> {
         self.failed.as_ref().is_some_and(|failed| failed.at.elapsed() < REFRESH_SPACING)
     }
 
+    /// Whether the last attempt to get a newer one failed.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }

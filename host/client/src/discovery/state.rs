@@ -19,6 +19,7 @@ const MANY: usize = 4096;
 /// How long a failure stays in any case.
 const FAILURES_STAY: Duration = Duration::from_secs(60);
 
+/// What is known.
 #[derive(Default)]
 pub(super) struct State {
     /// Fetches begun.
