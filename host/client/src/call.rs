@@ -88,7 +88,7 @@ impl Shared {
             ),
             observer: options.observer,
             own: Arc::new(own),
-            discovery: Arc::default(),
+            discovery: Arc::new(DocumentCache::shared()),
             warnings: Warnings::default(),
         })
     }

@@ -20,7 +20,8 @@ use crate::params::ApiResource;
 /// Discovery with a cache; a cheap clone that shares it.
 ///
 /// A failure that may pass, as a refused connection or a status of 429 or 5xx, is asked for again by the next who wants
-/// that document; others are kept as documents are. Whoever asks while a document is being fetched waits for that one.
+/// that document; others are kept as documents are. Where a document has expired and no newer one can be had it goes on to
+/// count, and is asked for again after ten seconds. Whoever asks while a document is being fetched waits for that one.
 #[derive(Debug, Clone)]
 pub struct CachedDiscovery {
     live: DiscoveryClient,

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::hash::{DefaultHasher, Hasher as _};
+use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _, RandomState};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -120,7 +120,7 @@ pub(super) struct DiskStore {
     dir: PathBuf,
 }
 
-/// Files written by this process, for names that no other has.
+/// Files written by this process.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 impl DiskStore {
@@ -279,21 +279,10 @@ impl DiskStore {
         let path = self.dir.join(name);
         let folder = path.parent().unwrap_or(&self.dir);
         DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let mut beside = path.clone().into_os_string();
-        beside.push(format!(".{}.{number}", std::process::id()));
-        let written = (|| {
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create_new(true).mode(FILE_MODE).open(&beside)?;
-            file.write_all(&bytes)?;
-            // Whatever the umask.
-            file.set_permissions(Permissions::from_mode(FILE_MODE))?;
-            fs::rename(&beside, &path)
-        })();
-        if written.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        written.map(|()| hash(&bytes))
+        beside.push(format!(".{}", unused_suffix()));
+        write_and_rename(Path::new(&beside), &path, &bytes)?;
+        Ok(hash(&bytes))
     }
 
     /// Lets a file be as of now, if it is still the one of this hash.
@@ -312,6 +301,28 @@ impl DiskStore {
             tracing::debug!("discovery cache: {} cannot be written: {error}", self.dir.display());
         }
     }
+}
+
+/// Of a name that no other process has, wherever it runs: in containers that share a folder all are number 1.
+fn unused_suffix() -> String {
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    // The standard library seeds it at random.
+    format!("{}.{:016x}", std::process::id(), RandomState::new().hash_one(number))
+}
+
+/// Writes a file of a name that must be unused and renames it; what is left of it after a failure is removed, and nothing
+/// that another has written.
+fn write_and_rename(beside: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(beside)?;
+    let written = file
+        .write_all(bytes)
+        // Whatever the umask.
+        .and_then(|()| file.set_permissions(Permissions::from_mode(FILE_MODE)))
+        .and_then(|()| fs::rename(beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(beside);
+    }
+    written
 }
 
 /// Whether what the server has confirmed is what the files hold: another process may have written newer ones.

@@ -5,7 +5,6 @@
 //! who waited for it takes what came, failure or not; a group version's flight may wait for the root's, never the other
 //! way round.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,106 +14,38 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::disk::{DiskStore, Saved};
-use super::kept::{Access, Kept, List, Origin, Part, Root, may_pass};
+use super::flights::Flights;
+use super::kept::{Access, Kept, List, Origin, Part, REFRESH_SPACING, Retry, Root, may_pass};
 use super::live::{self, DiscoveryClient};
+use super::state::{Look, State, keep, unknown};
 use super::types::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};
 use super::wire::ResourceList;
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result};
 use crate::params::ApiResource;
 
 /// Requests under way at once where there is a document per group version. client-go sends all of them at once, which a
 /// server with hundreds of CustomResourceDefinitions answers with 429.
-const AT_ONCE: usize = 16;
-/// Documents kept before failures that nobody has asked for of late are forgotten: who asks for names that do not exist
-/// must not fill the memory.
-const MANY: usize = 4096;
-/// How long a failure stays in any case.
-const FAILURES_STAY: Duration = Duration::from_secs(60);
+pub(super) const AT_ONCE: usize = 16;
+/// How long documents of the shared cache count: as long as kubectl's files do.
+const SHARED_TTL: Duration = Duration::from_secs(10 * 60);
 
 /// The documents fetched so far. It knows no client, so that the clients that share it can own it.
 #[derive(Default)]
 pub(crate) struct DocumentCache {
     state: Mutex<State>,
     root_flight: tokio::sync::Mutex<()>,
-    /// By what is being fetched; a group's own document has no version.
-    flights: Mutex<HashMap<GroupVersion, Arc<tokio::sync::Mutex<()>>>>,
+    flights: Flights,
     ttl: Option<Duration>,
     disk: Option<Arc<DiskStore>>,
 }
 
-#[derive(Default)]
-struct State {
-    /// Fetches begun.
-    fetches: u64,
-    /// Invalidations.
-    generation: u64,
-    invalidated: Option<SystemTime>,
-    /// Whether a file was used since the beginning or the last invalidation.
-    used_files: bool,
-    root: Option<Kept<Root>>,
-    /// The last good root, to be asked for by `ETag`, whether it may still be used or not.
-    confirmable: Option<Root>,
-    /// Groups that were asked for singly.
-    groups: HashMap<String, Kept<ApiGroup>>,
-    lists: HashMap<GroupVersion, Kept<Arc<[ApiResource]>>>,
-}
-
-/// What is kept, or the number of the fetch that is not good enough.
-enum Look<T> {
-    Use(Result<T>),
-    Ask(u64),
-}
-
-impl State {
-    fn look<T: Clone>(&self, kept: Option<Kept<T>>, access: Access) -> Look<T> {
-        match kept {
-            Some(kept) if kept.usable(self.generation, access) => Look::Use(kept.value),
-            kept => Look::Ask(kept.map_or(0, |kept| kept.origin.began)),
-        }
-    }
-
-    fn look_list(&self, place: &GroupVersion, access: Access) -> Look<Arc<[ApiResource]>> {
-        let list = self.lists.get(place).cloned();
-        if list.is_none()
-            && let Look::Use(Ok(root)) = self.look(self.root.clone(), access)
-            && root.denies(place)
-        {
-            return Look::Use(Err(unknown(place)));
-        }
-        self.look(list, access)
-    }
-
-    /// What has come since, for who waited for it.
-    fn arrived<T: Clone>(&self, kept: Option<Kept<T>>, before: u64) -> Option<Result<T>> {
-        let kept = kept.filter(|k| k.origin.began > before && k.origin.generation == self.generation)?;
-        Some(kept.value)
-    }
-
-    fn keep_list(&mut self, place: &GroupVersion, list: List, origin: Origin) {
-        keep(&mut self.lists, place.clone(), Kept { value: list, origin });
-    }
-
-    fn keep_root(&mut self, root: Root, origin: Origin) {
-        // What the new documents do not list is gone, and what they hold is known.
-        self.lists.retain(|place, kept| kept.origin.began > origin.began || !root.denies(place));
-        for (place, list) in root.lists() {
-            self.keep_list(place, list.clone(), origin);
-        }
-        self.confirmable = root.live.then(|| root.clone()).or(self.confirmable.take());
-        self.root = Some(Kept { value: Ok(root), origin });
-    }
-}
-
-fn keep<K: Eq + std::hash::Hash, T>(all: &mut HashMap<K, Kept<T>>, name: K, kept: Kept<T>) {
-    if all.len() >= MANY && kept.value.is_err() {
-        all.retain(|_, old| old.value.is_ok() || old.origin.checked.elapsed() < FAILURES_STAY);
-    }
-    if all.get(&name).is_none_or(|old| old.origin.began <= kept.origin.began) {
-        all.insert(name, kept);
-    }
-}
-
 impl DocumentCache {
+    /// The cache that the clients of all identities share: its documents expire, since a kind that was made anew with
+    /// another scope or plural name causes no miss that would show it.
+    pub(crate) fn shared() -> Self {
+        Self { ttl: Some(SHARED_TTL), ..Self::default() }
+    }
+
     pub(super) fn with_disk(disk: DiskStore, ttl: Duration) -> Self {
         Self { ttl: Some(ttl), disk: Some(Arc::new(disk)), ..Self::default() }
     }
@@ -148,25 +79,33 @@ impl DocumentCache {
         let _flight = self.root_flight.lock().await;
         {
             let state = &mut *self.state.lock();
-            if let Some(root) = state.arrived(state.root.clone(), before) {
+            if let Some(root) = state.arrived(state.root.as_ref(), before, access) {
                 return root.map(|root| (root, number(state)));
             }
         }
         if let Some(root) = self.root_of_disk(access).await {
             return Ok(root);
         }
-        self.fetch_root(live).await
+        let error = match self.fetch_root(live).await {
+            Err(error) => error,
+            fetched => return fetched,
+        };
+        let state = &mut *self.state.lock();
+        let old = state.instead(state.root.as_ref(), error, access)?;
+        Ok((old, number(state)))
     }
 
     /// The groups as the server has them now, unless another asked while this one waited.
     async fn refresh_root(&self, live: &DiscoveryClient) -> Result<()> {
-        let before = self.state.lock().root.as_ref().map_or(0, |kept| kept.origin.began);
+        let before = self.state.lock().root.as_ref().map_or(0, Kept::latest);
         let _flight = self.root_flight.lock().await;
         let arrived = {
             let state = &mut *self.state.lock();
             // A file is what must be refreshed.
-            let root = state.root.clone().filter(|kept| kept.value.as_ref().map_or(true, |root| root.live));
-            state.arrived(root, before)
+            let asked =
+                |kept: &&Kept<Root>| kept.has_failed() || kept.value.as_ref().map_or(true, |r| r.live);
+            let root = state.root.as_ref().filter(asked);
+            state.arrived(root, before, Access::newer_than(REFRESH_SPACING))
         };
         match arrived {
             Some(root) => root.map(drop),
@@ -191,8 +130,7 @@ impl DocumentCache {
         let (core, named) = match asked {
             Ok(answers) => answers,
             Err(error) => {
-                let value = Err(error.clone());
-                self.state.lock().root = Some(Kept { value, origin });
+                self.state.lock().keep_root_failure(error.clone(), origin);
                 return Err(error);
             }
         };
@@ -237,36 +175,48 @@ impl DocumentCache {
             Look::Use(list) => return list,
             Look::Ask(before) => before,
         };
-        self.in_flight(place, async {
-            {
-                let state = &mut *self.state.lock();
-                if let Some(list) = state.arrived(state.lists.get(place).cloned(), before) {
-                    return list;
+        self.flights
+            .alone(place, async {
+                {
+                    let state = &mut *self.state.lock();
+                    if let Some(list) = state.arrived(state.lists.get(place), before, access) {
+                        return list;
+                    }
+                    if let Look::Use(list) = state.look_list(place, access) {
+                        return list;
+                    }
                 }
-                if let Look::Use(list) = state.look_list(place, access) {
-                    return list;
-                }
-            }
-            if self.disk.is_some() {
-                if let Some(list) = self.list_of_disk(place, access).await {
-                    return Ok(list);
-                }
-                if !self.kept_root(access).is_some_and(|root| root.live) {
-                    match self.refresh_root(live).await {
-                        Err(error) if may_pass(&error) => return Err(error),
-                        // Its groups are hidden, which need not hold of one of them.
-                        Err(_) => {}
-                        Ok(()) => {
-                            if let Look::Use(list) = self.state.lock().look_list(place, access) {
-                                return list;
+                if self.disk.is_some() {
+                    if let Some(list) = self.list_of_disk(place, access).await {
+                        return Ok(list);
+                    }
+                    if !self.kept_root(access).is_some_and(|root| root.live) {
+                        match self.refresh_root(live).await {
+                            Err(error) if may_pass(&error) => {
+                                let origin = self.now(self.begin());
+                                let state = &mut *self.state.lock();
+                                state.keep_list(place, Err(error.clone()), origin);
+                                return state.instead(state.lists.get(place), error, access);
+                            }
+                            // Its groups are hidden, which need not hold of one of them.
+                            Err(_) => {}
+                            Ok(()) => {
+                                if let Look::Use(list) = self.state.lock().look_list(place, access) {
+                                    return list;
+                                }
                             }
                         }
                     }
                 }
-            }
-            self.fetch_list(live, place).await
-        })
-        .await
+                match self.fetch_list(live, place).await {
+                    Err(error) => {
+                        let state = &mut *self.state.lock();
+                        state.instead(state.lists.get(place), error, access)
+                    }
+                    list => list,
+                }
+            })
+            .await
     }
 
     async fn fetch_list(&self, live: &DiscoveryClient, place: &GroupVersion) -> List {
@@ -327,21 +277,23 @@ impl DocumentCache {
             Look::Use(found) => return found.map(|group| group.versions),
             Look::Ask(before) => before,
         };
-        self.in_flight(&GroupVersion::new(group, ""), async {
-            {
-                let state = &mut *self.state.lock();
-                if let Some(found) = state.arrived(state.groups.get(group).cloned(), before) {
-                    return found.map(|group| group.versions);
+        self.flights
+            .alone(&GroupVersion::new(group, ""), async {
+                {
+                    let state = &mut *self.state.lock();
+                    if let Some(found) = state.arrived(state.groups.get(group), before, access) {
+                        return found.map(|group| group.versions);
+                    }
                 }
-            }
-            let origin = self.begin();
-            let value = live.group(group).await;
-            let origin = self.now(origin);
-            let versions = value.clone().map(|group| group.versions);
-            keep(&mut self.state.lock().groups, group.to_owned(), Kept { value, origin });
-            versions
-        })
-        .await
+                let origin = self.begin();
+                let value = live.group(group).await;
+                let origin = self.now(origin);
+                let state = &mut *self.state.lock();
+                keep(&mut state.groups, group.to_owned(), Kept::new(value.clone(), origin));
+                let value = value.or_else(|error| state.instead(state.groups.get(group), error, access));
+                value.map(|group| group.versions)
+            })
+            .await
     }
 
     /// Versions of a group that was asked for singly after all groups were: it may have come since.
@@ -358,9 +310,14 @@ impl DocumentCache {
     /// Everything.
     pub(super) async fn all(&self, live: &DiscoveryClient, access: Access) -> Result<ServerResources> {
         let before = self.state.lock().fetches;
-        let (root, number) = self.root_and_number(live, access).await?;
+        // Without groups there is nothing to be content with.
+        let (root, number) = self.root_and_number(live, Access { retry: Retry::Always, ..access }).await?;
+        // A server that could not be asked for them is not asked for each list either.
+        let down = self.state.lock().root.as_ref().is_some_and(Kept::failed_of_late);
+        let access = Access { expired: access.expired || down, ..access };
         // What this very call was told is down is not asked once more.
-        let failed_access = Access { retry: access.retry && number <= before, ..access };
+        let retry = if number <= before { access.retry } else { Retry::Never };
+        let failed_access = Access { retry, ..access };
         let mut result =
             ServerResources { groups: root.groups().cloned().collect(), ..ServerResources::default() };
         let failed = root.failed();
@@ -418,20 +375,6 @@ impl DocumentCache {
         }
     }
 
-    /// Runs a fetch while no other of this name runs.
-    async fn in_flight<T>(&self, name: &GroupVersion, fetch: impl Future<Output = T>) -> T {
-        let flight = Arc::clone(self.flights.lock().entry(name.clone()).or_default());
-        let guard = flight.lock().await;
-        let result = fetch.await;
-        drop(guard);
-        let mut flights = self.flights.lock();
-        // Of the two one is the table's.
-        if Arc::strong_count(&flight) == 2 {
-            flights.remove(name);
-        }
-        result
-    }
-
     /// A fetch begins.
     fn begin(&self) -> Origin {
         let state = &mut *self.state.lock();
@@ -473,15 +416,6 @@ async fn on_disk<T: Send + 'static>(
 /// The runtime ends while files are being written.
 fn stopped() -> Error {
     Error::Request("discovery was stopped while it wrote its cache".to_owned())
-}
-
-fn unknown(place: &GroupVersion) -> Error {
-    Error::Api(Box::new(Status {
-        code: 404,
-        reason: "NotFound".to_owned(),
-        message: format!("the server has no {place}"),
-        ..Status::default()
-    }))
 }
 
 impl fmt::Debug for DocumentCache {

@@ -12,24 +12,40 @@ use super::wire::ResourceList;
 use crate::error::{Error, Result};
 use crate::params::ApiResource;
 
+/// How long a document is trusted about what it does not hold, and for how long a failure is not asked for again where
+/// something can be said without it.
+pub(super) const REFRESH_SPACING: Duration = Duration::from_secs(10);
+
 /// What whoever asks is content with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access {
     /// A document that the server confirmed longer ago is asked for again.
     pub(super) max_age: Option<Duration>,
-    /// Whether a failure that may pass is asked for again.
-    pub(super) retry: bool,
+    pub(super) retry: Retry,
+    /// Whether what has expired will do.
+    pub(super) expired: bool,
+}
+
+/// Whether a failure that may pass is asked for again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Retry {
+    Never,
+    /// Once, and then after [`REFRESH_SPACING`].
+    Spaced,
+    Always,
 }
 
 impl Access {
     /// Whatever is kept, but no failure that may have passed.
-    pub(super) const PLAIN: Self = Self { max_age: None, retry: true };
+    pub(super) const PLAIN: Self = Self { max_age: None, retry: Retry::Always, expired: false };
     /// Whatever is kept.
-    pub(super) const KEPT: Self = Self { max_age: None, retry: false };
+    pub(super) const KEPT: Self = Self { retry: Retry::Never, ..Self::PLAIN };
+    /// Whatever is kept, but no failure that was not asked for again of late.
+    pub(super) const SPACED: Self = Self { retry: Retry::Spaced, ..Self::PLAIN };
 
     /// Whatever is kept and no older than this.
     pub(super) fn newer_than(max_age: Duration) -> Self {
-        Self { max_age: Some(max_age), retry: false }
+        Self { max_age: Some(max_age), ..Self::KEPT }
     }
 }
 
@@ -50,15 +66,93 @@ pub(super) struct Origin {
 pub(super) struct Kept<T> {
     pub(super) value: Result<T>,
     pub(super) origin: Origin,
+    /// Whether this failure came when another was asked for again.
+    repeated: bool,
+    /// The last attempt to get a newer one, where it failed and this good one stayed.
+    failed: Option<Failed>,
 }
 
-impl<T> Kept<T> {
-    pub(super) fn usable(&self, generation: u64, access: Access) -> bool {
+/// An attempt to get a newer document.
+#[derive(Debug, Clone)]
+struct Failed {
+    error: Error,
+    at: Instant,
+    began: u64,
+}
+
+impl<T: Clone> Kept<T> {
+    pub(super) fn new(value: Result<T>, origin: Origin) -> Self {
+        Self { value, origin, repeated: false, failed: None }
+    }
+
+    /// Number of the last fetch that this knows of.
+    pub(super) fn latest(&self) -> u64 {
+        self.failed.as_ref().map_or(self.origin.began, |failed| failed.began)
+    }
+
+    /// What this is to who asks so; nothing when it must be asked for again.
+    pub(super) fn usable(&self, generation: u64, access: Access) -> Option<Result<T>> {
         let origin = &self.origin;
-        origin.generation == generation
-            && origin.expires.is_none_or(|expires| Instant::now() < expires)
-            && access.max_age.is_none_or(|age| origin.checked.elapsed() < age)
-            && !(access.retry && self.value.as_ref().is_err_and(may_pass))
+        if origin.generation != generation {
+            return None;
+        }
+        let expired = origin.expires.is_some_and(|expires| expires <= Instant::now());
+        let old = access.max_age.is_some_and(|age| origin.checked.elapsed() >= age);
+        if old || (expired && !access.expired) {
+            return self.failed_of_late().then(|| self.after_failure(access)).flatten();
+        }
+        let again = match access.retry {
+            Retry::Never => false,
+            Retry::Spaced => !self.repeated || origin.checked.elapsed() >= REFRESH_SPACING,
+            Retry::Always => true,
+        };
+        (!(again && self.value.as_ref().is_err_and(may_pass))).then(|| self.value.clone())
+    }
+
+    /// What came after the fetch of this number; nothing when nothing did.
+    pub(super) fn arrived(&self, generation: u64, before: u64, access: Access) -> Option<Result<T>> {
+        if self.origin.generation != generation {
+            return None;
+        }
+        if self.origin.began > before {
+            return Some(self.value.clone());
+        }
+        if self.latest() > before { self.after_failure(access) } else { None }
+    }
+
+    /// What there is where no newer one could be had: this one, unless it is too old for who asks.
+    fn after_failure(&self, access: Access) -> Option<Result<T>> {
+        let failed = self.failed.as_ref()?;
+        Some(if access.max_age.is_none() { self.value.clone() } else { Err(failed.error.clone()) })
+    }
+
+    /// Whether it was tried a moment ago to get a newer one, to no avail.
+    pub(super) fn failed_of_late(&self) -> bool {
+        self.failed.as_ref().is_some_and(|failed| failed.at.elapsed() < REFRESH_SPACING)
+    }
+
+    /// Whether the last attempt to get a newer one failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Takes what a later fetch has brought. A failure leaves what is good and was not invalidated, if it is one of those
+    /// that `leave`.
+    pub(super) fn renew(&mut self, new: Self, leave: impl Fn(&Error) -> bool) {
+        if self.latest() > new.origin.began {
+            return;
+        }
+        let same = self.origin.generation == new.origin.generation;
+        match &new.value {
+            Err(error) if same && self.value.is_ok() && leave(error) => {
+                let (error, at, began) = (error.clone(), new.origin.checked, new.origin.began);
+                self.failed = Some(Failed { error, at, began });
+            }
+            value => {
+                let repeated = same && self.value.is_err() && value.is_err();
+                *self = Self { repeated, ..new };
+            }
+        }
     }
 }
 

@@ -4,24 +4,22 @@
 //! in the server's order: the core group, then groups by priority, in each the preferred version first; a plural name before a
 //! singular one before a short one.
 //!
-//! Invariants: a document that has what is wanted is never asked for again; a miss asks for one again that is older than
+//! Invariants: a document that has what is wanted is not asked for again until it expires; a miss asks for one again that is older than
 //! [`REFRESH_SPACING`], and once more only after that time; a group that cannot be asked keeps nothing from being found
-//! elsewhere, and is told of where what is wanted could be in it.
+//! elsewhere, and is told of where what is wanted could be in it; but where it would have come first it is asked once more, and
+//! again after that time.
 
-use std::time::Duration;
-
+use futures_util::{StreamExt as _, stream};
 use pilothouse_object::{Gvk, Gvr};
 
 use super::cached::CachedDiscovery;
-use super::kept::Access;
+use super::documents::AT_ONCE;
+use super::kept::{Access, REFRESH_SPACING, may_pass};
 use super::mapping_error::MappingError;
 use super::partial::PartialResource;
 use super::types::{FailedGroup, GroupVersion};
 use crate::error::Error;
 use crate::params::ApiResource;
-
-/// How long a document is trusted about what it does not hold.
-const REFRESH_SPACING: Duration = Duration::from_secs(10);
 
 type Result<T> = std::result::Result<T, MappingError>;
 
@@ -53,6 +51,8 @@ type Fit = Option<u8>;
 struct Looked {
     found: Vec<(u8, ApiResource)>,
     failed: Vec<FailedGroup>,
+    /// What could not be asked but might be by now, and would come before what fits best.
+    ahead: Vec<GroupVersion>,
 }
 
 impl Looked {
@@ -252,14 +252,30 @@ impl RestMapper {
         let mut failed = Vec::new();
         for access in [known, Access::newer_than(REFRESH_SPACING)] {
             let looked = match place.group {
-                Group::Named(group) => self.look_in_group(group, place.version, first, access, &fit).await?,
-                _ => self.look_everywhere(place, access, &fit).await?,
+                Group::Named(group) => self.look_in_group(group, place.version, first, access, &fit).await,
+                _ => self.look_everywhere(place, access, &fit).await,
+            };
+            let looked = match looked {
+                // Nobody has asked for a while, and it may be otherwise by now.
+                Err(MappingError::Client(error)) if access.max_age.is_none() && !may_pass(&error) => continue,
+                looked => looked?,
+            };
+            let looked = match looked {
+                looked if self.any_answers_by_now(&looked.ahead).await => {
+                    self.look_everywhere(place, Access::KEPT, &fit).await?
+                }
+                looked => looked,
             };
             if !looked.found.is_empty() {
                 return Ok(looked.best());
             }
             failed = looked.failed;
-            if named && let Some(failed) = failed.pop() {
+            // What was just asked once more says the same; other failures are trusted for a while only.
+            let final_word = access.max_age.is_some() || failed.iter().all(|f| may_pass(&f.error));
+            if named
+                && final_word
+                && let Some(failed) = failed.pop()
+            {
                 let (wanted, failed) = (wanted.to_owned(), Box::new(failed));
                 return Err(MappingError::Unavailable { wanted, failed });
             }
@@ -320,7 +336,36 @@ impl RestMapper {
             looked.take(listed.resources.iter(), fit);
         }
         looked.failed = all.failed.into_iter().filter(|failed| here(&failed.group_version)).collect();
+        if let Some((_, best)) = looked.found.iter().min_by_key(|(fit, _)| *fit) {
+            // Versions that the server itself could not ask come last in their groups, as they do in lists.
+            let rank = |group: &str, version: &str| {
+                let index = all.groups.iter().position(|g| g.name == group)?;
+                let versions = &all.groups[index].versions;
+                Some((index, versions.iter().position(|v| v == version).unwrap_or(usize::MAX)))
+            };
+            let best = rank(&best.gvk.group, &best.gvk.version);
+            let ahead = |failed: &&FailedGroup| {
+                let place = &failed.group_version;
+                may_pass(&failed.error) && rank(&place.group, &place.version) < best
+            };
+            looked.ahead = looked.failed.iter().filter(ahead).map(|f| f.group_version.clone()).collect();
+        }
         Ok(looked)
+    }
+
+    /// Asks these once more, if that was not done of late, and tells whether one answers.
+    async fn any_answers_by_now(&self, places: &[GroupVersion]) -> bool {
+        let ask = |place: &GroupVersion| {
+            let place = place.clone();
+            async move {
+                if place.version.is_empty() {
+                    self.discovery.versions_by(&place.group, Access::SPACED).await.is_ok()
+                } else {
+                    self.discovery.resources_by(&place, Access::SPACED).await.is_ok()
+                }
+            }
+        };
+        stream::iter(places.iter().map(ask)).buffer_unordered(AT_ONCE).any(async |answers| answers).await
     }
 }
 

@@ -14,12 +14,14 @@
 mod cached;
 mod disk;
 mod documents;
+mod flights;
 mod kept;
 mod live;
 mod mapper;
 mod mapping_error;
 mod openapi;
 mod partial;
+mod state;
 mod types;
 mod wire;
 
@@ -46,7 +48,8 @@ impl Client {
         DiscoveryClient::new(self.clone())
     }
 
-    /// The discovery that the clients of all identities share, under the host's own identity.
+    /// The discovery that the clients of all identities share, under the host's own identity. Its documents count for ten
+    /// minutes, and on while the server cannot be asked.
     #[must_use]
     pub fn cached_discovery(&self) -> CachedDiscovery {
         CachedDiscovery::shared(self)

@@ -5,6 +5,7 @@ use pilothouse_object::{Gvk, Gvr};
 use tokio::task::JoinSet;
 
 use super::later;
+use super::surface::{Aggregated, Resource, Surface, resource};
 use crate::support::{Counter, Reply, Server, client, failure, status};
 
 const CORE: &str = r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[
@@ -104,9 +105,65 @@ async fn a_miss_is_looked_up_again_but_not_at_once() {
     assert_eq!(server.seen().len(), 2);
     later(10).await;
     assert_eq!(client.discover(&widget).await.unwrap().plural, "widgets");
-    later(1000).await;
+    later(599).await;
     client.discover(&widget).await.unwrap();
     assert_eq!(server.seen().len(), 3, "what is known is not asked for again");
+}
+
+#[tokio::test]
+async fn what_was_made_anew_is_known_after_ten_minutes() {
+    let surface = Surface::new(Aggregated::Both);
+    surface.serve("sea.example", "v1", &[resource("ships", "Ship")]);
+    let server = surface.start().await;
+    let client = client(&server).await;
+    let kind = Gvk::new("sea.example", "v1", "Ship");
+    assert_eq!(client.discover(&kind).await.unwrap().plural, "ships");
+    surface.serve("sea.example", "v1", &[Resource { namespaced: false, ..resource("vessels", "Ship") }]);
+    later(599).await;
+    assert_eq!(client.discover(&kind).await.unwrap().plural, "ships");
+    assert_eq!(server.seen().len(), 1);
+    later(1).await;
+    let found = client.discover(&kind).await.unwrap();
+    assert_eq!((found.plural.as_str(), found.namespaced), ("vessels", false));
+    assert_eq!(server.seen().len(), 2);
+    surface.remove("sea.example");
+    later(600).await;
+    assert!(client.discover(&kind).await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn what_has_expired_counts_while_no_newer_one_can_be_had() {
+    for form in [Aggregated::Both, Aggregated::Neither] {
+        let surface = Surface::new(form);
+        let server = surface.start().await;
+        let client = client(&server).await;
+        let mapper = client.rest_mapper();
+        let kind = Gvk::new("apps", "v1", "Deployment");
+        client.discover(&kind).await.unwrap();
+        client.discover_group_resource("scaling.example", "scalers").await.unwrap();
+        mapper.resolve("po").await.unwrap();
+        surface.away(Some(503));
+        later(600).await;
+        for _ in 0..2 {
+            let before = server.seen().len();
+            for _ in 0..3 {
+                assert_eq!(client.discover(&kind).await.unwrap().plural, "deployments");
+            }
+            assert_eq!(server.seen().len(), before + 1, "once in ten seconds");
+            for _ in 0..3 {
+                assert_eq!(mapper.resolve("po").await.unwrap().plural, "pods");
+            }
+            let asked: Vec<String> =
+                server.seen()[before + 1..].iter().map(|seen| seen.path().to_owned()).collect();
+            assert!(asked.iter().all(|path| path == "/api" || path == "/apis"), "not each list: {asked:?}");
+            assert!((1..=2).contains(&asked.len()), "{asked:?}");
+            client.discover_group_resource("scaling.example", "scalers").await.unwrap();
+            later(10).await;
+        }
+        surface.away(None);
+        surface.serve("apps", "v1", &[resource("deployings", "Deployment")]);
+        assert_eq!(client.discover(&kind).await.unwrap().plural, "deployings");
+    }
 }
 
 #[tokio::test]
@@ -123,6 +180,24 @@ async fn a_broken_group_concerns_nobody_else_and_is_asked_again_at_once() {
     assert_eq!(status(client.discover_resource(&metrics).await).code, 503);
     client.discover(&Gvk::new("", "v1", "Pod")).await.unwrap();
     client.discover_resource(&metrics).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_is_refused_is_not_refused_for_ever() {
+    for code in [401, 403] {
+        let surface = Surface::new(Aggregated::Both);
+        surface.away(Some(code));
+        let server = surface.start().await;
+        let client = client(&server).await;
+        let kind = Gvk::new("apps", "v1", "Deployment");
+        for _ in 0..3 {
+            assert_eq!(status(client.discover(&kind).await).code, code);
+        }
+        assert_eq!(server.seen().len(), 1);
+        surface.away(None);
+        later(10).await;
+        client.discover(&kind).await.unwrap();
+    }
 }
 
 #[tokio::test]

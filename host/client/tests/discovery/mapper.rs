@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use super::later;
 use super::surface::{Aggregated, Resource, Surface, paths, resource};
-use crate::support::{Server, client};
+use crate::support::{Counter, Reply, Server, client, failure};
 
 async fn mapper(server: &Server) -> RestMapper {
     RestMapper::new(CachedDiscovery::in_memory(client(server).await.discovery()))
@@ -252,6 +252,122 @@ async fn a_server_that_cannot_be_reached_is_not_one_that_lacks_the_kind() {
         mapper.mapping("apps", "Deployment", &["v1"]).await.unwrap_err(),
     ] {
         assert!(matches!(error, MappingError::Client(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_groups_are_asked_for_again_once_the_server_is_back() {
+    for form in [Aggregated::Both, Aggregated::Neither] {
+        let surface = Surface::new(form);
+        surface.away(Some(503));
+        let server = surface.start().await;
+        let mapper = mapper(&server).await;
+        for _ in 0..2 {
+            let error = mapper.resolve("deploy").await.unwrap_err();
+            assert!(matches!(error, MappingError::Client(_)), "{error:?}");
+        }
+        surface.away(None);
+        assert_eq!(resolve(&mapper, "deploy").await, "apps/v1/deployments");
+    }
+}
+
+#[tokio::test]
+async fn groups_that_may_not_be_seen_are_asked_for_again_after_ten_seconds() {
+    let surface = Surface::new(Aggregated::Both);
+    surface.away(Some(403));
+    let server = surface.start().await;
+    let mapper = mapper(&server).await;
+    mapper.resolve("deploy").await.unwrap_err();
+    surface.away(None);
+    let before = server.seen().len();
+    let error = mapper.resolve("deploy").await.unwrap_err();
+    assert!(matches!(error, MappingError::Client(_)), "{error:?}");
+    assert_eq!(server.seen().len(), before);
+    later(10).await;
+    assert_eq!(resolve(&mapper, "deploy").await, "apps/v1/deployments");
+}
+
+#[tokio::test]
+async fn what_is_known_stays_known_while_the_server_is_away() {
+    for (form, code) in [(Aggregated::Both, 503), (Aggregated::Neither, 503), (Aggregated::Both, 401)] {
+        let surface = Surface::new(form);
+        let server = surface.start().await;
+        let mapper = mapper(&server).await;
+        mapper.resolve("pods").await.unwrap();
+        surface.away(Some(code));
+        later(10).await;
+        for round in 0..2 {
+            for _ in 0..3 {
+                // It could be there by now, and nobody can say.
+                let error = mapper.resolve("nothing").await.unwrap_err();
+                let MappingError::Client(error) = &error else { panic!("{error:?}") };
+                assert_eq!(error.status().unwrap().code, code);
+            }
+            let asked = server.seen().iter().filter(|seen| seen.path() == "/apis").count();
+            assert_eq!(asked, 2 + round, "once in ten seconds");
+            assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
+            assert_eq!(resolve(&mapper, "deploy").await, "apps/v1/deployments");
+            later(10).await;
+        }
+        surface.away(None);
+        assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
+        assert!(mapper.resolve("nothing").await.unwrap_err().is_no_match());
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_comes_first_is_asked_once_more_before_another_is_taken() {
+    let (calls, surface) = (Counter::default(), Surface::new(Aggregated::Neither));
+    let server = Server::start(move |seen| match seen.path() {
+        "/api/v1" if calls.next() == 0 => Reply::new(429, failure(429, "TooManyRequests", "later")),
+        _ => surface.reply(seen),
+    })
+    .await;
+    let mapper = mapper(&server).await;
+    assert_eq!(resolve(&mapper, "deploy").await, "apps/v1/deployments");
+    assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
+}
+
+#[tokio::test]
+async fn a_group_that_comes_first_and_stays_down_is_asked_once_in_ten_seconds() {
+    for form in [Aggregated::Both, Aggregated::Neither] {
+        let surface = Surface::new(form);
+        surface.down("", true);
+        let server = surface.start().await;
+        let mapper = mapper(&server).await;
+        let asked = || server.seen().iter().filter(|seen| seen.path() == "/api/v1").count();
+        assert_eq!(resolve(&mapper, "pods").await, "metrics.example/v1beta1/pods");
+        let first = asked();
+        for round in 0..2 {
+            for _ in 0..3 {
+                assert_eq!(resolve(&mapper, "pods").await, "metrics.example/v1beta1/pods");
+                assert_eq!(resolve(&mapper, "deploy").await, "apps/v1/deployments");
+            }
+            assert_eq!(asked(), first + round);
+            later(10).await;
+        }
+        surface.down("", false);
+        assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
+        assert_eq!(asked(), first + 2);
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_goes_down_keeps_what_it_had() {
+    for form in [Aggregated::Both, Aggregated::Neither] {
+        let surface = Surface::new(form);
+        let server = surface.start().await;
+        let mapper = mapper(&server).await;
+        mapper.resolve("pods").await.unwrap();
+        surface.down("", true);
+        later(10).await;
+        for _ in 0..2 {
+            let error = mapper.resolve("nothing").await.unwrap_err();
+            let MappingError::NoMatch { failed, .. } = &error else { panic!("{error:?}") };
+            assert_eq!(failed[0].group_version, GroupVersion::new("", "v1"));
+            assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
+            mapper.mapping("", "Pod", &["v1"]).await.unwrap();
+        }
     }
 }
 

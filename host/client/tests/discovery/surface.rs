@@ -23,6 +23,8 @@ pub(super) struct Surface(Arc<Mutex<State>>);
 struct State {
     aggregated: Aggregated,
     groups: Vec<Group>,
+    /// Status code of all answers while there is one.
+    away: Option<u16>,
 }
 
 struct Group {
@@ -100,7 +102,7 @@ pub(super) const AGGREGATED: &str = "as=APIGroupDiscoveryList";
 
 impl Surface {
     pub(super) fn new(aggregated: Aggregated) -> Self {
-        let surface = Self(Arc::new(Mutex::new(State { aggregated, groups: Vec::new() })));
+        let surface = Self(Arc::new(Mutex::new(State { aggregated, groups: Vec::new(), away: None })));
         let pods = Resource { short: &["po"], categories: &["all"], ..resource("pods", "Pod") };
         let namespaces =
             Resource { namespaced: false, short: &["ns"], ..resource("namespaces", "Namespace") };
@@ -144,6 +146,11 @@ impl Surface {
         group.versions.iter_mut().for_each(|v| v.down = down);
     }
 
+    /// Lets everything be answered with this status, or as it is again.
+    pub(super) fn away(&self, code: Option<u16>) {
+        self.0.lock().away = code;
+    }
+
     pub(super) async fn start(&self) -> Server {
         let surface = self.clone();
         Server::start(move |seen| surface.reply(seen)).await
@@ -151,6 +158,9 @@ impl Surface {
 
     pub(super) fn reply(&self, seen: &Seen) -> Reply {
         let state = self.0.lock();
+        if let Some(code) = state.away {
+            return Reply::new(code, failure(code, "", "away"));
+        }
         let wanted = seen.header("accept").is_some_and(|accept| accept.contains(AGGREGATED));
         let path: Vec<&str> = seen.path().split('/').skip(1).collect();
         let is_core = path[0] == "api";

@@ -74,3 +74,29 @@ fn an_etag_counts_only_with_all_groups_that_it_was_noted_for() {
     assert_eq!(loaded.core.etag.as_deref(), Some("\"\""));
     assert_eq!(loaded.named.etag, None);
 }
+
+#[test]
+fn a_file_of_another_that_writes_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (beside, path) = (dir.path().join("list.json.1.0"), dir.path().join("list.json"));
+    fs::write(&beside, "half of wh").unwrap();
+    let error = write_and_rename(&beside, &path, b"all").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(fs::read(&beside).unwrap(), b"half of wh");
+    assert!(!path.exists());
+    // What this one has made is removed.
+    fs::create_dir(&path).unwrap();
+    let mine = dir.path().join("list.json.1.1");
+    write_and_rename(&mine, &path, b"all").unwrap_err();
+    assert!(!mine.exists());
+}
+
+#[test]
+fn names_differ_also_where_process_numbers_do_not() {
+    let tail = |suffix: String| suffix.rsplit('.').next().unwrap().to_owned();
+    let first = tail(unused_suffix());
+    // As a process of the same number would that has written as many files.
+    let number = WRITTEN.fetch_sub(1, Ordering::Relaxed);
+    assert!(number > 0);
+    assert_ne!(first, tail(unused_suffix()));
+}
