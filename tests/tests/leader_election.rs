@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 pilothouse_tests::on_both_servers!(
     a_standby_takes_over_all_work_within_the_lease_time_after_a_kill,
     a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit,
+    a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease,
     a_leader_that_cannot_renew_ends_with_an_error_before_another_works,
     a_leader_that_was_stopped_begins_nothing_when_it_goes_on,
     operators_see_who_leads,
@@ -194,6 +195,35 @@ fn a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit(server: Se
     let lease =
         stage.cluster.get("coordination.k8s.io/v1/Lease", stage.namespace, "hosts")?.context("no lease")?;
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    Ok(())
+}
+
+fn a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease(server: Server) -> Result<()> {
+    // Because the grace is over, and because it is told a second time.
+    for (namespace, grace, signals) in [("leader-late", 1, 1), ("leader-told-twice", 600, 2)] {
+        let stage = Stage::set(server, namespace, 1)?;
+        let mut options = stage.options(LONG);
+        options.args.push(format!("--shutdown-timeout={grace}"));
+        let host = Host::start(options)?;
+        let config = json!({"mode": "slow", "milliseconds": 600_000, "namespaces": [namespace]});
+        let limits = json!({"callTimeout": "10m", "cpuPerCall": "10m"});
+        let manifest = Manifest::new("probe").reads(&["configmaps"], namespace).config(config).limits(limits);
+        host.install("probe", &guests::wasm("probe")?, Some(&manifest.to_string()))?;
+        let view = wait_role(&host, "leader", SOON)?;
+        host.wait_for("a call", SOON, || !begins(&host).is_empty())?;
+        host.signal(Signal::TERM)?;
+        for _ in 1..signals {
+            // One that comes at the same time as another would not count.
+            host.wait_for("the host to have heard", SOON, || !loglines::lines(&host, "ending: ").is_empty())?;
+            host.signal(Signal::TERM)?;
+        }
+        let status = host.wait_exit(SOON)?;
+        ensure!(status.code() == Some(0), "{status}: {}", host.log().tail(20));
+        let lease =
+            stage.cluster.get("coordination.k8s.io/v1/Lease", namespace, "hosts")?.context("no lease")?;
+        assert_eq!(lease["spec"]["holderIdentity"], view["identity"], "{}", host.log().tail(20));
+        assert_eq!(loglines::lines(&host, "the lease was not released").len(), 1);
+    }
     Ok(())
 }
 

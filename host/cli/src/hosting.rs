@@ -24,6 +24,9 @@ use crate::worker;
 /// Where the admin endpoints listen unless told otherwise.
 pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
 
+/// What is said when a leader does not give the Lease up.
+const KEPT: &str = "the lease was not released: others must wait for its end";
+
 /// Runs `work` on a runtime for the network, and hands it the one for guests. What still runs when it ends is dropped: it
 /// was given its time.
 pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(work: impl FnOnce(Handle) -> W) -> Result<()> {
@@ -141,12 +144,17 @@ impl Hosting {
         }
     }
 
-    /// Ends: no new calls, those under way may go on for `grace`; then a Lease is given up. A signal cuts each short.
+    /// Ends: no new calls, those under way may go on for `grace`; then a Lease is given up, unless some still go on: others
+    /// wait for its end then. A signal cuts each short.
     ///
     /// # Errors
     /// When the Lease is lost meanwhile.
     pub(crate) async fn end(mut self, grace: Duration, signals: &mut Signals) -> Result<()> {
         tracing::info!("ending: no new calls; those under way may go on for {} s", grace.as_secs());
+        if let Some(election) = &self.election {
+            // A standby does not come to lead any more.
+            election.stop();
+        }
         let manager = self.manager.clone();
         let all_ended = tokio::select! {
             ended = manager.shutdown(grace) => ended,
@@ -156,13 +164,19 @@ impl Hosting {
         };
         self.serving.abort();
         if !all_ended {
-            tracing::warn!("calls under way were cut");
+            tracing::warn!("calls under way have not ended: they are cut with the process");
         }
-        if let Some(election) = self.election {
-            tokio::select! {
+        match self.election {
+            Some(election) if all_ended => tokio::select! {
                 released = election.release() => released?,
-                () = signals.next() => tracing::warn!("the lease was not released: others must wait for its end"),
+                () = signals.next() => tracing::warn!("{KEPT}"),
+            },
+            Some(election) => {
+                if election.abandon().await {
+                    tracing::warn!("{KEPT}");
+                }
             }
+            None => {}
         }
         tracing::info!("ended");
         Ok(())

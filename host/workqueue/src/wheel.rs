@@ -79,7 +79,13 @@ pub(crate) struct Wheel {
 
 impl Default for Wheel {
     fn default() -> Self {
-        Self { elapsed: 0, levels: [const { None }; LEVELS], near: Near::default(), ahead: Vec::new(), len: 0 }
+        Self {
+            elapsed: 0,
+            levels: [const { None }; LEVELS],
+            near: Near::default(),
+            ahead: Vec::new(),
+            len: 0,
+        }
     }
 }
 
