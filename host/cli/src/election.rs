@@ -187,6 +187,9 @@ impl Election {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use pilothouse_client::ClientOptions;
+    use pilothouse_devserver::{DevServer, DevServerOptions};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -250,5 +253,52 @@ mod tests {
             let error = format!("{:#}", options(&args).err().expect("an error"));
             assert!(words.iter().all(|word| error.contains(word)), "{args:?}: {error}");
         }
+    }
+
+    /// Waits until this holds; the test's own time limit is ten seconds.
+    async fn until(what: &str, holds: impl Fn() -> bool) {
+        for _ in 0..1000 {
+            if holds() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never: {what}");
+    }
+
+    #[tokio::test]
+    async fn a_standby_that_is_told_to_stop_competes_no_more_and_a_leader_renews_until_all_has_ended() {
+        let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+        let start = async || {
+            let options = ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
+            let client = Client::new(options).await.unwrap();
+            let options = options(&["--leader-elect", "--lease", "default/hosts"]).unwrap().unwrap();
+            Prepared::new(client, options).unwrap().start()
+        };
+        let mut first = start().await;
+        until("the first leads", || first.status.is_leader()).await;
+        let mut second = start().await;
+        until("the second stands by", || second.status.leader() == first.status.identity()).await;
+
+        second.stop();
+        assert_eq!(second.outcome().await, Ended::Cancelled);
+        first.stop();
+        // Its calls may go on: not lost, not given up.
+        assert!(timeout(Duration::from_millis(200), first.lost()).await.is_err());
+        assert!(timeout(Duration::from_millis(1), second.lost()).await.is_err());
+        assert!(first.status.is_leader());
+        first.release().await.unwrap();
+
+        let third = start().await;
+        until("the third leads", || third.status.is_leader()).await;
+        let (status, term) = (third.status.clone(), third.status.leadership().unwrap());
+        assert_eq!(term.token().transitions, 1);
+        // Its calls go on: nothing of it begins any more, and others wait.
+        assert!(third.abandon().await);
+        assert!(!status.is_leader() && term.is_cancelled());
+        let fourth = start().await;
+        until("the fourth stands by", || fourth.status.leader() == status.identity()).await;
+        assert!(!fourth.abandon().await);
+        server.shutdown().await;
     }
 }
