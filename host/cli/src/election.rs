@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Waits until this holds; the test's own time limit is ten seconds.
+    /// Waits until this holds, for ten seconds or so.
     async fn until(what: &str, holds: impl Fn() -> bool) {
         for _ in 0..1000 {
             if holds() {
@@ -270,8 +270,8 @@ mod tests {
     async fn a_standby_that_is_told_to_stop_competes_no_more_and_a_leader_renews_until_all_has_ended() {
         let server = DevServer::start(DevServerOptions::default()).await.unwrap();
         let start = async || {
-            let options = ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
-            let client = Client::new(options).await.unwrap();
+            let to = ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
+            let client = Client::new(to).await.unwrap();
             let options = options(&["--leader-elect", "--lease", "default/hosts"]).unwrap().unwrap();
             Prepared::new(client, options).unwrap().start()
         };

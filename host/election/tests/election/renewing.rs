@@ -181,7 +181,8 @@ async fn a_leader_whose_work_panics_has_lost_and_releases() {
         panic!("out of order");
     });
     let began = Instant::now();
-    let Ended::Lost(why) = elector.run(&cancel, callbacks).await else { panic!("not lost") };
+    let run = tokio::time::timeout(SECOND * 600, elector.run(&cancel, callbacks));
+    let Ended::Lost(why) = run.await.expect("it leads on") else { panic!("not lost") };
     assert!(why.contains("out of order"), "{why}");
     assert_eq!((began.elapsed().as_secs(), server.holder().as_str()), (60, ""));
     assert!(!status.is_leader());
