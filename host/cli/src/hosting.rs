@@ -24,9 +24,6 @@ use crate::worker;
 /// Where the admin endpoints listen unless told otherwise.
 pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
 
-/// What is said when a leader does not give the Lease up.
-const KEPT: &str = "the lease was not released: others must wait for its end";
-
 /// Runs `work` on a runtime for the network, and hands it the one for guests. What still runs when it ends is dropped: it
 /// was given its time.
 pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(work: impl FnOnce(Handle) -> W) -> Result<()> {
@@ -166,17 +163,19 @@ impl Hosting {
         if !all_ended {
             tracing::warn!("calls under way have not ended: they are cut with the process");
         }
-        match self.election {
+        let kept = match self.election {
             Some(election) if all_ended => tokio::select! {
-                released = election.release() => released?,
-                () = signals.next() => tracing::warn!("{KEPT}"),
-            },
-            Some(election) => {
-                if election.abandon().await {
-                    tracing::warn!("{KEPT}");
+                released = election.release() => {
+                    released?;
+                    false
                 }
-            }
-            None => {}
+                () = signals.next() => true,
+            },
+            Some(election) => election.abandon().await,
+            None => false,
+        };
+        if kept {
+            tracing::warn!("the lease was not released: others must wait for its end");
         }
         tracing::info!("ended");
         Ok(())
