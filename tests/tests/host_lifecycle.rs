@@ -27,6 +27,8 @@ pilothouse_tests::on_both_servers!(
 );
 
 const SOON: Duration = Duration::from_secs(30);
+/// What a host says that ends while calls go on.
+const UNFINISHED: &str = "calls under way have not ended";
 
 /// The manifest of a probe for the ConfigMaps of a namespace.
 fn probe(name: &str, namespace: &str, mut config: Value) -> Manifest {
@@ -74,7 +76,7 @@ fn calls_in_flight_end_and_none_begins_after_sigterm(server: Server) -> Result<(
     assert!(ends.iter().any(|end| end.timestamp > told.timestamp), "no call was in flight");
     assert!(begins.len() < 20, "nothing was left to do");
     assert_eq!(loglines::faults(&host, "slow"), []);
-    assert_eq!(loglines::lines(&host, "calls under way were cut"), []);
+    assert_eq!(loglines::lines(&host, UNFINISHED), []);
     Ok(())
 }
 
@@ -110,7 +112,7 @@ fn a_call_that_does_not_end_is_cut_when_the_time_is_over(server: Server) -> Resu
     let took = began.elapsed();
     assert_eq!(status.code(), Some(0), "{status}");
     assert!((Duration::from_millis(900)..Duration::from_secs(5)).contains(&took), "it took {took:?}");
-    assert_eq!(loglines::lines(&host, "calls under way were cut").len(), 1);
+    assert_eq!(loglines::lines(&host, UNFINISHED).len(), 1);
     Ok(())
 }
 

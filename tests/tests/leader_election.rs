@@ -17,19 +17,21 @@ use serde_json::{Value, json};
 pilothouse_tests::on_both_servers!(
     a_standby_takes_over_all_work_within_the_lease_time_after_a_kill,
     a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit,
+    a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease,
     a_leader_that_cannot_renew_ends_with_an_error_before_another_works,
     a_leader_that_was_stopped_begins_nothing_when_it_goes_on,
     operators_see_who_leads,
     a_run_with_options_that_cannot_work_says_why_in_one_line,
 );
 
-const SOON: Duration = Duration::from_secs(30);
+/// Longer than anything takes, the end of a short lease included, also on a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(90);
 
 /// Lease duration, renew deadline and retry period.
 type Times = [u64; 3];
 
-/// So short that a test can wait for the end of a lease.
-const SHORT: Times = [6, 4, 1];
+/// So short that a test can wait for the end of a lease, and so long that a leader on a busy machine does not lose it.
+const SHORT: Times = [20, 10, 2];
 /// So long that neither the end of a lease nor the next try comes within a test: what is left is being told.
 const LONG: Times = [120, 60, 20];
 
@@ -145,12 +147,10 @@ fn a_standby_takes_over_all_work_within_the_lease_time_after_a_kill(server: Serv
     let view = wait_role(&second, "leader", SOON)?;
     let took = killed.elapsed();
     eprintln!("{server:?}: taken over {took:?} after a kill");
-    let lease = Duration::from_secs(SHORT[0]);
-    // Its last renewal was at most a retry period, and an answer, before the kill; the rest is for a busy machine.
-    ensure!(
-        took > lease - Duration::from_secs(SHORT[2] + 2) && took < lease + Duration::from_secs(2),
-        "{took:?}"
-    );
+    let [lease, renew, _] = SHORT.map(Duration::from_secs);
+    // Its last renewal was at most the renew deadline before the kill, or it would have ended: never sooner. Later only by
+    // what a busy machine takes.
+    ensure!(took > lease - renew && took < lease * 2, "{took:?}");
     assert_eq!((&view["transitions"], &view["leader"]), (&json!(1), &view["identity"]));
 
     let all: BTreeSet<String> =
@@ -181,8 +181,8 @@ fn a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit(server: Se
     wait_role(&second, "leader", SOON)?;
     let took = exited.elapsed();
     eprintln!("{server:?}: taken over {took:?} after a clean exit");
-    // Two seconds, and the rest for a busy machine.
-    ensure!(took < Duration::from_secs(5), "{took:?}");
+    // Two seconds, and the rest for a busy machine: nowhere near the lease.
+    ensure!(took < Duration::from_secs(LONG[0] / 8), "{took:?}");
     second.wait_for("all keys to be reconciled", SOON, || keys(&begins(&second)).len() == 20)?;
     // The work had ended when the lease was released.
     let released = loglines::lines(&first, "lease released");
@@ -194,6 +194,35 @@ fn a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit(server: Se
     let lease =
         stage.cluster.get("coordination.k8s.io/v1/Lease", stage.namespace, "hosts")?.context("no lease")?;
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    Ok(())
+}
+
+fn a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease(server: Server) -> Result<()> {
+    // Because the grace is over, and because it is told a second time.
+    for (namespace, grace, signals) in [("leader-late", 1, 1), ("leader-told-twice", 600, 2)] {
+        let stage = Stage::set(server, namespace, 1)?;
+        let mut options = stage.options(LONG);
+        options.args.push(format!("--shutdown-timeout={grace}"));
+        let host = Host::start(options)?;
+        let config = json!({"mode": "slow", "milliseconds": 600_000, "namespaces": [namespace]});
+        let limits = json!({"callTimeout": "10m", "cpuPerCall": "10m"});
+        let manifest = Manifest::new("probe").reads(&["configmaps"], namespace).config(config).limits(limits);
+        host.install("probe", &guests::wasm("probe")?, Some(&manifest.to_string()))?;
+        let view = wait_role(&host, "leader", SOON)?;
+        host.wait_for("a call", SOON, || !begins(&host).is_empty())?;
+        host.signal(Signal::TERM)?;
+        for _ in 1..signals {
+            // One that comes at the same time as another would not count.
+            host.wait_for("the host to have heard", SOON, || !loglines::lines(&host, "ending: ").is_empty())?;
+            host.signal(Signal::TERM)?;
+        }
+        let status = host.wait_exit(SOON)?;
+        ensure!(status.code() == Some(0), "{status}: {}", host.log().tail(20));
+        let lease =
+            stage.cluster.get("coordination.k8s.io/v1/Lease", namespace, "hosts")?.context("no lease")?;
+        assert_eq!(lease["spec"]["holderIdentity"], view["identity"], "{}", host.log().tail(20));
+        assert_eq!(loglines::lines(&host, "the lease was not released").len(), 1);
+    }
     Ok(())
 }
 
@@ -215,7 +244,8 @@ fn a_leader_that_cannot_renew_ends_with_an_error_before_another_works(server: Se
     proxy.stall();
     let stalled = Instant::now();
     let status = first.wait_exit(SOON)?;
-    ensure!(stalled.elapsed() < Duration::from_secs(SHORT[1] + 2), "{:?}", stalled.elapsed());
+    // At the renew deadline, and so before the lease ends; what is between is for a busy machine.
+    ensure!(stalled.elapsed() < Duration::from_secs(SHORT[0]), "{:?}", stalled.elapsed());
     assert_eq!(status.code(), Some(1), "{status}");
     let said = first.log().matching("error: leader election lost: ");
     assert_eq!(said.len(), 1, "{}", first.log().tail(20));
@@ -226,10 +256,17 @@ fn a_leader_that_cannot_renew_ends_with_an_error_before_another_works(server: Se
 
 fn a_leader_that_was_stopped_begins_nothing_when_it_goes_on(server: Server) -> Result<()> {
     let stage = Stage::set(server, "leader-stopped", 3)?;
-    let first = stage.host(stage.options(SHORT), busy(&stage))?;
+    // Always in a call, with the next key waiting.
+    let mut always = busy(&stage);
+    always["mode"] = json!("slow");
+    always["milliseconds"] = json!(5000);
+    let first = stage.host(stage.options(SHORT), always)?;
     wait_role(&first, "leader", SOON)?;
     let second = stage.host(stage.options(SHORT), busy(&stage))?;
-    first.wait_for("the leader to be at work", SOON, || begins(&first).len() > 10)?;
+    wait_role(&second, "standby", SOON)?;
+    // At the beginning of one, and not between the look at the clock and the call: that one could begin when it wakes.
+    let before = begins(&first).len();
+    first.wait_for("another call", SOON, || begins(&first).len() > before)?;
 
     first.signal(Signal::STOP)?;
     wait_role(&second, "leader", SOON)?;

@@ -24,13 +24,15 @@ pilothouse_tests::on_both_servers!(
     a_lease_that_is_deleted_is_made_anew_by_its_leader,
 );
 
-const SOON: Duration = Duration::from_secs(30);
+/// Longer than anything takes, the end of a lease included, also on a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(90);
 /// client-go may have to be compiled.
 const BUILD: Duration = Duration::from_secs(900);
 const KIND: &str = "coordination.k8s.io/v1/Lease";
-const LEASE: Duration = Duration::from_secs(5);
-const RENEW: Duration = Duration::from_secs(4);
-const RETRY: Duration = Duration::from_millis(500);
+/// So long that a leader on a busy machine does not lose it.
+const LEASE: Duration = Duration::from_secs(15);
+const RENEW: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_secs(1);
 
 /// From when to when somebody led, in nanoseconds since 1970.
 type Terms = Vec<(String, u128, u128)>;
@@ -224,11 +226,15 @@ fn client_go_s_election_and_ours_alternate_on_one_lease(server: Server) -> Resul
     for pair in terms.windows(2) {
         ensure!(pair[0].1 < pair[0].2 && pair[0].2 < pair[1].1, "two leaders at once: {pair:?}");
     }
-    // A lease is left to its holder until it has run out, but for the time since it was renewed last.
-    let least = (LEASE - RETRY * 2).as_secs_f64() - 1.0;
+    // A lease is left to its holder until it has run out, but for the time since it was renewed last: the renew deadline at
+    // most, which client-go's counts from its next round on.
+    let least = (LEASE - RENEW - RETRY).as_secs_f64();
     ensure!(waits[2..].iter().all(|wait| *wait > least), "{waits:?}");
-    // Ours waits neither for its next try nor, after a release, for the end of the lease.
-    ensure!(waits[1] < 2.0 && waits[3] < LEASE.as_secs_f64() + 1.0, "{waits:?}");
+    // After a release nobody waits for the end of the lease; otherwise not much longer. (That ours does not wait for its
+    // next try either is shown on a paused clock.)
+    let lease = LEASE.as_secs_f64();
+    ensure!(waits[..2].iter().all(|wait| *wait < lease / 2.0), "{waits:?}");
+    ensure!(waits[2..].iter().all(|wait| *wait < lease * 2.0), "{waits:?}");
     Ok(())
 }
 

@@ -11,8 +11,8 @@ use anyhow::{Error, Result, anyhow, bail};
 use clap::Args;
 use pilothouse_client::Client;
 use pilothouse_election::{
-    ConfigError, Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock,
-    default_identity,
+    ConfigError, ElectionStatus, Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership,
+    LeaseLock, default_identity,
 };
 use pilothouse_manager::{Lead, parse_duration};
 use tokio::task::JoinHandle;
@@ -89,8 +89,14 @@ pub(crate) struct Prepared {
 
 /// A host's part in an election, from standing by to the release.
 pub(crate) struct Election {
-    release: CancellationToken,
+    /// Competes no more.
+    stop: CancellationToken,
+    /// The work of this host has ended.
+    ended: CancellationToken,
+    status: ElectionStatus,
     task: JoinHandle<Ended>,
+    /// What came of `task`, once it has been waited for.
+    outcome: Option<Ended>,
 }
 
 impl Prepared {
@@ -111,47 +117,79 @@ impl Prepared {
     /// Begins to compete on the current runtime.
     pub(crate) fn start(self) -> Election {
         let Self { mut elector, lead } = self;
-        let (status, release) = (elector.status(), CancellationToken::new());
+        let (status, stop, ended) = (elector.status(), CancellationToken::new(), CancellationToken::new());
+        let (own, all_ended) = (status.clone(), ended.clone());
         let callbacks = LeaderCallbacks::new(move |term: Leadership| async move {
             tracing::info!(token = %term.token(), "this host leads");
-            lead.begin(term.clone());
-            // By then the manager has ended.
-            term.cancelled().await;
+            lead.begin(term);
+            // Not when the term is cancelled: calls that are under way then still need the lease.
+            all_ended.cancelled().await;
         });
         let callbacks = callbacks.on_new_leader(move |leader| {
             if leader != status.identity() {
                 tracing::info!(leader, "standing by: another host leads");
             }
         });
-        let token = release.clone();
+        let token = stop.clone();
         let task = tokio::spawn(async move { elector.run(&token, callbacks).await });
-        Election { release, task }
+        Election { stop, ended, status: own, task, outcome: None }
     }
 }
 
 impl Election {
-    /// Waits until the Lease is lost, and says why. Cancel-safe.
+    /// Waits until the Lease is lost, and says why; for ever when it is not. Cancel-safe.
     pub(crate) async fn lost(&mut self) -> Error {
-        match (&mut self.task).await {
-            Ok(Ended::Lost(why)) => anyhow!("leader election lost: {why}"),
-            Ok(Ended::Cancelled) => anyhow!("leader election ended"),
-            Err(error) => anyhow!("leader election failed: {error}"),
+        match self.outcome().await {
+            Ended::Lost(why) => anyhow!("leader election lost: {why}"),
+            // A standby that was told to stop.
+            Ended::Cancelled => std::future::pending().await,
         }
+    }
+
+    /// Competes no more: a standby is done with it, a leader renews the Lease until [`Election::release`] or
+    /// [`Election::abandon`].
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
     }
 
     /// Gives the Lease up, if this host holds it. All work must have ended.
     pub(crate) async fn release(mut self) -> Result<()> {
-        self.release.cancel();
-        match (&mut self.task).await? {
+        self.stop.cancel();
+        self.ended.cancel();
+        match self.outcome().await {
             Ended::Cancelled => Ok(()),
             Ended::Lost(why) => bail!("leader election lost: {why}"),
         }
+    }
+
+    /// Ends the term and leaves the Lease as it is: others wait for its end. For work that may not have ended; no call and
+    /// no write begins any more. Says whether this host led.
+    pub(crate) async fn abandon(mut self) -> bool {
+        let led = self.status.is_leader();
+        self.task.abort();
+        let _ = self.outcome().await;
+        led
+    }
+
+    /// Waits for the end of the election. Cancel-safe.
+    async fn outcome(&mut self) -> Ended {
+        if let Some(outcome) = &self.outcome {
+            return outcome.clone();
+        }
+        let outcome = match (&mut self.task).await {
+            Ok(ended) => ended,
+            Err(error) => Ended::Lost(format!("the elector failed: {error}")),
+        };
+        self.outcome.insert(outcome).clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use pilothouse_client::ClientOptions;
+    use pilothouse_devserver::{DevServer, DevServerOptions};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -215,5 +253,52 @@ mod tests {
             let error = format!("{:#}", options(&args).err().expect("an error"));
             assert!(words.iter().all(|word| error.contains(word)), "{args:?}: {error}");
         }
+    }
+
+    /// Waits until this holds, for ten seconds or so.
+    async fn until(what: &str, holds: impl Fn() -> bool) {
+        for _ in 0..1000 {
+            if holds() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never: {what}");
+    }
+
+    #[tokio::test]
+    async fn a_standby_that_is_told_to_stop_competes_no_more_and_a_leader_renews_until_all_has_ended() {
+        let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+        let start = async || {
+            let to = ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
+            let client = Client::new(to).await.unwrap();
+            let options = options(&["--leader-elect", "--lease", "default/hosts"]).unwrap().unwrap();
+            Prepared::new(client, options).unwrap().start()
+        };
+        let mut first = start().await;
+        until("the first leads", || first.status.is_leader()).await;
+        let mut second = start().await;
+        until("the second stands by", || second.status.leader() == first.status.identity()).await;
+
+        second.stop();
+        assert_eq!(second.outcome().await, Ended::Cancelled);
+        first.stop();
+        // Its calls may go on: not lost, not given up.
+        assert!(timeout(Duration::from_millis(200), first.lost()).await.is_err());
+        assert!(timeout(Duration::from_millis(1), second.lost()).await.is_err());
+        assert!(first.status.is_leader());
+        first.release().await.unwrap();
+
+        let third = start().await;
+        until("the third leads", || third.status.is_leader()).await;
+        let (status, term) = (third.status.clone(), third.status.leadership().unwrap());
+        assert_eq!(term.token().transitions, 1);
+        // Its calls go on: nothing of it begins any more, and others wait.
+        assert!(third.abandon().await);
+        assert!(!status.is_leader() && term.is_cancelled());
+        let fourth = start().await;
+        until("the fourth stands by", || fourth.status.leader() == status.identity()).await;
+        assert!(!fourth.abandon().await);
+        server.shutdown().await;
     }
 }

@@ -141,12 +141,17 @@ impl Hosting {
         }
     }
 
-    /// Ends: no new calls, those under way may go on for `grace`; then a Lease is given up. A signal cuts each short.
+    /// Ends: no new calls, those under way may go on for `grace`; then a Lease is given up, unless some still go on: others
+    /// wait for its end then. A signal cuts each short.
     ///
     /// # Errors
     /// When the Lease is lost meanwhile.
     pub(crate) async fn end(mut self, grace: Duration, signals: &mut Signals) -> Result<()> {
         tracing::info!("ending: no new calls; those under way may go on for {} s", grace.as_secs());
+        if let Some(election) = &self.election {
+            // A standby does not come to lead any more.
+            election.stop();
+        }
         let manager = self.manager.clone();
         let all_ended = tokio::select! {
             ended = manager.shutdown(grace) => ended,
@@ -156,13 +161,21 @@ impl Hosting {
         };
         self.serving.abort();
         if !all_ended {
-            tracing::warn!("calls under way were cut");
+            tracing::warn!("calls under way have not ended: they are cut with the process");
         }
-        if let Some(election) = self.election {
-            tokio::select! {
-                released = election.release() => released?,
-                () = signals.next() => tracing::warn!("the lease was not released: others must wait for its end"),
-            }
+        let kept = match self.election {
+            Some(election) if all_ended => tokio::select! {
+                released = election.release() => {
+                    released?;
+                    false
+                }
+                () = signals.next() => true,
+            },
+            Some(election) => election.abandon().await,
+            None => false,
+        };
+        if kept {
+            tracing::warn!("the lease was not released: others must wait for its end");
         }
         tracing::info!("ended");
         Ok(())

@@ -4,7 +4,8 @@
 //! - `observed_at` is the local time at which the record in `stored` was first seen, or at which the write that made it was
 //!   *sent*: others cannot have seen that one earlier;
 //! - a term exists only from a good write on, and is valid for the renew deadline from when that was sent;
-//! - `unsettled` is set while a write may have been, or may yet be, done that nobody has answered.
+//! - `unsettled` is set while a write may have been, or may yet be, done that nobody has answered, or not in time for a
+//!   term.
 //!
 //! Called by the elector, which decides when; nothing here waits except for the lock, and [`Candidate::release`].
 
@@ -105,8 +106,8 @@ impl<L: Lock> Candidate<L> {
         if let Some(stored) = self.stored.clone() {
             let record = self.record(stored.record.acquire_time.unwrap_or(now), now, transitions);
             match self.write(Some(stored), record).await {
-                Attempt::Held => return Attempt::Held,
-                other => {
+                decided @ (Attempt::Held | Attempt::Lost(_)) => return decided,
+                other @ Attempt::Not(_) => {
                     tracing::debug!(lock = self.lock.describe(), ?other, "renewing without reading failed");
                 }
             }
@@ -141,7 +142,7 @@ impl<L: Lock> Candidate<L> {
             loop {
                 match self.try_release().await {
                     Ok(released) => return released,
-                    Err(LockError::Conflict(_)) => continue,
+                    // A conflict as well: others who write, or refuse so, are not to be hammered.
                     Err(error) => why = error.to_string(),
                 }
                 sleep(self.config.retry_period / 4).await;
@@ -211,8 +212,9 @@ impl<L: Lock> Candidate<L> {
         };
         match written {
             Ok(stored) => {
-                self.unsettled = false;
                 let held = self.hold(&stored, sent);
+                // Else the lock is held all the same, without a term.
+                self.unsettled = !matches!(held, Attempt::Held);
                 self.status.observed(&stored.record.holder_identity, sent);
                 self.observed_at = Some(sent);
                 self.stored = Some(stored);
@@ -229,8 +231,10 @@ impl<L: Lock> Candidate<L> {
     fn hold(&mut self, stored: &Stored, sent: Instant) -> Attempt {
         let valid = self.config.renew_deadline;
         if let Some(term) = &self.term {
-            term.renewed(sent, valid);
-            return Attempt::Held;
+            return match term.renewed(sent, valid) {
+                true => Attempt::Held,
+                false => Attempt::Lost("the answer came after the end of the term".to_owned()),
+            };
         }
         if sent.elapsed() >= valid {
             return Attempt::Not("the answer came too late".to_owned());

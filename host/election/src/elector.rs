@@ -31,8 +31,18 @@ const SPACING: Duration = Duration::from_secs(1);
 pub enum Ended {
     /// It was told to, while it led or before.
     Cancelled,
-    /// It led, and does not any more; why. The work was told to stop, and may not have stopped yet.
+    /// It led, and does not any more; why. The work was told to stop, and may not have stopped yet; or the work panicked.
     Lost(String),
+}
+
+/// How a term ended.
+enum Over {
+    /// The work has ended after it was told to.
+    Cancelled,
+    /// The lock is no longer this candidate's, as far as it knows; why.
+    Lost(String),
+    /// The work has ended by a panic; which.
+    Panicked(String),
 }
 
 /// Competes for a lock, and has work done while it holds it.
@@ -65,8 +75,9 @@ impl<L: Lock> LeaderElector<L> {
     }
 
     /// Competes until the lock is held, has the work done and renews the lock until the term is lost or `cancel` says
-    /// so. In the second case the lock is renewed until the work has ended, and then released. May be run again
-    /// afterwards; work of a lost term that has not ended by then is waited for.
+    /// so. In the second case the lock is renewed until the work has ended, and then released. Work that ends by itself
+    /// ends no term; work that panics does, and the lock is released: another may do better than a leader that does
+    /// nothing. May be run again afterwards; work of a lost term that has not ended by then is waited for.
     ///
     /// A future that is dropped ends the term and releases nothing.
     pub async fn run<W, F>(&mut self, cancel: &CancellationToken, callbacks: LeaderCallbacks<W>) -> Ended
@@ -95,14 +106,21 @@ impl<L: Lock> LeaderElector<L> {
             move || term.end()
         }));
         let mut work = tokio::spawn((callbacks.on_started_leading)(term.clone()));
-        let ended = self.renew(cancel, &term, &mut work).await;
+        let over_by = self.renew(cancel, &term, &mut work).await;
         drop(over);
         self.candidate.term = None;
         observer.tell(&self.candidate.status);
-        match &ended {
-            Ended::Cancelled if self.candidate.config.release_on_cancel => self.candidate.release().await,
-            Ended::Cancelled => {}
-            Ended::Lost(_) => self.work = Some(work),
+        let (ended, release) = match over_by {
+            Over::Cancelled => (Ended::Cancelled, true),
+            Over::Panicked(why) => (Ended::Lost(why), true),
+            Over::Lost(why) => {
+                // One that is over already must not be waited for again.
+                self.work = Some(work).filter(|work| !work.is_finished());
+                (Ended::Lost(why), false)
+            }
+        };
+        if release && self.candidate.config.release_on_cancel {
+            self.candidate.release().await;
         }
         ended
     }
@@ -171,13 +189,13 @@ impl<L: Lock> LeaderElector<L> {
         }
     }
 
-    /// Renews until the term is lost, or the work has ended after `cancel` said so.
+    /// Renews until the term is lost, or the work has ended after `cancel` said so, or has panicked.
     async fn renew(
         &mut self,
         cancel: &CancellationToken,
         term: &Leadership,
         work: &mut JoinHandle<()>,
-    ) -> Ended {
+    ) -> Over {
         let last_failure = Mutex::new(None);
         let retry_period = self.candidate.config.retry_period;
         let candidate = &mut self.candidate;
@@ -194,27 +212,36 @@ impl<L: Lock> LeaderElector<L> {
                 }
             }
         });
-        let mut stopping = false;
-        let why = loop {
+        let (mut stopping, mut done) = (false, false);
+        let over = loop {
+            if stopping && done {
+                return Over::Cancelled;
+            }
             tokio::select! {
                 biased;
                 // First, so that a term is not prolonged by an answer that this process was too late to look at.
                 () = sleep_until(term.deadline()) => {
                     if !term.is_leading() {
-                        break last_failure.lock().take().unwrap_or_else(|| "no answer in time".to_owned());
+                        let why = last_failure.lock().take();
+                        break Over::Lost(why.unwrap_or_else(|| "no answer in time".to_owned()));
                     }
                 }
                 () = cancel.cancelled(), if !stopping => {
                     stopping = true;
                     term.cancel();
                 }
-                _ = &mut *work, if stopping => return Ended::Cancelled,
-                why = &mut renewing => break why,
+                ended = &mut *work, if !done => match ended {
+                    Ok(()) => done = true,
+                    Err(error) => break Over::Panicked(format!("the work failed: {error}")),
+                },
+                why = &mut renewing => break Over::Lost(why),
             }
         };
         term.end();
-        tracing::error!(lock = term.token().lock, "leader election lost: {why}");
-        Ended::Lost(why)
+        if let Over::Lost(why) | Over::Panicked(why) = &over {
+            tracing::error!(lock = term.token().lock, "leader election lost: {why}");
+        }
+        over
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::status::ElectionStatus;
 
 /// A health check that is there before the election is: it fails when this process holds the lease, as far as it knows,
-/// and has not been able to renew it for longer than the lease lasts and a tolerance, without having ended its term.
+/// and has not been able to renew it for longer than the lease lasts and a tolerance. Whether its term has ended makes no
+/// difference: such a process is to end, and is stuck when it has not by then.
 #[derive(Debug, Default)]
 pub struct LeaderHealthzAdaptor {
     tolerance: Duration,

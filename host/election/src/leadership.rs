@@ -2,7 +2,8 @@
 //! what it writes elsewhere.
 //!
 //! Invariants: `valid` only grows while the term lasts, and is zero from when it has ended; whoever asks compares it with
-//! the clock, so nothing has to run for the answer to become "no".
+//! the clock, so nothing has to run for the answer to become "no". Who finds that the time is over ends the term, so the
+//! answer never becomes "yes" again, whatever renewal is answered at the same moment.
 
 use std::fmt;
 use std::sync::Arc;
@@ -69,9 +70,21 @@ impl Leadership {
     /// What is begun after the answer may still outlast the term: that is what the token is for.
     #[must_use]
     pub fn is_leading(&self) -> bool {
-        // The clock first: a renewal in between makes the answer too cautious and never too bold.
-        let now = Instant::now();
-        nanos(now.duration_since(self.0.began)) < self.0.valid.load(SeqCst)
+        let now = nanos(self.0.began.elapsed());
+        let mut valid = self.0.valid.load(SeqCst);
+        while now >= valid {
+            match self.0.valid.compare_exchange(valid, 0, SeqCst, SeqCst) {
+                Ok(_) => return false,
+                // It was renewed or ended meanwhile.
+                Err(other) => {
+                    if other == 0 {
+                        return false;
+                    }
+                    valid = other;
+                }
+            }
+        }
+        true
     }
 
     /// Completes when the work must stop: the term is lost, or the one who runs the election wants it to end. In the
@@ -91,9 +104,11 @@ impl Leadership {
         self.0.began + Duration::from_nanos(self.0.valid.load(SeqCst))
     }
 
-    /// A renewal that was sent at `sent` was good.
-    pub(crate) fn renewed(&self, sent: Instant, valid: Duration) {
-        self.0.valid.store(nanos(sent.duration_since(self.0.began) + valid), SeqCst);
+    /// A renewal that was sent at `sent` was good. `false` when the term has ended, which it does not prolong.
+    pub(crate) fn renewed(&self, sent: Instant, valid: Duration) -> bool {
+        let until = nanos(sent.duration_since(self.0.began) + valid);
+        let lasts = |before: u64| (before != 0).then(|| before.max(until));
+        self.is_leading() && self.0.valid.fetch_update(SeqCst, SeqCst, lasts).is_ok()
     }
 
     /// Asks the work to stop.
@@ -110,4 +125,34 @@ impl Leadership {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_that_has_ended_is_not_renewed() {
+        let second = Duration::from_secs(1);
+        let token = FencingToken {
+            lock: String::new(),
+            uid: String::new(),
+            transitions: 0,
+            resource_version: String::new(),
+        };
+        let began = Instant::now();
+        let term = Leadership::new(token.clone(), began, second * 10);
+        tokio::time::advance(second * 9).await;
+        assert!(term.renewed(began + second * 2, second * 10) && term.is_leading());
+        // An older one does not shorten it.
+        assert!(term.renewed(began + second, second * 10));
+        assert_eq!(term.deadline() - began, second * 12);
+        tokio::time::advance(second * 3).await;
+        // Whether or not anybody has asked.
+        assert!(!term.renewed(began + second * 11, second * 10) && !term.is_leading());
+
+        let term = Leadership::new(token, Instant::now(), second * 10);
+        term.end();
+        assert!(!term.renewed(Instant::now(), second * 10) && !term.is_leading());
+    }
 }

@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::status::{ElectionView, Role};
 
-/// How long a leader may be late in ending its term before the host is unhealthy; that of Kubernetes' own processes.
+/// How long, beyond the end of its lease, a holder may go without a renewal before the host is unhealthy: by then it should
+/// have ended. That of Kubernetes' own processes.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// Whether this host may work; a cheap clone.

@@ -20,6 +20,7 @@ use pilothouse_object::{Object, ObjectKey};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
 
 use self::body::{Body, BodyMeta};
 use crate::grants::{Access, Grants, Place};
@@ -40,6 +41,8 @@ pub(crate) struct Live {
     pub(crate) availability: Arc<Availability>,
     /// Where connections live and writes run.
     pub(crate) io: Handle,
+    /// Counts the writes under way among the plugin's tasks: one may outlive its call, and the plugin has not ended before.
+    pub(crate) tasks: TaskTracker,
     /// Where writes are noted, for the caches to follow.
     pub(crate) writes: Arc<Writes>,
     /// Whether the host may write.
@@ -309,7 +312,7 @@ impl Live {
     ) -> Result<ClientAnswer, ApiError> {
         let (answered, answer) = oneshot::channel();
         let live = self.clone();
-        self.io.spawn(async move {
+        let write = async move {
             let verb = verb_name(&call.verb);
             let outcome = live.send(&resource, &call.verb, options, &target, permit).await;
             if let Err(outcome) = answered.send(outcome) {
@@ -324,7 +327,8 @@ impl Live {
                     "a write outlived the call that made it"
                 );
             }
-        });
+        };
+        self.tasks.spawn_on(write, &self.io);
         answer.await.map_err(|_| invalid("the host is shutting down"))?
     }
 

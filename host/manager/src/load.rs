@@ -131,6 +131,7 @@ impl Loader {
                 client: self.client.with_identity(identity(manifest)),
                 availability: Arc::clone(self.factory.availability()),
                 io: self.io.clone(),
+                tasks: plugin.tasks.clone(),
                 writes: Arc::clone(&plugin.writes),
                 lead: plugin.lead.clone(),
             },

@@ -237,7 +237,7 @@ impl Manager {
         plugin.retire();
         let this = self.clone();
         self.0.tasks.spawn(async move {
-            plugin.tasks.wait().await;
+            plugin.ended().await;
             let mut plugins = this.0.plugins.lock();
             // Unless one of the same name came meanwhile.
             if plugins.get(&*plugin.name).is_some_and(|entry| Arc::ptr_eq(&entry.plugin, &plugin)) {
@@ -290,7 +290,8 @@ impl Manager {
         self.0.lead.check().err()
     }
 
-    /// Ends: no new calls, those in flight go on for at most `grace`. `false` when some had to be cut.
+    /// Ends: no new calls; waits for those in flight, and for their writes, at most `grace`. `false` when some are not over:
+    /// they go on until their runtimes end, and so may their writes.
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.0.stopping.cancel();
         let watcher = self.0.watcher.lock().take();
@@ -303,7 +304,7 @@ impl Manager {
         }
         let ended = async {
             for plugin in &plugins {
-                plugin.tasks.wait().await;
+                plugin.ended().await;
             }
         };
         let in_time = tokio::time::timeout(grace, ended).await.is_ok();

@@ -2,7 +2,8 @@
 //!
 //! Invariants: at most one generation is current; every call runs on the generation that was current when it began; all
 //! generations share the queue, so one key is never reconciled twice at once. Workers and pumps are tasks of the guest
-//! runtime, counted in `tasks`, and end when `stopping` is cancelled and their present call is over.
+//! runtime, counted in `tasks`, and end when `stopping` is cancelled and their present call is over; live writes are
+//! counted there as well, for they may outlive their call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -291,8 +292,17 @@ impl Plugin {
     pub(crate) async fn alone(&self) {
         let predecessor = self.predecessor.lock().clone();
         if let Some(predecessor) = predecessor {
-            predecessor.tasks.wait().await;
+            predecessor.ended().await;
             *self.predecessor.lock() = None;
+        }
+    }
+
+    /// Waits until nothing of this plugin, which was retired, is under way any more, nor of those that had its name before.
+    pub(crate) async fn ended(self: &Arc<Self>) {
+        let mut next = Some(Arc::clone(self));
+        while let Some(plugin) = next {
+            plugin.tasks.wait().await;
+            next = plugin.predecessor.lock().clone();
         }
     }
 
@@ -424,6 +434,34 @@ mod tests {
         plugin.tasks.wait().await;
         assert_eq!(begin.elapsed(), Duration::ZERO);
         assert_eq!(plugin.status().state, PluginState::Draining);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
+        let idle = Duration::from_secs(30);
+        let again = |before: &Arc<Plugin>| {
+            before.retire();
+            let (guests, metrics) = (Handle::current(), Metrics::new());
+            Plugin::new("p", guests, &metrics, Lead::alone(), idle, Some(Arc::clone(before)))
+        };
+        let first = plugin();
+        first.spawn(tokio::time::sleep(Duration::from_secs(10)));
+        let second = again(&first);
+        let third = again(&second);
+        third.retire();
+        let begin = Instant::now();
+        third.alone().await;
+        assert_eq!(begin.elapsed(), Duration::from_secs(10));
+        second.ended().await;
+        assert_eq!(begin.elapsed(), Duration::from_secs(10));
+
+        let first = plugin();
+        first.spawn(tokio::time::sleep(Duration::from_secs(10)));
+        let third = again(&again(&first));
+        third.retire();
+        let begin = Instant::now();
+        third.ended().await;
+        assert_eq!(begin.elapsed(), Duration::from_secs(10));
     }
 
     #[tokio::test(start_paused = true)]

@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     None,
     /// Refused before anything is done.
     Refused,
+    /// Refused as if somebody else had written.
+    Conflict,
     /// Not done, and nobody says so.
     Lost,
     /// Done, and nobody says so.
@@ -217,6 +219,7 @@ impl MemoryLock {
             pause(way.there).await;
             let outcome = match way.fault {
                 Fault::Refused => Err(LockError::Refused("no".to_owned())),
+                Fault::Conflict => Err(LockError::Conflict("no".to_owned())),
                 Fault::Lost => no_answer(),
                 Fault::None => server.apply(who, asked),
                 Fault::Unanswered => server.apply(who, asked).and_then(|_| no_answer()),

@@ -158,3 +158,34 @@ async fn of_two_candidates_the_second_leads_soon_after_the_first_has_released() 
     assert_eq!(b.leads().await.token().transitions, 1);
     assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_meets_nothing_but_conflicts_is_not_tried_in_a_loop() {
+    let server = Server::default();
+    let a = Running::start(&server, "a");
+    a.leads().await;
+    // As a webhook may answer.
+    for _ in 0..50 {
+        server.fail(Verb::Get, Fault::None);
+        server.fail(Verb::Update, Fault::Conflict);
+    }
+    let began = Instant::now();
+    assert_eq!(a.end().await, Ended::Cancelled);
+    assert!(began.elapsed() >= SECOND * 10 && began.elapsed() < SECOND * 11, "{:?}", began.elapsed());
+    assert!((10..=21).contains(&server.count(Verb::Update)), "{}", server.count(Verb::Update));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_taken_too_late_for_a_term_is_released_when_cancelled() {
+    let server = Server::default();
+    // Shorter than a request may take.
+    let times = LeaderElectionConfig { renew_deadline: SECOND / 2, retry_period: SECOND / 10, ..config("a") };
+    server.next(Verb::Create, Way { back: SECOND * 9 / 10, ..Way::default() });
+    let a = Running::with(server.lock("a"), times);
+    until("the lock is taken", || server.holder() == "a").await;
+    // Told before the answer comes.
+    a.cancel.cancel();
+    assert_eq!(a.task.await.unwrap(), Ended::Cancelled);
+    assert!(a.terms.lock().unwrap().is_empty());
+    assert_eq!(server.holder(), "");
+}

@@ -172,6 +172,54 @@ async fn an_elector_can_run_again_and_waits_for_the_work_of_a_lost_term() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_leader_whose_work_panics_has_lost_and_releases() {
+    let server = Server::default();
+    let mut elector = LeaderElector::new(server.lock("a"), config("a")).unwrap();
+    let (cancel, status) = (CancellationToken::new(), elector.status());
+    let callbacks = LeaderCallbacks::new(|_| async {
+        sleep(SECOND * 60).await;
+        panic!("out of order");
+    });
+    let began = Instant::now();
+    let run = tokio::time::timeout(SECOND * 600, elector.run(&cancel, callbacks));
+    let Ended::Lost(why) = run.await.expect("it leads on") else { panic!("not lost") };
+    assert!(why.contains("out of order"), "{why}");
+    assert_eq!((began.elapsed().as_secs(), server.holder().as_str()), (60, ""));
+    assert!(!status.is_leader());
+    // It may compete again, and does not wait for what is over.
+    let callbacks = LeaderCallbacks::new({
+        let cancel = cancel.clone();
+        move |_| async move { cancel.cancel() }
+    });
+    assert_eq!(elector.run(&cancel, callbacks).await, Ended::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_ends_by_itself_ends_no_term() {
+    let server = Server::default();
+    let mut elector = LeaderElector::new(server.lock("a"), config("a")).unwrap();
+    let (cancel, status) = (CancellationToken::new(), elector.status());
+    for cancelled in [true, false] {
+        let cancel = if cancelled { cancel.clone() } else { CancellationToken::new() };
+        let run = elector.run(&cancel, LeaderCallbacks::new(|_| async {}));
+        let meanwhile = async {
+            sleep(SECOND * 100).await;
+            assert!(status.is_leader());
+            if cancelled {
+                cancel.cancel();
+            } else {
+                server.write(|record| record.holder_identity.clear());
+            }
+        };
+        let (ended, ()) = tokio::join!(run, meanwhile);
+        assert_eq!((ended == Ended::Cancelled, server.holder().as_str()), (cancelled, ""));
+    }
+    // Work of the lost term is over: nothing is waited for.
+    cancel.cancel();
+    assert_eq!(elector.run(&cancel, LeaderCallbacks::new(|_| async {})).await, Ended::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
 async fn health_fails_when_a_holder_has_not_renewed_for_longer_than_lease_and_tolerance() {
     let server = Server::default();
     let check = LeaderHealthzAdaptor::new(SECOND * 20);

@@ -32,6 +32,7 @@ impl Plugin {
             client: Client::new(options).await.unwrap(),
             availability: Availability::new(),
             io: Handle::current(),
+            tasks: TaskTracker::new(),
             writes: Arc::default(),
             lead: Lead::alone(),
         };
@@ -127,4 +128,25 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
     begin.await;
     create().await.unwrap();
     assert_eq!(plugin.list(json!({})).await.unwrap().0, ["x"]);
+}
+
+#[tokio::test]
+async fn a_write_that_outlives_its_call_is_still_a_task_of_the_plugin() {
+    let plugin = Plugin::start().await;
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"},
+    });
+    {
+        let mut call = std::pin::pin!(plugin.call(ClientVerb::Create(body.to_string().into_bytes()), ""));
+        // The call is cut when its write has been handed over and not yet begun: this thread has not let it run.
+        std::future::poll_fn(|context| {
+            assert!(call.as_mut().poll(context).is_pending(), "the call ended first");
+            if plugin.live.tasks.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+        })
+        .await;
+    }
+    plugin.live.tasks.close();
+    plugin.live.tasks.wait().await;
+    assert_eq!(plugin.list(json!({})).await.unwrap().0, ["x"]);
+    plugin.server.shutdown().await;
 }
