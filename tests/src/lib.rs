@@ -18,6 +18,7 @@ pub mod audit;
 pub mod calls;
 mod cargo;
 pub mod cli;
+pub mod clientgo;
 pub mod cluster;
 pub mod controlplane;
 pub mod dev;

@@ -3,12 +3,11 @@
 //!
 //! They pass on the real server, so what they ask for is what it does.
 
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use pilothouse_tests::controlplane::{Options, Server};
-use pilothouse_tests::{ControlPlane, process};
+use pilothouse_tests::{ControlPlane, clientgo, process};
 
 /// For the tests, 20 to 90 s, and on a new machine for downloading and compiling client-go.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -23,16 +22,10 @@ fn go_test(server: Server, content_type: &str) -> Result<()> {
         Server::Development => Vec::new(),
     };
     let plane = ControlPlane::start(Options { controllers, ..Options::on(server) })?;
-    let mut go = Command::new("go");
-    // The flags of tests/controlplane/build.sh: another set would compile client-go once more.
-    go.args(["test", "-trimpath", "-buildvcs=false", "-mod=readonly", "-count=1", "./..."])
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/clientgo"))
-        .env("CGO_ENABLED", "0")
+    let mut go = clientgo::command("test");
+    go.args(["-count=1", "./..."])
         .env("KUBECONFIG", plane.kubeconfig())
         .env("CLIENTGO_CONTENT_TYPE", content_type);
-    for variable in ["GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT", "GODEBUG"] {
-        go.env_remove(variable);
-    }
     let finished = process::run(&mut go, "", PATIENCE)?;
     eprintln!("{}", finished.stdout);
     ensure!(finished.status.success(), "{}\n{}{}", finished.status, finished.stdout, finished.stderr);

@@ -4,7 +4,6 @@
 //!
 //! `PILOTHOUSE_STORM_SECONDS` has the storm last longer, `PILOTHOUSE_SEED` repeats its writes and faults (not their timing).
 
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,10 +11,10 @@ use anyhow::{Context, Result, ensure};
 use pilothouse_devserver::{Fault, FaultRule, When};
 use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::informers::{self, Informer};
-use pilothouse_tests::process::{self, Process};
+use pilothouse_tests::process::Process;
 use pilothouse_tests::sequence::{self, Liberties, Told, View};
 use pilothouse_tests::workload::Workload;
-use pilothouse_tests::{Cluster, ControlPlane, Signal, poll};
+use pilothouse_tests::{Cluster, ControlPlane, Signal, clientgo, poll};
 
 const NAMESPACE: &str = "differential";
 const KEYS: u64 = 30;
@@ -26,8 +25,6 @@ const STORM_SECONDS: u64 = 15;
 const ENOUGH: usize = 5 * KEYS as usize;
 /// client-go waits for up to 30 s, and twice that with jitter, after several failures.
 const REST: Duration = Duration::from_secs(90);
-/// client-go may have to be compiled.
-const BUILD: Duration = Duration::from_secs(900);
 
 /// What client-go tells that ours does not: an object created anew is an update of the old one to it, and it hands each
 /// deletion on that a watch shows, also of what it does not hold.
@@ -65,7 +62,7 @@ struct ClientGo {
 impl ClientGo {
     fn start(plane: &ControlPlane, streaming: bool) -> Result<ClientGo> {
         let (binary, file) = (plane.dir().join("differential"), plane.dir().join("told"));
-        build(&binary)?;
+        clientgo::build("./differential", &binary)?;
         let mut command = Command::new(binary);
         command
             .arg(plane.kubeconfig())
@@ -101,22 +98,6 @@ impl ClientGo {
         });
         held.collect()
     }
-}
-
-fn build(binary: &Path) -> Result<()> {
-    let mut go = Command::new("go");
-    // The flags of tests/controlplane/build.sh: another set would compile client-go once more.
-    go.args(["build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-o"])
-        .arg(binary)
-        .arg("./differential")
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/clientgo"))
-        .env("CGO_ENABLED", "0");
-    for variable in ["GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT", "GODEBUG"] {
-        go.env_remove(variable);
-    }
-    let finished = process::run(&mut go, "", BUILD)?;
-    ensure!(finished.status.success(), "{}\n{}", finished.status, finished.stderr);
-    Ok(())
 }
 
 fn number(name: &str) -> Result<Option<u64>> {

@@ -11,8 +11,8 @@ use pilothouse_election::{
     ElectionStatus, Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock,
 };
 use pilothouse_tests::controlplane::Server;
-use pilothouse_tests::process::{self, Process, Stream};
-use pilothouse_tests::{Cluster, ControlPlane, Signal, informers, poll};
+use pilothouse_tests::process::{Process, Stream};
+use pilothouse_tests::{Cluster, ControlPlane, Signal, clientgo, informers, poll};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -26,8 +26,6 @@ pilothouse_tests::on_both_servers!(
 
 /// Longer than anything takes, the end of a lease included, also on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(90);
-/// client-go may have to be compiled.
-const BUILD: Duration = Duration::from_secs(900);
 const KIND: &str = "coordination.k8s.io/v1/Lease";
 /// So long that a leader on a busy machine does not lose it.
 const LEASE: Duration = Duration::from_secs(15);
@@ -153,22 +151,6 @@ impl Theirs {
     }
 }
 
-fn build(program: &Path) -> Result<()> {
-    let mut go = Command::new("go");
-    // The flags of tests/controlplane/build.sh: another set would compile client-go once more.
-    go.args(["build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-o"])
-        .arg(program)
-        .arg("./elector")
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/clientgo"))
-        .env("CGO_ENABLED", "0");
-    for variable in ["GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT", "GODEBUG"] {
-        go.env_remove(variable);
-    }
-    let finished = process::run(&mut go, "", BUILD)?;
-    ensure!(finished.status.success(), "{}\n{}", finished.status, finished.stderr);
-    Ok(())
-}
-
 fn runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?)
 }
@@ -179,7 +161,7 @@ fn client_go_s_election_and_ours_alternate_on_one_lease(server: Server) -> Resul
     cluster.namespace(namespace)?;
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("elector");
-    build(&program)?;
+    clientgo::build("./elector", &program)?;
     let runtime = runtime()?;
     let ours = |identity| Ours::start(&runtime, plane, namespace, identity);
     let theirs = |identity| Theirs::start(&program, plane, namespace, identity);

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::call::Call;
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::list::ObjectList;
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, WatchParams, WriteParams};
 use crate::typed::ScaleApi;
@@ -84,7 +84,7 @@ impl Place {
     }
 
     fn key(&self, name: &str) -> Result<ObjectKey> {
-        ObjectKey::new(self.namespace.as_deref(), name).map_err(|e| Error::Request(e.to_string()))
+        verbs::key(self.namespace.as_deref(), name)
     }
 
     async fn delete(&self, name: &str, params: &DeleteParams) -> Result<Deleted> {

@@ -218,6 +218,11 @@ impl Client {
     }
 }
 
+/// The key of an object, for who has its parts.
+pub(crate) fn key(namespace: Option<&str>, name: &str) -> Result<ObjectKey> {
+    ObjectKey::new(namespace, name).map_err(|e| Error::Request(e.to_string()))
+}
+
 /// What is sent, as JSON.
 pub(crate) fn json(body: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(body).map_err(|e| Error::Request(format!("the body cannot be written as JSON: {e}")))

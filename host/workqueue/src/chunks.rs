@@ -3,7 +3,7 @@
 //! Invariant: all chunks but the last are full, and all but the first have room for [`CHUNK`].
 //!
 //! A million keys would else be copied again and again under the queue's lock, and leave what the copies stood in behind.
-//! Called by `slots` only.
+//! Called by `slots` and the limiters' failures.
 
 use std::ops::{Index, IndexMut};
 

@@ -7,7 +7,7 @@
 //! An entry holds its whole hash. So a search touches one cache line of the table and, but for one time in four thousand million,
 //! no slot but the right one; and growing touches no slot at all and goes through both arrays from front to back. (A table
 //! whose entries are slot numbers alone, as hashbrown's would be, needs a cache miss for each key then, and two
-//! for each search.) Called by `slots` only.
+//! for each search.) Called by `slots`, and by the limiters' failures with places of their own.
 
 use crate::slots::Hash32;
 

@@ -203,13 +203,11 @@ impl RestRequest {
     /// # Errors
     /// A part that cannot be sent; no answer, or one that is too large; [`Error::Api`] when the answer is an error.
     pub async fn send(self) -> Result<RestResponse> {
-        let limit = self.limit;
-        let (client, call) = self.build()?;
-        let answer = client.fetch(&call, limit).await?;
+        let RestResponse { doing, answer } = self.send_any().await?;
         if answer.status.is_success() {
-            return Ok(RestResponse { doing: client.doing(&call), answer });
+            return Ok(RestResponse { doing, answer });
         }
-        Err(answer::error(client.doing(&call), &answer))
+        Err(answer::error(doing, &answer))
     }
 
     /// Sends it and gives the answer, be it an error or not.

@@ -1,6 +1,6 @@
 //! [`Api`]: the verbs on objects of one Rust type, in one namespace or all.
 //!
-//! Invariant: answers that are not of the type are told as [`Error::Protocol`], with what was being done.
+//! Invariant: answers that are not of the type are told as [`Error::Protocol`](crate::Error::Protocol), with what was being done.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::{Resource, ScaleApi, TypedList, TypedWatch};
 use crate::call::{Call, OBJECT_LIMIT, unexpected};
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, WatchParams, WriteParams};
 use crate::verbs::{self, Deleted};
 
@@ -109,8 +109,10 @@ impl<K: Resource> Api<K> {
     /// As [`get`](Self::get).
     pub async fn list(&self, params: &ListParams) -> Result<TypedList<K>> {
         let mut items = Vec::new();
-        let meta = self.each(params, &mut |item| items.push(item)).await?;
-        Ok(TypedList { meta, items })
+        let mut keep = |object: Object| items.push(self.typed(&object));
+        let meta =
+            self.client.list_page(&self.resource, self.namespace.as_deref(), params, &mut keep).await?;
+        Ok(TypedList { meta, items: items.into_iter().collect::<Result<_>>()? })
     }
 
     /// Reads a list in pages of `params.limit`, 500 if that is 0, as one list. See [`Client::list_all`].
@@ -118,33 +120,9 @@ impl<K: Resource> Api<K> {
     /// # Errors
     /// As [`get`](Self::get).
     pub async fn list_all(&self, params: &ListParams) -> Result<TypedList<K>> {
-        let mut fault = None;
-        let mut items = Vec::new();
-        let namespace = self.namespace.as_deref();
-        // Objects are made typed page by page; when a list begins anew, so do they.
-        let list = self.client.list_all(&self.resource, namespace, params).await?;
-        for object in list.items {
-            match self.typed(&object, "list") {
-                Ok(item) => items.push(item),
-                Err(error) => drop(fault.get_or_insert(error)),
-            }
-        }
-        fault.map_or(Ok(TypedList { meta: list.meta, items }), Err)
-    }
-
-    async fn each(
-        &self,
-        params: &ListParams,
-        item: &mut (dyn FnMut(K) + Send),
-    ) -> Result<pilothouse_object::ListMeta> {
-        let mut fault = None;
-        let mut each = |object: Object| match self.typed(&object, "list") {
-            Ok(typed) => item(typed),
-            Err(error) => drop(fault.get_or_insert(error)),
-        };
-        let meta =
-            self.client.list_page(&self.resource, self.namespace.as_deref(), params, &mut each).await?;
-        fault.map_or(Ok(meta), Err)
+        let list = self.client.list_all(&self.resource, self.namespace.as_deref(), params).await?;
+        let items = list.items.iter().map(|object| self.typed(object)).collect::<Result<_>>()?;
+        Ok(TypedList { meta: list.meta, items })
     }
 
     /// Opens a watch.
@@ -159,7 +137,7 @@ impl<K: Resource> Api<K> {
     /// Creates an object and gives it as the server keeps it.
     ///
     /// # Errors
-    /// As [`get`](Self::get); [`Error::Request`] when a namespace is missing.
+    /// As [`get`](Self::get); [`Error::Request`](crate::Error::Request) when a namespace is missing.
     pub async fn create(&self, object: &K, params: &WriteParams) -> Result<K> {
         let body = verbs::json(object)?;
         self.send(&self.client.create_call(&self.resource, self.namespace.as_deref(), &body, params)?).await
@@ -256,15 +234,15 @@ impl<K: Resource> Api<K> {
     }
 
     fn key(&self, name: &str) -> Result<ObjectKey> {
-        ObjectKey::new(self.namespace.as_deref(), name).map_err(|e| Error::Request(e.to_string()))
+        verbs::key(self.namespace.as_deref(), name)
     }
 
     async fn send<T: DeserializeOwned>(&self, call: &Call) -> Result<T> {
         self.client.fetch_json(call).await
     }
 
-    fn typed(&self, object: &Object, doing: &str) -> Result<K> {
-        let doing = || format!("{doing} of {}: {}", self.resource.plural, object.key().as_str());
+    fn typed(&self, object: &Object) -> Result<K> {
+        let doing = || format!("list of {}: {}", self.resource.plural, object.key().as_str());
         serde_json::from_slice(object.bytes()).map_err(|e| unexpected(doing(), &e))
     }
 }

@@ -9,7 +9,7 @@ pub use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
 use pilothouse_object::ObjectKey;
 
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::params::{ApiResource, Patch, WriteParams};
 use crate::verbs;
 
@@ -66,7 +66,7 @@ impl ScaleApi {
     }
 
     fn key(&self, name: &str) -> Result<ObjectKey> {
-        ObjectKey::new(self.namespace.as_deref(), name).map_err(|e| Error::Request(e.to_string()))
+        verbs::key(self.namespace.as_deref(), name)
     }
 }
 

@@ -1,0 +1,36 @@
+//! client-go beside ours: the module `tests/clientgo`, its commands and programs.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use crate::process;
+
+/// client-go may have to be compiled.
+const BUILD: Duration = Duration::from_secs(900);
+
+/// `go COMMAND` in the module, with the flags of tests/controlplane/build.sh: another set would compile client-go once more.
+#[must_use]
+pub fn command(command: &str) -> Command {
+    let mut go = Command::new("go");
+    go.args([command, "-trimpath", "-buildvcs=false", "-mod=readonly"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/clientgo"))
+        .env("CGO_ENABLED", "0");
+    for variable in ["GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT", "GODEBUG"] {
+        go.env_remove(variable);
+    }
+    go
+}
+
+/// Builds one of the module's programs, as `./elector`.
+///
+/// # Errors
+/// What the compiler said.
+pub fn build(package: &str, program: &Path) -> anyhow::Result<()> {
+    let mut go = command("build");
+    let finished = process::run(go.arg("-o").arg(program).arg(package), "", BUILD)?;
+    ensure!(finished.status.success(), "{}\n{}", finished.status, finished.stderr);
+    Ok(())
+}
