@@ -22,6 +22,7 @@ use crate::auth::Authorizer;
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::config;
+use crate::connect::Connector;
 use crate::discovery::DocumentCache;
 use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Identity, ObservedRequest, RequestObserver};
@@ -80,12 +81,12 @@ impl Shared {
             default_namespace: loaded.default_namespace,
             request_timeout: options.request_timeout,
             authorizer: loaded.authorizer,
-            transport: Transport::new(
+            transport: Transport::new(Connector::new(
                 Handle::current(),
                 loaded.tls,
                 loaded.server_name,
                 options.connect_timeout,
-            ),
+            )),
             observer: options.observer,
             own: Arc::new(own),
             discovery: Arc::new(DocumentCache::shared()),

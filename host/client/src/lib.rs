@@ -5,9 +5,9 @@
 //!       └────┴─────┴───────┘
 //!    url ──► call ◄── caller, auth         one request: address, identity, credentials; answer or error
 //!              │
-//!          transport                       connections: HTTP/2, pools, pings
-//!              ▲
-//!           config                         kubeconfig or service account, through kube-client
+//!          transport ──► connect           connections: HTTP/2, pools, pings; TCP, TLS
+//!                           ▲
+//!           config ─────────┘              kubeconfig or service account, through kube-client
 //! ```
 
 mod answer;
@@ -16,6 +16,7 @@ mod call;
 mod caller;
 mod client;
 mod config;
+mod connect;
 mod discovery;
 mod dynamic;
 mod error;
@@ -26,6 +27,7 @@ mod params;
 mod read_ahead;
 mod rest;
 mod retry_watcher;
+mod runtime;
 mod transport;
 mod typed;
 mod url;

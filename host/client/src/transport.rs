@@ -8,38 +8,29 @@
 //!
 //! Invariants:
 //! * A watch and a request never share a connection, so that no flood of events delays an answer.
-//! * Sockets, timers and tasks of connections belong to the runtime given to [`Transport::new`], whichever runtime a
+//! * Sockets, timers and tasks of connections belong to the runtime given to the [`Connector`], whichever runtime a
 //!   call comes from: guests run in one of their own, and must not take a connection with them when it goes.
 //! * Nothing is sent twice.
 //! * A dead peer is noticed by pings on HTTP/2 and by TCP keep-alive on HTTP/1.1.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, Uri};
+use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::rt::{Executor, Sleep, Timer};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
+use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::client::legacy::{Client, Error};
-use hyper_util::rt::TokioTimer;
 use parking_lot::Mutex;
-use rustls::pki_types::ServerName;
-use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
-use tower::{BoxError, Service};
 
-use crate::read_ahead::{ReadAhead, Socket};
+use crate::connect::Connector;
+use crate::runtime::{RuntimeExecutor, RuntimeTimer};
 
 /// As client-go: a connection without a byte for 30 s is asked, and dropped after 15 s without an answer.
-const PING_AFTER: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const PING_AFTER: Duration = Duration::from_secs(30);
+pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// API servers serve 100 streams on a connection; the 101st would wait for one of the others to end.
 const WATCHES_PER_POOL: usize = 80;
 /// API servers close connections without a stream after 90 s; a request must not run into that.
@@ -74,27 +65,7 @@ struct Pool {
 }
 
 impl Transport {
-    pub(crate) fn new(
-        runtime: Handle,
-        tls: rustls::ClientConfig,
-        server_name: Option<ServerName<'static>>,
-        connect_timeout: Duration,
-    ) -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(PING_AFTER));
-        tcp.set_keepalive_interval(Some(PING_TIMEOUT / 3));
-        tcp.set_keepalive_retries(Some(3));
-        // Shared out among the addresses of the host, so that a dead first one leaves time for the next.
-        tcp.set_connect_timeout(Some(connect_timeout));
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-        let builder = match server_name {
-            Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
-            None => builder,
-        };
-        let inner = builder.enable_all_versions().wrap_connector(ReadAhead(tcp));
-        let connector = Connector { inner, runtime, timeout: connect_timeout };
+    pub(crate) fn new(connector: Connector) -> Self {
         Self { requests: Pool::new(&connector, REQUEST_WINDOW), watches: Mutex::default(), connector }
     }
 
@@ -187,87 +158,5 @@ impl Pool {
         self.warm.store(true, Ordering::Relaxed);
         drop(first);
         answer.await
-    }
-}
-
-/// Connects on the transport's runtime, under a time limit that includes TLS.
-#[derive(Clone)]
-struct Connector {
-    inner: HttpsConnector<ReadAhead>,
-    runtime: Handle,
-    timeout: Duration,
-}
-
-impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<Socket>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let mut inner = self.inner.clone();
-        let limit = self.timeout;
-        let mut connecting = AbortOnDrop(self.runtime.spawn(async move {
-            match tokio::time::timeout(limit, inner.call(uri)).await {
-                Ok(connected) => connected,
-                Err(_) => {
-                    let message = format!("not connected within {limit:?}");
-                    Err(io::Error::new(io::ErrorKind::TimedOut, message).into())
-                }
-            }
-        }));
-        Box::pin(async move {
-            (&mut connecting.0)
-                .await
-                .map_err(|_| io::Error::other("the runtime of the connections is gone"))?
-        })
-    }
-}
-
-struct AbortOnDrop<T>(JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-#[derive(Clone)]
-struct RuntimeExecutor(Handle);
-
-impl<F> Executor<F> for RuntimeExecutor
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    fn execute(&self, future: F) {
-        self.0.spawn(future);
-    }
-}
-
-/// Timers of the transport's runtime; those of the caller's would die with it.
-#[derive(Clone)]
-struct RuntimeTimer(Handle);
-
-impl Timer for RuntimeTimer {
-    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
-        let _in_runtime = self.0.enter();
-        TokioTimer::new().sleep(duration)
-    }
-
-    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        let _in_runtime = self.0.enter();
-        TokioTimer::new().sleep_until(deadline)
-    }
-
-    fn now(&self) -> Instant {
-        let _in_runtime = self.0.enter();
-        TokioTimer::new().now()
-    }
-
-    fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, new_deadline: Instant) {
-        TokioTimer::new().reset(sleep, new_deadline);
     }
 }
