@@ -1,6 +1,6 @@
 //! One call: headers, sending, reading the answer under a size and a time limit, errors that say what was being done.
 //!
-//! Nothing here sends a request twice. The verbs build a [`Call`]; [`Client::fetch`] is for bodies that are read whole,
+//! A request is sent twice only where the retry policy says so, or when the server has certainly done nothing with it. The verbs build a [`Call`]; [`Client::fetch`] is for bodies that are read whole,
 //! [`Client::fetch_pieces`] for lists, [`Client::send`] for watches.
 
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap,
     HeaderName, HeaderValue, IF_NONE_MATCH,
 };
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::Instrument as _;
 
 use crate::answer;
 use crate::auth::Authorizer;
@@ -23,11 +24,14 @@ use crate::caller::Caller;
 use crate::client::Client;
 use crate::config;
 use crate::connect::Connector;
+use crate::connection::Slot;
+use crate::decompress::{Pieces, Stopped};
 use crate::discovery::DocumentCache;
 use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Identity, ObservedRequest, RequestObserver};
 use crate::params::{ListParams, WatchParams};
-use crate::transport::{Transport, WatchSlot};
+use crate::rate_limiter::RateLimiter;
+use crate::transport::Transport;
 use crate::url::Target;
 use crate::warnings::Warnings;
 
@@ -36,6 +40,11 @@ use crate::warnings::Warnings;
 pub(crate) const OBJECT_LIMIT: usize = 16 << 20;
 /// Largest error body that is read; what stands behind it is not needed.
 const ERROR_LIMIT: usize = 1 << 20;
+
+/// Times that a call which the server has not processed is sent over another connection.
+const MOST_UNPROCESSED: u32 = 3;
+/// Waits for the client's own rate limit that are told; client-go's bound.
+const LONG_WAIT: Duration = Duration::from_secs(1);
 
 const ACCEPT_JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// New servers leave the field managers out, which is the larger part of many objects; old ones ignore the parameter.
@@ -57,7 +66,7 @@ pub(crate) struct Shared {
     /// Host and port.
     host: String,
     pub(crate) default_namespace: String,
-    request_timeout: Duration,
+    pub(crate) runtime: Handle,
     authorizer: Authorizer,
     transport: Transport,
     observer: Option<Arc<dyn RequestObserver>>,
@@ -65,32 +74,42 @@ pub(crate) struct Shared {
     pub(crate) own: Arc<Caller>,
     pub(crate) discovery: Arc<DocumentCache>,
     warnings: Warnings,
+    rate_limiter: Option<RateLimiter>,
+    compress_lists: bool,
 }
 
 impl Shared {
     pub(crate) async fn new(options: ClientOptions) -> Result<Self> {
         let loaded = config::load(&options).await?;
-        let own = Caller::own(Identity {
+        let runtime = Handle::current();
+        let identity = Identity {
             user_agent: options.user_agent,
             field_manager: options.field_manager,
             impersonate: loaded.impersonate,
+            rate_limit: None,
+        };
+        let own = Caller::own(identity, &runtime)?;
+        let rate_limiter =
+            options.rate_limit.map(|limit| RateLimiter::new(limit, runtime.clone())).transpose()?;
+        let server: Uri = loaded.base.parse().map_err(|_| {
+            // It has been parsed before.
+            Error::Config(format!("{}: not an address", loaded.base))
         })?;
+        let connector =
+            Connector::new(runtime.clone(), loaded.tls, loaded.server_name, options.connect_timeout);
         Ok(Self {
             base: loaded.base,
             host: loaded.host,
             default_namespace: loaded.default_namespace,
-            request_timeout: options.request_timeout,
+            runtime,
             authorizer: loaded.authorizer,
-            transport: Transport::new(Connector::new(
-                Handle::current(),
-                loaded.tls,
-                loaded.server_name,
-                options.connect_timeout,
-            )),
+            transport: Transport::new(&connector, &server),
             observer: options.observer,
             own: Arc::new(own),
             discovery: Arc::new(DocumentCache::shared()),
             warnings: Warnings::default(),
+            rate_limiter,
+            compress_lists: options.compress_lists,
         })
     }
 }
@@ -105,6 +124,7 @@ pub(crate) struct Call {
     body: Bytes,
     /// Instead of the client's; zero is none.
     timeout: Option<Duration>,
+    is_list: bool,
 }
 
 /// An answer that has been read whole.
@@ -124,6 +144,7 @@ impl Call {
             headers: Vec::new(),
             body: Bytes::new(),
             timeout: None,
+            is_list: false,
         }
     }
 
@@ -134,7 +155,7 @@ impl Call {
 
     /// A list of objects.
     pub(crate) fn list(target: Target, params: &ListParams) -> Self {
-        Self::read(target).accept_if(params.metadata_only, ACCEPT_METADATA_LIST)
+        Self { is_list: true, ..Self::read(target).accept_if(params.metadata_only, ACCEPT_METADATA_LIST) }
     }
 
     /// A watch of objects.
@@ -203,6 +224,8 @@ impl Client {
         if watch {
             // New servers gzip a watch as one member per event, which costs more than it saves.
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        } else if call.is_list && self.shared.compress_lists {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
         if let Some(content_type) = call.content_type {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -216,16 +239,107 @@ impl Client {
         Ok(request)
     }
 
-    async fn head(&self, call: &Call, watch: bool) -> Result<(Response<Incoming>, Option<WatchSlot>)> {
-        let request = self.request(call, watch).await?;
+    /// The head of the answer, when it is final: turns of the rate limits and the retries of the policy lie before it.
+    async fn head(
+        &self,
+        call: &Call,
+        watch: bool,
+        until: Option<Instant>,
+    ) -> Result<(Response<Incoming>, Slot)> {
+        let span = tracing::debug_span!("request", method = %call.method, path = call.target.path(), watch);
+        self.head_in_span(call, watch, until).instrument(span).await
+    }
+
+    async fn head_in_span(
+        &self,
+        call: &Call,
+        watch: bool,
+        until: Option<Instant>,
+    ) -> Result<(Response<Incoming>, Slot)> {
+        let mut retries = 0;
+        loop {
+            if !watch && self.policy.rate_limited {
+                self.turn(call, until).await?;
+            }
+            let (response, slot) = self.attempt(call, watch).await?;
+            let status = response.status();
+            let again = Some(&self.policy.retry)
+                .filter(|_| !watch)
+                .and_then(|policy| policy.wait(retries, &call.method, status, response.headers()))
+                .filter(|wait| until.is_none_or(|until| Instant::now() + *wait < until));
+            let Some(wait) = again else { return Ok((response, slot)) };
+            drop((response, slot));
+            retries += 1;
+            tracing::debug!(%status, ?wait, retries, "the server asks to come again");
+            if let Some(observer) = &self.shared.observer {
+                observer.retried(call.method.as_str(), &self.shared.host, status.as_u16());
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Waits for a turn of the identity's rate limit and then of the client's.
+    async fn turn(&self, call: &Call, until: Option<Instant>) -> Result<()> {
+        let caller = self.caller.as_ref().map_err(Error::clone)?;
+        let limiters = [&caller.rate_limiter, &self.shared.rate_limiter];
+        if limiters.iter().all(|limiter| limiter.is_none()) {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let turns = async {
+            for limiter in limiters.into_iter().flatten() {
+                limiter.turn(&caller.flow).await;
+            }
+        };
+        let in_time = match until {
+            Some(until) => timeout_at(until, turns).await.is_ok(),
+            None => {
+                turns.await;
+                true
+            }
+        };
+        let waited = began.elapsed();
+        if let Some(observer) = &self.shared.observer {
+            observer.rate_limited(call.method.as_str(), &self.shared.host, waited);
+        }
+        if !in_time {
+            return Err(Error::Transport {
+                doing: self.doing(call),
+                message: format!(
+                    "not sent: no turn within {waited:?} under the client's own rate limit; raise it or ask for less"
+                ),
+                connection_refused: false,
+                timeout: true,
+            });
+        }
+        if waited >= LONG_WAIT {
+            tracing::info!(
+                ?waited,
+                user_agent = caller.user_agent,
+                "{} waited for the client's own rate limit",
+                self.doing(call)
+            );
+        }
+        Ok(())
+    }
+
+    /// Sends a call once; over another connection when one that closed has certainly not processed it.
+    async fn attempt(&self, call: &Call, watch: bool) -> Result<(Response<Incoming>, Slot)> {
+        let mut request = self.request(call, watch).await?;
         let mut observed =
             Observed { client: self, method: &call.method, watch, began: Instant::now(), code: None };
-        let sent = if watch {
-            self.shared.transport.watch(request).await.map(|(response, slot)| (response, Some(slot)))
-        } else {
-            self.shared.transport.request(request).await.map(|response| (response, None))
+        let mut unprocessed = 0;
+        let (response, slot) = loop {
+            match self.shared.transport.send(request, watch).await {
+                Ok(answer) => break answer,
+                Err(error) if error.unprocessed && unprocessed < MOST_UNPROCESSED => {
+                    tracing::debug!("sent over another connection: {error}");
+                    unprocessed += 1;
+                    request = self.request(call, watch).await?;
+                }
+                Err(error) => return Err(answer::transport(self.doing(call), &error)),
+            }
         };
-        let (response, slot) = sent.map_err(|e| answer::transport(self.doing(call), &e))?;
         observed.code = Some(response.status().as_u16());
         self.shared.warnings.tell(response.headers(), observed.user_agent());
         if response.status() == StatusCode::UNAUTHORIZED {
@@ -235,11 +349,11 @@ impl Client {
     }
 
     /// Sends a call whose answer is read as it comes; an answer that is an error is read and returned as such.
-    pub(crate) async fn send(&self, call: &Call) -> Result<(Response<Incoming>, WatchSlot)> {
+    pub(crate) async fn send(&self, call: &Call) -> Result<(Response<Incoming>, Slot)> {
         let limit = self.limit(call);
-        let (response, slot) =
-            timeout(limit, self.head(call, true)).await.map_err(|_| self.late(call, limit))??;
-        if let (StatusCode::OK, Some(slot)) = (response.status(), slot) {
+        let head = self.head(call, true, self.until(call));
+        let (response, slot) = timeout(limit, head).await.map_err(|_| self.late(call, limit))??;
+        if response.status() == StatusCode::OK {
             self.check_encoding(call, response.headers())?;
             return Ok((response, slot));
         }
@@ -252,7 +366,7 @@ impl Client {
     pub(crate) async fn fetch(&self, call: &Call, limit: usize) -> Result<Answer> {
         let time = self.limit(call);
         let exchange = async {
-            let (response, _) = self.head(call, false).await?;
+            let (response, _slot) = self.head(call, false, self.until(call)).await?;
             let limit = if response.status().is_success() { limit } else { limit.min(ERROR_LIMIT) };
             self.read(call, response, limit).await
         };
@@ -268,22 +382,27 @@ impl Client {
     ) -> Result<()> {
         let limit = self.limit(call);
         let late = |_| self.late(call, limit);
-        let (response, _) = timeout(limit, self.head(call, false)).await.map_err(late)??;
+        let head = self.head(call, false, self.until(call));
+        let (response, _slot) = timeout(limit, head).await.map_err(late)??;
         if !response.status().is_success() {
             let answer = timeout(limit, self.read(call, response, ERROR_LIMIT)).await.map_err(late)??;
             return Err(answer::error(self.doing(call), &answer));
         }
-        self.check_encoding(call, response.headers())?;
+        let mut pieces = self.pieces(call, response.headers())?;
+        let stopped = |stopped| match stopped {
+            Stopped::Corrupt(error) => protocol(self.doing(call), &format!("the body is not gzip: {error}")),
+            Stopped::Taker(error) => error,
+        };
         let mut body = response.into_body();
         while let Some(frame) = timeout(limit, body.frame()).await.map_err(late)? {
             let frame = frame.map_err(|e| answer::transport(self.doing(call), &e))?;
             if let Ok(data) = frame.into_data() {
-                take(&data)?;
+                pieces.push(&data, &mut *take).map_err(stopped)?;
                 // When the next pieces are there already, nothing else would let others run.
                 tokio::task::yield_now().await;
             }
         }
-        Ok(())
+        pieces.finish(&mut *take).map_err(stopped)
     }
 
     /// Sends a call and gives the body of a good answer.
@@ -329,6 +448,16 @@ impl Client {
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
 
+    /// How the body of a list is to be read.
+    fn pieces(&self, call: &Call, headers: &HeaderMap) -> Result<Pieces> {
+        let asked = call.is_list && self.shared.compress_lists;
+        if asked && headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
+            return Ok(Pieces::gzip());
+        }
+        self.check_encoding(call, headers)?;
+        Ok(Pieces::Identity)
+    }
+
     fn check_encoding(&self, call: &Call, headers: &HeaderMap) -> Result<()> {
         match headers.get(CONTENT_ENCODING) {
             Some(encoding) if encoding != "identity" => {
@@ -342,8 +471,13 @@ impl Client {
     fn limit(&self, call: &Call) -> Duration {
         match call.timeout {
             Some(Duration::ZERO) => Duration::MAX,
-            limit => limit.unwrap_or(self.shared.request_timeout),
+            limit => limit.unwrap_or(self.policy.request_timeout),
         }
+    }
+
+    /// When the time of a call that begins now is over.
+    fn until(&self, call: &Call) -> Option<Instant> {
+        Instant::now().checked_add(self.limit(call))
     }
 
     fn late(&self, call: &Call, limit: Duration) -> Error {

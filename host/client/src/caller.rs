@@ -1,40 +1,52 @@
 //! [`Caller`]: the headers by which the server knows who is asking, made once per identity.
 
+use std::sync::Arc;
+
 use http::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use tokio::runtime::Handle;
 
 use crate::error::{Error, Result};
 use crate::options::{Identity, Impersonation};
+use crate::rate_limiter::RateLimiter;
 
 /// An [`Identity`] ready to be sent.
-#[derive(Debug)]
 pub(crate) struct Caller {
     /// `User-Agent` and `Impersonate-*`.
     pub(crate) headers: HeaderMap,
     pub(crate) user_agent: String,
     pub(crate) field_manager: String,
     impersonate: Option<Impersonation>,
+    /// Who shares turns of the client's rate limit with whom: the user agent and the user acted as.
+    pub(crate) flow: Arc<str>,
+    /// The identity's own limit.
+    pub(crate) rate_limiter: Option<RateLimiter>,
 }
 
 impl Caller {
     /// The identity that the configuration gives.
-    pub(crate) fn own(identity: Identity) -> Result<Self> {
-        let Identity { user_agent, field_manager, impersonate } = identity;
+    pub(crate) fn own(identity: Identity, runtime: &Handle) -> Result<Self> {
+        let Identity { user_agent, field_manager, impersonate, rate_limit } = identity;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, value("user agent", &user_agent)?);
         if let Some(who) = &impersonate {
             impersonation(&mut headers, who)?;
         }
-        Ok(Self { headers, user_agent, field_manager, impersonate })
+        let acting_as = impersonate.as_ref().map_or("", |who| &who.user);
+        let flow = format!("{user_agent}\n{acting_as}").into();
+        let rate_limiter = rate_limit.map(|limit| RateLimiter::new(limit, runtime.clone())).transpose()?;
+        Ok(Self { headers, user_agent, field_manager, impersonate, flow, rate_limiter })
     }
 
     /// `identity`, with what it leaves open taken from `own`.
-    pub(crate) fn new(own: &Self, identity: &Identity) -> Result<Self> {
+    pub(crate) fn new(own: &Self, identity: &Identity, runtime: &Handle) -> Result<Self> {
         let or = |text: &str, own: &str| if text.is_empty() { own.to_owned() } else { text.to_owned() };
-        Self::own(Identity {
+        let identity = Identity {
             user_agent: or(&identity.user_agent, &own.user_agent),
             field_manager: or(&identity.field_manager, &own.field_manager),
             impersonate: identity.impersonate.clone().or_else(|| own.impersonate.clone()),
-        })
+            rate_limit: identity.rate_limit,
+        };
+        Self::own(identity, runtime)
     }
 }
 

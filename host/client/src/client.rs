@@ -1,11 +1,12 @@
 //! [`Client`]: the handle that the host and its plugins call the API server through.
 //!
-//! A clone is two reference counts. Clients made with [`Client::with_identity`] share connections, credentials and the
+//! A clone is two reference counts and a few words. Clients made with [`Client::with_identity`] share connections, credentials and the
 //! discovery cache, and differ in the headers that say who is asking. The verbs are in `verbs`, `list`, `watch` and
 //! `discovery`; `call` sends.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
@@ -15,6 +16,7 @@ use crate::call::{Call, OBJECT_LIMIT, Shared, protocol};
 use crate::caller::Caller;
 use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Identity};
+use crate::retry::RetryPolicy;
 use crate::url::Target;
 
 /// A client of one API server under one identity; a cheap clone.
@@ -24,6 +26,15 @@ pub struct Client {
     /// Headers of the identity, or why there are none: a call under a broken identity must fail rather than go out
     /// under another one.
     pub(crate) caller: Result<Arc<Caller>>,
+    pub(crate) policy: Policy,
+}
+
+/// How the calls of a handle are made.
+#[derive(Clone, Copy)]
+pub(crate) struct Policy {
+    pub(crate) request_timeout: Duration,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) rate_limited: bool,
 }
 
 /// What `/version` says.
@@ -49,20 +60,44 @@ impl Client {
     /// # Errors
     /// [`Error::Config`] naming the file, what is wrong with it and the remedy.
     pub async fn new(options: ClientOptions) -> Result<Self> {
+        let policy =
+            Policy { request_timeout: options.request_timeout, retry: options.retry, rate_limited: true };
         let shared = Arc::new(Shared::new(options).await?);
-        Ok(Self { caller: Ok(Arc::clone(&shared.own)), shared })
+        Ok(Self { caller: Ok(Arc::clone(&shared.own)), shared, policy })
     }
 
     /// The same client under another identity. An identity that HTTP cannot carry makes every call fail.
     #[must_use]
     pub fn with_identity(&self, identity: Identity) -> Self {
-        let caller = Caller::new(&self.shared.own, &identity).map(Arc::new);
-        Self { shared: Arc::clone(&self.shared), caller }
+        let caller = Caller::new(&self.shared.own, &identity, &self.shared.runtime).map(Arc::new);
+        Self { caller, ..self.clone() }
+    }
+
+    /// The same client with another time for its calls than [`ClientOptions::request_timeout`].
+    #[must_use]
+    pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
+        self.policy.request_timeout = timeout;
+        self
+    }
+
+    /// The same client with another policy than [`ClientOptions::retry`].
+    #[must_use]
+    pub fn with_retry_policy(mut self, policy: RetryPolicy) -> Self {
+        self.policy.retry = policy;
+        self
+    }
+
+    /// The same client for calls that must not wait behind others, such as the renewal of a lease: the rate limits do not
+    /// hold for it.
+    #[must_use]
+    pub fn without_rate_limit(mut self) -> Self {
+        self.policy.rate_limited = false;
+        self
     }
 
     /// The same client under the host's own identity; what is shared by all identities is fetched with it.
     pub(crate) fn as_host(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), caller: Ok(Arc::clone(&self.shared.own)) }
+        Self { caller: Ok(Arc::clone(&self.shared.own)), ..self.clone() }
     }
 
     /// Address of the server, as `https://10.0.0.1:6443`.

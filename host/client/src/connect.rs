@@ -79,7 +79,8 @@ impl Service<Uri> for Connector {
     }
 }
 
-struct AbortOnDrop<T>(JoinHandle<T>);
+/// A task that nobody wants to see through.
+pub(crate) struct AbortOnDrop<T>(pub(crate) JoinHandle<T>);
 
 impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {

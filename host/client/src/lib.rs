@@ -17,6 +17,8 @@ mod caller;
 mod client;
 mod config;
 mod connect;
+mod connection;
+mod decompress;
 mod discovery;
 mod dynamic;
 mod error;
@@ -24,8 +26,11 @@ mod lines;
 mod list;
 mod options;
 mod params;
+mod pool;
+mod rate_limiter;
 mod read_ahead;
 mod rest;
+mod retry;
 mod retry_watcher;
 mod runtime;
 mod transport;
@@ -44,12 +49,13 @@ pub use discovery::{
 pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
 pub use list::{ObjectList, PAGE_SIZE};
-pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RequestObserver};
+pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RateLimit, RequestObserver};
 pub use params::{
     ApiResource, DeleteParams, ListParams, Patch, Preconditions, Propagation, ResourceVersionMatch,
     WatchEvent, WatchParams, WriteParams,
 };
 pub use rest::{ByteStream, PatchKind, RestClient, RestRequest, RestResponse};
+pub use retry::RetryPolicy;
 pub use retry_watcher::RetryWatcher;
 pub use typed::{Api, Resource, Scale, ScaleApi, ScaleSpec, ScaleStatus, TypedList, TypedWatch};
 pub use verbs::Deleted;

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::retry::RetryPolicy;
+
 /// Options of a client. The fields left alone take the values of [`Default`].
 #[derive(Clone)]
 pub struct ClientOptions {
@@ -23,9 +25,16 @@ pub struct ClientOptions {
     pub field_manager: String,
     /// Time to reach the server, TLS included.
     pub connect_timeout: Duration,
-    /// Time for a call from sending to the last byte of the answer, and for a watch to open. A list without a limit
-    /// may take longer as long as bytes keep coming.
+    /// Time for a call from its beginning, with waits for rate limits and retries, to the last byte of the answer, and for
+    /// a watch to open. A list without a limit may take longer as long as bytes keep coming.
     pub request_timeout: Duration,
+    /// What is asked for again when the server asks for that.
+    pub retry: RetryPolicy,
+    /// Limit for all requests together; `None` leaves it to the server, which shares itself out better than a client can.
+    /// Identities share it fairly. Watches are not counted.
+    pub rate_limit: Option<RateLimit>,
+    /// Whether lists are asked for in gzip: fewer bytes over a slow line for more processor time on both ends.
+    pub compress_lists: bool,
     /// Told of each request.
     pub observer: Option<Arc<dyn RequestObserver>>,
 }
@@ -40,6 +49,9 @@ impl Default for ClientOptions {
             field_manager: "pilothouse".to_owned(),
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
+            retry: RetryPolicy::default(),
+            rate_limit: None,
+            compress_lists: false,
             observer: None,
         }
     }
@@ -55,12 +67,15 @@ impl fmt::Debug for ClientOptions {
             .field("field_manager", &self.field_manager)
             .field("connect_timeout", &self.connect_timeout)
             .field("request_timeout", &self.request_timeout)
+            .field("retry", &self.retry)
+            .field("rate_limit", &self.rate_limit)
+            .field("compress_lists", &self.compress_lists)
             .finish_non_exhaustive()
     }
 }
 
 /// As whom a client speaks. Empty texts leave the client's own values.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Identity {
     /// `User-Agent` of requests.
     pub user_agent: String,
@@ -68,6 +83,17 @@ pub struct Identity {
     pub field_manager: String,
     /// User to act as; `None` keeps what the kubeconfig says.
     pub impersonate: Option<Impersonation>,
+    /// Limit for the requests of this identity, beside that of [`ClientOptions`]. Watches are not counted.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// Requests a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimit {
+    /// Requests a second in the long run; between 0.001 and 1,000,000.
+    pub qps: f64,
+    /// Requests that may begin at once after a rest; at least 1.
+    pub burst: u32,
 }
 
 /// A user to act as; the server checks that the client's own user may.
@@ -87,6 +113,16 @@ pub struct Impersonation {
 pub trait RequestObserver: Send + Sync {
     /// A request has its answer's head, or will get none.
     fn request(&self, request: &ObservedRequest<'_>);
+
+    /// A request has had its turn of the rate limits, which it waited for this long. Not called where there are none.
+    fn rate_limited(&self, method: &str, host: &str, waited: Duration) {
+        let _ = (method, host, waited);
+    }
+
+    /// The answer of a request asked to come again, and it will.
+    fn retried(&self, method: &str, host: &str, code: u16) {
+        let _ = (method, host, code);
+    }
 }
 
 /// One request, as an observer sees it.

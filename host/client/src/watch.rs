@@ -20,10 +20,10 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::answer;
 use crate::call::{Call, protocol};
 use crate::client::Client;
+use crate::connection::Slot;
 use crate::error::{Error, Result, Status};
 use crate::lines::Lines;
 use crate::params::{ApiResource, WatchEvent, WatchParams};
-use crate::transport::WatchSlot;
 use crate::url::Target;
 
 /// Longest event that is read.
@@ -39,7 +39,7 @@ pub struct WatchStream {
     doing: String,
     deadline: Option<Pin<Box<Sleep>>>,
     over: bool,
-    slot: WatchSlot,
+    slot: Slot,
 }
 
 impl Client {
@@ -114,7 +114,6 @@ impl WatchStream {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    self.slot.broken();
                     return Poll::Ready(Some(Err(answer::transport(self.doing.clone(), &error))));
                 }
                 Poll::Ready(None) => return Poll::Ready(self.last()),

@@ -8,7 +8,7 @@ use http::Method;
 use parking_lot::Mutex;
 use pilothouse_client::{
     DeleteParams, Deleted, Error, Identity, Impersonation, ObservedRequest, Patch, Preconditions,
-    Propagation, RequestObserver, WriteParams,
+    Propagation, RequestObserver, RetryPolicy, WriteParams,
 };
 
 use crate::support::{Reply, Server, client, client_with, failure, key, pod, pods, soon, status};
@@ -38,6 +38,7 @@ async fn identities_differ_in_headers_and_share_a_connection() {
             uid: Some("u".to_owned()),
             extra: BTreeMap::from([("Example.com/Scope".to_owned(), vec!["x".to_owned(), "y".to_owned()])]),
         }),
+        rate_limit: None,
     });
     host.get(&pods(), &key("default/a"), None).await.unwrap();
     plugin.update(&pods(), &key("default/a"), b"{}", &WriteParams::default()).await.unwrap();
@@ -168,7 +169,8 @@ async fn failures_become_typed_errors_that_say_what_was_done() {
 async fn retry_after_comes_from_the_header_when_the_body_has_none() {
     let body = failure(429, "TooManyRequests", "slow down");
     let server = Server::start(move |_| Reply::new(429, body.clone()).header("retry-after", "7")).await;
-    let error = client(&server).await.get(&pods(), &key("default/a"), None).await.unwrap_err();
+    let client = client(&server).await.with_retry_policy(RetryPolicy::none());
+    let error = client.get(&pods(), &key("default/a"), None).await.unwrap_err();
     assert!(error.is_too_many_requests());
     assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     assert_eq!(server.seen().len(), 1, "no hidden retry");

@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 
 use crate::answer;
 use crate::call::{Answer, unexpected};
+use crate::connection::Slot;
 use crate::error::Result;
-use crate::transport::WatchSlot;
 use crate::warnings::{self, Warning};
 
 /// An answer that was read whole.
@@ -72,12 +72,13 @@ pub struct ByteStream {
     body: Incoming,
     doing: String,
     over: bool,
-    slot: WatchSlot,
+    /// Its place on the connection.
+    _slot: Slot,
 }
 
 impl ByteStream {
-    pub(super) fn new(body: Incoming, doing: String, slot: WatchSlot) -> Self {
-        Self { body, doing, over: false, slot }
+    pub(super) fn new(body: Incoming, doing: String, slot: Slot) -> Self {
+        Self { body, doing, over: false, _slot: slot }
     }
 
     /// The next piece; `None` at the end. Cancel-safe.
@@ -98,7 +99,6 @@ impl ByteStream {
                 }
                 Some(Err(error)) => {
                     self.over = true;
-                    self.slot.broken();
                     return Poll::Ready(Some(Err(answer::transport(self.doing.clone(), &error))));
                 }
                 None => self.over = true,

@@ -22,6 +22,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::soon;
 
+/// Streams on a connection; as API servers.
+const STREAMS: u32 = 100;
+
 /// A request as the server got it.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
@@ -113,14 +116,23 @@ type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
 impl Server {
     /// Plain HTTP.
     pub(crate) async fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        Self::serve(None, Arc::new(answer)).await
+        Self::serve(None, STREAMS, Arc::new(answer)).await
     }
 
     pub(crate) async fn start_tls(
         tls: Arc<rustls::ServerConfig>,
         answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        Self::serve(Some(TlsAcceptor::from(tls)), Arc::new(answer)).await
+        Self::serve(Some(TlsAcceptor::from(tls)), STREAMS, Arc::new(answer)).await
+    }
+
+    /// As [`start_tls`](Self::start_tls), with so many streams on a connection at most.
+    pub(crate) async fn start_tls_narrow(
+        tls: Arc<rustls::ServerConfig>,
+        streams: u32,
+        answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::serve(Some(TlsAcceptor::from(tls)), streams, Arc::new(answer)).await
     }
 
     /// Answers the same to everything.
@@ -129,13 +141,13 @@ impl Server {
         Self::start(move |_| Reply::new(status, body.clone())).await
     }
 
-    async fn serve(tls: Option<TlsAcceptor>, handler: Arc<Handler>) -> Self {
+    async fn serve(tls: Option<TlsAcceptor>, streams: u32, handler: Arc<Handler>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (counter, count) = watch::channel(0);
-        let state = Arc::new(State { handler, seen: Arc::clone(&seen), counter });
+        let state = Arc::new(State { handler, streams, seen: Arc::clone(&seen), counter });
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             for connection in 0.. {
@@ -177,6 +189,7 @@ impl Server {
 
 struct State {
     handler: Arc<Handler>,
+    streams: u32,
     seen: Arc<Mutex<Vec<Seen>>>,
     counter: watch::Sender<usize>,
 }
@@ -188,7 +201,7 @@ impl State {
         connection: usize,
     ) {
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http2().max_concurrent_streams(100);
+        builder.http2().max_concurrent_streams(self.streams);
         let service = service_fn(move |request| {
             let state = Arc::clone(&self);
             async move { state.answer(request, connection).await }

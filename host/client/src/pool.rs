@@ -1,0 +1,293 @@
+//! [`Pool`]: the connections for one kind of calls, made when they are needed.
+//!
+//! Invariants:
+//! * While it is not known what the server speaks, and for each further HTTP/2 connection, one connection is made at a
+//!   time; all calls that need it wait for it, and fail with it.
+//! * Connections are filled in the order of their age, so that those made for a flood fall idle after it; servers close idle
+//!   ones, and the list forgets a closed one.
+//! * Nothing is sent twice. A call that certainly was not processed fails with [`SendError::unprocessed`].
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt as _, Shared};
+use http::header::HOST;
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::client::legacy::connect::Connection as _;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tower::Service as _;
+
+use crate::connect::{AbortOnDrop, Connector};
+use crate::connection::{Connection, Reads, Slot};
+use crate::runtime::{RuntimeExecutor, RuntimeTimer};
+use crate::transport::{PING_AFTER, PING_TIMEOUT};
+
+/// API servers close HTTP/1.1 connections without a request after 90 s; a request must not run into that.
+const IDLE: Duration = Duration::from_secs(60);
+/// HTTP/1.1 connections without a request that are kept.
+const MOST_IDLE: usize = 32;
+/// HTTP/2 connections of a pool. Beyond, calls wait for each other on the least busy one.
+const MOST_CONNECTIONS: usize = 16;
+/// Connections in a row that the server closes at once before a call fails with it.
+const MOST_CLOSED: usize = 3;
+/// What a connection may have under way altogether: one call that nobody reads must not hold up the others.
+const CONNECTION_WINDOW: u32 = 128 << 20;
+
+type Http1 = http1::SendRequest<Full<Bytes>>;
+type Dialing = Shared<BoxFuture<'static, Result<Option<Arc<Connection>>, Arc<Fault>>>>;
+
+/// The connections for one kind of calls; a clone is the same pool.
+#[derive(Clone)]
+pub(crate) struct Pool(Arc<Inner>);
+
+struct Inner {
+    connector: Connector,
+    server: Uri,
+    /// What one call may have under way.
+    window: u32,
+    state: Mutex<State>,
+    /// An HTTP/1.1 connection may have fallen free.
+    free: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    connections: Vec<Arc<Connection>>,
+    idle: Vec<(Http1, Instant)>,
+    /// The server speaks HTTP/1.1 only, as far as is known.
+    http1: bool,
+    dialing: Option<Dialing>,
+}
+
+/// What a call is sent over.
+enum Way {
+    Http1(Http1),
+    Http2(http2::SendRequest<Full<Bytes>>, Slot),
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) struct SendError {
+    fault: Arc<Fault>,
+    /// The server has certainly done nothing with the call.
+    pub(crate) unprocessed: bool,
+}
+
+#[derive(Debug)]
+enum Fault {
+    /// From TCP, TLS or a proxy.
+    Connect(tower::BoxError),
+    Http(hyper::Error),
+    ClosedAtOnce,
+    RuntimeGone,
+}
+
+impl Pool {
+    pub(crate) fn new(connector: Connector, server: Uri, window: u32) -> Self {
+        Self(Arc::new(Inner { connector, server, window, state: Mutex::default(), free: Notify::new() }))
+    }
+
+    /// Sends a request and gives the head of its answer; the slot is to be kept as long as its body.
+    pub(crate) async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Slot), SendError> {
+        match self.way().await? {
+            Way::Http1(sender) => self.send_http1(sender, request).await,
+            Way::Http2(mut sender, mut slot) => {
+                let response = sender.try_send_request(request).await.map_err(SendError::of_http)?;
+                slot.answered();
+                Ok((response, slot))
+            }
+        }
+    }
+
+    async fn send_http1(
+        &self,
+        mut sender: Http1,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Slot), SendError> {
+        if let Some(authority) = request.uri().authority()
+            && let Ok(host) = HeaderValue::from_str(authority.as_str())
+        {
+            request.headers_mut().entry(HOST).or_insert(host);
+        }
+        if let Some(path) = request.uri().path_and_query() {
+            *request.uri_mut() = Uri::from(path.clone());
+        }
+        let response = sender.try_send_request(request).await.map_err(SendError::of_http)?;
+        let inner = Arc::downgrade(&self.0);
+        // Free again when the body has been read.
+        self.0.connector.runtime.spawn(async move {
+            if sender.ready().await.is_ok()
+                && let Some(inner) = Weak::upgrade(&inner)
+            {
+                inner.keep(sender, false);
+            }
+        });
+        Ok((response, Slot::HTTP1))
+    }
+
+    async fn way(&self) -> Result<Way, SendError> {
+        let mut closed = 0;
+        loop {
+            let dialing = {
+                let mut state = self.0.state.lock();
+                if let Some(way) = state.way() {
+                    return Ok(way);
+                }
+                // HTTP/1.1 calls do not share, so each makes its own at once, unless one falls free before that.
+                if state.http1 { None } else { Some(state.dialing(&self.0)) }
+            };
+            let dialed = if let Some(dialing) = &dialing {
+                let dialed = dialing.clone().await;
+                self.0.state.lock().dialed(dialing);
+                dialed
+            } else {
+                tokio::select! {
+                    biased;
+                    () = self.0.free.notified() => continue,
+                    dialed = Inner::dial(Arc::clone(&self.0)) => dialed,
+                }
+            };
+            if let Some(connection) = dialed.map_err(SendError::before)?
+                && !connection.is_open()
+            {
+                closed += 1;
+                if closed == MOST_CLOSED {
+                    return Err(SendError::before(Arc::new(Fault::ClosedAtOnce)));
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    /// A connection that is there and has room.
+    fn way(&mut self) -> Option<Way> {
+        while let Some((sender, since)) = self.idle.pop() {
+            if sender.is_ready() && since.elapsed() < IDLE {
+                return Some(Way::Http1(sender));
+            }
+        }
+        self.connections.retain(|connection| connection.is_open());
+        let room = self.connections.iter().find(|connection| connection.has_room());
+        let full = self.connections.len() >= MOST_CONNECTIONS;
+        let least = || self.connections.iter().filter(|_| full).min_by_key(|connection| connection.calls());
+        let connection = room.or_else(least)?;
+        Some(Way::Http2(connection.sender.clone(), connection.reserve()))
+    }
+
+    /// The connection attempt that is under way, or a new one.
+    fn dialing(&mut self, pool: &Arc<Inner>) -> Dialing {
+        let dial = || Inner::dial(Arc::clone(pool)).boxed().shared();
+        self.dialing.get_or_insert_with(dial).clone()
+    }
+
+    /// The attempt is over.
+    fn dialed(&mut self, dialing: &Dialing) {
+        if self.dialing.as_ref().is_some_and(|current| current.ptr_eq(dialing)) {
+            self.dialing = None;
+        }
+    }
+}
+
+impl Inner {
+    /// Makes a connection, on the runtime of connections. It is among the others when this is done; the answer is an HTTP/2
+    /// one.
+    async fn dial(self: Arc<Self>) -> Result<Option<Arc<Connection>>, Arc<Fault>> {
+        let runtime = self.connector.runtime.clone();
+        let mut dialing = AbortOnDrop(runtime.spawn(async move { self.connect().await }));
+        let dialed = (&mut dialing.0).await;
+        dialed.unwrap_or_else(|_| Err(Fault::RuntimeGone)).map_err(Arc::new)
+    }
+
+    async fn connect(self: &Arc<Self>) -> Result<Option<Arc<Connection>>, Fault> {
+        let mut connector = self.connector.clone();
+        let io = connector.call(self.server.clone()).await.map_err(Fault::Connect)?;
+        let is_http2 = io.connected().is_negotiated_h2();
+        let reads = Reads::default();
+        let io = reads.of(io);
+        let runtime = &connector.runtime;
+        if !is_http2 {
+            let (sender, connection) = http1::handshake(io).await.map_err(Fault::Http)?;
+            runtime.spawn(connection);
+            self.keep(sender, true);
+            return Ok(None);
+        }
+        let (sender, connection) = http2::Builder::new(RuntimeExecutor(runtime.clone()))
+            .timer(RuntimeTimer(runtime.clone()))
+            .keep_alive_interval(PING_AFTER)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(self.window)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .handshake(io)
+            .await
+            .map_err(Fault::Http)?;
+        let connection = Connection::start(sender, connection, reads, runtime);
+        let mut state = self.state.lock();
+        state.http1 = false;
+        state.connections.push(Arc::clone(&connection));
+        Ok(Some(connection))
+    }
+
+    /// Puts an HTTP/1.1 connection to the idle ones; at most so many that have served a call.
+    fn keep(&self, sender: Http1, is_new: bool) {
+        let mut state = self.state.lock();
+        state.http1 = true;
+        if is_new || state.idle.len() < MOST_IDLE {
+            state.idle.push((sender, Instant::now()));
+            self.free.notify_one();
+        }
+    }
+}
+
+impl SendError {
+    fn before(fault: Arc<Fault>) -> Self {
+        Self { fault, unprocessed: false }
+    }
+
+    fn of_http(mut error: hyper::client::conn::TrySendError<Request<Full<Bytes>>>) -> Self {
+        // The connection closed before it took the call.
+        let unsent = error.take_message().is_some();
+        let error = error.into_error();
+        let unprocessed = unsent || refused(&error);
+        Self { fault: Arc::new(Fault::Http(error)), unprocessed }
+    }
+}
+
+/// RFC 9113, section 8.7: a stream that is refused has not been processed.
+fn refused(error: &hyper::Error) -> bool {
+    let h2 = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
+    h2.is_some_and(|error| error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM))
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.fault {
+            Fault::Connect(_) => f.write_str("cannot connect"),
+            Fault::Http(_) => f.write_str("no answer"),
+            Fault::ClosedAtOnce => f.write_str("the server closes each connection as soon as it is there"),
+            Fault::RuntimeGone => f.write_str("the runtime of the connections is gone"),
+        }
+    }
+}
+
+impl StdError for SendError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &*self.fault {
+            Fault::Connect(error) => Some(&**error),
+            Fault::Http(error) => Some(error),
+            Fault::ClosedAtOnce | Fault::RuntimeGone => None,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The limiter under a paused clock.
+
+use tokio::task::JoinHandle;
+use tokio::time::advance;
+
+use super::*;
+
+fn limiter(qps: f64, burst: u32) -> RateLimiter {
+    RateLimiter::new(RateLimit { qps, burst }, Handle::current()).unwrap()
+}
+
+fn name(flow: &str) -> Arc<str> {
+    flow.into()
+}
+
+/// Asks for this many turns at once; the times at which they came.
+fn ask(limiter: &RateLimiter, flow: &str, turns: usize) -> Vec<JoinHandle<Duration>> {
+    let began = Instant::now();
+    let one = |_| {
+        let (limiter, flow) = (limiter.clone(), name(flow));
+        tokio::spawn(async move {
+            limiter.turn(&flow).await;
+            began.elapsed()
+        })
+    };
+    (0..turns).map(one).collect()
+}
+
+async fn times(asked: Vec<JoinHandle<Duration>>) -> Vec<u128> {
+    let mut times = Vec::new();
+    for turn in asked {
+        times.push(turn.await.unwrap().as_millis());
+    }
+    times
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_burst_turns_come_at_the_rate_and_in_order() {
+    let limiter = limiter(10.0, 3);
+    assert_eq!(times(ask(&limiter, "a", 6)).await, [0, 0, 0, 100, 200, 300]);
+    // Rest fills the burst again, and no more than it.
+    advance(Duration::from_secs(60)).await;
+    assert_eq!(times(ask(&limiter, "a", 5)).await, [0, 0, 0, 100, 200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_less_than_its_share_never_waits_for_a_flood() {
+    let limiter = limiter(100.0, 10);
+    let flood = ask(&limiter, "flood", 1000);
+    tokio::task::yield_now().await;
+    for _ in 0..40 {
+        // 40 of its 50 a second.
+        advance(Duration::from_millis(25)).await;
+        let began = Instant::now();
+        limiter.turn(&name("quiet")).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+    // Nothing is lost: what the quiet one took, the flood waited for.
+    let last = *times(flood).await.last().unwrap();
+    assert!((10_000..=10_500).contains(&last), "1,040 turns of 100 a second less the burst took {last} ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn floods_get_equal_parts_and_together_all_of_the_rate() {
+    let limiter = limiter(100.0, 10);
+    let floods = ["a", "b", "c", "d"].map(|flow| ask(&limiter, flow, 100));
+    for flood in floods {
+        let last = *times(flood).await.last().unwrap();
+        assert!((3600..=3900).contains(&last), "its last turn came after {last} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_the_burst_twice_goes_beyond_the_rate() {
+    let limiter = limiter(50.0, 20);
+    let mut all = Vec::new();
+    for flow in 0..8 {
+        all.extend(times(ask(&limiter, &flow.to_string(), 40)).await);
+    }
+    // Eight floods one after another: none finds more than what is left of both bursts.
+    all.clear();
+    let began = Instant::now();
+    let floods: Vec<_> = (0..8).map(|flow| ask(&limiter, &format!("later {flow}"), 40)).collect();
+    for flood in floods {
+        all.extend(times(flood).await);
+    }
+    all.sort_unstable();
+    for (count, at) in all.iter().enumerate() {
+        let allowed = 40.0 + 50.0 * (*at as f64 + 1.0) / 1000.0;
+        assert!((count as f64) < allowed, "{} turns within {at} ms", count + 1);
+    }
+    assert!(began.elapsed() >= Duration::from_secs(5), "320 turns at 50 a second took {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_while_it_waits_takes_nothing() {
+    let limiter = limiter(10.0, 1);
+    limiter.turn(&name("a")).await;
+    let gone = ask(&limiter, "a", 50);
+    tokio::task::yield_now().await;
+    gone.iter().for_each(JoinHandle::abort);
+    tokio::task::yield_now().await;
+    assert_eq!(times(ask(&limiter, "a", 2)).await, [100, 200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn flows_are_forgotten_after_a_rest() {
+    let limiter = limiter(1000.0, 1000);
+    for flow in 0..100 {
+        limiter.turn(&name(&flow.to_string())).await;
+    }
+    advance(REMEMBERED + Duration::from_secs(1)).await;
+    limiter.turn(&name("new")).await;
+    assert_eq!(limiter.0.state.lock().flows.len(), 1);
+}
+
+#[tokio::test]
+async fn a_limit_that_lets_nothing_through_is_refused() {
+    for (qps, burst) in [(0.0, 1), (-1.0, 1), (f64::NAN, 1), (f64::INFINITY, 1), (1.0, 0), (1e9, 5)] {
+        let error = RateLimiter::new(RateLimit { qps, burst }, Handle::current()).err().unwrap();
+        assert!(error.to_string().contains("leave the limit out"), "{error}");
+    }
+}
