@@ -18,6 +18,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper::rt::{Read, ReadBufCursor, Write};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -33,14 +34,10 @@ pub(crate) struct Connection {
     pub(crate) sender: http2::SendRequest<Full<Bytes>>,
     calls: AtomicUsize,
     out_of_use: AtomicBool,
-    /// Streams that the peer allows.
-    allowed: Allowed,
+    /// Streams that the peer allows, as its settings say by now.
+    allowed: Box<dyn Fn() -> usize + Send + Sync>,
     reads: Reads,
 }
-
-/// Streams that a peer allows, as its settings say.
-#[derive(Clone, Default)]
-struct Allowed(Arc<AtomicUsize>);
 
 /// How often bytes have come over a connection.
 #[derive(Clone, Default)]
@@ -64,24 +61,22 @@ impl Connection {
     /// Runs the connection on `runtime`.
     pub(crate) fn start<T>(
         sender: http2::SendRequest<Full<Bytes>>,
-        mut driver: http2::Connection<Counted<T>, Full<Bytes>, RuntimeExecutor>,
+        driver: http2::Connection<Counted<T>, Full<Bytes>, RuntimeExecutor>,
         reads: Reads,
         runtime: &Handle,
     ) -> Arc<Self>
     where
         T: Read + Write + Unpin + Send + 'static,
     {
-        let allowed = Allowed::default();
-        allowed.tell(&driver);
-        let teller = allowed.clone();
-        runtime.spawn(poll_fn(move |cx| {
-            let over = Pin::new(&mut driver).poll(cx);
-            teller.tell(&driver);
-            // What went wrong is told to the calls.
-            over.map(drop)
-        }));
+        // Only the driver knows the peer's settings, and its task sleeps while no call begins.
+        let driver = Arc::new(Mutex::new(driver));
+        let task = Arc::clone(&driver);
+        // What went wrong is told to the calls.
+        runtime.spawn(poll_fn(move |cx| Pin::new(&mut *task.lock()).poll(cx).map(drop)));
+        let driver = Arc::downgrade(&driver);
+        let allowed = move || driver.upgrade().map_or(0, |driver| driver.lock().current_max_send_streams());
         let (calls, out_of_use) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Self { sender, calls, out_of_use, allowed, reads })
+        Arc::new(Self { sender, calls, out_of_use, allowed: Box::new(allowed), reads })
     }
 
     /// Whether new calls may go over it.
@@ -98,10 +93,15 @@ impl Connection {
         self.calls.load(Ordering::Relaxed)
     }
 
+    /// Streams that the peer allows; what hyper assumes until it has said.
+    pub(crate) fn allowed(&self) -> usize {
+        (self.allowed)()
+    }
+
     /// Whether another call fits below the peer's limit of streams. A fifth of it is left: callers race, and streams that
     /// were given up count at the peer until it knows. Only callers that hold the pool's lock ask.
     pub(crate) fn has_room(&self) -> bool {
-        let peer = self.allowed.0.load(Ordering::Relaxed);
+        let peer = self.allowed();
         self.calls() < (peer - peer / 5).clamp(1, MOST_CALLS)
     }
 
@@ -110,15 +110,6 @@ impl Connection {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let reads = Some(self.reads.0.load(Ordering::Relaxed));
         Slot(Place::Http2 { connection: Arc::clone(self), began: Instant::now(), reads })
-    }
-}
-
-impl Allowed {
-    fn tell<T>(&self, driver: &http2::Connection<T, Full<Bytes>, RuntimeExecutor>)
-    where
-        T: Read + Write + Unpin + Send + 'static,
-    {
-        self.0.store(driver.current_max_send_streams(), Ordering::Relaxed);
     }
 }
 

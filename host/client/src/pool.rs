@@ -36,6 +36,9 @@ const IDLE: Duration = Duration::from_secs(60);
 const MOST_IDLE: usize = 32;
 /// HTTP/2 connections of a pool. Beyond, calls wait for each other on the least busy one.
 const MOST_CONNECTIONS: usize = 16;
+/// Streams of a peer that is not known yet, as hyper assumes. More at once are refused by a peer that allows less, and sent
+/// over another connection.
+const ASSUMED_STREAMS: usize = 100;
 /// Connections in a row that the server closes at once before a call fails with it.
 const MOST_CLOSED: usize = 3;
 /// What a connection may have under way altogether: one call that nobody reads must not hold up the others.
@@ -223,6 +226,8 @@ impl Inner {
             self.keep(sender, true);
             return Ok(None);
         }
+        // Until the peer has said what it allows, it allows what it did on the connection before.
+        let known = self.state.lock().connections.last().map(|connection| connection.allowed());
         let (sender, connection) = http2::Builder::new(RuntimeExecutor(runtime.clone()))
             .timer(RuntimeTimer(runtime.clone()))
             .keep_alive_interval(PING_AFTER)
@@ -230,6 +235,7 @@ impl Inner {
             .keep_alive_while_idle(true)
             .initial_stream_window_size(self.window)
             .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_max_send_streams(known.filter(|streams| *streams > 0).unwrap_or(ASSUMED_STREAMS))
             .handshake(io)
             .await
             .map_err(Fault::Http)?;

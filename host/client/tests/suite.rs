@@ -1,8 +1,10 @@
 //! Tests of the client against a server that answers as each test says, over plain HTTP/1.1 and over TLS.
 
 mod config;
+mod connections;
 mod discovery;
 mod list;
+mod policy;
 mod rest;
 mod support;
 mod transport;

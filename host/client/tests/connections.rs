@@ -1,0 +1,280 @@
+//! Connections that are full, refuse, close or fall silent, and what becomes of the calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use parking_lot::Mutex;
+use pilothouse_client::{Client, ClientOptions, Error, RetryPolicy, WatchParams};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::support::{Kubeconfig, Reply, Server, key, pod, pods, soon, tls};
+
+async fn plain(url: String) -> Client {
+    Client::new(ClientOptions { server: Some(url), ..ClientOptions::default() }).await.unwrap()
+}
+
+#[tokio::test]
+async fn requests_beyond_what_a_peer_serves_at_once_get_connections_of_their_own() {
+    let tls = tls(&["h2"]);
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let holder = Arc::clone(&held);
+    let server = Server::start_tls_narrow(tls.server.clone(), 10, move |seen| {
+        let reply = Reply::json(pod("a", 1));
+        if !seen.path().contains("held") {
+            return reply;
+        }
+        let (release, reply) = reply.held();
+        holder.lock().push(release);
+        reply
+    })
+    .await;
+    let client = Kubeconfig::trusting(&server.url, &tls).client().await.unwrap();
+    // The peer's settings are there with the first answer.
+    client.get(&pods(), &key("default/a"), None).await.unwrap();
+    let mut calls = JoinSet::new();
+    for _ in 0..40 {
+        let client = client.clone();
+        calls.spawn(async move { client.get(&pods(), &key("default/held"), None).await.unwrap() });
+    }
+    // All of them are under way although none has an answer.
+    server.until_seen(41).await;
+    let mut on = [0; 16];
+    server.seen()[1..].iter().for_each(|seen| on[seen.connection] += 1);
+    assert!(on.iter().all(|calls| *calls <= 8), "{on:?}");
+    held.lock().drain(..).for_each(|release| release.send(()).unwrap());
+    soon(calls.join_all()).await;
+    // A flood's connections are not used for what one can carry.
+    for _ in 0..20 {
+        client.get(&pods(), &key("default/a"), None).await.unwrap();
+    }
+    assert!(server.seen()[41..].iter().all(|seen| seen.connection == 0));
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_one_connection_fail_with_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let (release, mut released) = watch::channel(false);
+    let accepted = tokio::spawn(async move {
+        for number in 1.. {
+            let (tcp, _) = listener.accept().await.unwrap();
+            released.wait_for(|released| *released).await.unwrap();
+            drop((tcp, &listener));
+            if number > 1 {
+                return number;
+            }
+        }
+        0
+    });
+    let tls = tls(&["h2"]);
+    let client = Kubeconfig::trusting(&url, &tls).client().await.unwrap();
+    let mut calls = JoinSet::new();
+    for _ in 0..50 {
+        let client = client.clone();
+        calls.spawn(async move { client.get(&pods(), &key("default/a"), None).await.unwrap_err() });
+    }
+    while calls.try_join_next().is_some() {}
+    release.send(true).unwrap();
+    for error in soon(calls.join_all()).await {
+        assert!(matches!(error, Error::Transport { .. }), "{error:?}");
+    }
+    assert!(!accepted.is_finished(), "fifty calls, one connection");
+    accepted.abort();
+}
+
+#[tokio::test]
+async fn a_call_that_meets_a_connection_which_has_closed_goes_over_another() {
+    // HTTP/1.1: each connection serves one call and is closed without a word.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = plain(format!("http://{}", listener.local_addr().unwrap())).await;
+    let served = Arc::new(Mutex::new(0));
+    let counter = Arc::clone(&served);
+    let (closed, mut is_closed) = watch::channel(0);
+    let server = tokio::spawn(async move {
+        loop {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            let mut buffer = [0; 4096];
+            let read = tcp.read(&mut buffer).await.unwrap();
+            assert!(buffer[..read].starts_with(b"POST"));
+            *counter.lock() += 1;
+            let body = pod("a", 1);
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            tcp.write_all(answer.as_bytes()).await.unwrap();
+            drop(tcp);
+            closed.send_modify(|closed| *closed += 1);
+        }
+    });
+    for call in 1..=5 {
+        // Not even an idempotent verb: what was not sent may be sent.
+        soon(client.create(&pods(), Some("default"), b"{}", &Default::default())).await.unwrap();
+        soon(is_closed.wait_for(|closed| *closed == call)).await.unwrap();
+    }
+    assert_eq!(*served.lock(), 5);
+    server.abort();
+}
+
+#[tokio::test]
+async fn a_stream_that_is_refused_goes_over_again_and_a_reset_one_does_not() {
+    let tls = tls(&["h2"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let acceptor = TlsAcceptor::from(tls.server.clone());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let server = tokio::spawn(async move {
+        loop {
+            let (tcp, _) = listener.accept().await.unwrap();
+            let stream = acceptor.accept(tcp).await.unwrap();
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            let seen = Arc::clone(&seen);
+            tokio::spawn(async move {
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    let path = request.uri().path().to_owned();
+                    let times = {
+                        let mut seen = seen.lock();
+                        seen.push(path.clone());
+                        seen.iter().filter(|before| **before == path).count()
+                    };
+                    match (path.rsplit('/').next().unwrap(), times) {
+                        ("refused", 1 | 2) => respond.send_reset(h2::Reason::REFUSED_STREAM),
+                        ("reset", _) => respond.send_reset(h2::Reason::INTERNAL_ERROR),
+                        ("always", _) => respond.send_reset(h2::Reason::REFUSED_STREAM),
+                        _ => {
+                            let mut body = respond.send_response(Response::new(()), false).unwrap();
+                            body.send_data(Bytes::from(pod("a", 1)), true).unwrap();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let client = Kubeconfig::trusting(&url, &tls).client().await.unwrap();
+    let times = |name: &str| asked.lock().iter().filter(|path| path.ends_with(name)).count();
+    soon(client.get(&pods(), &key("default/refused"), None)).await.unwrap();
+    assert_eq!(times("refused"), 3);
+    soon(client.get(&pods(), &key("default/reset"), None)).await.unwrap_err();
+    assert_eq!(times("reset"), 1);
+    soon(client.get(&pods(), &key("default/always"), None)).await.unwrap_err();
+    assert_eq!(times("always"), 4, "within bounds");
+    server.abort();
+}
+
+/// A line to a server that can be cut without a word; later connections pass.
+async fn line(upstream: std::net::SocketAddr) -> (String, watch::Sender<bool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let (cut, is_cut) = watch::channel(false);
+    tokio::spawn(async move {
+        for number in 0.. {
+            let (near, _) = listener.accept().await.unwrap();
+            let mut is_cut = is_cut.clone();
+            tokio::spawn(async move {
+                let far = TcpStream::connect(upstream).await.unwrap();
+                let ((mut a, mut b), (mut c, mut d)) = (near.into_split(), far.into_split());
+                tokio::select! {
+                    _ = copy(&mut a, &mut d) => {}
+                    _ = copy(&mut c, &mut b) => {}
+                    _ = is_cut.wait_for(|cut| *cut && number == 0) => {}
+                }
+                // Both ends stay open, and nothing passes.
+                std::future::pending::<()>().await;
+                drop((a, b, c, d));
+            });
+        }
+    });
+    (url, cut)
+}
+
+#[tokio::test]
+async fn after_a_call_without_a_byte_in_its_time_the_next_takes_another_connection() {
+    let tls = tls(&["h2"]);
+    let server = Server::start_tls(tls.server.clone(), |_| Reply::json(pod("a", 1))).await;
+    let (url, cut) = line(server.address).await;
+    let client = Kubeconfig::trusting(&url, &tls).client().await.unwrap();
+    let client = client.with_request_timeout(Duration::from_secs(5));
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    cut.send(true).unwrap();
+    tokio::time::pause();
+    let error = client.get(&pods(), &key("default/a"), None).await.unwrap_err();
+    assert!(matches!(error, Error::Transport { timeout: true, .. }), "{error:?}");
+    tokio::time::resume();
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    let connections: Vec<_> = server.seen().iter().map(|seen| seen.connection).collect();
+    assert_eq!(connections, [0, 1]);
+}
+
+#[tokio::test]
+async fn a_slow_answer_does_not_cost_a_connection_that_lives() {
+    let tls = tls(&["h2"]);
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let holder = Arc::clone(&held);
+    let server = Server::start_tls(tls.server.clone(), move |seen| {
+        let reply = Reply::json(pod("a", 1));
+        if !seen.path().contains("slow") {
+            return reply;
+        }
+        let (release, reply) = reply.held();
+        holder.lock().push(release);
+        reply
+    })
+    .await;
+    let client = Kubeconfig::trusting(&server.url, &tls).client().await.unwrap();
+    let impatient = client.clone().with_request_timeout(Duration::from_secs(5));
+    let slow = tokio::spawn(async move { impatient.get(&pods(), &key("default/slow"), None).await });
+    server.until_seen(1).await;
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(6)).await;
+    slow.await.unwrap().unwrap_err();
+    tokio::time::resume();
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    assert!(server.seen().iter().all(|seen| seen.connection == 0));
+}
+
+#[tokio::test]
+async fn a_watch_given_up_at_once_says_nothing_of_its_connection() {
+    let tls = tls(&["h2"]);
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let server = Server::start_tls(tls.server.clone(), move |_| {
+        let (release, reply) = Reply::json("").held();
+        held.lock().push(release);
+        reply
+    })
+    .await;
+    let client = Kubeconfig::trusting(&server.url, &tls).client().await.unwrap();
+    for number in 1..=5 {
+        let (params, pods) = (WatchParams::default(), pods());
+        tokio::select! {
+            biased;
+            _ = client.watch(&pods, None, &params) => panic!("it has no answer"),
+            () = server.until_seen(number) => {}
+        }
+    }
+    assert!(server.seen().iter().all(|seen| seen.connection == 0));
+}
+
+#[tokio::test]
+async fn a_server_that_closes_each_connection_at_once_is_told_as_such() {
+    let tls = tls(&["h2"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let acceptor = TlsAcceptor::from(tls.server.clone());
+    let server = tokio::spawn(async move {
+        loop {
+            let (tcp, _) = listener.accept().await.unwrap();
+            // The handshake is good, and that is all.
+            let _ = acceptor.accept(tcp).await;
+        }
+    });
+    let client = Kubeconfig::trusting(&url, &tls).client().await.unwrap();
+    let client = client.with_retry_policy(RetryPolicy::none());
+    let error = soon(client.get(&pods(), &key("default/a"), None)).await.unwrap_err();
+    assert!(matches!(error, Error::Transport { timeout: false, .. }), "{error:?}");
+    server.abort();
+}
