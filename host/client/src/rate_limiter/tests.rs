@@ -71,6 +71,28 @@ async fn floods_get_equal_parts_and_together_all_of_the_rate() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_busy_flow_leaves_goes_round() {
+    let limiter = limiter(100.0, 3);
+    let floods = ["a", "b"].map(|flow| ask(&limiter, flow, 200));
+    // Busy, and far below its third.
+    let quiet = tokio::spawn({
+        let limiter = limiter.clone();
+        async move {
+            for _ in 0..8 {
+                limiter.turn(&name("quiet")).await;
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }
+    });
+    for flood in floods {
+        let times = times(flood).await;
+        let (middle, last) = (times[100], times[199]);
+        assert!((1900..=2150).contains(&middle) && (3900..=4200).contains(&last), "{middle} and {last} ms");
+    }
+    quiet.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn at_most_the_burst_twice_goes_beyond_the_rate() {
     let limiter = limiter(50.0, 20);
     let mut all = Vec::new();
