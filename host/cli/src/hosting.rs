@@ -69,10 +69,8 @@ impl Signals {
 
 /// How a host is started.
 pub(crate) struct HostingOptions {
-    /// Kubeconfig file; none looks as kubectl does.
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig.
-    pub(crate) context: Option<String>,
+    /// Where the API server is and how it is asked.
+    pub(crate) client: ClientOptions,
     /// Folder of compiled plugins.
     pub(crate) cache_dir: Option<PathBuf>,
     /// Where the admin endpoints are served.
@@ -97,13 +95,9 @@ impl Hosting {
     /// Starts on the current runtime; guests run on `guests`.
     pub(crate) async fn start(options: HostingOptions, guests: Handle) -> Result<Self> {
         let metrics = Metrics::new();
-        let client = Client::new(ClientOptions {
-            kubeconfig: options.kubeconfig,
-            context: options.context,
-            observer: Some(Arc::new(metrics.clone())),
-            ..ClientOptions::default()
-        })
-        .await?;
+        let client =
+            Client::new(ClientOptions { observer: Some(Arc::new(metrics.clone())), ..options.client })
+                .await?;
         let engine = Engine::new(EngineOptions {
             cache_dir: options.cache_dir.map_or_else(default_cache_dir, Ok)?,
             compiler: Compiler::Worker {

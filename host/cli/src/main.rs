@@ -28,7 +28,7 @@ enum Command {
     /// Develop plugins: an API server in memory, plugins built from source and reloaded at every change.
     Dev(dev::Dev),
     /// Connect to a cluster and run the plugins of a directory.
-    Run(run::Run),
+    Run(Box<run::Run>),
     /// Show how the plugins of a running host fare.
     Status(status::Status),
     /// Compile one component, in a process of its own (started by the host).

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
 use pilothouse_cache::Compression;
+use pilothouse_client::{ClientOptions, RateLimit};
 use pilothouse_manager::{ManagerOptions, admin};
 use tracing_subscriber::EnvFilter;
 
@@ -46,6 +47,15 @@ pub(crate) struct Run {
     /// Seconds that calls under way may go on when the host is told to end
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     shutdown_timeout: u64,
+    /// Requests a second to the API server at most, shared fairly among plugins; watches do not count [default: no limit]
+    #[arg(long, value_name = "QPS")]
+    kube_api_qps: Option<f64>,
+    /// Requests that may begin at once after a rest [default: twice --kube-api-qps]
+    #[arg(long, value_name = "REQUESTS", requires = "kube_api_qps")]
+    kube_api_burst: Option<u32>,
+    /// Ask for lists in gzip: fewer bytes over a slow line, for more CPU on both ends
+    #[arg(long)]
+    compress_lists: bool,
     #[command(flatten)]
     election: LeaderElection,
 }
@@ -70,8 +80,16 @@ impl Run {
     async fn serve(self, guests: tokio::runtime::Handle) -> Result<()> {
         let mut signals = Signals::catch()?;
         let options = HostingOptions {
-            kubeconfig: self.kubeconfig,
-            context: self.context,
+            client: ClientOptions {
+                kubeconfig: self.kubeconfig,
+                context: self.context,
+                rate_limit: self.kube_api_qps.map(|qps| RateLimit {
+                    qps,
+                    burst: self.kube_api_burst.unwrap_or_else(|| RateLimit::usual_burst(qps)),
+                }),
+                compress_lists: self.compress_lists,
+                ..ClientOptions::default()
+            },
             cache_dir: self.cache_dir,
             listener: admin::bind(self.listen).await.map_err(|e| anyhow!(e))?,
             compression: if self.compress { Compression::Auto } else { Compression::Off },

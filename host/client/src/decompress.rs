@@ -14,7 +14,7 @@ pub(crate) enum Pieces {
     /// As they come.
     Identity,
     /// Out of gzip.
-    Gzip(GzDecoder<Vec<u8>>),
+    Gzip(Box<GzDecoder<Vec<u8>>>),
 }
 
 /// Why a piece was not handed on.
@@ -27,7 +27,7 @@ pub(crate) enum Stopped<E> {
 
 impl Pieces {
     pub(crate) fn gzip() -> Self {
-        Self::Gzip(GzDecoder::new(Vec::new()))
+        Self::Gzip(Box::new(GzDecoder::new(Vec::new())))
     }
 
     /// The next piece of the body; what can be told of it goes to `take`, in pieces of bounded size.

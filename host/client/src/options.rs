@@ -96,6 +96,15 @@ pub struct RateLimit {
     pub burst: u32,
 }
 
+impl RateLimit {
+    /// The burst that goes with a rate where nobody names one: twice the rate, as client-go's defaults stand to each other.
+    #[must_use]
+    pub fn usual_burst(qps: f64) -> u32 {
+        // What is out of bounds ends up at one of them.
+        ((2.0 * qps).ceil() as u32).max(1)
+    }
+}
+
 /// A user to act as; the server checks that the client's own user may.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Impersonation {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pilothouse_client::{ApiResource, Client, Error, WatchEvent, WatchParams, WriteParams};
+use pilothouse_client::{ApiResource, Client, Error, RetryPolicy, WatchEvent, WatchParams, WriteParams};
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::UnboundedSender;
@@ -49,6 +49,8 @@ impl LeaseLock {
             .map_err(|error| wrong("name", format!("{namespace:?} and {name:?}: {error}")))?;
         let kind = Gvk::new("coordination.k8s.io", "v1", "Lease");
         let resource = ApiResource::new(kind, "leases", true);
+        // A renewal must not stand in a queue of other requests; and the elector itself tries again, when it is time to.
+        let client = client.without_rate_limit().with_retry_policy(RetryPolicy::none());
         Ok(Self { client, resource, key })
     }
 

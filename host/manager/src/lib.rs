@@ -23,6 +23,7 @@ mod pump;
 mod quantity;
 mod queue_metrics;
 mod reasons;
+mod rest_metrics;
 mod services;
 mod status;
 mod visible_objects;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_cache::{IndexFn, SharedInformerFactory};
-use pilothouse_client::{ApiResource, Client, Identity, Impersonation};
+use pilothouse_client::{ApiResource, Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::{Engine, Instance};
 use pilothouse_object::{Gvk, Projection};
 use tokio::runtime::Handle;
@@ -354,5 +354,6 @@ fn identity(manifest: &Manifest) -> Identity {
             ],
             ..Impersonation::default()
         }),
+        rate_limit: manifest.limits.api_qps.map(|qps| RateLimit { qps, burst: RateLimit::usual_burst(qps) }),
     }
 }

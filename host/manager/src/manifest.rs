@@ -10,6 +10,7 @@ mod error;
 mod read;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ pub struct PluginLimits {
     pub engine: Limits,
     /// At most so many instances, whatever the descriptor asks for.
     pub max_concurrent_reconciles: Option<u32>,
-    /// Live calls a second. Not enforced yet, hence refused.
+    /// Live calls a second in the long run; after a rest twice as many may begin at once.
     pub api_qps: Option<f64>,
     /// Keys that the queue may hold, delayed ones included, when the guest adds another one. The host's own adds
     /// are not counted against it: they are as many as there are objects.
@@ -114,6 +115,8 @@ pub(crate) const MAX_CONCURRENT_RECONCILES: u32 = 1024;
 
 /// The most keys that a queue may be let hold: some gigabytes.
 const MAX_QUEUE_DEPTH: usize = 10_000_000;
+/// Live calls a second that a limit may allow.
+const API_QPS: RangeInclusive<f64> = 0.01..=10_000.0;
 
 /// Looked at first: a document of another kind must not be told about its fields.
 #[derive(Deserialize)]
@@ -177,7 +180,7 @@ struct LimitsText {
     memory: Option<Spanned<String>>,
     max_concurrent_reconciles: Option<Spanned<u32>>,
     #[serde(rename = "apiQPS")]
-    api_qps: Option<f64>,
+    api_qps: Option<Spanned<f64>>,
     queue_depth: Option<Spanned<usize>>,
 }
 
@@ -277,9 +280,6 @@ impl Manifest {
         }
         if !self.outgoing_hosts.is_empty() {
             add("spec.outgoingHosts".into(), "leave it out; guests have no network of their own");
-        }
-        if self.limits.api_qps.is_some() {
-            add("spec.limits.apiQPS".into(), "leave it out; live calls are not limited for each plugin");
         }
         found
     }
@@ -471,10 +471,21 @@ impl LimitsText {
             let remedy = format!("write a number from 1 to {MAX_QUEUE_DEPTH}");
             return Err(refused(count, "spec.limits.queueDepth", reason, &remedy));
         }
+        if let Some(qps) = &self.api_qps
+            && !API_QPS.contains(&qps.value)
+        {
+            let reason = format!("{} is out of bounds", qps.value);
+            let remedy = format!(
+                "write a number from {} to {}, or leave it out to have no limit",
+                API_QPS.start(),
+                API_QPS.end()
+            );
+            return Err(refused(qps, "spec.limits.apiQPS", reason, &remedy));
+        }
         Ok(PluginLimits {
             engine,
             max_concurrent_reconciles: self.max_concurrent_reconciles.map(|count| count.value),
-            api_qps: self.api_qps,
+            api_qps: self.api_qps.map(|qps| qps.value),
             queue_depth: self.queue_depth.map(|count| count.value),
         })
     }

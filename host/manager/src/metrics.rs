@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
@@ -25,6 +26,7 @@ use crate::election_metrics::ElectionCollector;
 use crate::informer_metrics::InformerCollector;
 use crate::queue_metrics::{QueueCollector, Queues};
 use crate::reasons::Reasons;
+use crate::rest_metrics::RestMetrics;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Controller {
@@ -48,21 +50,9 @@ struct PluginName {
     plugin: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Rest {
-    code: String,
-    method: String,
-    host: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RestVerb {
-    verb: String,
-    host: String,
-}
-
-#[derive(Clone)]
-struct Buckets(&'static [f64]);
+/// How a histogram is divided.
+#[derive(Clone, Copy)]
+pub(crate) struct Buckets(pub(crate) &'static [f64]);
 
 impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
@@ -80,8 +70,6 @@ const RECONCILE: &[f64] = &[
 const WAKE: &[f64] = &[2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0];
 /// Seconds, up to the longest wait.
 const CATCH_UP: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
-/// Seconds; client-go's buckets.
-const REST: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
 /// All metrics of a host; a cheap clone.
 #[derive(Clone)]
@@ -103,8 +91,7 @@ struct Inner {
     instantiate_time: Family<Controller, Histogram, Buckets>,
     read_waits: Family<PluginName, Histogram, Buckets>,
     read_timeouts: Family<PluginName, Counter>,
-    rest_requests: Family<Rest, Counter>,
-    rest_duration: Family<RestVerb, Histogram, Buckets>,
+    rest: RestMetrics,
 }
 
 /// One plugin's handles.
@@ -179,8 +166,7 @@ impl Metrics {
             instantiate_time: histogram(WAKE),
             read_waits: histogram(CATCH_UP),
             read_timeouts: Family::default(),
-            rest_requests: Family::default(),
-            rest_duration: histogram(REST),
+            rest: RestMetrics::register(&mut registry),
             registry: Mutex::new(Registry::default()),
         };
         let r = &mut registry;
@@ -231,13 +217,6 @@ impl Metrics {
             "pilothouse_reads_after_writes_timeouts",
             "Reconciles that began although the cache did not show the plugin's own writes",
             inner.read_timeouts.clone(),
-        );
-        r.register("rest_client_requests", "Requests to the API server", inner.rest_requests.clone());
-        r.register_with_unit(
-            "rest_client_request_duration",
-            "Time from sending a request to the head of its answer",
-            Unit::Seconds,
-            inner.rest_duration.clone(),
         );
         r.register_collector(Box::new(QueueCollector(queues)));
         r.register_collector(Box::new(ProcessCollector));
@@ -327,17 +306,15 @@ impl fmt::Debug for Metrics {
 
 impl RequestObserver for Metrics {
     fn request(&self, request: &ObservedRequest<'_>) {
-        let labels = Rest {
-            // client-go's word for a request that got no answer.
-            code: request.code.map_or_else(|| "<error>".to_owned(), |code| code.to_string()),
-            method: request.method.to_owned(),
-            host: request.host.to_owned(),
-        };
-        self.0.rest_requests.get_or_create(&labels).inc();
-        if !request.watch {
-            let verb = RestVerb { verb: request.method.to_owned(), host: request.host.to_owned() };
-            self.0.rest_duration.get_or_create(&verb).observe(request.duration.as_secs_f64());
-        }
+        self.0.rest.request(request);
+    }
+
+    fn rate_limited(&self, method: &str, host: &str, waited: Duration) {
+        self.0.rest.rate_limited(method, host, waited);
+    }
+
+    fn retried(&self, method: &str, host: &str, code: u16) {
+        self.0.rest.retried(method, host, code);
     }
 }
 

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use pilothouse_cache::Compression;
+use pilothouse_client::ClientOptions;
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_manager::ManagerOptions;
 use tokio::net::TcpListener;
@@ -131,8 +132,7 @@ impl Dev {
         // Before the host, which looks into the plugin directory at once.
         let workshop = Workshop::new(projects, Arc::clone(&folder), log.clone())?;
         let options = HostingOptions {
-            kubeconfig: Some(kubeconfig),
-            context: None,
+            client: ClientOptions { kubeconfig: Some(kubeconfig), ..ClientOptions::default() },
             cache_dir: None,
             listener: listen().await?,
             compression: Compression::default(),

@@ -165,6 +165,8 @@ fn values_out_of_bounds_are_refused_with_a_remedy() {
             "  limits: { maxConcurrentReconciles: 0 }",
             ["spec.limits.maxConcurrentReconciles", "0 is", "from 1 to 1024"],
         ),
+        ("  limits: { apiQPS: 0 }", ["spec.limits.apiQPS", "0 is", "from 0.01 to 10000"]),
+        ("  limits: { apiQPS: 20000 }", ["spec.limits.apiQPS", "20000 is", "from 0.01 to 10000"]),
         ("  limits: { queueDepth: 0 }", ["spec.limits.queueDepth", "0 is", "from 1 to 10000000"]),
         (
             "  permissions:\n    - { groups: [''], resources: [pods], verbs: [get] }\n    - { groups: [''], resources: [Pod], verbs: [get] }",
@@ -217,7 +219,7 @@ fn a_component_alone_is_named_after_its_file() {
 fn what_is_not_there_yet_is_refused_rather_than_skipped() {
     let text = refused(
         "  configFrom: [ { file: /a }, { secretRef: { namespace: a, name: b } }, { configMapRef: { namespace: a, name: b } } ]\n  \
-         outgoingHosts: [\"localhost:9200\"]\n  limits: { apiQPS: 20 }",
+         outgoingHosts: [\"localhost:9200\"]",
     );
     says(
         &text,
@@ -225,7 +227,6 @@ fn what_is_not_there_yet_is_refused_rather_than_skipped() {
             "spec.configFrom[1].secretRef: not supported yet",
             "spec.configFrom[2].configMapRef: not supported yet",
             "spec.outgoingHosts: not supported yet",
-            "spec.limits.apiQPS: not supported yet",
             "name the file with `file`",
         ],
     );
