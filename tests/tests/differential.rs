@@ -50,6 +50,8 @@ fn faults(seed: u64) -> Vec<FaultRule> {
         on(watches, 0.3, Fault::Tear { after: 30 }),
         on(watches, 0.4, Fault::Gone { after: Some(50) }),
         on(watches, 0.5, Fault::Duplicate),
+        // No watch outlasts the storm.
+        on(watches, 1.0, Fault::Tear { after: 200 }),
     ]
 }
 

@@ -21,6 +21,7 @@ pilothouse_tests::on_both_servers!(
     what_is_not_granted_is_refused_and_never_reaches_the_wire,
     a_grant_for_reading_or_for_one_name_is_no_more_than_that,
     a_host_may_insist_on_service_accounts,
+    live_calls_keep_to_the_rate_of_the_manifest,
 );
 
 const SOON: Duration = Duration::from_secs(30);
@@ -201,6 +202,41 @@ fn a_grant_for_reading_or_for_one_name_is_no_more_than_that(server: Server) -> R
     assert_eq!(sent, ["get", "list"], "what was refused went on the wire");
     let target = cluster.get("v1/ConfigMap", namespace, "target")?.context("it was deleted")?;
     assert_eq!(target["metadata"].get("labels"), None, "it was changed");
+    Ok(())
+}
+
+fn live_calls_keep_to_the_rate_of_the_manifest(server: Server) -> Result<()> {
+    let (audit, namespace) = (audit(server)?, "paced");
+    let cluster = Cluster::of(audit.plane())?;
+    cluster.namespace(namespace)?;
+    let host = Host::start(HostOptions::new(audit.plane().kubeconfig()))?;
+    // One call, and the next after 50 s, which is longer than a reconcile may take.
+    let limits = json!({"apiQPS": 0.02, "callTimeout": "3s"});
+    for (name, limits) in [("slow", limits), ("swift", json!({"apiQPS": 1000}))] {
+        let manifest = snoop(name, namespace, "v1/ConfigMap", "paced/target").limits(limits);
+        install(
+            &host,
+            name,
+            &manifest.grant(&["configmaps", "configmaps/status"], &ALL_VERBS, &[namespace]),
+        )?;
+    }
+    cluster.config_map(namespace, "go")?;
+    wait_for_outcomes(&host, "swift")?;
+    let failed = [("controller", "slow")];
+    host.wait_for("the slow plugin's reconcile to fail", SOON, || {
+        let errors = host.metrics().ok()?.sum("controller_runtime_reconcile_errors_total", &failed);
+        errors.filter(|errors| *errors > 0.0)
+    })?;
+    // Nine calls each; a reconcile that was cut is tried again and gets no turn either.
+    let answered = |plugin| -> Result<usize> {
+        let events = audit.of_plugin(plugin)?;
+        Ok(events.iter().filter(|event| event.stage == "ResponseComplete").count())
+    };
+    assert_eq!(answered("slow")?, 1);
+    assert!(answered("swift")? >= LIVE.len());
+    let metrics = host.metrics()?;
+    let turns = metrics.sum("rest_client_rate_limiter_duration_seconds_count", &[]);
+    assert!(turns >= Some(LIVE.len() as f64 + 1.0), "{turns:?}");
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Faults of a real API server, produced at will: which calls they hit, when, and what they do.
 //!
 //! A [`FaultRule`] is set in process ([`Faults::add`]) or by `POST /_faults` as JSON. Of the rules that hit a call all
-//! delays count, and of the others the first.
+//! that only delay, repeat or reorder count, and of the others the first.
 
 mod rule;
 mod script;

@@ -93,20 +93,25 @@ impl Faults {
         self.0.lock().active.iter().map(|rule| rule.state.clone()).collect()
     }
 
-    /// The rules that hit a call: all delays, and the first of the others.
+    /// The rules that hit a call: all that leave the answer whole, and the first of the others.
     pub(crate) fn hits(&self, asked: &Asked<'_>) -> Vec<Hit> {
         let mut hits = Vec::new();
         let mut decided = false;
         let mut rules = self.0.lock();
         for rule in &mut rules.active {
-            let delays = matches!(rule.state.rule.fault, Fault::Delay { .. });
-            if (delays || !decided) && rule.hits(asked) {
-                decided |= !delays;
+            let leaves_whole = leaves_whole(&rule.state.rule.fault);
+            if (leaves_whole || !decided) && rule.hits(asked) {
+                decided |= !leaves_whole;
                 hits.push(Hit { id: rule.state.id, fault: rule.state.rule.fault.clone() });
             }
         }
         hits
     }
+}
+
+/// Whether a fault is about when and in what order something comes, so that it can stand beside any other.
+fn leaves_whole(fault: &Fault) -> bool {
+    matches!(fault, Fault::Delay { .. } | Fault::Lag { .. } | Fault::Duplicate | Fault::OutOfOrder)
 }
 
 impl Active {

@@ -57,18 +57,19 @@ fn a_seed_stands_for_one_sequence() {
 }
 
 #[test]
-fn delays_add_up_and_of_the_others_the_first_counts() {
+fn delays_and_repetitions_add_up_and_of_the_others_the_first_counts() {
     let faults = Faults::default();
     faults.add(FaultRule::new(Fault::Delay { milliseconds: 1 }));
     let reset = faults.add(FaultRule::new(Fault::Reset));
     faults.add(FaultRule::new(Fault::HalfOpen));
     faults.add(FaultRule::new(Fault::Delay { milliseconds: 2 }));
+    faults.add(FaultRule::new(Fault::Duplicate));
     let ids: Vec<u64> = faults.hits(&watch_pods()).iter().map(|hit| hit.id).collect();
-    assert_eq!(ids, [1, 2, 4]);
+    assert_eq!(ids, [1, 2, 4, 5]);
     assert!(faults.remove(reset));
     assert!(!faults.remove(reset));
     let ids: Vec<u64> = faults.hits(&watch_pods()).iter().map(|hit| hit.id).collect();
-    assert_eq!(ids, [1, 3, 4]);
+    assert_eq!(ids, [1, 3, 4, 5]);
 }
 
 #[test]
