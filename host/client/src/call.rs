@@ -27,6 +27,7 @@ use crate::discovery::DocumentCache;
 use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Identity, ObservedRequest, RequestObserver};
 use crate::params::{ListParams, WatchParams};
+use crate::tls::Tls;
 use crate::transport::{Transport, WatchSlot};
 use crate::url::Target;
 use crate::warnings::Warnings;
@@ -59,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) default_namespace: String,
     request_timeout: Duration,
     authorizer: Authorizer,
+    tls: Arc<Tls>,
     transport: Transport,
     observer: Option<Arc<dyn RequestObserver>>,
     /// The host's own identity.
@@ -81,10 +83,11 @@ impl Shared {
             default_namespace: loaded.default_namespace,
             request_timeout: options.request_timeout,
             authorizer: loaded.authorizer,
+            tls: Arc::clone(&loaded.tls),
             transport: Transport::new(Connector::new(
                 Handle::current(),
                 loaded.tls,
-                loaded.server_name,
+                loaded.proxy,
                 options.connect_timeout,
             )),
             observer: options.observer,
@@ -190,7 +193,8 @@ impl Client {
         format!("{} {}{}", call.method, self.shared.base, call.target.path())
     }
 
-    async fn request(&self, call: &Call, watch: bool) -> Result<Request<Full<Bytes>>> {
+    /// The request, and the number of the credential that it shows.
+    async fn request(&self, call: &Call, watch: bool) -> Result<(Request<Full<Bytes>>, u64)> {
         let caller = self.caller.as_ref().map_err(Error::clone)?;
         let mut request = Request::builder()
             .method(call.method.clone())
@@ -210,14 +214,18 @@ impl Client {
         for (name, value) in &call.headers {
             headers.insert(name, value.clone());
         }
-        if let Some(authorization) = self.shared.authorizer.header().await? {
+        let shown = self.shared.authorizer.shown().await?;
+        if let Some(authorization) = shown.header {
             headers.insert(AUTHORIZATION, authorization);
         }
-        Ok(request)
+        Ok((request, shown.serial))
     }
 
     async fn head(&self, call: &Call, watch: bool) -> Result<(Response<Incoming>, Option<WatchSlot>)> {
-        let request = self.request(call, watch).await?;
+        let (request, credential) = self.request(call, watch).await?;
+        if self.shared.tls.take_rotated() {
+            self.shared.transport.retire();
+        }
         let mut observed =
             Observed { client: self, method: &call.method, watch, began: Instant::now(), code: None };
         let sent = if watch {
@@ -229,7 +237,8 @@ impl Client {
         observed.code = Some(response.status().as_u16());
         self.shared.warnings.tell(response.headers(), observed.user_agent());
         if response.status() == StatusCode::UNAUTHORIZED {
-            self.shared.authorizer.rejected();
+            self.shared.authorizer.rejected(credential);
+            self.shared.tls.rejected();
         }
         Ok((response, slot))
     }

@@ -87,6 +87,9 @@ pub struct Impersonation {
 pub trait RequestObserver: Send + Sync {
     /// A request has its answer's head, or will get none.
     fn request(&self, request: &ObservedRequest<'_>);
+
+    /// An exec plugin for credentials has run.
+    fn exec_plugin(&self, _event: &crate::exec::ExecPluginEvent) {}
 }
 
 /// One request, as an observer sees it.

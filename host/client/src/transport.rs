@@ -46,7 +46,7 @@ type HttpClient = Client<Connector, Full<Bytes>>;
 
 /// The connections to one API server.
 pub(crate) struct Transport {
-    requests: Pool,
+    requests: Mutex<Arc<Pool>>,
     watches: Mutex<Vec<Arc<Pool>>>,
     connector: Connector,
 }
@@ -66,12 +66,20 @@ struct Pool {
 
 impl Transport {
     pub(crate) fn new(connector: Connector) -> Self {
-        Self { requests: Pool::new(&connector, REQUEST_WINDOW), watches: Mutex::default(), connector }
+        let requests = Mutex::new(Arc::new(Pool::new(&connector, REQUEST_WINDOW)));
+        Self { requests, watches: Mutex::default(), connector }
+    }
+
+    /// New connections from now on: certificates have rotated. Streams of the old ones go on until they end.
+    pub(crate) fn retire(&self) {
+        *self.requests.lock() = Arc::new(Pool::new(&self.connector, REQUEST_WINDOW));
+        self.watches.lock().clear();
     }
 
     /// Sends a request and gives the head of its answer.
     pub(crate) async fn request(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
-        self.requests.send(request).await
+        let pool = Arc::clone(&self.requests.lock());
+        pool.send(request).await
     }
 
     /// Opens a watch on a connection that serves watches only.
