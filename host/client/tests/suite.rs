@@ -2,9 +2,13 @@
 
 mod config;
 mod discovery;
+mod exec;
+mod identity;
 mod list;
+mod proxy;
 mod rest;
 mod support;
+mod tls;
 mod transport;
 mod typed;
 mod verbs;

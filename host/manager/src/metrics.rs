@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
-use pilothouse_client::{ObservedRequest, RequestObserver};
+use pilothouse_client::{ExecPluginEvent, ObservedRequest, RequestObserver};
 use pilothouse_election::ElectionStatus;
 use pilothouse_engine::FaultKind;
 use pilothouse_object::ObjectKey;
@@ -22,6 +22,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::election_metrics::ElectionCollector;
+use crate::exec_metrics::ExecMetrics;
 use crate::informer_metrics::InformerCollector;
 use crate::queue_metrics::{QueueCollector, Queues};
 use crate::reasons::Reasons;
@@ -105,6 +106,7 @@ struct Inner {
     read_timeouts: Family<PluginName, Counter>,
     rest_requests: Family<Rest, Counter>,
     rest_duration: Family<RestVerb, Histogram, Buckets>,
+    exec: ExecMetrics,
 }
 
 /// One plugin's handles.
@@ -181,6 +183,7 @@ impl Metrics {
             read_timeouts: Family::default(),
             rest_requests: Family::default(),
             rest_duration: histogram(REST),
+            exec: ExecMetrics::new(),
             registry: Mutex::new(Registry::default()),
         };
         let r = &mut registry;
@@ -239,6 +242,7 @@ impl Metrics {
             Unit::Seconds,
             inner.rest_duration.clone(),
         );
+        inner.exec.register(r);
         r.register_collector(Box::new(QueueCollector(queues)));
         r.register_collector(Box::new(ProcessCollector));
         *inner.registry.lock() = registry;
@@ -338,6 +342,10 @@ impl RequestObserver for Metrics {
             let verb = RestVerb { verb: request.method.to_owned(), host: request.host.to_owned() };
             self.0.rest_duration.get_or_create(&verb).observe(request.duration.as_secs_f64());
         }
+    }
+
+    fn exec_plugin(&self, event: &ExecPluginEvent) {
+        self.0.exec.observe(event);
     }
 }
 

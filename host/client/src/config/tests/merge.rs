@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
@@ -17,7 +19,8 @@ const CASES: u32 = 30;
 /// Fields that a generated entry may have, each with the texts that it may hold.
 type Fields = &'static [(&'static str, &'static [&'static str])];
 
-const PATHS: &[&str] = &["pki/a.pem", "b.pem", "./c.pem", "/etc/d.pem", ""];
+/// `ABSOLUTE` becomes a folder.
+const PATHS: &[&str] = &["pki/a.pem", "b.pem", "./c.pem", "ABSOLUTE/d.pem", ""];
 const CONTEXT: Fields = &[("cluster", &["a", "b", ""]), ("user", &["a", "b"]), ("namespace", &["n", ""])];
 const CLUSTER: Fields = &[
     ("server", &["https://one", "https://two:6443/path", ""]),
@@ -55,10 +58,7 @@ fn fields(of: Fields) -> impl Strategy<Value = Value> {
 }
 
 /// A section: absent, `null`, or up to three entries of different names; an entry may be without content.
-fn section(
-    inner: &'static str,
-    of: impl Strategy<Value = Value> + Clone + 'static,
-) -> BoxedStrategy<Option<Value>> {
+fn section(inner: &'static str, of: BoxedStrategy<Value>) -> BoxedStrategy<Option<Value>> {
     let content = prop_oneof![1 => Just(Value::Null), 9 => of];
     let entries =
         proptest::collection::btree_map(proptest::sample::select(vec!["a", "b", "c"]), content, 0..=3);
@@ -72,16 +72,15 @@ fn section(
     prop_oneof![1 => Just(None), 1 => Just(Some(Value::Null)), 8 => entries.prop_map(Some)].boxed()
 }
 
-fn users() -> impl Strategy<Value = Value> + Clone {
+fn users() -> BoxedStrategy<Value> {
     let exec = proptest::option::of(proptest::sample::select(COMMANDS));
     let user = (fields(USER), exec).prop_map(|(mut user, command)| {
         if let Some(command) = command {
             user["exec"] = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": command, "interactiveMode": "Never"});
         }
-        user
+        data_or_file(user, &["client-certificate", "client-key"])
     });
-    // A boxed strategy is cheap to clone.
-    std::sync::Arc::new(user.boxed())
+    user.boxed()
 }
 
 /// A file: missing, empty, or with some of the sections.
@@ -90,13 +89,13 @@ fn file() -> impl Strategy<Value = Option<String>> {
         if let Some(insecure) = insecure {
             cluster["insecure-skip-tls-verify"] = insecure.into();
         }
-        cluster
+        data_or_file(cluster, &["certificate-authority"])
     });
     let current = proptest::option::of(proptest::sample::select(vec!["a", "b", "c", ""]));
     let sections = (
         current,
-        section("context", std::sync::Arc::new(fields(CONTEXT).boxed())),
-        section("cluster", std::sync::Arc::new(clusters.boxed())),
+        section("context", fields(CONTEXT).boxed()),
+        section("cluster", clusters.boxed()),
         section("user", users()),
     );
     let whole = sections.prop_map(|(current, contexts, clusters, users)| {
@@ -117,10 +116,21 @@ fn file() -> impl Strategy<Value = Option<String>> {
     prop_oneof![1 => Just(None), 1 => Just(Some(String::new())), 8 => whole]
 }
 
-/// What kubectl makes of them: name to fields for each section.
+/// kubectl refuses to flatten what is there as data and as a file.
+fn data_or_file(mut entry: Value, fields: &[&str]) -> Value {
+    for field in fields {
+        let data = format!("{field}-data");
+        if entry.get(field).is_some_and(|path| *path != json!("")) {
+            entry.as_object_mut().unwrap().remove(&data);
+        }
+    }
+    entry
+}
+
+/// What kubectl makes of them: name to fields for each section, with the content of files.
 fn of_kubectl(list: &std::ffi::OsStr) -> Value {
     let output = Command::new("kubectl")
-        .args(["config", "view", "--raw", "--minify=false", "-o", "json"])
+        .args(["config", "view", "--raw", "--minify=false", "--flatten", "-o", "json"])
         .env("KUBECONFIG", list)
         .output()
         .expect("kubectl is needed to compare with");
@@ -132,7 +142,10 @@ fn of_kubectl(list: &std::ffi::OsStr) -> Value {
             let mut content = entry[inner].as_object().cloned().unwrap_or_default();
             // It fills in what is not in the file.
             if let Some(exec) = content.get("exec") {
-                content.insert("exec".to_owned(), exec["command"].clone());
+                content.insert("exec".to_owned(), short(exec["command"].as_str().unwrap()).into());
+            }
+            if let Some(file) = content.get("tokenFile") {
+                content.insert("tokenFile".to_owned(), short(file.as_str().unwrap()).into());
             }
             // It leaves out the other fields that are empty, and `false`.
             content.retain(|_, value| *value != json!("") && *value != json!(false));
@@ -166,8 +179,7 @@ fn of_ours(kubeconfig: &Kubeconfig) -> Value {
     let mut clusters = view(&kubeconfig.clusters, |c: &Cluster| {
         vec![
             ("server", c.server.clone()),
-            ("certificate-authority", c.certificate_authority.as_deref().map(clean)),
-            ("certificate-authority-data", c.certificate_authority_data.clone()),
+            ("certificate-authority-data", data(&c.certificate_authority, &c.certificate_authority_data)),
             ("tls-server-name", c.tls_server_name.clone()),
             ("proxy-url", c.proxy_url.clone()),
         ]
@@ -179,25 +191,32 @@ fn of_ours(kubeconfig: &Kubeconfig) -> Value {
     }
     let users = view(&kubeconfig.users, |u: &User| {
         vec![
-            ("client-certificate", u.client_certificate.as_deref().map(clean)),
-            ("client-certificate-data", u.client_certificate_data.clone()),
-            ("client-key", u.client_key.as_deref().map(clean)),
-            ("client-key-data", u.client_key_data.clone()),
+            ("client-certificate-data", data(&u.client_certificate, &u.client_certificate_data)),
+            ("client-key-data", data(&u.client_key, &u.client_key_data)),
             ("token", u.token.clone()),
-            ("tokenFile", u.token_file.as_deref().map(clean)),
+            ("tokenFile", u.token_file.as_deref().map(short)),
             ("username", u.username.clone()),
             ("password", u.password.clone()),
             ("as", u.impersonate.clone()),
-            ("exec", u.exec.as_ref().and_then(|exec| set(exec.command.as_ref()).map(clean))),
+            ("exec", u.exec.as_ref().and_then(|exec| set(exec.command.as_ref()).map(short))),
         ]
     });
     let current = kubeconfig.current_context.as_deref().unwrap_or_default();
     json!({"current": current, "contexts": contexts, "clusters": clusters, "users": users})
 }
 
-/// Go writes paths without `./` in the middle; they lead to the same file.
-fn clean(path: &str) -> String {
-    path.replace("/./", "/")
+/// The base64 of a certificate, wherever it stands.
+fn data(file: &Option<String>, data: &Option<String>) -> Option<String> {
+    match set(file.as_ref()) {
+        Some(path) => Some(BASE64_STANDARD.encode(std::fs::read(path).unwrap())),
+        None => data.clone(),
+    }
+}
+
+/// kubectl shows these paths as they are in the file.
+fn short(path: &str) -> String {
+    let relative = path.split_once("/folder").and_then(|(_, rest)| rest.split_once('/'));
+    relative.map_or(path, |(_, relative)| relative).trim_start_matches("./").to_owned()
 }
 
 #[test]
@@ -212,10 +231,16 @@ fn files_are_merged_as_kubectl_does() {
                 (0..files.len()).map(|n| dir.path().join(format!("folder{n}/config"))).collect();
             for (path, text) in paths.iter().zip(&files) {
                 if let Some(text) = text {
-                    std::fs::create_dir(path.parent().unwrap()).unwrap();
-                    std::fs::write(path, text).unwrap();
+                    let folder = path.parent().unwrap();
+                    std::fs::create_dir_all(folder.join("pki")).unwrap();
+                    for name in ["pki/a.pem", "b.pem", "c.pem"] {
+                        let file = folder.join(name);
+                        std::fs::write(&file, file.to_str().unwrap()).unwrap();
+                    }
+                    std::fs::write(path, text.replace("ABSOLUTE", dir.path().to_str().unwrap())).unwrap();
                 }
             }
+            std::fs::write(dir.path().join("d.pem"), "of all").unwrap();
             let list = std::env::join_paths(&paths).unwrap();
             let ours = find(None, &environment(&list, None, true)).unwrap();
             let ours = ours.map_or_else(Kubeconfig::default, |(_, kubeconfig)| kubeconfig);
