@@ -3,11 +3,13 @@
 //! ```text
 //!   verbs  list  watch  discovery          what callers say
 //!       └────┴─────┴───────┘
-//!    url ──► call ◄── caller, auth         one request: address, identity, credentials; answer or error
-//!              │
-//!          transport ──► connect           connections: HTTP/2, pools, pings; TCP, TLS
+//!    url ──► call ◄── caller, auth ◄─ exec   one request: address, identity, credentials; answer or error
+//!              │                       │
+//!          transport ──► connect ◄─── tls    connections: HTTP/2, pools, pings; certificates that rotate
 //!                           ▲
-//!           config ─────────┘              kubeconfig or service account, through kube-client
+//!               read_ahead, dial ◄─ proxy    TCP, or a tunnel through a proxy
+//!
+//!           config                           kubeconfig or service account: makes auth, exec, tls, proxy
 //! ```
 
 mod answer;

@@ -84,7 +84,7 @@ impl Collector for TimeToLive {
         let expires = *self.0.lock();
         let left = expires.map_or(f64::INFINITY, |expires| match expires.duration_since(SystemTime::now()) {
             Ok(left) => left.as_secs_f64(),
-            Err(late) => -Duration::as_secs_f64(&late.duration()),
+            Err(late) => -late.duration().as_secs_f64(),
         });
         let help = "Time until the certificate of the exec plugin expires";
         let name = "rest_client_exec_plugin_ttl";
