@@ -73,9 +73,16 @@ impl Authorizer {
         })
     }
 
-    /// A bearer token in a file; `source` says who names it.
-    pub(crate) fn token_file(path: PathBuf, source: &str) -> Result<Self> {
-        let header = read(&path).map_err(|e| Error::Config(format!("{source}: {e}")))?;
+    /// A bearer token in a file; `source` says who names it. `instead` is used as long as the file cannot be read.
+    pub(crate) fn token_file(path: PathBuf, instead: Option<&str>, source: &str) -> Result<Self> {
+        let header = match (read(&path), instead) {
+            (Ok(header), _) => header,
+            (Err(error), Some(token)) => {
+                tracing::warn!("{source}: {error}; going on with token of the user");
+                bearer(token).ok_or_else(|| bad_token(&format!("{source}: token of the user")))?
+            }
+            (Err(error), None) => return Err(Error::Config(format!("{source}: {error}"))),
+        };
         Ok(Self::File(TokenFile { path, current: Mutex::new((header, Some(Instant::now()))) }))
     }
 

@@ -22,6 +22,11 @@ async fn authorization(user: &[&str]) -> Option<String> {
 async fn credentials_count_in_the_order_of_kubectl() {
     let bearer = Some("Bearer inline".to_owned());
     assert_eq!(authorization(&["token: inline", "tokenFile: gone"]).await, bearer);
+    // A file that is there goes before the token beside it.
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("token"), "of file").unwrap();
+    let file = format!("tokenFile: {}", dir.path().join("token").display());
+    assert_eq!(authorization(&["token: inline", &file]).await.as_deref(), Some("Bearer of file"));
     assert_eq!(authorization(&["token: inline", "auth-provider: {name: gcp}"]).await, bearer);
     // A password may be empty, and hold what it likes.
     assert_eq!(authorization(&["username: me"]).await.as_deref(), Some("Basic bWU6"));

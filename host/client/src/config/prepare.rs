@@ -56,7 +56,7 @@ pub(super) async fn prepare(
     let authorizer = match method {
         Method::None => Authorizer::None,
         Method::Token(token) => Authorizer::token(token, &format!("{source}: token of the user"))?,
-        Method::TokenFile(path) => Authorizer::token_file(PathBuf::from(path), source)?,
+        Method::TokenFile(path, token) => Authorizer::token_file(PathBuf::from(path), token, source)?,
         Method::Basic(name, password) => Authorizer::basic(name, password),
         Method::Provider(provider) => oidc(source, provider)?,
         Method::Plugin(_) => plugin.map_or(Authorizer::None, Authorizer::Plugin),
@@ -76,7 +76,8 @@ pub(super) async fn prepare(
 enum Method<'a> {
     None,
     Token(&'a str),
-    TokenFile(&'a str),
+    /// A file, and the token to use as long as it cannot be read.
+    TokenFile(&'a str, Option<&'a str>),
     Basic(&'a str, &'a str),
     Provider(&'a AuthProvider),
     Plugin(&'a super::file::Exec),
@@ -96,11 +97,11 @@ fn method(chosen: &Chosen) -> Result<Method<'_>> {
     if user.exec.is_some() && user.auth_provider.is_some() {
         return error("the user has exec and auth-provider; remove one of the two");
     }
+    if let Some(path) = file {
+        return Ok(Method::TokenFile(path, token));
+    }
     if let Some(token) = token {
         return Ok(Method::Token(token));
-    }
-    if let Some(path) = file {
-        return Ok(Method::TokenFile(path));
     }
     if let Some(name) = name {
         return Ok(Method::Basic(name, password));

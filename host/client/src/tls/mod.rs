@@ -77,6 +77,8 @@ struct State {
     current: Built,
     /// What `current` is made of.
     material: Material,
+    /// The credential of the plugin that was looked at.
+    serial: Option<u64>,
     /// `None`: at the next opportunity.
     looked: Option<Instant>,
     /// The last thing that was complained of, so that it is told once.
@@ -137,7 +139,7 @@ impl Tls {
             Ok((material, built))
         });
         let (material, current) = made.map_err(|e| Error::Config(format!("{source}: {e}")))?;
-        let state = State { current, material, looked: Some(Instant::now()), complaint: None };
+        let state = State { current, material, serial: None, looked: None, complaint: None };
         let rotated = AtomicBool::new(false);
         let new =
             Self { source, authority, insecure, identity, server_name, state: Mutex::new(state), rotated };
@@ -172,8 +174,8 @@ impl Tls {
     pub(crate) fn take_rotated(&self) -> bool {
         let due = match &self.identity {
             ClientIdentity::Plugin(plugin) => {
-                let now = plugin.current().and_then(|credential| credential.certificate.clone());
-                self.state.lock().material.plugin != now || self.is_time()
+                let serial = plugin.current().map(|credential| credential.serial);
+                self.state.lock().serial != serial || self.is_time()
             }
             _ => self.is_time(),
         };
@@ -196,6 +198,9 @@ impl Tls {
     fn look(&self) {
         let mut state = self.state.lock();
         state.looked = Some(Instant::now());
+        if let ClientIdentity::Plugin(plugin) = &self.identity {
+            state.serial = plugin.current().map(|credential| credential.serial);
+        }
         let complaint = match Material::read(self.authority.as_ref(), &self.identity) {
             Ok(material) if material == state.material => state.current.concern(),
             Ok(material) => match material.build(self.authority.as_ref(), self.insecure, &self.identity) {
