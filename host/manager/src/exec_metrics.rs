@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use pilothouse_client::ExecPluginEvent;
@@ -95,6 +95,8 @@ impl Collector for TimeToLive {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn text(metrics: &ExecMetrics) -> String {
