@@ -96,8 +96,15 @@ async fn a_run_that_fails_leaves_a_good_token_in_use() {
     assert_eq!(token(&client, &server).await, "Bearer one");
     assert_eq!((logs.count("exit status: 1; run its command by hand; going on"), runs(&kubeconfig)), (1, 2));
     advance(6).await;
-    let error = client.get(&pods(), &key("default/a"), None).await.unwrap_err().to_string();
-    has(&error, &["plugin", "exit status: 1"]);
+    // It has expired; one run answers for many requests.
+    for _ in 0..5 {
+        let error = client.get(&pods(), &key("default/a"), None).await.unwrap_err().to_string();
+        has(&error, &["plugin", "exit status: 1"]);
+    }
+    assert_eq!(runs(&kubeconfig), 3);
+    gives(&kubeconfig, json!({"token": "two"}));
+    advance(5).await;
+    assert_eq!(token(&client, &server).await, "Bearer two");
 }
 
 #[tokio::test]

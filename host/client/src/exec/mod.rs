@@ -33,6 +33,9 @@ use crate::options::RequestObserver;
 /// A server that refuses even a new credential must not make the program run for each request.
 const BETWEEN_REJECTIONS: Duration = Duration::from_secs(10);
 
+/// A program that fails is not started again for each of many requests.
+const BETWEEN_FAILURES: Duration = Duration::from_secs(5);
+
 /// A credential, shared by those who use it.
 pub(crate) type SharedCredential = Arc<Credential>;
 
@@ -77,6 +80,8 @@ struct State {
     refused: bool,
     /// When a refusal last led to a run.
     refusal: Option<Instant>,
+    /// When and why the last run gave none.
+    failure: Option<(Instant, Error)>,
     run: Option<Run>,
 }
 
@@ -91,7 +96,7 @@ impl ExecPlugin {
         self.state.lock().current.clone()
     }
 
-    /// A credential to use now; runs the program when there is none.
+    /// A credential to use now; runs the program when there is none. A failure stands for a moment.
     pub(crate) async fn credential(&self) -> Result<SharedCredential> {
         let (run, usable) = {
             let mut state = self.state.lock();
@@ -99,8 +104,13 @@ impl ExecPlugin {
             if let Some(current) = current.as_ref().filter(|current| current.is_fresh()) {
                 return Ok(Arc::clone(current));
             }
-            let run = state.run.get_or_insert_with(|| self.start()).clone();
-            (run, current.filter(|current| current.is_valid()))
+            let usable = current.filter(|current| current.is_valid());
+            if let Some((at, error)) = &state.failure
+                && at.elapsed() < BETWEEN_FAILURES
+            {
+                return usable.ok_or_else(|| error.clone());
+            }
+            (state.run.get_or_insert_with(|| self.start()).clone(), usable)
         };
         let result = run.clone().await;
         self.finish(&run, &result);
@@ -147,7 +157,14 @@ impl ExecPlugin {
             return;
         }
         state.run = None;
-        let Ok(new) = result else { return };
+        let new = match result {
+            Ok(new) => new,
+            Err(error) => {
+                state.failure = Some((Instant::now(), error.clone()));
+                return;
+            }
+        };
+        state.failure = None;
         state.refused = false;
         let old = state.current.replace(Arc::clone(new));
         drop(state);
