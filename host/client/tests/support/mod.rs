@@ -2,6 +2,7 @@
 
 mod authority;
 mod kubeconfig;
+mod logs;
 mod proxy;
 mod server;
 
@@ -10,8 +11,9 @@ use std::time::Duration;
 use pilothouse_client::{ApiResource, Client, ClientOptions, Status};
 use pilothouse_object::{Gvk, ObjectKey};
 
-pub(crate) use authority::{Authority, Logs, Pair};
+pub(crate) use authority::{Authority, Pair};
 pub(crate) use kubeconfig::{Kubeconfig, tls};
+pub(crate) use logs::Logs;
 pub(crate) use proxy::TestProxy;
 pub(crate) use server::{Counter, Reply, Seen, Server};
 
