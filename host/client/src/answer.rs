@@ -101,10 +101,13 @@ pub(crate) fn transport(doing: String, error: &(dyn StdError + 'static)) -> Erro
     Error::Transport { doing, message, connection_refused, timeout }
 }
 
-/// The beginning of a text for people: no markup, no line breaks, no bearer tokens.
+/// The beginning of a text for people: no markup, no line breaks, no control characters, no
+/// bearer tokens.
 pub(crate) fn short(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(16 << 10)]);
     let plain = if text.trim_start().starts_with('<') { without_tags(&text) } else { text.into_owned() };
+    // Escape sequences would reach a terminal.
+    let plain = plain.replace(char::is_control, " ");
     let mut out = String::new();
     let mut hide = false;
     for word in plain.split_whitespace() {

@@ -1,13 +1,15 @@
 //! [`Authorizer`]: the `Authorization` header of a request.
 //!
-//! Tokens and token files are ours, since files often end in a line break and must be read again as they rotate;
-//! passwords, exec plugins and auth providers are kube-client's auth layer. No header is ever printed: all are marked
-//! sensitive, and messages of plugins are cleaned of what they print on their output.
+//! Tokens, token files and passwords are made into headers here, exec plugins are asked, and OIDC is kube-client's auth
+//! layer, which gets a new token with the refresh token. No header is ever printed: all are marked sensitive.
 
 use std::future::poll_fn;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Request, Response};
@@ -21,6 +23,7 @@ use tower::{BoxError, Layer, Service, service_fn};
 
 use crate::answer::short;
 use crate::error::{Error, Result};
+use crate::exec::ExecPlugin;
 
 /// How long a token file's content is used; kubelets rotate tokens well before they expire.
 const TOKEN_FILE_LIFE: Duration = Duration::from_secs(60);
@@ -36,8 +39,17 @@ pub(crate) enum Authorizer {
     Fixed(HeaderValue),
     /// A token in a file that is read again as it ages.
     File(TokenFile),
-    /// kube-client knows when to refresh it.
+    /// A program gives it.
+    Plugin(Arc<ExecPlugin>),
+    /// OIDC: kube-client knows when to refresh it.
     Layer(BoxCloneSyncService<Blank, Response<()>, BoxError>),
+}
+
+/// What a request shows.
+pub(crate) struct Shown {
+    pub(crate) header: Option<HeaderValue>,
+    /// Which of several credentials it is, for [`Authorizer::rejected`].
+    pub(crate) serial: u64,
 }
 
 pub(crate) struct TokenFile {
@@ -51,9 +63,26 @@ impl Authorizer {
         bearer(token).map(Self::Fixed).ok_or_else(|| bad_token(source))
     }
 
-    /// A bearer token in a file; `source` says who names it.
-    pub(crate) fn token_file(path: PathBuf, source: &str) -> Result<Self> {
-        let header = read(&path).map_err(|e| Error::Config(format!("{source}: {e}")))?;
+    /// A user name and a password.
+    pub(crate) fn basic(user: &str, password: &str) -> Self {
+        let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
+        // Base64 is plain ASCII.
+        HeaderValue::try_from(format!("Basic {encoded}")).map_or(Self::None, |mut header| {
+            header.set_sensitive(true);
+            Self::Fixed(header)
+        })
+    }
+
+    /// A bearer token in a file; `source` says who names it. `instead` is used as long as the file cannot be read.
+    pub(crate) fn token_file(path: PathBuf, instead: Option<&str>, source: &str) -> Result<Self> {
+        let header = match (read(&path), instead) {
+            (Ok(header), _) => header,
+            (Err(error), Some(token)) => {
+                tracing::warn!("{source}: {error}; going on with token of the user");
+                bearer(token).ok_or_else(|| bad_token(&format!("{source}: token of the user")))?
+            }
+            (Err(error), None) => return Err(Error::Config(format!("{source}: {error}"))),
+        };
         Ok(Self::File(TokenFile { path, current: Mutex::new((header, Some(Instant::now()))) }))
     }
 
@@ -68,26 +97,34 @@ impl Authorizer {
         Self::Layer(BoxCloneSyncService::new(layer.layer(mirror)))
     }
 
-    /// The header for a request now.
-    pub(crate) async fn header(&self) -> Result<Option<HeaderValue>> {
-        match self {
-            Self::None => Ok(None),
-            Self::Fixed(header) => Ok(Some(header.clone())),
-            Self::File(file) => Ok(Some(file.header())),
+    /// What a request shows now.
+    pub(crate) async fn shown(&self) -> Result<Shown> {
+        let header = match self {
+            Self::None => None,
+            Self::Fixed(header) => Some(header.clone()),
+            Self::File(file) => Some(file.header()),
+            Self::Plugin(plugin) => {
+                let credential = plugin.credential().await?;
+                return Ok(Shown { header: credential.header.clone(), serial: credential.serial });
+            }
             Self::Layer(service) => {
                 let mut service = service.clone();
                 let failed = |error: BoxError| Error::Config(explain(error.as_ref()));
                 poll_fn(|cx| service.poll_ready(cx)).await.map_err(failed)?;
                 let response = service.call(Request::new(Empty::new())).await.map_err(failed)?;
-                Ok(response.headers().get(AUTHORIZATION).cloned())
+                response.headers().get(AUTHORIZATION).cloned()
             }
-        }
+        };
+        Ok(Shown { header, serial: 0 })
     }
 
-    /// The server did not know the user: a token file is read again for the next request.
-    pub(crate) fn rejected(&self) {
-        if let Self::File(file) = self {
-            file.current.lock().1 = None;
+    /// The server did not know the user by the credential of this number: a token file is read again for the next
+    /// request, a plugin is run again.
+    pub(crate) fn rejected(&self, serial: u64) {
+        match self {
+            Self::File(file) => file.current.lock().1 = None,
+            Self::Plugin(plugin) => plugin.rejected(serial),
+            Self::None | Self::Fixed(_) | Self::Layer(_) => {}
         }
     }
 }
@@ -114,7 +151,8 @@ fn read(path: &std::path::Path) -> Result<HeaderValue> {
     bearer(&token).ok_or_else(|| bad_token(&format!("token file {}", path.display())))
 }
 
-fn bearer(token: &str) -> Option<HeaderValue> {
+/// The header of a token; `None` when a header cannot carry it.
+pub(crate) fn bearer(token: &str) -> Option<HeaderValue> {
     let token = token.trim();
     if token.is_empty() {
         return None;
@@ -128,39 +166,15 @@ fn bad_token(source: &str) -> Error {
     Error::Config(format!("{source}: empty, or not a token: one line of ASCII is expected"))
 }
 
-/// What went wrong with credentials, without their content: outputs and environments of plugins are left out.
+/// What went wrong with OIDC, without what the provider answered beyond its first words.
 pub(crate) fn explain(error: &(dyn std::error::Error + 'static)) -> String {
-    let Some(error) = error.downcast_ref::<AuthError>() else {
-        return format!("credentials: {error}");
+    let remedy = "log in again, or use an exec plugin for OIDC, as kubelogin";
+    let what = match error.downcast_ref::<AuthError>() {
+        Some(AuthError::InvalidBearerToken(_)) => {
+            "the token holds characters that a header cannot carry".to_owned()
+        }
+        Some(other) => short(other.to_string().as_bytes()),
+        None => short(error.to_string().as_bytes()),
     };
-    match error {
-        AuthError::AuthExecStart(e) => {
-            format!(
-                "exec plugin for credentials cannot be started: {e}; is its command installed and on PATH?"
-            )
-        }
-        AuthError::AuthExecRun { out, .. } => {
-            let said = short(&out.stderr);
-            let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-            format!("exec plugin for credentials failed, {}{said}; run its command by hand", out.status)
-        }
-        AuthError::AuthExecParse(e) => {
-            let place = e.location().map(|l| format!(" at line {}", l.line())).unwrap_or_default();
-            format!("exec plugin for credentials printed something else than an ExecCredential{place}")
-        }
-        AuthError::ExecPluginFailed => {
-            "exec plugin for credentials printed an ExecCredential without a status".to_owned()
-        }
-        AuthError::MissingCommand => {
-            "exec plugin for credentials has no command; set exec.command".to_owned()
-        }
-        AuthError::InvalidBasicAuth(_) => {
-            "user name or password holds characters that a header cannot carry".to_owned()
-        }
-        AuthError::InvalidBearerToken(_) => {
-            "the token for credentials holds characters that a header cannot carry".to_owned()
-        }
-        AuthError::ReadTokenFile(e, path) => format!("token file {}: {e}", path.display()),
-        other => format!("credentials: {}", short(other.to_string().as_bytes())),
-    }
+    format!("auth-provider oidc: {what}; {remedy}")
 }

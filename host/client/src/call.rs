@@ -31,6 +31,7 @@ use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Identity, ObservedRequest, RequestObserver};
 use crate::params::{ListParams, WatchParams};
 use crate::rate_limiter::RateLimiter;
+use crate::tls::Tls;
 use crate::transport::Transport;
 use crate::url::Target;
 use crate::warnings::Warnings;
@@ -68,6 +69,7 @@ pub(crate) struct Shared {
     pub(crate) default_namespace: String,
     pub(crate) runtime: Handle,
     authorizer: Authorizer,
+    tls: Arc<Tls>,
     transport: Transport,
     observer: Option<Arc<dyn RequestObserver>>,
     /// The host's own identity.
@@ -96,13 +98,14 @@ impl Shared {
             Error::Config(format!("{}: not an address", loaded.base))
         })?;
         let connector =
-            Connector::new(runtime.clone(), loaded.tls, loaded.server_name, options.connect_timeout);
+            Connector::new(runtime.clone(), Arc::clone(&loaded.tls), loaded.proxy, options.connect_timeout);
         Ok(Self {
             base: loaded.base,
             host: loaded.host,
             default_namespace: loaded.default_namespace,
             runtime,
             authorizer: loaded.authorizer,
+            tls: loaded.tls,
             transport: Transport::new(&connector, &server),
             observer: options.observer,
             own: Arc::new(own),
@@ -211,7 +214,8 @@ impl Client {
         format!("{} {}{}", call.method, self.shared.base, call.target.path())
     }
 
-    async fn request(&self, call: &Call, watch: bool) -> Result<Request<Full<Bytes>>> {
+    /// The request, and the number of the credential that it shows.
+    async fn request(&self, call: &Call, watch: bool) -> Result<(Request<Full<Bytes>>, u64)> {
         let caller = self.caller.as_ref().map_err(Error::clone)?;
         let mut request = Request::builder()
             .method(call.method.clone())
@@ -233,10 +237,11 @@ impl Client {
         for (name, value) in &call.headers {
             headers.insert(name, value.clone());
         }
-        if let Some(authorization) = self.shared.authorizer.header().await? {
+        let shown = self.shared.authorizer.shown().await?;
+        if let Some(authorization) = shown.header {
             headers.insert(AUTHORIZATION, authorization);
         }
-        Ok(request)
+        Ok((request, shown.serial))
     }
 
     /// The head of the answer, when it is final: turns of the rate limits and the retries of the policy lie before it.
@@ -325,7 +330,10 @@ impl Client {
 
     /// Sends a call once; over another connection when one that closed has certainly not processed it.
     async fn attempt(&self, call: &Call, watch: bool) -> Result<(Response<Incoming>, Slot)> {
-        let mut request = self.request(call, watch).await?;
+        let (mut request, mut credential) = self.request(call, watch).await?;
+        if self.shared.tls.take_rotated() {
+            self.shared.transport.retire();
+        }
         let mut observed =
             Observed { client: self, method: &call.method, watch, began: Instant::now(), code: None };
         let mut unprocessed = 0;
@@ -335,7 +343,7 @@ impl Client {
                 Err(error) if error.unprocessed && unprocessed < MOST_UNPROCESSED => {
                     tracing::debug!("sent over another connection: {error}");
                     unprocessed += 1;
-                    request = self.request(call, watch).await?;
+                    (request, credential) = self.request(call, watch).await?;
                 }
                 Err(error) => return Err(answer::transport(self.doing(call), &error)),
             }
@@ -343,7 +351,8 @@ impl Client {
         observed.code = Some(response.status().as_u16());
         self.shared.warnings.tell(response.headers(), observed.user_agent());
         if response.status() == StatusCode::UNAUTHORIZED {
-            self.shared.authorizer.rejected();
+            self.shared.authorizer.rejected(credential);
+            self.shared.tls.rejected();
         }
         Ok((response, slot))
     }

@@ -1,37 +1,41 @@
-//! [`Connector`]: one new connection to the API server, TCP and TLS, under a time limit. `transport` asks for them.
+//! [`Connector`]: one new connection to the API server, proxy and TLS included, under a time limit. `transport` asks for
+//! them. Certificates are those of now, since [`Tls`] follows their files.
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_rustls::{
+    DefaultServerNameResolver, FixedServerNameResolver, HttpsConnector, MaybeHttpsStream, ResolveServerName,
+};
 use hyper_util::client::legacy::connect::HttpConnector;
-use rustls::pki_types::ServerName;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tower::{BoxError, Service};
 
+use crate::dial::Dialer;
+use crate::proxy::Proxy;
 use crate::read_ahead::{ReadAhead, Socket};
+use crate::tls::Tls;
 use crate::transport::{PING_AFTER, PING_TIMEOUT};
 
-/// Connects on the transport's runtime, under a time limit that includes TLS.
+/// Connects on the transport's runtime, under a time limit that includes proxy and TLS.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    inner: HttpsConnector<ReadAhead>,
+    line: ReadAhead,
+    tls: Arc<Tls>,
+    names: Arc<dyn ResolveServerName + Send + Sync>,
+    proxy: Option<Arc<Proxy>>,
     pub(crate) runtime: Handle,
     timeout: Duration,
 }
 
 impl Connector {
-    /// Connections whose sockets belong to `runtime`; `timeout` is for TCP and TLS together.
-    pub(crate) fn new(
-        runtime: Handle,
-        tls: rustls::ClientConfig,
-        server_name: Option<ServerName<'static>>,
-        timeout: Duration,
-    ) -> Self {
+    /// Connections whose sockets belong to `runtime`; `timeout` is for TCP, proxy and TLS together.
+    pub(crate) fn new(runtime: Handle, tls: Arc<Tls>, proxy: Option<Proxy>, timeout: Duration) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -40,13 +44,28 @@ impl Connector {
         tcp.set_keepalive_retries(Some(3));
         // Shared out among the addresses of the host, so that a dead first one leaves time for the next.
         tcp.set_connect_timeout(Some(timeout));
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-        let builder = match server_name {
-            Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
-            None => builder,
+        let names: Arc<dyn ResolveServerName + Send + Sync> = match tls.server_name.clone() {
+            Some(name) => Arc::new(FixedServerNameResolver::new(name)),
+            None => Arc::new(DefaultServerNameResolver::default()),
         };
-        let inner = builder.enable_all_versions().wrap_connector(ReadAhead(tcp));
-        Self { inner, runtime, timeout }
+        let proxy = proxy.map(Arc::new);
+        let line = ReadAhead(Dialer { tcp, proxy: proxy.clone(), tls: Arc::clone(&tls) });
+        Self { line, tls, names, proxy, runtime, timeout }
+    }
+
+    async fn connect(self, server: Uri) -> Result<MaybeHttpsStream<Socket>, BoxError> {
+        let limit = self.timeout;
+        let through = self.proxy.as_ref().map(|proxy| format!(" through {proxy}")).unwrap_or_default();
+        // A plugin that is asked for a certificate has a limit of its own: somebody may have to log in.
+        let tls = self.tls.for_handshake().await?;
+        let mut https = HttpsConnector::new(self.line, tls, false, self.names);
+        match tokio::time::timeout(limit, https.call(server)).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                let message = format!("not connected within {limit:?}{through}");
+                Err(io::Error::new(io::ErrorKind::TimedOut, message).into())
+            }
+        }
     }
 }
 
@@ -56,21 +75,11 @@ impl Service<Uri> for Connector {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx)
+        self.line.poll_ready(cx)
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let mut inner = self.inner.clone();
-        let limit = self.timeout;
-        let mut connecting = AbortOnDrop(self.runtime.spawn(async move {
-            match tokio::time::timeout(limit, inner.call(uri)).await {
-                Ok(connected) => connected,
-                Err(_) => {
-                    let message = format!("not connected within {limit:?}");
-                    Err(io::Error::new(io::ErrorKind::TimedOut, message).into())
-                }
-            }
-        }));
+        let mut connecting = AbortOnDrop(self.runtime.spawn(self.clone().connect(uri)));
         Box::pin(async move {
             (&mut connecting.0)
                 .await

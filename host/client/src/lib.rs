@@ -3,11 +3,13 @@
 //! ```text
 //!   verbs  list  watch  discovery          what callers say
 //!       └────┴─────┴───────┘
-//!    url ──► call ◄── caller, auth         one request: address, identity, credentials; answer or error
-//!              │
-//!          transport ──► connect           connections: HTTP/2, pools, pings; TCP, TLS
+//!    url ──► call ◄── caller, auth ◄─ exec   one request: address, identity, credentials; answer or error
+//!              │                       │
+//!          transport ──► connect ◄─── tls    connections: HTTP/2, pools, pings; certificates that rotate
 //!                           ▲
-//!           config ─────────┘              kubeconfig or service account, through kube-client
+//!               read_ahead, dial ◄─ proxy    TCP, or a tunnel through a proxy
+//!
+//!           config                           kubeconfig or service account: makes auth, exec, tls, proxy
 //! ```
 
 mod answer;
@@ -19,20 +21,24 @@ mod config;
 mod connect;
 mod connection;
 mod decompress;
+mod dial;
 mod discovery;
 mod dynamic;
 mod error;
+mod exec;
 mod lines;
 mod list;
 mod options;
 mod params;
 mod pool;
+mod proxy;
 mod rate_limiter;
 mod read_ahead;
 mod rest;
 mod retry;
 mod retry_watcher;
 mod runtime;
+mod tls;
 mod transport;
 mod typed;
 mod url;
@@ -48,6 +54,7 @@ pub use discovery::{
 };
 pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
+pub use exec::ExecPluginEvent;
 pub use list::{ObjectList, PAGE_SIZE};
 pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RateLimit, RequestObserver};
 pub use params::{

@@ -132,6 +132,9 @@ pub trait RequestObserver: Send + Sync {
     fn retried(&self, method: &str, host: &str, code: u16) {
         let _ = (method, host, code);
     }
+
+    /// An exec plugin for credentials has run.
+    fn exec_plugin(&self, _event: &crate::exec::ExecPluginEvent) {}
 }
 
 /// One request, as an observer sees it.

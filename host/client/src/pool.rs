@@ -68,11 +68,13 @@ struct State {
     /// The server speaks HTTP/1.1 only, as far as is known.
     http1: bool,
     dialing: Option<Dialing>,
+    /// Counts the times that all connections were taken out of use; one made for an earlier count is not used.
+    generation: u64,
 }
 
 /// What a call is sent over.
 enum Way {
-    Http1(Http1),
+    Http1(Http1, u64),
     Http2(http2::SendRequest<Full<Bytes>>, Slot),
 }
 
@@ -98,13 +100,22 @@ impl Pool {
         Self(Arc::new(Inner { connector, server, window, state: Mutex::default(), free: Notify::new() }))
     }
 
+    /// Gives the connections that are there, or being made, no new calls; those that they have go on.
+    pub(crate) fn retire(&self) {
+        let mut state = self.0.state.lock();
+        state.generation += 1;
+        state.dialing = None;
+        state.idle.clear();
+        state.connections.drain(..).for_each(|connection| connection.take_out_of_use());
+    }
+
     /// Sends a request and gives the head of its answer; the slot is to be kept as long as its body.
     pub(crate) async fn send(
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, Slot), SendError> {
         match self.way().await? {
-            Way::Http1(sender) => self.send_http1(sender, request).await,
+            Way::Http1(sender, generation) => self.send_http1(sender, generation, request).await,
             Way::Http2(mut sender, mut slot) => {
                 let response = sender.try_send_request(request).await.map_err(SendError::of_http)?;
                 slot.answered();
@@ -116,6 +127,7 @@ impl Pool {
     async fn send_http1(
         &self,
         mut sender: Http1,
+        generation: u64,
         mut request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, Slot), SendError> {
         if let Some(authority) = request.uri().authority()
@@ -133,7 +145,7 @@ impl Pool {
             if sender.ready().await.is_ok()
                 && let Some(inner) = Weak::upgrade(&inner)
             {
-                inner.keep(sender, false);
+                inner.keep(sender, generation, false);
             }
         });
         Ok((response, Slot::HTTP1))
@@ -178,7 +190,7 @@ impl State {
     fn way(&mut self) -> Option<Way> {
         while let Some((sender, since)) = self.idle.pop() {
             if sender.is_ready() && since.elapsed() < IDLE {
-                return Some(Way::Http1(sender));
+                return Some(Way::Http1(sender, self.generation));
             }
         }
         self.connections.retain(|connection| connection.is_open());
@@ -215,6 +227,7 @@ impl Inner {
 
     async fn connect(self: &Arc<Self>) -> Result<Option<Arc<Connection>>, Fault> {
         let mut connector = self.connector.clone();
+        let generation = self.state.lock().generation;
         let io = connector.call(self.server.clone()).await.map_err(Fault::Connect)?;
         let is_http2 = io.connected().is_negotiated_h2();
         let reads = Reads::default();
@@ -223,7 +236,7 @@ impl Inner {
         if !is_http2 {
             let (sender, connection) = http1::handshake(io).await.map_err(Fault::Http)?;
             runtime.spawn(connection);
-            self.keep(sender, true);
+            self.keep(sender, generation, true);
             return Ok(None);
         }
         // Until the peer has said what it allows, it allows what it did on the connection before.
@@ -242,15 +255,17 @@ impl Inner {
         let connection = Connection::start(sender, connection, reads, runtime);
         let mut state = self.state.lock();
         state.http1 = false;
-        state.connections.push(Arc::clone(&connection));
+        if state.generation == generation {
+            state.connections.push(Arc::clone(&connection));
+        }
         Ok(Some(connection))
     }
 
     /// Puts an HTTP/1.1 connection to the idle ones; at most so many that have served a call.
-    fn keep(&self, sender: Http1, is_new: bool) {
+    fn keep(&self, sender: Http1, generation: u64, is_new: bool) {
         let mut state = self.state.lock();
         state.http1 = true;
-        if is_new || state.idle.len() < MOST_IDLE {
+        if state.generation == generation && (is_new || state.idle.len() < MOST_IDLE) {
             state.idle.push((sender, Instant::now()));
             self.free.notify_one();
         }

@@ -1,7 +1,7 @@
 //! [`ReadAhead`]: a connector whose connections are read in large pieces.
 //!
 //! TLS asks for 4 KiB at a time; an event of 9 KB would take three system calls and a list thousands. Each connection costs
-//! [`PIECE`] bytes for it. `transport` puts this between TCP and TLS.
+//! [`PIECE`] bytes for it. `transport` puts this between the line and TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -9,21 +9,22 @@ use std::task::{Context, Poll};
 
 use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use tokio::io::BufReader;
-use tokio::net::TcpStream;
 use tower::{BoxError, Service};
+
+use crate::dial::{Dialer, Line};
 
 /// Bytes of one read: some TLS records of the largest size.
 const PIECE: usize = 64 << 10;
 
-/// Connects as [`HttpConnector`] does.
+/// Connects as [`Dialer`] does.
 #[derive(Clone)]
-pub(crate) struct ReadAhead(pub(crate) HttpConnector);
+pub(crate) struct ReadAhead(pub(crate) Dialer);
 
-/// A TCP connection that is read in large pieces; written to as it is.
-pub(crate) struct Socket(TokioIo<BufReader<TcpStream>>);
+/// A connection that is read in large pieces; written to as it is.
+pub(crate) struct Socket(TokioIo<BufReader<Line>>);
 
 impl Service<Uri> for ReadAhead {
     type Response = Socket;
@@ -31,14 +32,14 @@ impl Service<Uri> for ReadAhead {
     type Future = Pin<Box<dyn Future<Output = Result<Socket, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(cx).map_err(Into::into)
+        self.0.poll_ready(cx)
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let connecting = self.0.call(uri);
         Box::pin(async move {
-            let tcp = connecting.await?.into_inner();
-            Ok(Socket(TokioIo::new(BufReader::with_capacity(PIECE, tcp))))
+            let line = connecting.await?;
+            Ok(Socket(TokioIo::new(BufReader::with_capacity(PIECE, line))))
         })
     }
 }

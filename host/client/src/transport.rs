@@ -44,6 +44,12 @@ impl Transport {
         Self { requests: pool(REQUEST_WINDOW), watches: pool(WATCH_WINDOW) }
     }
 
+    /// New connections from now on: certificates have rotated. Streams of the old ones go on until they end.
+    pub(crate) fn retire(&self) {
+        self.requests.retire();
+        self.watches.retire();
+    }
+
     /// Sends a request, or opens a watch, and gives the head of its answer; the slot is to be kept as long as its body.
     pub(crate) async fn send(
         &self,

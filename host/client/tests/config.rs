@@ -1,6 +1,5 @@
 //! Kubeconfig files: credentials that work, and errors that name file, fault and remedy.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use pilothouse_client::{Client, ClientOptions, Error, Identity};
@@ -18,7 +17,7 @@ async fn server() -> Server {
 }
 
 /// The message of a configuration that must be refused.
-async fn refused(kubeconfig: &Kubeconfig) -> String {
+pub(crate) async fn refused(kubeconfig: &Kubeconfig) -> String {
     let error = kubeconfig.client().await.unwrap_err();
     assert!(matches!(error, Error::Config(_)), "{error:?}");
     let message = error.to_string();
@@ -27,7 +26,7 @@ async fn refused(kubeconfig: &Kubeconfig) -> String {
     message
 }
 
-fn has(message: &str, parts: &[&str]) {
+pub(crate) fn has(message: &str, parts: &[&str]) {
     for part in parts {
         assert!(message.contains(part), "{part:?} is not in: {message}");
     }
@@ -89,47 +88,6 @@ async fn impersonation_of_the_kubeconfig_stays_for_identities_without_one() {
     );
 }
 
-fn plugin(kubeconfig: &Kubeconfig, script: &str) {
-    let path = kubeconfig.file("plugin", &format!("#!/bin/sh\n{script}\n"));
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-const EXEC: &str =
-    "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, interactiveMode: IfAvailable}";
-
-#[tokio::test]
-async fn an_exec_plugin_gives_a_token_and_is_asked_again_when_it_expires() {
-    let server = server().await;
-    let kubeconfig = Kubeconfig::new(&server.url, &[], &[EXEC]);
-    let credential = |token: &str, expires: &str| {
-        format!(
-            "echo run >> $(dirname $0)/runs\n\
-             echo '{{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{{\"token\":\"{token}\",\"expirationTimestamp\":\"{expires}\"}}}}'"
-        )
-    };
-    plugin(&kubeconfig, &credential("one", "2001-01-01T00:00:00Z"));
-    let client = kubeconfig.client().await.unwrap();
-    assert_eq!(std::fs::read_to_string(kubeconfig.dir.path().join("runs")).unwrap(), "run\n");
-    plugin(&kubeconfig, &credential("two", "2999-01-01T00:00:00Z"));
-    for _ in 0..3 {
-        client.get(&pods(), &key("default/a"), None).await.unwrap();
-        assert_eq!(server.seen().pop().unwrap().header("authorization"), Some("Bearer two"));
-    }
-    assert_eq!(std::fs::read_to_string(kubeconfig.dir.path().join("runs")).unwrap(), "run\nrun\n");
-}
-
-#[tokio::test]
-async fn an_exec_plugin_that_fails_is_named_without_what_it_printed() {
-    let kubeconfig = Kubeconfig::new("https://127.0.0.1:1", &[], &[EXEC]);
-    has(&refused(&kubeconfig).await, &["cannot be started", "PATH", "plugin"]);
-    plugin(&kubeconfig, "echo s3cret; echo please log in >&2; exit 3");
-    has(&refused(&kubeconfig).await, &["exit status: 3", "please log in"]);
-    plugin(&kubeconfig, "echo 's3cret: ['");
-    has(&refused(&kubeconfig).await, &["something else than an ExecCredential"]);
-    plugin(&kubeconfig, "printf '%s' '{\"status\":{\"token\":\"s3cret\\u0001\"}}'");
-    has(&refused(&kubeconfig).await, &["cannot carry"]);
-}
-
 #[tokio::test]
 async fn missing_parts_are_named_with_what_there_is() {
     let nowhere = ClientOptions { kubeconfig: Some("/nowhere/config".into()), ..ClientOptions::default() };
@@ -174,7 +132,7 @@ async fn certificates_that_cannot_be_used_are_named() {
     key.file("me.pem", &tls(&[]).ca);
     has(&refused(&key).await, &["client-key", "me.key", "cannot be read"]);
     key.file("me.key", "s3cret");
-    has(&refused(&key).await, &["client-key holds no"]);
+    has(&refused(&key).await, &["client-key", "me.key holds no"]);
     let alone = new(&[], &["client-certificate: me.pem"]);
     alone.file("me.pem", &tls(&[]).ca);
     has(&refused(&alone).await, &["go together"]);
@@ -182,8 +140,8 @@ async fn certificates_that_cannot_be_used_are_named() {
 
 #[tokio::test]
 async fn what_is_not_supported_is_said() {
-    let proxy = Kubeconfig::new("https://h", &["proxy-url: http://me:s3cret@proxy:3128"], &[]);
-    has(&refused(&proxy).await, &["proxy-url proxy", "not supported"]);
+    let proxy = Kubeconfig::new("https://h", &["proxy-url: ftp://me:s3cret@proxy:3128"], &[]);
+    has(&refused(&proxy).await, &["proxy-url of cluster \"home\"", "another scheme", "socks5://"]);
     has(
         &refused(&Kubeconfig::new("10.0.0.1:6443", &[], &[])).await,
         &["cluster \"home\"", "https://HOST:PORT"],

@@ -3,10 +3,14 @@
 mod config;
 mod connections;
 mod discovery;
+mod exec;
+mod identity;
 mod list;
 mod policy;
+mod proxy;
 mod rest;
 mod support;
+mod tls;
 mod transport;
 mod typed;
 mod verbs;

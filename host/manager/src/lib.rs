@@ -5,6 +5,7 @@ mod describe;
 mod directory;
 mod duration;
 mod election_metrics;
+mod exec_metrics;
 mod generation;
 mod grants;
 mod informer_metrics;

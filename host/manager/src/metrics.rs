@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
-use pilothouse_client::{ObservedRequest, RequestObserver};
+use pilothouse_client::{ExecPluginEvent, ObservedRequest, RequestObserver};
 use pilothouse_election::ElectionStatus;
 use pilothouse_engine::FaultKind;
 use pilothouse_object::ObjectKey;
@@ -23,6 +23,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::election_metrics::ElectionCollector;
+use crate::exec_metrics::ExecMetrics;
 use crate::informer_metrics::InformerCollector;
 use crate::queue_metrics::{QueueCollector, Queues};
 use crate::reasons::Reasons;
@@ -92,6 +93,7 @@ struct Inner {
     read_waits: Family<PluginName, Histogram, Buckets>,
     read_timeouts: Family<PluginName, Counter>,
     rest: RestMetrics,
+    exec: ExecMetrics,
 }
 
 /// One plugin's handles.
@@ -167,6 +169,7 @@ impl Metrics {
             read_waits: histogram(CATCH_UP),
             read_timeouts: Family::default(),
             rest: RestMetrics::register(&mut registry),
+            exec: ExecMetrics::new(),
             registry: Mutex::new(Registry::default()),
         };
         let r = &mut registry;
@@ -218,6 +221,7 @@ impl Metrics {
             "Reconciles that began although the cache did not show the plugin's own writes",
             inner.read_timeouts.clone(),
         );
+        inner.exec.register(r);
         r.register_collector(Box::new(QueueCollector(queues)));
         r.register_collector(Box::new(ProcessCollector));
         *inner.registry.lock() = registry;
@@ -315,6 +319,10 @@ impl RequestObserver for Metrics {
 
     fn retried(&self, method: &str, host: &str, code: u16) {
         self.0.rest.retried(method, host, code);
+    }
+
+    fn exec_plugin(&self, event: &ExecPluginEvent) {
+        self.0.exec.observe(event);
     }
 }
 

@@ -1,6 +1,9 @@
 //! A server that answers as a test says and keeps what it was asked; resources and objects to ask it for.
 
+mod authority;
 mod kubeconfig;
+mod logs;
+mod proxy;
 mod server;
 
 use std::time::Duration;
@@ -8,7 +11,10 @@ use std::time::Duration;
 use pilothouse_client::{ApiResource, Client, ClientOptions, Status};
 use pilothouse_object::{Gvk, ObjectKey};
 
+pub(crate) use authority::{Authority, Pair};
 pub(crate) use kubeconfig::{Kubeconfig, tls};
+pub(crate) use logs::Logs;
+pub(crate) use proxy::TestProxy;
 pub(crate) use server::{Counter, Reply, Seen, Server};
 
 /// Nothing in these tests takes that long; a test that hangs says where.

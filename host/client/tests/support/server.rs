@@ -35,6 +35,8 @@ pub(crate) struct Seen {
     pub(crate) body: Bytes,
     /// Number of the connection it came over.
     pub(crate) connection: usize,
+    /// The certificate that the client showed, in DER.
+    pub(crate) peer: Option<Vec<u8>>,
 }
 
 impl Seen {
@@ -156,10 +158,12 @@ impl Server {
                 let (state, tls) = (Arc::clone(&state), tls.clone());
                 connections.spawn(async move {
                     match tls {
-                        None => state.connection(tcp, connection).await,
+                        None => state.connection(tcp, connection, None).await,
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(tcp).await {
-                                state.connection(stream, connection).await;
+                                let shown = stream.get_ref().1.peer_certificates();
+                                let peer = shown.and_then(|chain| Some(chain.first()?.to_vec()));
+                                state.connection(stream, connection, peer).await;
                             }
                         }
                     }
@@ -199,12 +203,13 @@ impl State {
         self: Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         connection: usize,
+        peer: Option<Vec<u8>>,
     ) {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http2().max_concurrent_streams(self.streams);
         let service = service_fn(move |request| {
-            let state = Arc::clone(&self);
-            async move { state.answer(request, connection).await }
+            let (state, peer) = (Arc::clone(&self), peer.clone());
+            async move { state.answer(request, connection, peer).await }
         });
         let _ = builder.serve_connection(TokioIo::new(stream), service).await;
     }
@@ -213,6 +218,7 @@ impl State {
         &self,
         request: Request<Incoming>,
         connection: usize,
+        peer: Option<Vec<u8>>,
     ) -> Result<Response<UnsyncBoxBody<Bytes, io::Error>>, io::Error> {
         let (parts, body) = request.into_parts();
         let seen = Seen {
@@ -222,6 +228,7 @@ impl State {
             headers: parts.headers,
             body: body.collect().await.map_err(io::Error::other)?.to_bytes(),
             connection,
+            peer,
         };
         let Reply { head, body, held } = (self.handler)(&seen);
         let total = {

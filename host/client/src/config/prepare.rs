@@ -1,0 +1,241 @@
+//! From the chosen cluster and user to [`Loaded`]: certificates, proxy, credentials in kubectl's order of precedence.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::Uri;
+use kube_client::Config;
+use kube_client::client::ConfigExt as _;
+use kube_client::config::AuthProviderConfig;
+use rustls::pki_types::ServerName;
+use tokio::runtime::Handle;
+
+use super::choose::Chosen;
+use super::file::{AuthProvider, Cluster, User, set};
+use super::{Loaded, parse_server, plugin};
+use crate::auth::{Authorizer, explain};
+use crate::error::{Error, Result};
+use crate::exec::ExecPlugin;
+use crate::options::{Impersonation, RequestObserver};
+use crate::proxy::{Protocol, Proxy, ProxyVariables};
+use crate::tls::{Checked, ClientIdentity, Source, Tls};
+
+/// Certificates and credentials; an exec plugin runs.
+pub(super) async fn prepare(
+    chosen: Chosen,
+    variables: &ProxyVariables,
+    observer: Option<Arc<dyn RequestObserver>>,
+) -> Result<Loaded> {
+    let Chosen { source, cluster_name, cluster, user, namespace } = &chosen;
+    let error = |message: String| Error::Config(format!("{source}: {message}"));
+    let what = if cluster_name.is_empty() {
+        source.clone()
+    } else {
+        format!("{source}: server of cluster {cluster_name:?}")
+    };
+    let server = parse_server(set(cluster.server.as_ref()).unwrap_or_default(), &what)?;
+    let proxy = match set(cluster.proxy_url.as_ref()) {
+        Some(url) => Proxy::parse(url, "", &server, &format!("proxy-url of cluster {cluster_name:?}")),
+        None => variables.proxy(&server),
+    };
+    let proxy = proxy.map_err(error)?;
+    let method = method(&chosen)?;
+    let plugin = match &method {
+        Method::Plugin(exec) => {
+            let command = plugin::command(exec, &chosen, proxy_url(cluster, variables, proxy.as_ref()))?;
+            Some(Arc::new(ExecPlugin::new(command, Handle::current(), observer)))
+        }
+        _ => None,
+    };
+    if let Some(plugin) = &plugin {
+        plugin.credential().await?;
+    }
+    let tls = tls(&chosen, &server, proxy.as_ref(), plugin.as_ref())?;
+    let authorizer = match method {
+        Method::None => Authorizer::None,
+        Method::Token(token) => Authorizer::token(token, &format!("{source}: token of the user"))?,
+        Method::TokenFile(path, token) => Authorizer::token_file(PathBuf::from(path), token, source)?,
+        Method::Basic(name, password) => Authorizer::basic(name, password),
+        Method::Provider(provider) => oidc(source, provider)?,
+        Method::Plugin(_) => plugin.map_or(Authorizer::None, Authorizer::Plugin),
+    };
+    Ok(Loaded {
+        base: server.to_string().trim_end_matches('/').to_owned(),
+        host: server.authority().map(ToString::to_string).unwrap_or_default(),
+        impersonate: impersonation(user),
+        default_namespace: namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        tls: Arc::new(tls),
+        proxy,
+        authorizer,
+    })
+}
+
+/// How a user shows who it is, certificates apart.
+enum Method<'a> {
+    None,
+    Token(&'a str),
+    /// A file, and the token to use as long as it cannot be read.
+    TokenFile(&'a str, Option<&'a str>),
+    Basic(&'a str, &'a str),
+    Provider(&'a AuthProvider),
+    Plugin(&'a super::file::Exec),
+}
+
+/// A plugin is for those who have nothing else; what is there twice is an error, as for kubectl.
+fn method(chosen: &Chosen) -> Result<Method<'_>> {
+    let Chosen { source, user, .. } = chosen;
+    let error = |message: &str| Err(Error::Config(format!("{source}: {message}")));
+    let token = user.token.as_deref().filter(|token| !token.trim().is_empty());
+    let file = set(user.token_file.as_ref());
+    let name = set(user.username.as_ref());
+    let password = set(user.password.as_ref()).unwrap_or_default();
+    if name.is_some() && (token.is_some() || file.is_some()) {
+        return error("the user has a token and a user name; remove one of the two");
+    }
+    if user.exec.is_some() && user.auth_provider.is_some() {
+        return error("the user has exec and auth-provider; remove one of the two");
+    }
+    if let Some(path) = file {
+        return Ok(Method::TokenFile(path, token));
+    }
+    if let Some(token) = token {
+        return Ok(Method::Token(token));
+    }
+    if let Some(name) = name {
+        return Ok(Method::Basic(name, password));
+    }
+    if let Some(provider) = &user.auth_provider {
+        return Ok(Method::Provider(provider));
+    }
+    let certificate = set(user.client_certificate.as_ref()).or(set(user.client_certificate_data.as_ref()));
+    match &user.exec {
+        Some(exec) if certificate.is_none() => Ok(Method::Plugin(exec)),
+        _ => Ok(Method::None),
+    }
+}
+
+fn tls(
+    chosen: &Chosen,
+    server: &Uri,
+    proxy: Option<&Proxy>,
+    plugin: Option<&Arc<ExecPlugin>>,
+) -> Result<Tls> {
+    let Chosen { source, cluster, user, .. } = chosen;
+    let error = |message: String| Error::Config(format!("{source}: {message}"));
+    let server_name = set(cluster.tls_server_name.as_ref())
+        .map(|name| {
+            ServerName::try_from(name.to_owned())
+                .map_err(|_| error(format!("tls-server-name {name:?} is not a host name")))
+        })
+        .transpose()?;
+    let secure = server.scheme_str() == Some("https");
+    if !secure && proxy.is_none_or(|proxy| proxy.protocol != Protocol::Https) {
+        return Tls::unused();
+    }
+    let insecure = cluster.insecure_skip_tls_verify == Some(true);
+    if insecure && secure {
+        tracing::warn!(
+            "{source}: insecure-skip-tls-verify is set: whoever answers is taken for the API server"
+        );
+    }
+    let authority = authority(cluster).map_err(error)?;
+    let certificate = pem("client-certificate", &user.client_certificate, &user.client_certificate_data);
+    let key = pem("client-key", &user.client_key, &user.client_key_data);
+    let identity = match (certificate.map_err(error)?, key.map_err(error)?, plugin) {
+        (Some(certificate), Some(key), _) => ClientIdentity::Pem(certificate, key),
+        (None, None, None) => ClientIdentity::None,
+        (None, None, Some(plugin)) => ClientIdentity::Plugin(Arc::clone(plugin)),
+        (Some(_), None, _) => {
+            return Err(error(
+                "client-key is missing: client-certificate and client-key go together".to_owned(),
+            ));
+        }
+        (None, Some(_), _) => {
+            let message = "client-certificate is missing: client-certificate and client-key go together";
+            return Err(error(message.to_owned()));
+        }
+    };
+    Tls::new(source.clone(), authority, insecure, identity, server_name)
+}
+
+/// Where the certificates of the cluster's authority stand.
+pub(super) fn authority(cluster: &Cluster) -> Checked<Option<Source>> {
+    let (file, data) = (&cluster.certificate_authority, &cluster.certificate_authority_data);
+    pem("certificate-authority", file, data)
+}
+
+/// Data in the kubeconfig goes before a file.
+fn pem(field: &str, file: &Option<String>, data: &Option<String>) -> Checked<Option<Source>> {
+    if let Some(data) = set(data.as_ref()) {
+        // YAML may fold it into lines.
+        let data: String = data.split_whitespace().collect();
+        let pem = BASE64_STANDARD.decode(data).map_err(|_| {
+            format!("{field}-data is not base64; expected the base64 of a PEM file, in one line")
+        })?;
+        return Ok(Some(Source::inline(field, pem)));
+    }
+    Ok(set(file.as_ref()).map(|path| Source::file(field, PathBuf::from(path))))
+}
+
+/// The proxy as a plugin is told, which must be able to use it: with its password.
+fn proxy_url(cluster: &Cluster, variables: &ProxyVariables, proxy: Option<&Proxy>) -> Option<String> {
+    proxy?;
+    Some(set(cluster.proxy_url.as_ref()).unwrap_or(&variables.https).to_owned())
+}
+
+/// kube-client's OIDC, which is the one provider that is left; for the others the remedy.
+fn oidc(source: &str, provider: &AuthProvider) -> Result<Authorizer> {
+    let error = |message: String| Error::Config(format!("{source}: {message}"));
+    let name = set(provider.name.as_ref()).unwrap_or_default();
+    match name {
+        "oidc" => {}
+        "gcp" => {
+            let remedy =
+                "use the exec plugin gke-gcloud-auth-plugin: gcloud container clusters get-credentials";
+            return Err(error(format!("auth-provider gcp was removed from Kubernetes clients; {remedy}")));
+        }
+        "azure" => {
+            let remedy = "use the exec plugin kubelogin: kubelogin convert-kubeconfig";
+            return Err(error(format!("auth-provider azure was removed from Kubernetes clients; {remedy}")));
+        }
+        other => {
+            return Err(error(format!(
+                "auth-provider {other:?} is not known; use an exec plugin of your provider"
+            )));
+        }
+    }
+    let config = provider.config.clone().unwrap_or_default();
+    if ["idp-certificate-authority", "idp-certificate-authority-data"]
+        .iter()
+        .any(|key| config.contains_key(*key))
+    {
+        tracing::warn!(
+            "{source}: auth-provider oidc: idp-certificate-authority is not used; the platform's certificates must know the provider, or use the exec plugin kubelogin"
+        );
+    }
+    let mut kube = Config::new(Uri::from_static("https://localhost"));
+    kube.auth_info.auth_provider = Some(AuthProviderConfig {
+        name: name.to_owned(),
+        config: config.into_iter().collect(),
+        ..AuthProviderConfig::default()
+    });
+    match kube.auth_layer() {
+        Ok(Some(layer)) => Ok(Authorizer::layer(&layer)),
+        Ok(None) => Ok(Authorizer::None),
+        Err(kube_client::Error::Auth(e)) => Err(error(explain(&e))),
+        Err(e) => Err(error(explain(&e))),
+    }
+}
+
+fn impersonation(user: &User) -> Option<Impersonation> {
+    let extra = user.as_user_extra.clone().unwrap_or_default();
+    let out = Impersonation {
+        user: user.impersonate.clone().unwrap_or_default(),
+        groups: user.as_groups.clone().unwrap_or_default(),
+        uid: user.as_uid.clone().filter(|uid| !uid.is_empty()),
+        extra: extra.into_iter().map(|(key, values)| (key, values.unwrap_or_default())).collect(),
+    };
+    (out != Impersonation::default()).then_some(out)
+}

@@ -1,0 +1,205 @@
+//! [`ExecPlugin`]: credentials from a program, by `client.authentication.k8s.io`.
+//!
+//! Invariants:
+//! * One run at a time, however many callers wait; a caller that gives up does not end it, the end of the client does.
+//! * A credential is kept until shortly before it expires, or until the server has refused it. A run that fails leaves a
+//!   credential that is still good in use.
+//! * Output of the program is never quoted: only what it says on its standard error reaches a message, cleaned.
+//!
+//! `auth` asks for the header, `tls` for the certificate; `run` starts the program, `credential` reads what it prints.
+
+mod credential;
+mod run;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+pub(crate) use credential::Credential;
+pub(crate) use run::Command;
+
+use crate::error::{Error, Result};
+use crate::options::RequestObserver;
+
+/// A server that refuses even a new credential must not make the program run for each request.
+const BETWEEN_REJECTIONS: Duration = Duration::from_secs(10);
+
+/// A program that fails is not started again for each of many requests.
+const BETWEEN_FAILURES: Duration = Duration::from_secs(5);
+
+/// A credential, shared by those who use it.
+pub(crate) type SharedCredential = Arc<Credential>;
+
+type Run = Shared<BoxFuture<'static, Result<SharedCredential>>>;
+
+/// What an exec plugin for credentials did, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum ExecPluginEvent {
+    /// The program has run, or could not.
+    Called {
+        /// Its exit code; 1 when it did not run, -1 when a signal ended it.
+        code: i32,
+        /// client-go's word for the outcome: `no_error`, `plugin_execution_error`, `plugin_not_found_error` or
+        /// `client_internal_error`.
+        status: &'static str,
+    },
+    /// The certificate in use; told after each run.
+    Certificate {
+        /// When it expires; `None` when the program gives tokens only.
+        expires: Option<SystemTime>,
+    },
+    /// A certificate was replaced by another.
+    Rotated {
+        /// Age of the old one.
+        age: Duration,
+    },
+}
+
+/// A program that gives credentials.
+pub(crate) struct ExecPlugin {
+    command: Arc<Command>,
+    runtime: Handle,
+    observer: Option<Arc<dyn RequestObserver>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    current: Option<SharedCredential>,
+    /// The server has refused `current`.
+    refused: bool,
+    /// When a refusal last led to a run.
+    refusal: Option<Instant>,
+    /// When and why the last run gave none.
+    failure: Option<(Instant, Error)>,
+    run: Option<Run>,
+}
+
+impl ExecPlugin {
+    /// Programs are started on `runtime`, whichever runtime a call comes from.
+    pub(crate) fn new(command: Command, runtime: Handle, observer: Option<Arc<dyn RequestObserver>>) -> Self {
+        Self { command: Arc::new(command), runtime, observer, state: Mutex::default() }
+    }
+
+    /// The credential that was got last, as it is.
+    pub(crate) fn current(&self) -> Option<SharedCredential> {
+        self.state.lock().current.clone()
+    }
+
+    /// A credential to use now; runs the program when there is none. A failure stands for a moment.
+    pub(crate) async fn credential(&self) -> Result<SharedCredential> {
+        let (run, usable) = {
+            let mut state = self.state.lock();
+            let current = state.current.clone().filter(|_| !state.refused);
+            if let Some(current) = current.as_ref().filter(|current| current.is_fresh()) {
+                return Ok(Arc::clone(current));
+            }
+            let usable = current.filter(|current| current.is_valid());
+            if let Some((at, error)) = &state.failure
+                && at.elapsed() < BETWEEN_FAILURES
+            {
+                return usable.ok_or_else(|| error.clone());
+            }
+            (state.run.get_or_insert_with(|| self.start()).clone(), usable)
+        };
+        let result = run.clone().await;
+        self.finish(&run, &result);
+        match (result, usable) {
+            (Err(error), Some(usable)) => {
+                tracing::warn!("{error}; going on with the credential got before");
+                Ok(usable)
+            }
+            (result, _) => result,
+        }
+    }
+
+    /// The server did not accept the credential of this number.
+    pub(crate) fn rejected(&self, serial: u64) {
+        let mut state = self.state.lock();
+        let again = state.refusal.is_none_or(|last| last.elapsed() >= BETWEEN_REJECTIONS);
+        if again && state.current.as_ref().is_some_and(|current| current.serial == serial) {
+            state.refused = true;
+            state.refusal = Some(Instant::now());
+        }
+    }
+
+    fn start(&self) -> Run {
+        let (command, observer) = (Arc::clone(&self.command), self.observer.clone());
+        let mut task = AbortOnDrop(self.runtime.spawn(async move {
+            let (result, event) = command.run().await;
+            if let Some(observer) = &observer {
+                observer.exec_plugin(&event);
+            }
+            result.and_then(|output| Credential::parse(&command, &output)).map(Arc::new)
+        }));
+        async move {
+            let gone = |_| Err(Error::Config("the runtime of the client is gone".to_owned()));
+            Pin::new(&mut task).await.unwrap_or_else(gone)
+        }
+        .boxed()
+        .shared()
+    }
+
+    /// The first of those who waited keeps the result for all.
+    fn finish(&self, run: &Run, result: &Result<SharedCredential>) {
+        let mut state = self.state.lock();
+        if !state.run.as_ref().is_some_and(|current| current.ptr_eq(run)) {
+            return;
+        }
+        state.run = None;
+        let new = match result {
+            Ok(new) => new,
+            Err(error) => {
+                state.failure = Some((Instant::now(), error.clone()));
+                return;
+            }
+        };
+        state.failure = None;
+        state.refused = false;
+        let old = state.current.replace(Arc::clone(new));
+        drop(state);
+        let Some(observer) = &self.observer else { return };
+        let old = old.and_then(|old| old.certificate.clone());
+        if let Some(old) = old.filter(|old| new.certificate.as_ref() != Some(old)) {
+            let since = SystemTime::from(old.validity.not_before);
+            let age = SystemTime::now().duration_since(since).unwrap_or_default();
+            observer.exec_plugin(&ExecPluginEvent::Rotated { age });
+        }
+        let expires = new.certificate.as_ref().map(|certificate| certificate.validity.not_after.into());
+        observer.exec_plugin(&ExecPluginEvent::Certificate { expires });
+    }
+}
+
+/// `exec plugin "COMMAND"`.
+impl fmt::Display for ExecPlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.command.fmt(f)
+    }
+}
+
+/// A task that ends with whoever waits for it.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Future for AbortOnDrop<T> {
+    type Output = std::result::Result<T, tokio::task::JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,189 @@
+//! Who a client is: which of several credentials counts, what is no longer supported, and that none is ever shown.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use jiff::Timestamp;
+use pilothouse_client::{Client, Identity, Impersonation, WatchParams};
+use serde_json::json;
+
+use crate::config::{has, refused};
+use crate::support::{Authority, Kubeconfig, Logs, Reply, Server, key, pod, pods, soon};
+
+async fn authorization(user: &[&str]) -> Option<String> {
+    let server = Server::always(200, &pod("a", 1)).await;
+    let client = Kubeconfig::new(&server.url, &[], user).client().await.unwrap();
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    server.only().header("authorization").map(str::to_owned)
+}
+
+#[tokio::test]
+async fn credentials_count_in_the_order_of_kubectl() {
+    let bearer = Some("Bearer inline".to_owned());
+    assert_eq!(authorization(&["token: inline", "tokenFile: gone"]).await, bearer);
+    // A file that is there goes before the token beside it.
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("token"), "of file").unwrap();
+    let file = format!("tokenFile: {}", dir.path().join("token").display());
+    assert_eq!(authorization(&["token: inline", &file]).await.as_deref(), Some("Bearer of file"));
+    assert_eq!(authorization(&["token: inline", "auth-provider: {name: gcp}"]).await, bearer);
+    // A password may be empty, and hold what it likes.
+    assert_eq!(authorization(&["username: me"]).await.as_deref(), Some("Basic bWU6"));
+    let encoded = BASE64_STANDARD.encode("me:pä:ß");
+    assert_eq!(authorization(&["username: me", "password: 'pä:ß'"]).await, Some(format!("Basic {encoded}")));
+    let both = Kubeconfig::new("https://h", &[], &["token: s3cret", "username: me", "password: s3cret"]);
+    has(&refused(&both).await, &["a token and a user name", "remove one"]);
+}
+
+fn id_token(expires: i64) -> String {
+    let part = |value: serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    format!("{}.{}.c2lnbmVk", part(json!({"alg": "none"})), part(json!({"exp": expires})))
+}
+
+#[tokio::test]
+async fn an_id_token_of_oidc_is_sent_and_an_old_one_that_cannot_be_renewed_is_told() {
+    let good = id_token(Timestamp::now().as_second() + 600);
+    let provider = |token: &str| format!("auth-provider: {{name: oidc, config: {{id-token: {token}}}}}");
+    assert_eq!(authorization(&[&provider(&good)]).await, Some(format!("Bearer {good}")));
+    let old = id_token(1);
+    let kubeconfig = Kubeconfig::new("http://127.0.0.1:1", &[], &[&provider(&old)]);
+    let client = kubeconfig.client().await.unwrap();
+    let message = client.get(&pods(), &key("default/a"), None).await.unwrap_err().to_string();
+    has(&message, &["auth-provider oidc", "log in again", "kubelogin"]);
+    assert!(!message.contains(&old), "{message}");
+}
+
+#[tokio::test]
+async fn providers_that_were_removed_are_refused_with_what_to_use_instead() {
+    let of = async |provider: &str| {
+        refused(&Kubeconfig::new("https://h", &[], &[&format!("auth-provider: {{{provider}}}")])).await
+    };
+    let gcp = of("name: gcp, config: {access-token: s3cret, cmd-path: /bin/false}").await;
+    has(&gcp, &["auth-provider gcp was removed", "gke-gcloud-auth-plugin"]);
+    has(&of("name: azure").await, &["auth-provider azure was removed", "kubelogin"]);
+    has(&of("name: other").await, &["\"other\" is not known", "exec plugin"]);
+}
+
+#[tokio::test]
+async fn a_server_is_checked_by_the_name_that_the_kubeconfig_says() {
+    let authority = Authority::new();
+    let server = Server::start_tls(authority.server().0, |_| Reply::json(pod("a", 1))).await;
+    let of = async |cluster: &[&str]| {
+        let mut fields = vec!["certificate-authority: ca.pem"];
+        fields.extend(cluster);
+        let kubeconfig = Kubeconfig::new(&server.url, &fields, &[]);
+        kubeconfig.file("ca.pem", &authority.pem);
+        let client = kubeconfig.client().await.unwrap();
+        soon(client.get(&pods(), &key("default/a"), None)).await.map(drop)
+    };
+    of(&[]).await.unwrap();
+    let error = of(&["tls-server-name: elsewhere"]).await.unwrap_err().to_string();
+    has(&error, &["tls-server-name in the kubeconfig's cluster"]);
+    let (logs, _guard) = Logs::capture(tracing::Level::WARN);
+    of(&["tls-server-name: elsewhere", "insecure-skip-tls-verify: true"]).await.unwrap();
+    has(&logs.text(), &["insecure-skip-tls-verify is set"]);
+}
+
+/// The secrets that stand in the kubeconfig of the test, in the forms that they are sent in.
+const SECRETS: &[&str] = &["s3cret", "czNjcmV0", "bWU6czNjcmV0", "PRIVATE KEY"];
+
+#[tokio::test]
+async fn no_secret_is_in_a_log_line_a_debug_print_or_an_error() {
+    let (logs, _guard) = Logs::capture(tracing::Level::TRACE);
+    let authority = Authority::new();
+    let pair = authority.client();
+    let (ok, _) = authority.server();
+    // Says back all that it was sent, as some proxies do.
+    let server = Server::start_tls(Arc::clone(&ok), |seen| {
+        let said = seen.header("authorization").unwrap_or_default();
+        Reply::new(403, format!("<pre>Authorization: {said}</pre>"))
+    })
+    .await;
+    let exec = "exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/sh, interactiveMode: Never, \
+                args: [-c, 'echo s3cret', s3cret], env: [{name: TOKEN, value: s3cret}]}";
+    let credential = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {
+        "token": "s3cret", "clientCertificateData": pair.certificate, "clientKeyData": pair.key,
+    }});
+    let good_exec = "exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/sh, interactiveMode: Never, \
+         args: [-c, 'cat $CREDENTIAL', s3cret], env: [{name: CREDENTIAL, value: CREDENTIAL_FILE}]}";
+    let certificate = ["client-certificate: me.pem", "client-key: me.key"];
+    let users: &[&[&str]] = &[
+        &["token: s3cret"],
+        &["tokenFile: token"],
+        &["username: me", "password: s3cret"],
+        &[
+            "auth-provider: {name: oidc, config: {id-token: s3cret, client-secret: s3cret, refresh-token: s3cret}}",
+        ],
+        &[exec],
+        &[good_exec],
+        &certificate,
+        &["client-certificate: me.pem", "client-key: token"],
+        &["client-certificate: token", "client-key: me.key"],
+        &["client-certificate-data: s3cret!", "client-key-data: s3cret!"],
+        &["token: [s3cret]"],
+        &["token: {s3cret: s3cret}"],
+        &["exec: s3cret"],
+        &["auth-provider: s3cret"],
+        &["as-user-extra: s3cret"],
+    ];
+    let mut prints = Vec::new();
+    for proxy in [None, Some("proxy-url: http://me:s3cret@127.0.0.1:1"), Some("proxy-url: 'me:s3cret@:://'")]
+    {
+        for user in users {
+            let mut cluster = vec!["certificate-authority: ca.pem", "insecure-skip-tls-verify: true"];
+            cluster.extend(proxy);
+            let kubeconfig = Kubeconfig::new(&server.url, &cluster, user);
+            let credential = kubeconfig.file("credential", &credential.to_string());
+            let text = std::fs::read_to_string(&kubeconfig.path).unwrap();
+            kubeconfig.file("config", &text.replace("CREDENTIAL_FILE", credential.to_str().unwrap()));
+            for (name, text) in [
+                ("ca.pem", &*authority.pem),
+                ("token", "s3cret"),
+                ("me.pem", &pair.certificate),
+                ("me.key", &pair.key),
+            ] {
+                kubeconfig.file(name, text);
+            }
+            prints.push(format!("{:?}", kubeconfig.options()));
+            let client = match kubeconfig.client().await {
+                Ok(client) => client,
+                Err(error) => {
+                    prints.extend([error.to_string(), format!("{error:?}")]);
+                    continue;
+                }
+            };
+            let someone = Impersonation { user: "someone".to_owned(), ..Impersonation::default() };
+            let identity = Identity { impersonate: Some(someone), ..Identity::default() };
+            for client in [client.with_identity(identity.clone()), client] {
+                let error = soon(client.get(&pods(), &key("default/a"), None)).await.unwrap_err();
+                prints.extend([error.to_string(), format!("{error:?}"), format!("{client:?}")]);
+                let error = soon(client.watch(&pods(), None, &WatchParams::default())).await.unwrap_err();
+                prints.extend([error.to_string(), format!("{error:?}"), format!("{identity:?}")]);
+            }
+        }
+    }
+    let text = logs.text();
+    assert!(text.contains("pilothouse_client"), "nothing was captured");
+    prints.extend(text.lines().filter(|line| line.contains("pilothouse")).map(str::to_owned));
+    assert!(prints.len() > 100);
+    for print in &prints {
+        for secret in SECRETS {
+            assert!(!print.contains(secret), "{print}");
+        }
+    }
+    // The servers did get them.
+    assert!(server.seen().iter().any(|seen| seen.header("authorization") == Some("Bearer s3cret")));
+    assert!(server.seen().iter().any(|seen| seen.peer == Some(pair.der())));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_kubernetes_is_told() {
+    let server = Server::always(200, "<html><title>Welcome to nginx</title></html>").await;
+    let client: Client = Kubeconfig::new(&server.url, &[], &[]).client().await.unwrap();
+    let error = client.server_version().await.unwrap_err().to_string();
+    has(&error, &["/version", "unexpected answer"]);
+    let server = Server::always(200, "{}").await;
+    let client = Kubeconfig::new(&server.url, &[], &[]).client().await.unwrap();
+    has(&client.server_version().await.unwrap_err().to_string(), &["is this a Kubernetes API server?"]);
+}

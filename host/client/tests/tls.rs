@@ -1,0 +1,211 @@
+//! Client certificates and authorities: used, followed as their files rotate, and refused with a remedy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_client::{Client, WatchEvent, WatchParams};
+use rcgen::date_time_ymd;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::config::{has, refused};
+use crate::support::{Authority, Kubeconfig, Logs, Pair, Reply, Seen, Server, event, key, pod, pods, soon};
+
+type Piece = std::io::Result<bytes::Bytes>;
+
+/// An API server that takes certificates of its authority, and a kubeconfig with one.
+struct Setup {
+    authority: Authority,
+    server: Server,
+    kubeconfig: Kubeconfig,
+    first: Pair,
+    /// Streams of the watches.
+    watches: Arc<Mutex<Vec<UnboundedSender<Piece>>>>,
+}
+
+const FILES: &[&str] = &["client-certificate: me.pem", "client-key: me.key"];
+
+async fn setup() -> Setup {
+    setup_with(|_| None).await
+}
+
+/// `answer` goes before the usual answers.
+async fn setup_with(answer: impl Fn(&Seen) -> Option<Reply> + Send + Sync + 'static) -> Setup {
+    let authority = Authority::new();
+    let watches = Arc::new(Mutex::new(Vec::new()));
+    let opened = Arc::clone(&watches);
+    let server = Server::start_tls(authority.server().0, move |seen| {
+        if let Some(reply) = answer(seen) {
+            return reply;
+        }
+        if seen.query("watch").is_none() {
+            return Reply::json(pod("a", 1));
+        }
+        let (sender, reply) = Reply::pieces();
+        opened.lock().push(sender);
+        reply
+    })
+    .await;
+    let kubeconfig = Kubeconfig::new(&server.url, &["certificate-authority: ca.pem"], FILES);
+    kubeconfig.file("ca.pem", &authority.pem);
+    let first = authority.client();
+    let setup = Setup { authority, server, kubeconfig, first: first.clone(), watches };
+    setup.write(&first);
+    setup
+}
+
+impl Setup {
+    fn write(&self, pair: &Pair) {
+        self.kubeconfig.file("me.pem", &pair.certificate);
+        self.kubeconfig.file("me.key", &pair.key);
+    }
+
+    /// The certificate and the connection of a request.
+    async fn get(&self, client: &Client) -> (Option<Vec<u8>>, usize) {
+        let _ = soon(client.get(&pods(), &key("default/a"), None)).await;
+        let seen = self.server.seen().pop().unwrap();
+        (seen.peer, seen.connection)
+    }
+}
+
+async fn advance(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_client_certificate_that_rotates_is_used_within_a_minute_and_streams_go_on() {
+    let setup = setup().await;
+    let client = setup.kubeconfig.client().await.unwrap();
+    let mut watch = soon(client.watch(&pods(), None, &WatchParams::default())).await.unwrap();
+    assert_eq!(setup.get(&client).await, (Some(setup.first.der()), 1));
+    let second = setup.authority.client();
+    setup.write(&second);
+    // Not idle for so long that the connection would be given up anyway.
+    advance(50).await;
+    assert_eq!(setup.get(&client).await, (Some(setup.first.der()), 1));
+    advance(11).await;
+    assert_eq!(setup.get(&client).await, (Some(second.der()), 2));
+    assert_eq!(setup.get(&client).await, (Some(second.der()), 2));
+    let sender = setup.watches.lock()[0].clone();
+    sender.send(Ok(event("ADDED", &pod("a", 1)).into())).unwrap();
+    assert!(matches!(soon(watch.next()).await, Some(Ok(WatchEvent::Added(_)))));
+    let _watch = soon(client.watch(&pods(), None, &WatchParams::default())).await.unwrap();
+    let seen = setup.server.seen().pop().unwrap();
+    assert_eq!((seen.peer, seen.connection), (Some(second.der()), 3));
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_half_written_is_told_once_and_the_old_one_goes_on() {
+    let (logs, _guard) = Logs::capture(tracing::Level::INFO);
+    let setup = setup().await;
+    let client = setup.kubeconfig.client().await.unwrap();
+    setup.get(&client).await;
+    let second = setup.authority.client();
+    let old = Some(setup.first.der());
+    // The certificate is there before its key.
+    setup.kubeconfig.file("me.pem", &second.certificate);
+    for _ in 0..3 {
+        advance(61).await;
+        assert_eq!(setup.get(&client).await.0, old);
+    }
+    assert_eq!(logs.count("me.key cannot be used"), 1, "{}", logs.text());
+    assert!(logs.text().contains("does it belong to client-certificate"), "{}", logs.text());
+    setup.kubeconfig.file("me.pem", &second.certificate[..200]);
+    advance(61).await;
+    assert_eq!(setup.get(&client).await.0, old);
+    std::fs::remove_file(setup.kubeconfig.dir.path().join("me.pem")).unwrap();
+    advance(61).await;
+    assert_eq!(setup.get(&client).await.0, old);
+    assert_eq!(logs.count("WARN"), 3, "{}", logs.text());
+    setup.write(&second);
+    advance(61).await;
+    assert_eq!(setup.get(&client).await.0, Some(second.der()));
+    assert_eq!(logs.count("have rotated"), 1, "{}", logs.text());
+}
+
+#[tokio::test]
+async fn a_certificate_that_the_server_refuses_is_read_again_at_once() {
+    let refused = Arc::new(Mutex::new(None));
+    let of_server = Arc::clone(&refused);
+    let setup =
+        setup_with(move |seen| (*of_server.lock() == seen.peer).then(|| Reply::new(401, "revoked"))).await;
+    let client = setup.kubeconfig.client().await.unwrap();
+    assert_eq!(setup.get(&client).await, (Some(setup.first.der()), 0));
+    *refused.lock() = Some(setup.first.der());
+    let second = setup.authority.client();
+    setup.write(&second);
+    // The first request is refused, the next one shows what is there now.
+    assert_eq!(setup.get(&client).await, (Some(setup.first.der()), 0));
+    assert_eq!(setup.get(&client).await, (Some(second.der()), 1));
+}
+
+#[tokio::test]
+async fn an_authority_that_rotates_is_known_at_the_next_handshake() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let (mut tls, served_by) = old.server();
+    // A session that is resumed shows no certificate.
+    Arc::get_mut(&mut tls).unwrap().send_tls13_tickets = 0;
+    let server = Server::start_tls(tls, |_| Reply::json(pod("a", 1))).await;
+    let kubeconfig = Kubeconfig::new(&server.url, &["certificate-authority: ca.pem"], &[]);
+    kubeconfig.file("ca.pem", &old.pem);
+    let client = kubeconfig.client().await.unwrap();
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    served_by.now(&new);
+    // A watch opens a connection of its own.
+    let error = soon(client.watch(&pods(), None, &WatchParams::default())).await.unwrap_err();
+    assert!(error.to_string().contains("certificate-authority of the kubeconfig's cluster"), "{error}");
+    kubeconfig.file("ca.pem", &new.pem);
+    soon(client.watch(&pods(), None, &WatchParams::default())).await.unwrap();
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    assert_eq!(server.seen().pop().unwrap().connection, 3);
+}
+
+#[tokio::test]
+async fn certificates_in_the_kubeconfig_are_used_and_go_before_files() {
+    use base64::Engine as _;
+    let setup = setup().await;
+    let base64 = |text: &str| base64::prelude::BASE64_STANDARD.encode(text);
+    let pair = setup.authority.client();
+    let kubeconfig = Kubeconfig::new(
+        &setup.server.url,
+        &[
+            &format!("certificate-authority-data: {}", base64(&setup.authority.pem)),
+            "certificate-authority: gone",
+        ],
+        &[
+            &format!("client-certificate-data: {}", base64(&pair.certificate)),
+            &format!("client-key-data: {}", base64(&pair.key)),
+            "client-certificate: gone",
+        ],
+    );
+    let client = kubeconfig.client().await.unwrap();
+    assert_eq!(setup.get(&client).await.0, Some(pair.der()));
+}
+
+#[tokio::test]
+async fn a_certificate_that_has_expired_is_refused_and_one_that_is_not_valid_yet_is_told() {
+    let setup = setup().await;
+    setup.write(&setup.authority.sign("old", |params| {
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2021, 2, 3);
+    }));
+    let message = refused(&setup.kubeconfig).await;
+    has(&message, &["client-certificate", "me.pem expired on 2021-02-03T00:00:00Z", "renew it"]);
+    setup.write(&setup.authority.sign("new", |params| params.not_before = date_time_ymd(2999, 1, 1)));
+    let (logs, _guard) = Logs::capture(tracing::Level::WARN);
+    setup.kubeconfig.client().await.unwrap();
+    has(&logs.text(), &["me.pem is not valid before 2999-01-01T00:00:00Z", "clock"]);
+}
+
+#[tokio::test]
+async fn an_expired_certificate_does_not_replace_a_good_one() {
+    let (logs, _guard) = Logs::capture(tracing::Level::INFO);
+    let setup = setup().await;
+    let client = setup.kubeconfig.client().await.unwrap();
+    setup.write(&setup.authority.sign("old", |params| params.not_after = date_time_ymd(2021, 2, 3)));
+    advance(61).await;
+    assert_eq!(setup.get(&client).await.0, Some(setup.first.der()));
+    has(&logs.text(), &["me.pem expired on 2021-02-03"]);
+}
