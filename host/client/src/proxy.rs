@@ -140,8 +140,8 @@ impl fmt::Display for Proxy {
     }
 }
 
-/// Go never goes through a proxy to the machine itself, unless the cluster names one.
-fn is_local(server: &Uri) -> bool {
+/// Whether the server is this very machine. Go never goes through a proxy to it, unless the cluster names one.
+pub(crate) fn is_local(server: &Uri) -> bool {
     let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

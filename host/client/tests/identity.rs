@@ -36,6 +36,25 @@ async fn credentials_count_in_the_order_of_kubectl() {
     has(&refused(&both).await, &["a token and a user name", "remove one"]);
 }
 
+#[tokio::test]
+async fn no_credentials_go_over_plain_http_to_another_machine() {
+    let server = Server::always(200, &pod("a", 1)).await;
+    // Linux reaches this machine by it, and it is not the loopback address.
+    let url = server.url.replace("127.0.0.1", "0.0.0.0");
+    for user in [
+        "token: s3cret",
+        "username: me",
+        "exec: {apiVersion: client.authentication.k8s.io/v1, command: /no/such}",
+    ] {
+        let (logs, _guard) = Logs::capture(tracing::Level::WARN);
+        let client = Kubeconfig::new(&url, &[], &[user]).client().await.unwrap();
+        soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+        assert_eq!(server.seen().last().unwrap().header("authorization"), None, "{user}");
+        let told = logs.text();
+        assert!(told.contains("not sent over plain http") && !told.contains("s3cret"), "{told}");
+    }
+}
+
 fn id_token(expires: i64) -> String {
     let part = |value: serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     format!("{}.{}.c2lnbmVk", part(json!({"alg": "none"})), part(json!({"exp": expires})))

@@ -19,7 +19,7 @@ use crate::auth::{Authorizer, explain};
 use crate::error::{Error, Result};
 use crate::exec::ExecPlugin;
 use crate::options::{Impersonation, RequestObserver};
-use crate::proxy::{Protocol, Proxy, ProxyVariables};
+use crate::proxy::{Protocol, Proxy, ProxyVariables, is_local};
 use crate::tls::{Checked, ClientIdentity, Source, Tls};
 
 /// Certificates and credentials; an exec plugin runs.
@@ -41,7 +41,13 @@ pub(super) async fn prepare(
         None => variables.proxy(&server),
     };
     let proxy = proxy.map_err(error)?;
-    let method = method(&chosen)?;
+    let mut method = method(&chosen)?;
+    if !matches!(method, Method::None) && is_readable_on_the_way(&server) {
+        tracing::warn!(
+            "{source}: the credentials of the user are not sent over plain http; use https:// in {what}"
+        );
+        method = Method::None;
+    }
     let plugin = match &method {
         Method::Plugin(exec) => {
             let command = plugin::command(exec, &chosen, proxy_url(cluster, variables, proxy.as_ref()))?;
@@ -70,6 +76,12 @@ pub(super) async fn prepare(
         proxy,
         authorizer,
     })
+}
+
+/// Whether anybody between here and the server could read what is sent. kubectl shows no credentials over plain HTTP
+/// whatsoever; to this very machine they are safe.
+fn is_readable_on_the_way(server: &Uri) -> bool {
+    server.scheme_str() != Some("https") && !is_local(server)
 }
 
 /// How a user shows who it is, certificates apart.
