@@ -43,7 +43,7 @@ pub use discovery::{
 };
 pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
-pub use list::{ObjectList, PAGE_SIZE};
+pub use list::{ListSummary, Listed, ObjectList, PAGE_SIZE};
 pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RequestObserver};
 pub use params::{
     ApiResource, DeleteParams, ListParams, Patch, Preconditions, Propagation, ResourceVersionMatch,
