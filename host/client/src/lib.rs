@@ -12,6 +12,7 @@
 
 mod answer;
 mod auth;
+mod broadcaster;
 mod call;
 mod caller;
 mod client;
@@ -35,6 +36,7 @@ mod verbs;
 mod warnings;
 mod watch;
 
+pub use broadcaster::{BroadcastWatcher, Broadcaster, BroadcasterShutDown, FullChannelBehavior};
 pub use client::{Client, ServerVersion};
 pub use discovery::{
     ApiGroup, CachedDiscovery, DiscoveryClient, DiskCacheOptions, FailedGroup, GroupVersion,
