@@ -2,7 +2,9 @@
 
 mod config;
 mod discovery;
+mod faults;
 mod list;
+mod properties;
 mod rest;
 mod support;
 mod transport;
