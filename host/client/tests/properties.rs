@@ -72,7 +72,7 @@ fn can_be_a_segment(text: &str) -> bool {
 /// The segments of a path, as a server decodes them.
 fn segments(seen: &Seen) -> Vec<String> {
     let path = seen.uri.path();
-    path.strip_prefix('/').unwrap().split('/').map(|segment| decoded(segment)).collect()
+    path.strip_prefix('/').unwrap().split('/').map(decoded).collect()
 }
 
 fn decoded(text: &str) -> String {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pilothouse_client::{Client, Error, Result, WatchEvent, WatchParams, WatchStream};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::support::{Reply, Server, client, event, failure, pod, pods, soon, status};
+use crate::support::{Kubeconfig, Reply, Server, client, event, failure, pod, pods, soon, status, tls};
 
 /// An open watch whose bytes the test sends.
 struct Watching {
@@ -294,4 +294,27 @@ async fn dropping_a_watch_closes_it_at_the_server() {
     let Watching { stream, sender, server: _server, _client } = watch;
     drop(stream);
     soon(sender.closed()).await;
+}
+
+#[tokio::test]
+async fn dropping_a_watch_leaves_the_others_of_its_connection() {
+    let tls = tls(&["h2"]);
+    let (senders, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let server = Server::start_tls(tls.server.clone(), move |_| {
+        let (sender, reply) = Reply::pieces();
+        senders.send(sender).unwrap();
+        reply
+    })
+    .await;
+    let client = Kubeconfig::trusting(&server.url, &tls).client().await.unwrap();
+    let first = soon(client.watch(&pods(), None, &WatchParams::default())).await.unwrap();
+    let mut second = soon(client.watch(&pods(), None, &WatchParams::default())).await.unwrap();
+    let (of_first, of_second) = (sent.recv().await.unwrap(), sent.recv().await.unwrap());
+    assert!(server.seen().iter().all(|seen| seen.connection == 0));
+    // In the middle of an event.
+    of_first.send(Ok("{\"type\":\"ADD".into())).unwrap();
+    drop(first);
+    soon(of_first.closed()).await;
+    of_second.send(Ok(event("ADDED", &pod("a", 1)).into())).unwrap();
+    assert_eq!(describe(&soon(second.next()).await.unwrap().unwrap()), "added a Pod");
 }

@@ -41,6 +41,8 @@ enum Then {
     Ends,
     /// An error and the end.
     Error(Sees),
+    /// Nothing, though the watch is open: in no row.
+    Nothing,
 }
 
 fn watched(events: &[&str], then: Then) -> Watched {

@@ -9,8 +9,13 @@ use pilothouse_client::{
 use pilothouse_devserver::{DevServer, DevServerOptions, Fault, FaultRule, When};
 use pilothouse_object::{Gvk, Object};
 
+use tokio::time::timeout;
+
 use super::{Sees, Then, Watched};
 use crate::support::{Kubeconfig, key, soon};
+
+/// How long the next event is waited for.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How requests are carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,13 +238,21 @@ impl Scene {
                 check(&mut wrong, "watch", &Watched(Vec::new(), Then::Error(seen(&error))), wanted);
             }
             Ok(mut stream) => {
-                let mut next = async || soon(stream.next()).await;
+                let mut next = async || stream.next().await;
                 check(&mut wrong, "watch", &self.follow(&mut next, wanted.0.len()).await, wanted);
             }
         }
         self.server.faults().clear();
-        self.settle().await;
-        let mut stream = soon(self.user.watch(&config_maps(), Some("default"), &params)).await.unwrap();
+        // Watches have connections of their own, of which the same holds as in `settle`.
+        let opened = async {
+            loop {
+                match self.user.watch(&config_maps(), Some("default"), &params).await {
+                    Err(error) if seen(&error) == Sees::Broken => {}
+                    opened => return opened,
+                }
+            }
+        };
+        let mut stream = soon(opened).await.unwrap();
         for name in ["b", "c"] {
             let event = loop {
                 match soon(stream.next()).await {
@@ -261,7 +274,7 @@ impl Scene {
         let params = self.params(silent).await;
         self.strike(&["watch"], When::first(1));
         let mut watcher = RetryWatcher::new(&self.user, &config_maps(), Some("default"), params).unwrap();
-        let mut next = async || soon(watcher.next()).await;
+        let mut next = async || watcher.next().await;
         let mut wrong = Vec::new();
         check(&mut wrong, "retry watcher", &self.follow(&mut next, wanted.0.len()).await, wanted);
         wrong
@@ -279,7 +292,8 @@ impl Scene {
                 // Where nothing more comes, this is made in vain.
                 self.make("d").await;
             }
-            match next().await {
+            let Ok(event) = timeout(PATIENCE, next()).await else { return Watched(events, Then::Nothing) };
+            match event {
                 Some(Ok(WatchEvent::Bookmark { .. })) => {}
                 Some(Ok(WatchEvent::Added(object))) if object.name() == "d" => {
                     return Watched(events, Then::GoesOn);
