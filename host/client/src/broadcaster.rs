@@ -92,7 +92,8 @@ impl<T: Clone + Send + 'static> Broadcaster<T> {
         Self { incoming: sender, queue_length: queue_length.max(1), closing: Arc::new(closing), distributing }
     }
 
-    /// A watcher of the events that are taken from now on.
+    /// A watcher of the events that are taken from now on. It queues behind those that were taken before, and waits as they do while
+    /// the incoming queue is full.
     ///
     /// # Errors
     /// When it was shut down.
