@@ -14,6 +14,7 @@
 
 mod answer;
 mod auth;
+mod broadcaster;
 mod call;
 mod caller;
 mod client;
@@ -46,6 +47,7 @@ mod verbs;
 mod warnings;
 mod watch;
 
+pub use broadcaster::{BroadcastWatcher, Broadcaster, BroadcasterShutDown, FullChannelBehavior};
 pub use client::{Client, ServerVersion};
 pub use discovery::{
     ApiGroup, CachedDiscovery, DiscoveryClient, DiskCacheOptions, FailedGroup, GroupVersion,
@@ -55,7 +57,7 @@ pub use discovery::{
 pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
 pub use exec::ExecPluginEvent;
-pub use list::{ObjectList, PAGE_SIZE};
+pub use list::{ListSummary, Listed, ObjectList, PAGE_SIZE};
 pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RateLimit, RequestObserver};
 pub use params::{
     ApiResource, DeleteParams, ListParams, Patch, Preconditions, Propagation, ResourceVersionMatch,

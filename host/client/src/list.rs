@@ -3,7 +3,7 @@
 //! A page is decoded while its bytes come, each item copied out, so that memory does not grow with the page: servers
 //! answer a list of version "0" in one piece, whatever limit is asked for. The pager keeps client-go's rules: pages of
 //! 500, and a continue token that has expired after the first page turns the whole into one list without a limit at the
-//! version that was asked for.
+//! version that was asked for: what is listed then shows one version, and what came before it is void.
 
 use pilothouse_object::{DecodeError, ListDecoder, ListMeta, Object};
 
@@ -27,6 +27,24 @@ pub struct ObjectList {
     pub paginated: bool,
 }
 
+/// What a list of all pages hands on.
+#[derive(Debug, Clone)]
+pub enum Listed {
+    /// The next item.
+    Item(Object),
+    /// The continue token has expired: the list begins anew, at another version. What was handed on before is void.
+    Restarted,
+}
+
+/// What a list of all pages was, beside its items.
+#[derive(Debug, Clone)]
+pub struct ListSummary {
+    /// Metadata of the last page, or of the full list that replaced the pages; without a continue token.
+    pub meta: ListMeta,
+    /// Whether the server answered in more than one page.
+    pub paginated: bool,
+}
+
 impl Client {
     /// Reads one page of a list, however large; each item goes to `item` as soon as it is decoded. It may take longer
     /// than the request timeout as long as bytes keep coming.
@@ -41,13 +59,40 @@ impl Client {
         params: &ListParams,
         item: &mut (dyn FnMut(Object) + Send),
     ) -> Result<ListMeta> {
+        let take = &mut |object| {
+            item(object);
+            Ok(())
+        };
+        self.page(resource, namespace, params, take).await
+    }
+
+    /// One page; an error of `take` ends it, and the rest is not read.
+    async fn page(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        params: &ListParams,
+        take: &mut (dyn FnMut(Object) -> Result<()> + Send),
+    ) -> Result<ListMeta> {
         let mut target = Target::collection(resource, namespace)?;
         target.list(params);
         let call = Call::list(target, params);
         let unexpected = |error: DecodeError| protocol(self.doing(&call), &error.to_string());
         let mut decoder = ListDecoder::new(resource.gvk.clone());
-        self.fetch_pieces(&call, &mut |piece| decoder.push(piece, item).map_err(unexpected)).await?;
-        decoder.finish(item).map_err(unexpected)
+        // The decoder cannot be stopped within a piece.
+        let mut taken = Ok(());
+        let mut item = |object, taken: &mut Result<()>| {
+            if taken.is_ok() {
+                *taken = take(object);
+            }
+        };
+        self.fetch_pieces(&call, &mut |piece| {
+            decoder.push(piece, &mut |object| item(object, &mut taken)).map_err(unexpected)?;
+            std::mem::replace(&mut taken, Ok(()))
+        })
+        .await?;
+        let meta = decoder.finish(&mut |object| item(object, &mut taken)).map_err(unexpected)?;
+        taken.map(|()| meta)
     }
 
     /// Reads all pages of a list. `params.limit` is the page size, 0 for [`PAGE_SIZE`].
@@ -75,6 +120,30 @@ impl Client {
         params: &ListParams,
         keep: &mut (dyn FnMut(Object) -> Option<Object> + Send),
     ) -> Result<ObjectList> {
+        let mut items = Vec::new();
+        let mut take = |listed| {
+            match listed {
+                Listed::Item(object) => items.extend(keep(object)),
+                Listed::Restarted => items.clear(),
+            }
+            Ok(())
+        };
+        let ListSummary { meta, paginated } = self.list_each(resource, namespace, params, &mut take).await?;
+        Ok(ObjectList { meta, items, paginated })
+    }
+
+    /// Reads all pages of a list and keeps nothing: each item goes to `take` as soon as it is decoded. `params.limit` is the page
+    /// size, 0 for [`PAGE_SIZE`]. A page is asked for when the one before has been taken.
+    ///
+    /// # Errors
+    /// As [`Client::list_all`]; and the error of `take`, after which no more is read. Items before the fault have been handed on by then.
+    pub async fn list_each(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        params: &ListParams,
+        take: &mut (dyn FnMut(Listed) -> Result<()> + Send),
+    ) -> Result<ListSummary> {
         if params.continue_token.is_some() {
             return Err(Error::Request(
                 "a list of all pages begins with the first: no continue token".to_owned(),
@@ -84,15 +153,15 @@ impl Client {
         if page.limit == 0 {
             page.limit = PAGE_SIZE;
         }
-        let mut items = Vec::new();
         let mut paginated = false;
         loop {
-            let listed =
-                self.list_page(resource, namespace, &page, &mut |object| items.extend(keep(object))).await;
+            let mut stopped = false;
+            let mut item = |object| take(Listed::Item(object)).inspect_err(|_| stopped = true);
+            let listed = self.page(resource, namespace, &page, &mut item).await;
             let mut meta = match listed {
                 Ok(meta) => meta,
-                Err(error) if paginated && error.is_expired() && page.limit > 0 => {
-                    items.clear();
+                Err(error) if paginated && error.is_expired() && page.limit > 0 && !stopped => {
+                    take(Listed::Restarted)?;
                     page = ListParams { limit: 0, ..params.clone() };
                     continue;
                 }
@@ -102,7 +171,15 @@ impl Client {
                 if paginated {
                     meta.remaining_item_count = None;
                 }
-                return Ok(ObjectList { meta, items, paginated });
+                return Ok(ListSummary { meta, paginated });
+            }
+            if page.continue_token.as_ref() == Some(&meta.continue_token) {
+                return Err(Error::Protocol {
+                    doing: format!("listing {}", resource.gvr()),
+                    message:
+                        "the continue token of a page is that of the page before: the list would never end"
+                            .to_owned(),
+                });
             }
             paginated = true;
             page.continue_token = Some(meta.continue_token);

@@ -1,5 +1,7 @@
 //! What calls take and give: resources, list and watch parameters, write options, patches, watch events.
 
+use std::time::Duration;
+
 use pilothouse_object::{Gvk, Gvr, Object};
 
 /// A resource as discovery describes it.
@@ -80,7 +82,7 @@ pub struct ListParams {
 }
 
 /// Parameters of one watch request. Bookmarks are always asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchParams {
     /// Label selector in the API's text form; empty selects all.
     pub label_selector: String,
@@ -94,6 +96,28 @@ pub struct WatchParams {
     pub send_initial_events: bool,
     /// As [`ListParams::metadata_only`].
     pub metadata_only: bool,
+    /// How long a watch may be without a byte once a bookmark has come, which servers send about every minute; then it ends with
+    /// [`Error::Transport`](crate::Error::Transport). Nothing of it reaches the server. `None`: for ever.
+    pub bookmark_age: Option<Duration>,
+}
+
+impl WatchParams {
+    /// [`bookmark_age`](Self::bookmark_age) unless another is named: five bookmarks that did not come.
+    pub const BOOKMARK_AGE: Duration = Duration::from_secs(300);
+}
+
+impl Default for WatchParams {
+    fn default() -> Self {
+        Self {
+            label_selector: String::new(),
+            field_selector: String::new(),
+            resource_version: None,
+            timeout_seconds: None,
+            send_initial_events: false,
+            metadata_only: false,
+            bookmark_age: Some(Self::BOOKMARK_AGE),
+        }
+    }
 }
 
 /// One event of a watch. `ERROR` frames arrive as the stream's error.

@@ -82,8 +82,8 @@ impl RetryWatcher {
     /// The next change; `None` after an error. Bookmarks are not given. Cancel-safe.
     ///
     /// # Errors
-    /// What trying again cannot help: the version is too old ([`Error::is_expired`]), the identity may not watch, or an event has
-    /// no version to go on from. It is over then.
+    /// What trying again cannot help: the version is too old ([`Error::is_expired`]), the identity may not watch, the request cannot be sent
+    /// or the server does not take it as it is (a selector that is none), or an event has no version to go on from. It is over then.
     pub async fn next(&mut self) -> Option<Result<WatchEvent>> {
         while !self.over {
             let Some(events) = &mut self.events else {
@@ -140,7 +140,7 @@ impl RetryWatcher {
         self.not_before = Some(Instant::now() + SPACING);
         match (self.open)(params).await {
             Ok(events) => self.events = Some(events),
-            Err(error) if error.is_expired() || is_refused(&error) => return Err(error),
+            Err(error) if error.is_expired() || is_final(&error) => return Err(error),
             Err(error) => self.pause(&error),
         }
         Ok(())
@@ -180,9 +180,13 @@ fn version_of(event: &WatchEvent) -> &str {
     }
 }
 
-/// The identity is unknown or may not watch.
-fn is_refused(error: &Error) -> bool {
-    error.is_forbidden() || error.status().is_some_and(|status| status.code == 401)
+/// The same request would fail again: the identity is unknown or may not watch, or there is something wrong with the request. A resource
+/// that is not there may come.
+fn is_final(error: &Error) -> bool {
+    const CODES: [u16; 6] = [400, 401, 405, 406, 415, 422];
+    matches!(error, Error::Request(_))
+        || error.is_forbidden()
+        || error.status().is_some_and(|status| CODES.contains(&status.code))
 }
 
 #[cfg(test)]

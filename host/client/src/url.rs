@@ -116,12 +116,14 @@ impl Target {
             return Err(bad("\"#\" and \"\\\" are not allowed in it"));
         }
         let path = path_and_query.split_once('?').map_or(path_and_query, |(path, _)| path);
-        let dots = |s: &str| matches!(s.replace("%2e", ".").replace("%2E", ".").as_str(), "." | "..");
-        if path.split('/').any(dots) {
+        // As a proxy may read it that decodes before it resolves.
+        let path = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+        if path.split('/').any(|segment| matches!(segment, "." | "..")) {
             return Err(bad("\".\" and \"..\" are not allowed in it"));
         }
         path_and_query.parse::<PathAndQuery>().map_err(|e| bad(&e.to_string()))?;
-        Ok(Self { text: path_and_query.to_owned(), path_len: path.len() })
+        let path_len = path_and_query.find('?').unwrap_or(path_and_query.len());
+        Ok(Self { text: path_and_query.to_owned(), path_len })
     }
 
     /// Adds `name=value` to the query.

@@ -1,6 +1,6 @@
 //! List pages and the pager.
 
-use pilothouse_client::{Error, ListParams, ResourceVersionMatch};
+use pilothouse_client::{Error, ListParams, Listed, ResourceVersionMatch};
 use pilothouse_object::Object;
 
 use crate::support::{Counter, Reply, Server, client, failure, page, pod, pods, status};
@@ -87,6 +87,85 @@ async fn a_token_that_expires_turns_the_pages_into_one_full_list() {
     assert!(list.paginated);
     assert_eq!(list.meta.resource_version, "12");
     assert_eq!(server.seen()[2].path(), "/api/v1/pods?resourceVersion=5");
+}
+
+/// A server of pages `a b`, `c`, whose second is gone the first time it is asked for; the full list is `c d`.
+async fn server_that_forgets() -> Server {
+    Server::start(|seen| match (seen.query("limit"), seen.query("continue")) {
+        (Some(_), None) => Reply::json(page(9, "2", &[pod("a", 1), pod("b", 2)])),
+        (Some(_), Some(_)) => Reply::new(410, failure(410, "Expired", "too old")),
+        _ => Reply::json(page(12, "", &[pod("c", 11), pod("d", 12)])),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_list_that_begins_anew_says_so_and_its_items_show_one_version() {
+    let server = server_that_forgets().await;
+    let mut told = Vec::new();
+    let mut take = |listed| {
+        told.push(match listed {
+            Listed::Item(object) => object.name().to_owned(),
+            Listed::Restarted => "restarted".to_owned(),
+        });
+        Ok(())
+    };
+    let client = client(&server).await;
+    let summary = client.list_each(&pods(), None, &ListParams::default(), &mut take).await.unwrap();
+    assert_eq!(told, ["a", "b", "restarted", "c", "d"]);
+    assert_eq!((summary.meta.resource_version.as_str(), summary.paginated), ("12", true));
+}
+
+#[tokio::test]
+async fn who_takes_the_items_can_end_the_list() {
+    let enough = |code| {
+        let status = pilothouse_client::Status { code, ..Default::default() };
+        Err(Error::Api(Box::new(status)))
+    };
+    // Of the first page, of the second, and with an error that a server's could be taken for.
+    for (after, code, requests) in [(1, 500, 1), (3, 500, 2), (3, 410, 2)] {
+        let server = Server::start(|seen| match seen.query("continue") {
+            None => Reply::json(page(9, "2", &[pod("a", 1), pod("b", 2)])),
+            _ => Reply::json(page(9, "3", &[pod("c", 3), pod("d", 4)])),
+        })
+        .await;
+        let mut taken = 0;
+        let mut take = |_| {
+            taken += 1;
+            if taken < after { Ok(()) } else { enough(code) }
+        };
+        let client = client(&server).await;
+        let ended = client.list_each(&pods(), None, &ListParams::default(), &mut take).await;
+        assert_eq!(status(ended).code, code);
+        assert_eq!((taken, server.seen().len()), (after, requests));
+    }
+}
+
+#[tokio::test]
+async fn pages_that_lead_to_themselves_are_a_protocol_error() {
+    let server = Server::always(200, &page(9, "2", &[pod("a", 1)])).await;
+    let error = client(&server).await.list_all(&pods(), None, &ListParams::default()).await.unwrap_err();
+    assert!(matches!(&error, Error::Protocol { message, .. } if message.contains("never end")), "{error:?}");
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn an_item_of_16_mib_is_listed_and_a_longer_one_refused() {
+    const LIMIT: usize = 16 << 20;
+    let large = |size: usize| {
+        let (begin, end) = (r#"{"metadata":{"name":"big"},"data":""#, r#""}"#);
+        page(9, "", &[format!("{begin}{}{end}", "x".repeat(size - begin.len() - end.len()))])
+    };
+    for (size, good) in [(LIMIT, true), (LIMIT + 1, false)] {
+        let server = Server::always(200, &large(size)).await;
+        match client(&server).await.list_all(&pods(), None, &ListParams::default()).await {
+            Ok(list) => assert!(good && list.items[0].name() == "big"),
+            Err(error) => {
+                assert!(!good && matches!(error, Error::Protocol { .. }), "{error:?}");
+                assert!(error.to_string().contains("longer than 16777216 bytes"), "{error}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pilothouse_client::{Client, Error, Result, WatchEvent, WatchParams, WatchStream};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::support::{Reply, Server, client, event, failure, pod, pods, soon, status};
+use crate::support::{Kubeconfig, Reply, Server, client, event, failure, pod, pods, soon, status, tls};
 
 /// An open watch whose bytes the test sends.
 struct Watching {
@@ -218,17 +218,19 @@ async fn lines_that_are_no_events_are_protocol_errors() {
 }
 
 #[tokio::test]
-async fn a_line_up_to_16_mib_is_read_and_a_longer_one_refused() {
+async fn an_object_of_16_mib_is_read_and_a_longer_one_refused() {
+    const LIMIT: usize = 16 << 20;
     let large = |size: usize| {
-        let padding = "x".repeat(size);
-        event("ADDED", &format!(r#"{{"metadata":{{"name":"big"}},"data":"{padding}"}}"#))
+        let (begin, end) = (r#"{"metadata":{"name":"big"},"data":""#, r#""}"#);
+        event("ADDED", &format!("{begin}{}{end}", "x".repeat(size - begin.len() - end.len())))
     };
     let mut watch = watching(&WatchParams::default()).await;
-    watch.send(large((16 << 20) - 200));
+    watch.send(large(LIMIT));
     assert_eq!(watch.event().await, "added big Pod");
-    watch.send(large(16 << 20));
+    watch.send(large(LIMIT + 1));
     let error = watch.error().await;
-    assert!(error.to_string().contains("longer than 16777216 bytes"), "{error}");
+    assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
+    assert!(error.to_string().contains("objects up to 16777216 bytes are read"), "{error}");
 }
 
 #[tokio::test]
@@ -245,10 +247,74 @@ async fn a_watch_that_outlives_its_timeout_is_taken_for_dead() {
     assert!((320..=330).contains(&waited), "{waited}");
 }
 
+/// A bookmark as servers send about every minute.
+fn bookmark(version: u32) -> String {
+    event("BOOKMARK", &format!(r#"{{"metadata":{{"resourceVersion":"{version}"}}}}"#))
+}
+
+#[tokio::test]
+async fn a_watch_that_fell_silent_after_bookmarks_is_taken_for_dead() {
+    let mut watch = watching(&WatchParams { timeout_seconds: Some(3600), ..WatchParams::default() }).await;
+    watch.send(bookmark(4));
+    assert_eq!(watch.event().await, "bookmark 4 false");
+    // From here on time runs to the next timer as soon as nothing else is to do.
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let error = watch.stream.next().await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Transport { timeout: true, .. }), "{error:?}");
+    assert!(error.to_string().contains("neither an event nor a bookmark for 300s"), "{error}");
+    let waited = began.elapsed().as_secs();
+    assert!((290..=300).contains(&waited), "{waited}");
+}
+
+#[tokio::test]
+async fn a_watch_without_a_row_of_bookmarks_or_with_the_alarm_off_may_be_silent() {
+    let end = r#"{"metadata":{"resourceVersion":"4","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
+    for (line, bookmark_age) in [
+        (event("ADDED", &pod("a", 1)), Some(WatchParams::BOOKMARK_AGE)),
+        (event("BOOKMARK", end), Some(WatchParams::BOOKMARK_AGE)),
+        (bookmark(4), None),
+    ] {
+        let params = WatchParams { timeout_seconds: Some(3600), bookmark_age, ..WatchParams::default() };
+        let mut watch = watching(&params).await;
+        watch.send(line);
+        watch.event().await;
+        tokio::time::pause();
+        let began = tokio::time::Instant::now();
+        let error = watch.stream.next().await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("after its timeout"), "{error}");
+        assert!(began.elapsed().as_secs() > 3600);
+        tokio::time::resume();
+    }
+}
+
 #[tokio::test]
 async fn dropping_a_watch_closes_it_at_the_server() {
     let watch = watching(&WatchParams::default()).await;
     let Watching { stream, sender, server: _server, _client } = watch;
     drop(stream);
     soon(sender.closed()).await;
+}
+
+#[tokio::test]
+async fn dropping_a_watch_leaves_the_others_of_its_connection() {
+    let tls = tls(&["h2"]);
+    let (senders, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let server = Server::start_tls(tls.server.clone(), move |_| {
+        let (sender, reply) = Reply::pieces();
+        senders.send(sender).unwrap();
+        reply
+    })
+    .await;
+    let client = Kubeconfig::trusting(&server.url, &tls).client().await.unwrap();
+    let first = soon(client.watch(&pods(), None, &WatchParams::default())).await.unwrap();
+    let mut second = soon(client.watch(&pods(), None, &WatchParams::default())).await.unwrap();
+    let (of_first, of_second) = (sent.recv().await.unwrap(), sent.recv().await.unwrap());
+    assert!(server.seen().iter().all(|seen| seen.connection == 0));
+    // In the middle of an event.
+    of_first.send(Ok("{\"type\":\"ADD".into())).unwrap();
+    drop(first);
+    soon(of_first.closed()).await;
+    of_second.send(Ok(event("ADDED", &pod("a", 1)).into())).unwrap();
+    assert_eq!(describe(&soon(second.next()).await.unwrap().unwrap()), "added a Pod");
 }

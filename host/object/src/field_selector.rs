@@ -74,17 +74,12 @@ impl FromStr for FieldSelector {
             if term.is_empty() {
                 continue;
             }
-            let operator =
-                term.find(['=', '!']).ok_or_else(|| error("a term is FIELD=VALUE or FIELD!=VALUE"))?;
-            let (name, rest) = term.split_at(operator);
-            let (equal, value) = if let Some(value) = rest.strip_prefix("!=") {
-                (false, value)
-            } else if let Some(value) = rest.strip_prefix("==") {
-                (true, value)
-            } else if let Some(value) = rest.strip_prefix('=') {
-                (true, value)
-            } else {
-                return Err(error("the operators are =, == and !="));
+            // The first place where an operator stands: a `!` alone is none.
+            let operator = term.find('=').ok_or_else(|| error("a term is FIELD=VALUE or FIELD!=VALUE"))?;
+            let (name, value) = (&term[..operator], &term[operator + 1..]);
+            let (name, equal, value) = match name.strip_suffix('!') {
+                Some(name) => (name, false, value),
+                None => (name, true, value.strip_prefix('=').unwrap_or(value)),
             };
             if name.is_empty() || name.split('.').any(str::is_empty) {
                 return Err(error("a field is a dotted path such as metadata.name"));
@@ -176,7 +171,7 @@ mod tests {
 
     #[test]
     fn malformed_terms_are_refused() {
-        for text in ["a", "=b", "a!b", "a=b=c", "a..b=c", r"a=\x"] {
+        for text in ["a", "=b", "a!b", "a=b=c", "a!==b", "a..b=c", r"a=\x"] {
             assert!(text.parse::<FieldSelector>().is_err(), "{text}");
         }
     }

@@ -96,7 +96,7 @@ const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
 
 impl<'a> Parser<'a> {
     fn next(&mut self) -> Token<'a> {
-        self.rest = self.rest.trim_start();
+        self.rest = self.rest.trim_start_matches(is_space);
         if self.rest.is_empty() {
             return Token::End;
         }
@@ -108,7 +108,7 @@ impl<'a> Parser<'a> {
         }
         let end = self
             .rest
-            .find(|c: char| c.is_whitespace() || matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<'))
+            .find(|c: char| is_space(c) || matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<'))
             .unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
@@ -198,17 +198,28 @@ impl<'a> Parser<'a> {
 
 fn requirement(label: &str, operator: Operator) -> Result<Requirement, String> {
     let (prefix, name) = label.rsplit_once('/').map_or((None, label), |(p, n)| (Some(p), n));
-    let prefix_ok = prefix.is_none_or(|p| {
-        !p.is_empty()
-            && p.len() <= 253
-            && p.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'))
-    });
-    if !prefix_ok || name.is_empty() || !is_qualified(name) {
+    if !prefix.is_none_or(is_subdomain) || name.is_empty() || !is_qualified(name) {
         return Err(format!(
             "{label:?} is not a label name: [DNS-PREFIX/]NAME, NAME of 63 letters, digits, -, _ or ."
         ));
     }
     Ok(Requirement { label: label.to_owned(), operator })
+}
+
+/// What the server takes for space, and nothing else.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+/// Labels of lower case letters, digits and `-`, a letter or digit at both ends, with dots between them.
+fn is_subdomain(text: &str) -> bool {
+    let label = |label: &str| {
+        label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(label)
 }
 
 fn check_value(value: &str) -> Result<(), String> {
@@ -287,6 +298,7 @@ mod tests {
             "size>4,size<6",
             "example.com/x=",
             "example.com/x in (,a)",
+            "example.com/x in ()",
             "in=y",
         ] {
             assert!(matches(yes), "{yes}");
@@ -310,10 +322,18 @@ mod tests {
             ("app=a b", "comma"),
             ("app=-x", "not a label value"),
             ("size>x", "not an integer"),
+            ("-x/app", "not a label name"),
+            ("x..y/app", "not a label name"),
         ] {
             let error = text.parse::<LabelSelector>().unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains(text), "{error}");
         }
+    }
+
+    #[test]
+    fn only_what_the_server_takes_for_space_is_space() {
+        assert!("\tapp =\r\nweb ".parse::<LabelSelector>().is_ok());
+        assert!("app\u{a0}".parse::<LabelSelector>().is_err());
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! [`Report`]: the figures of one benchmark run, printed as a table and written to `target/bench/CRATE.json`.
 //!
 //! The benches of all crates use it, so that all figures have one form (`docs/benchmarks.md`); and with it what several of
-//! them need: [`peers`] builds the programs to compare with, [`Process`] runs them, [`usage`] is what a process has used.
+//! them need: [`peers`] builds the programs to compare with, [`Process`] runs them, [`ReplayServer`] is what they read from,
+//! [`usage`] is what a process has used.
 
 pub mod peers;
 mod process;
+mod replay;
 pub mod usage;
 
 use std::collections::BTreeMap;
@@ -13,6 +15,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 pub use process::Process;
+pub use replay::{ReplayServer, ReplayStats};
 use serde::Serialize;
 
 /// Whether more or less is better.

@@ -1,12 +1,13 @@
-// The peers written in Go of the benchmarks, and the server that all clients of the benchmark of pilothouse-cache read from.
+// The peers written in Go of the benchmarks, and the server that all clients of the benchmarks read from.
 //
 //	peers serve      a replay server; commands come by standard input
 //	peers client     client-go's informer, or a raw reader of the same stream
+//	peers decode     client-go's lists and watches, without a cache
 //	peers micro      parts of client-go within one process
 //	peers dump       pods or events as lines of JSON
 //	peers workqueue  work queues of client-go and controller-runtime within one process
 //
-// host/cache/benches/cache and host/workqueue/benches/workqueue start them.
+// host/cache/benches/cache, host/client/benches/client and host/workqueue/benches/workqueue start them.
 package main
 
 import (
@@ -28,7 +29,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("a command is needed: serve, client, micro, dump or workqueue")
+		return fmt.Errorf("a command is needed: serve, client, decode, micro, dump or workqueue")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	switch args[0] {
@@ -36,6 +37,8 @@ func run(args []string) error {
 		return serve(flags, args[1:])
 	case "client":
 		return client(flags, args[1:])
+	case "decode":
+		return decode(flags, args[1:])
 	case "micro":
 		return micro(flags, args[1:])
 	case "dump":

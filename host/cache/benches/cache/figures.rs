@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use pilothouse_bench::{Aim, Better, Peer, Process, Report, is_asked, is_full, median};
+use pilothouse_bench::{
+    Aim, Better, Peer, Process, ReplayServer, ReplayStats, Report, is_asked, is_full, median,
+};
 
 use crate::client::Variant;
-use crate::processes::{Server, Who};
+use crate::processes::Who;
 use crate::usage::Usage;
 
 /// Events a second.
@@ -129,7 +131,7 @@ fn clients(full: bool) -> Vec<Client> {
 
 fn measure(report: &mut Report, plan: &Plan, full: bool) -> anyhow::Result<()> {
     let clients = clients(full);
-    let mut empty = Server::start(0)?;
+    let mut empty = ReplayServer::start(0)?;
     let mut bases = BTreeMap::new();
     for client in &clients {
         let mut runs = Vec::new();
@@ -140,7 +142,7 @@ fn measure(report: &mut Report, plan: &Plan, full: bool) -> anyhow::Result<()> {
         bases.insert(client.name, Base { cpu_us: of(|u| u.cpu_us), rss_kb: of(|u| u.rss_kb) });
     }
     drop(empty);
-    let mut server = Server::start(plan.objects)?;
+    let mut server = ReplayServer::start(plan.objects)?;
     let mut figures: BTreeMap<&str, Figures> = BTreeMap::new();
     let mut raw = (Vec::new(), Vec::new());
     for run in 0..plan.runs {
@@ -164,7 +166,7 @@ struct Base {
     rss_kb: f64,
 }
 
-fn sync_alone(client: &Client, server: &mut Server) -> anyhow::Result<Usage> {
+fn sync_alone(client: &Client, server: &mut ReplayServer) -> anyhow::Result<Usage> {
     let (mut process, synced) = client.who.start(&server.kubeconfig())?;
     std::thread::sleep(Duration::from_millis(200));
     let settled: Usage = process.ask("usage")?;
@@ -173,7 +175,7 @@ fn sync_alone(client: &Client, server: &mut Server) -> anyhow::Result<Usage> {
 
 fn one(
     client: &Client,
-    server: &mut Server,
+    server: &mut ReplayServer,
     plan: &Plan,
     relist: bool,
     base: &Base,
@@ -218,11 +220,7 @@ fn one(
 }
 
 /// Checks that a client got its list as its name says.
-fn speaks(
-    client: &Client,
-    before: &crate::processes::Stats,
-    after: &crate::processes::Stats,
-) -> anyhow::Result<()> {
+fn speaks(client: &Client, before: &ReplayStats, after: &ReplayStats) -> anyhow::Result<()> {
     let protobuf = matches!(client.group, Group::GoProtobufList | Group::GoProtobufWatchList);
     let watch_list = client.name.contains("watch-list") || client.name.contains("streaming list");
     let (lists, others) = if protobuf {
@@ -270,7 +268,7 @@ fn quiet(process: &mut Process) -> anyhow::Result<Usage> {
     }
 }
 
-fn read_raw(server: &mut Server, plan: &Plan) -> anyhow::Result<Usage> {
+fn read_raw(server: &mut ReplayServer, plan: &Plan) -> anyhow::Result<Usage> {
     server.wait_for("the end of the last client", PATIENCE, |stats| stats.open == 0)?;
     let (mut process, _) = Who::ClientGo(&["-mode", "raw"]).start(&server.kubeconfig())?;
     server.wait_for("the watch", PATIENCE, |stats| stats.open == 1)?;
@@ -391,7 +389,7 @@ pub(crate) fn million(report: &mut Report) -> anyhow::Result<()> {
     if !is_asked("million") {
         return Ok(());
     }
-    let server = Server::start(PODS)?;
+    let server = ReplayServer::start(PODS)?;
     let (mut process, synced) = Who::Ours(Variant::Compressed).start(&server.kubeconfig())?;
     ensure!(synced.objects == PODS, "{} of {PODS} pods", synced.objects);
     std::thread::sleep(Duration::from_secs(2));

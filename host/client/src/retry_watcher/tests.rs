@@ -123,6 +123,20 @@ async fn who_may_not_watch_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_is_wrong_is_told_at_once_and_a_resource_that_is_not_there_is_waited_for() {
+    for error in
+        [Error::Request("a name".to_owned()), fails(400, "BadRequest", None), fails(422, "Invalid", None)]
+    {
+        let (mut watcher, opened) = watcher(vec![Err(error)]);
+        assert!(watcher.next().await.unwrap().is_err());
+        assert!(watcher.next().await.is_none());
+        assert_eq!(opened.lock().len(), 1);
+    }
+    let (mut watcher, _) = watcher(vec![Err(fails(404, "NotFound", None)), Ok(vec![changed(2)])]);
+    assert_eq!(version(&mut watcher).await, "2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_in_trouble_is_asked_again_when_it_says() {
     let (mut watcher, opened) = watcher(vec![
         Ok(vec![changed(2), Err(fails(504, "Timeout", Some(5)))]),

@@ -4,8 +4,11 @@
 //! `kube-rs-peer KUBECONFIG [--dynamic] [--watch-list] [--strip] [--cache]`: `--cache` lists from the server's watch cache
 //! instead of in pages.
 //!
+//! `kube-rs-peer decode …` reads without a cache, see [`decode`].
+//!
 //! Its store has no indexes, so there is none on namespaces or nodes.
 
+mod decode;
 mod usage;
 
 use std::path::Path;
@@ -40,7 +43,10 @@ struct Options {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let begun = Instant::now();
-    let mut args = std::env::args().skip(1);
+    let mut args = std::env::args().skip(1).peekable();
+    if args.next_if(|arg| arg == "decode").is_some() {
+        return decode::run(&args.collect::<Vec<_>>()).await;
+    }
     let path = args.next().context("name a kubeconfig")?;
     let mut options = Options::default();
     for arg in args {
@@ -52,9 +58,7 @@ async fn main() -> anyhow::Result<()> {
             other => bail!("unknown option {other}"),
         }
     }
-    let kubeconfig = Kubeconfig::read_from(Path::new(&path))?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let client = client(&path).await?;
     if options.dynamic {
         let resource = ApiResource::erase::<Pod>(&());
         let api: Api<DynamicObject> = Api::all_with(client, &resource);
@@ -63,6 +67,12 @@ async fn main() -> anyhow::Result<()> {
         let api: Api<Pod> = Api::all(client);
         run(api, Writer::default(), options, begun).await
     }
+}
+
+async fn client(kubeconfig: &str) -> anyhow::Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(Path::new(kubeconfig))?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
 }
 
 async fn run<K>(api: Api<K>, writer: Writer<K>, options: Options, begun: Instant) -> anyhow::Result<()>

@@ -44,21 +44,28 @@ impl Latencies {
     }
 }
 
-fn kilobytes(file: &str, name: &str) -> u64 {
+/// A line of a file of `/proc/self`, in KiB.
+pub fn kilobytes(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or_default()
 }
 
-fn usage(begun: Instant, events: &Latencies, objects: usize) -> Usage {
+/// Processor time of the process, user and system, in microseconds.
+pub fn cpu_us() -> f64 {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    cpu.tv_sec as f64 * 1e6 + cpu.tv_nsec as f64 / 1e3
+}
+
+fn usage(begun: Instant, events: &Latencies, objects: usize) -> Usage {
+    let cpu_us = cpu_us();
     let wall_us = begun.elapsed().as_secs_f64() * 1e6;
     let peak_kb = kilobytes("status", "VmHWM");
     let (rss_kb, pss_kb) = (kilobytes("smaps_rollup", "Rss"), kilobytes("smaps_rollup", "Pss"));
     let sorted = events.sorted();
     let at = |percent: usize| sorted.get(sorted.len() * percent / 100).copied().unwrap_or_default();
     Usage {
-        cpu_us: cpu.tv_sec as f64 * 1e6 + cpu.tv_nsec as f64 / 1e3,
+        cpu_us,
         wall_us,
         rss_kb,
         pss_kb,
