@@ -39,6 +39,8 @@ func run(args []string) error {
 		return client(flags, args[1:])
 	case "decode":
 		return decode(flags, args[1:])
+	case "flood":
+		return flood(flags, args[1:])
 	case "micro":
 		return micro(flags, args[1:])
 	case "dump":

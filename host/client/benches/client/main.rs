@@ -1,9 +1,10 @@
 //! Figures of the client beside client-go and kube-rs in the same run: `cargo bench -p pilothouse-client`.
 //!
-//! A word after `--` runs the parts whose name contains it: `decode`. `--full` adds further peers.
+//! A word after `--` runs the parts whose name contains it: `decode`, `flood`. `--full` adds further peers.
 //! Needs Go 1.26 for the peers; the first run builds them into `target/peers`.
 
 mod decode;
+mod flood;
 mod reader;
 
 /// As the host's binary has it.
@@ -18,5 +19,12 @@ fn main() -> anyhow::Result<()> {
     if args.first().is_some_and(|arg| arg == reader::COMMAND) {
         return reader::run(&args[1..]);
     }
-    pilothouse_bench::run("pilothouse-client", "cargo bench -p pilothouse-client", &[("decode", decode::run)])
+    if args.first().is_some_and(|arg| arg == flood::COMMAND) {
+        return flood::serve();
+    }
+    pilothouse_bench::run(
+        "pilothouse-client",
+        "cargo bench -p pilothouse-client",
+        &[("decode", decode::run), ("flood", flood::run)],
+    )
 }
