@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// latencies is what host/client/benches/client/flood.rs reads.
-type latencies struct {
+// pacedLatencies is what host/client/benches/client/flood.rs reads.
+type pacedLatencies struct {
 	// Milliseconds of the quiet one's requests.
 	Alone  []float64 `json:"alone"`
 	Beside []float64 `json:"beside"`
@@ -57,7 +57,7 @@ func flood(flags *flag.FlagSet, args []string) error {
 		_, err := configMaps.Get(ctx, "asked-for", metav1.GetOptions{})
 		return err
 	}
-	said := latencies{}
+	said := pacedLatencies{}
 	if said.Alone, err = atPace(*requests, *pace, ask); err != nil {
 		return err
 	}

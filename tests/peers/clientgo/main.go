@@ -3,6 +3,7 @@
 //	peers serve      a replay server; commands come by standard input
 //	peers client     client-go's informer, or a raw reader of the same stream
 //	peers decode     client-go's lists and watches, without a cache
+//	peers flood      two users of one rate limiter of client-go, one of which asks for all it gets
 //	peers micro      parts of client-go within one process
 //	peers dump       pods or events as lines of JSON
 //	peers workqueue  work queues of client-go and controller-runtime within one process
@@ -29,7 +30,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("a command is needed: serve, client, decode, micro, dump or workqueue")
+		return fmt.Errorf("a command is needed: serve, client, decode, flood, micro, dump or workqueue")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	switch args[0] {
