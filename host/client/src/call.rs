@@ -42,8 +42,6 @@ pub(crate) const OBJECT_LIMIT: usize = 16 << 20;
 /// Largest error body that is read; what stands behind it is not needed.
 const ERROR_LIMIT: usize = 1 << 20;
 
-/// Times that a call which the server has not processed is sent over another connection.
-const MOST_UNPROCESSED: u32 = 3;
 /// Waits for the client's own rate limit that are told; client-go's bound.
 const LONG_WAIT: Duration = Duration::from_secs(1);
 
@@ -340,7 +338,7 @@ impl Client {
         let (response, slot) = loop {
             match self.shared.transport.send(request, watch).await {
                 Ok(answer) => break answer,
-                Err(error) if error.unprocessed && unprocessed < MOST_UNPROCESSED => {
+                Err(error) if unprocessed < error.repeats() => {
                     tracing::debug!("sent over another connection: {error}");
                     unprocessed += 1;
                     (request, credential) = self.request(call, watch).await?;
@@ -374,8 +372,9 @@ impl Client {
     /// Sends a call and reads its answer whole, whatever the status.
     pub(crate) async fn fetch(&self, call: &Call, limit: usize) -> Result<Answer> {
         let time = self.limit(call);
+        let until = self.until(call);
         let exchange = async {
-            let (response, _slot) = self.head(call, false, self.until(call)).await?;
+            let (response, _slot) = self.head(call, false, until).await?;
             let limit = if response.status().is_success() { limit } else { limit.min(ERROR_LIMIT) };
             self.read(call, response, limit).await
         };

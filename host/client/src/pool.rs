@@ -5,7 +5,7 @@
 //!   time; all calls that need it wait for it, and fail with it.
 //! * Connections are filled in the order of their age, so that those made for a flood fall idle after it; servers close idle
 //!   ones, and the list forgets a closed one.
-//! * Nothing is sent twice. A call that certainly was not processed fails with [`SendError::unprocessed`].
+//! * Nothing is sent twice from here. [`SendError::repeats`] tells of calls that certainly were not processed.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -39,6 +39,8 @@ const MOST_CONNECTIONS: usize = 16;
 /// Streams of a peer that is not known yet, as hyper assumes. More at once are refused by a peer that allows less, and sent
 /// over another connection.
 const ASSUMED_STREAMS: usize = 100;
+/// Times that a call which was refused is sent over another connection.
+const MOST_REFUSED: u32 = 3;
 /// Connections in a row that the server closes at once before a call fails with it.
 const MOST_CLOSED: usize = 3;
 /// What a connection may have under way altogether: one call that nobody reads must not hold up the others.
@@ -67,9 +69,17 @@ struct State {
     idle: Vec<(Http1, Instant)>,
     /// The server speaks HTTP/1.1 only, as far as is known.
     http1: bool,
-    dialing: Option<Dialing>,
+    dialing: Option<(u64, Dialing)>,
+    /// Numbers those.
+    attempts: u64,
     /// Counts the times that all connections were taken out of use; one made for an earlier count is not used.
     generation: u64,
+}
+
+/// A new connection; one of HTTP/1.1 belongs to whoever asked for it, with the generation it was made for.
+enum Dialed {
+    Http1(Http1, u64),
+    Http2(Arc<Connection>),
 }
 
 /// What a call is sent over.
@@ -82,8 +92,18 @@ enum Way {
 #[derive(Debug)]
 pub(crate) struct SendError {
     fault: Arc<Fault>,
-    /// The server has certainly done nothing with the call.
-    pub(crate) unprocessed: bool,
+    sent: Sent,
+}
+
+/// What is known of a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// The server may have done it.
+    Maybe,
+    /// It was refused, or the connection was being closed.
+    Refused,
+    /// It never left this process.
+    No,
 }
 
 #[derive(Debug)]
@@ -145,7 +165,7 @@ impl Pool {
             if sender.ready().await.is_ok()
                 && let Some(inner) = Weak::upgrade(&inner)
             {
-                inner.keep(sender, generation, false);
+                inner.keep(sender, generation);
             }
         });
         Ok((response, Slot::HTTP1))
@@ -159,21 +179,21 @@ impl Pool {
                 if let Some(way) = state.way() {
                     return Ok(way);
                 }
-                // HTTP/1.1 calls do not share, so each makes its own at once, unless one falls free before that.
                 if state.http1 { None } else { Some(state.dialing(&self.0)) }
             };
-            let dialed = if let Some(dialing) = &dialing {
-                let dialed = dialing.clone().await;
-                self.0.state.lock().dialed(dialing);
-                dialed
-            } else {
-                tokio::select! {
+            let Some(dialing) = dialing else {
+                // HTTP/1.1 calls do not share, so each makes its own at once, unless one falls free before that.
+                let dialed = tokio::select! {
                     biased;
                     () = self.0.free.notified() => continue,
-                    dialed = Inner::dial(Arc::clone(&self.0)) => dialed,
+                    dialed = Inner::dial(&self.0) => dialed,
+                };
+                match dialed.map_err(|fault| SendError::before(Arc::new(fault)))? {
+                    Dialed::Http1(sender, generation) => return Ok(Way::Http1(sender, generation)),
+                    Dialed::Http2(_) => continue,
                 }
             };
-            if let Some(connection) = dialed.map_err(SendError::before)?
+            if let Some(connection) = dialing.await.map_err(SendError::before)?
                 && !connection.is_open()
             {
                 closed += 1;
@@ -201,31 +221,52 @@ impl State {
         Some(Way::Http2(connection.sender.clone(), connection.reserve()))
     }
 
-    /// The connection attempt that is under way, or a new one.
+    /// The connection attempt that is under way, or a new one, which all wait for.
     fn dialing(&mut self, pool: &Arc<Inner>) -> Dialing {
-        let dial = || Inner::dial(Arc::clone(pool)).boxed().shared();
-        self.dialing.get_or_insert_with(dial).clone()
-    }
-
-    /// The attempt is over.
-    fn dialed(&mut self, dialing: &Dialing) {
-        if self.dialing.as_ref().is_some_and(|current| current.ptr_eq(dialing)) {
-            self.dialing = None;
+        if let Some((_, dialing)) = &self.dialing {
+            return dialing.clone();
         }
+        self.attempts += 1;
+        let (attempt, pool) = (self.attempts, Arc::clone(pool));
+        let dialing = async move { Inner::dial_for_all(&pool, attempt).await.map_err(Arc::new) };
+        let dialing = dialing.boxed().shared();
+        self.dialing = Some((attempt, dialing.clone()));
+        dialing
     }
 }
 
 impl Inner {
-    /// Makes a connection, on the runtime of connections. It is among the others when this is done; the answer is an HTTP/2
-    /// one.
-    async fn dial(self: Arc<Self>) -> Result<Option<Arc<Connection>>, Arc<Fault>> {
-        let runtime = self.connector.runtime.clone();
-        let mut dialing = AbortOnDrop(runtime.spawn(async move { self.connect().await }));
-        let dialed = (&mut dialing.0).await;
-        dialed.unwrap_or_else(|_| Err(Fault::RuntimeGone)).map_err(Arc::new)
+    /// Makes a connection for whoever waits for it, and goes on when nobody does any more. It is among the others when this is
+    /// done; the answer is an HTTP/2 one.
+    async fn dial_for_all(self: &Arc<Self>, attempt: u64) -> Result<Option<Arc<Connection>>, Fault> {
+        let inner = Arc::clone(self);
+        let dialing = self.connector.runtime.spawn(async move {
+            let dialed = inner.connect().await;
+            let dialed = dialed.map(|dialed| match dialed {
+                Dialed::Http1(sender, generation) => {
+                    inner.keep(sender, generation);
+                    None
+                }
+                Dialed::Http2(connection) => Some(connection),
+            });
+            // Here, and not by those who wait: a failure of long ago must not be the answer to a later call.
+            let mut state = inner.state.lock();
+            let over = state.dialing.take_if(|(current, _)| *current == attempt);
+            drop(state);
+            drop(over);
+            dialed
+        });
+        dialing.await.unwrap_or(Err(Fault::RuntimeGone))
     }
 
-    async fn connect(self: &Arc<Self>) -> Result<Option<Arc<Connection>>, Fault> {
+    /// Makes a connection, on the runtime of connections, for as long as somebody waits for it.
+    async fn dial(self: &Arc<Self>) -> Result<Dialed, Fault> {
+        let inner = Arc::clone(self);
+        let mut dialing = AbortOnDrop(self.connector.runtime.spawn(async move { inner.connect().await }));
+        (&mut dialing.0).await.unwrap_or(Err(Fault::RuntimeGone))
+    }
+
+    async fn connect(&self) -> Result<Dialed, Fault> {
         let mut connector = self.connector.clone();
         let generation = self.state.lock().generation;
         let io = connector.call(self.server.clone()).await.map_err(Fault::Connect)?;
@@ -234,10 +275,12 @@ impl Inner {
         let io = reads.of(io);
         let runtime = &connector.runtime;
         if !is_http2 {
-            let (sender, connection) = http1::handshake(io).await.map_err(Fault::Http)?;
+            let (mut sender, connection) = http1::handshake(io).await.map_err(Fault::Http)?;
             runtime.spawn(connection);
-            self.keep(sender, generation, true);
-            return Ok(None);
+            // Before its task has begun to run it would look like one that has closed.
+            sender.ready().await.map_err(Fault::Http)?;
+            self.state.lock().http1 = true;
+            return Ok(Dialed::Http1(sender, generation));
         }
         // Until the peer has said what it allows, it allows what it did on the connection before.
         let known = self.state.lock().connections.last().map(|connection| connection.allowed());
@@ -258,14 +301,15 @@ impl Inner {
         if state.generation == generation {
             state.connections.push(Arc::clone(&connection));
         }
-        Ok(Some(connection))
+        Ok(Dialed::Http2(connection))
     }
 
-    /// Puts an HTTP/1.1 connection to the idle ones; at most so many that have served a call.
-    fn keep(&self, sender: Http1, generation: u64, is_new: bool) {
+    /// Puts an HTTP/1.1 connection to the idle ones, if there is room for one more.
+    fn keep(&self, sender: Http1, generation: u64) {
         let mut state = self.state.lock();
         state.http1 = true;
-        if state.generation == generation && (is_new || state.idle.len() < MOST_IDLE) {
+        state.idle.retain(|(sender, since)| sender.is_ready() && since.elapsed() < IDLE);
+        if state.generation == generation && state.idle.len() < MOST_IDLE {
             state.idle.push((sender, Instant::now()));
             self.free.notify_one();
         }
@@ -274,22 +318,40 @@ impl Inner {
 
 impl SendError {
     fn before(fault: Arc<Fault>) -> Self {
-        Self { fault, unprocessed: false }
+        Self { fault, sent: Sent::Maybe }
+    }
+
+    /// How often a call may be sent over another connection after failing like this: never, when the server may have done it.
+    /// One that was not sent may have met all the connections that are there, each of which had closed.
+    pub(crate) fn repeats(&self) -> u32 {
+        match self.sent {
+            Sent::Maybe => 0,
+            Sent::Refused => MOST_REFUSED,
+            Sent::No => MOST_CONNECTIONS as u32,
+        }
     }
 
     fn of_http(mut error: hyper::client::conn::TrySendError<Request<Full<Bytes>>>) -> Self {
         // The connection closed before it took the call.
         let unsent = error.take_message().is_some();
         let error = error.into_error();
-        let unprocessed = unsent || refused(&error);
-        Self { fault: Arc::new(Fault::Http(error)), unprocessed }
+        let sent = match unsent {
+            true => Sent::No,
+            false if refused(&error) => Sent::Refused,
+            false => Sent::Maybe,
+        };
+        Self { fault: Arc::new(Fault::Http(error)), sent }
     }
 }
 
-/// RFC 9113, section 8.7: a stream that is refused has not been processed.
+/// RFC 9113, section 8.7: a stream that is refused has not been processed, nor has one above the last that a GOAWAY names, which
+/// is what h2 gives this error to.
 fn refused(error: &hyper::Error) -> bool {
-    let h2 = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
-    h2.is_some_and(|error| error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM))
+    let Some(error) = error.source().and_then(|source| source.downcast_ref::<h2::Error>()) else {
+        return false;
+    };
+    let gone = error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+    gone || (error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
 impl fmt::Display for SendError {

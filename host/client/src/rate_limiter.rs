@@ -10,8 +10,11 @@
 //! * A flow that asks for less than its share (the rate over the number of busy flows) never waits for another: its turn is
 //!   taken from what the whole will have, and who asked for more than its share waits for that.
 //! * What a busy flow leaves goes to those that wait, by turns; within a flow, in the order of asking.
-//! * In any time `t` at most `2 * burst + qps * t` requests begin: the whole's burst and the shares' together as much again.
-//! * A caller that goes while it waits takes nothing.
+//! * Of `n` flows that begin one after another, in any time `t` at most `burst * (1 + 1/1 + 1/2 + … + 1/n) + qps * t` requests
+//!   begin, or one more for each flow whose part of the burst is less than one: the whole's burst, and of each flow the share that
+//!   was its own when it began.
+//! * A caller that goes gives up its place, and those behind it move up. Only flows in which somebody waits stand in `turns`, each
+//!   once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -25,9 +28,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::error::{Error, Result};
 use crate::options::RateLimit;
 
-/// How long a flow counts as busy after its last request.
+/// How long a flow counts as busy after its last request, at least.
 const BUSY: Duration = Duration::from_secs(1);
-/// How long a flow is remembered.
+/// How long a flow is remembered, at least.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Requests a second, shared fairly among flows; a clone is the same limiter.
@@ -58,6 +61,13 @@ struct Flow {
     share: Bucket,
     waiting: VecDeque<oneshot::Sender<()>>,
     used: Instant,
+}
+
+impl Flow {
+    /// Whether it has a part of the rate: somebody waits, its share has not filled up again, or it has asked a moment ago.
+    fn is_busy(&self, now: Instant) -> bool {
+        !self.waiting.is_empty() || self.share.full_at > now || now.duration_since(self.used) < BUSY
+    }
 }
 
 /// A token bucket, kept as the time at which it will be full (the generic cell rate algorithm).
@@ -144,7 +154,8 @@ impl State {
     fn ask(&mut self, name: &Arc<str>, now: Instant) -> Option<oneshot::Receiver<()>> {
         if now.duration_since(self.cleaned) > REMEMBERED {
             self.cleaned = now;
-            self.flows.retain(|_, f| !f.waiting.is_empty() || now.duration_since(f.used) < REMEMBERED);
+            // What is forgotten begins anew with a full share, so it must have one.
+            self.flows.retain(|_, f| f.is_busy(now) || now.duration_since(f.used) < REMEMBERED);
         }
         let new = || Flow { share: Bucket { full_at: now }, waiting: VecDeque::new(), used: now };
         let flow = self.flows.entry(Arc::clone(name)).or_insert_with(new);
@@ -172,17 +183,18 @@ impl State {
                 self.let_go(&name, now);
             }
         }
-        while let Some(name) = self.turns.pop_front() {
-            self.turns.push_front(Arc::clone(&name));
-            if !self.somebody_waits(&name) {
-                self.turns.pop_front();
-                continue;
-            }
+        let mut turns = std::mem::take(&mut self.turns);
+        turns.retain(|name| self.somebody_waits(name));
+        self.turns = turns;
+        while let Some(name) = self.turns.front().cloned() {
             if !self.take_of_whole(now) {
                 break;
             }
             self.let_go(&name, now);
-            self.turns.rotate_left(1);
+            self.turns.pop_front();
+            if self.somebody_waits(&name) {
+                self.turns.push_back(name);
+            }
         }
         let whole = self.turns.front().map(|_| self.whole.ready_at(self.interval, self.burst))?;
         let (interval, burst) = self.share(now);
@@ -200,17 +212,18 @@ impl State {
     }
 
     fn let_go(&mut self, name: &Arc<str>, now: Instant) {
-        if let Some(flow) = self.flows.get_mut(name) {
-            flow.used = now;
-            if let Some(waiting) = flow.waiting.pop_front() {
-                let _ = waiting.send(());
+        let Some(flow) = self.flows.get_mut(name) else { return };
+        flow.used = now;
+        while let Some(waiting) = flow.waiting.pop_front() {
+            if waiting.send(()).is_ok() {
+                return;
             }
         }
     }
 
     /// Interval and burst of a flow's share.
     fn share(&self, now: Instant) -> (Duration, u32) {
-        let busy = |f: &&Flow| !f.waiting.is_empty() || now.duration_since(f.used) < BUSY;
+        let busy = |f: &&Flow| f.is_busy(now);
         let busy = u32::try_from(self.flows.values().filter(busy).count()).unwrap_or(u32::MAX).max(1);
         (self.interval * busy, (self.burst / busy).max(1))
     }

@@ -1,6 +1,6 @@
 //! Connections that are full, refuse, close or fall silent, and what becomes of the calls.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Response;
 use parking_lot::Mutex;
 use pilothouse_client::{Client, ClientOptions, Error, RetryPolicy, WatchParams};
-use tokio::io::copy;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -284,5 +284,93 @@ async fn a_server_that_closes_each_connection_at_once_is_told_as_such() {
     let client = client.with_retry_policy(RetryPolicy::none());
     let error = soon(client.get(&pods(), &key("default/a"), None)).await.unwrap_err();
     assert!(matches!(error, Error::Transport { timeout: false, .. }), "{error:?}");
+    server.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_connection_that_was_just_made_is_used() {
+    let server = Server::always(200, &pod("a", 1)).await;
+    let client = crate::support::client(&server).await;
+    // In the task queue of the one worker, as the calls of reflectors are.
+    let calls = tokio::spawn(async move {
+        for _ in 0..20 {
+            client.get(&pods(), &key("default/a"), None).await.unwrap();
+        }
+    });
+    soon(calls).await.unwrap();
+    assert!(server.seen().iter().all(|seen| seen.connection == 0), "{:?}", server.seen());
+}
+
+#[tokio::test]
+async fn a_failure_that_nobody_waited_for_is_not_the_answer_to_a_later_call() {
+    let tls = tls(&["h2"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = Kubeconfig::trusting(&format!("https://{address}"), &tls).client().await.unwrap();
+    let hasty = client.clone();
+    let call = tokio::spawn(async move { hasty.get(&pods(), &key("default/a"), None).await });
+    let (tcp, _) = listener.accept().await.unwrap();
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    // The handshake fails now, and nobody is there to hear it.
+    drop(tcp);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let server = tokio::spawn(async move {
+        let (tcp, _) = listener.accept().await.unwrap();
+        let stream = TlsAcceptor::from(tls.server.clone()).accept(tcp).await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            let mut body = respond.send_response(Response::new(()), false).unwrap();
+            body.send_data(Bytes::from(pod("a", 1)), true).unwrap();
+        }
+    });
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    server.abort();
+}
+
+#[tokio::test]
+async fn a_call_that_a_server_on_its_way_out_has_not_taken_goes_over_another_connection() {
+    // Frames: an empty SETTINGS, its acknowledgement, and a GOAWAY that says that no stream was processed.
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const ACKNOWLEDGED: [u8; 9] = [0, 0, 0, 4, 1, 0, 0, 0, 0];
+    const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const PREFACE: usize = 24;
+
+    let tls = tls(&["h2"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let acceptor = TlsAcceptor::from(tls.server.clone());
+    let server = tokio::spawn(async move {
+        let (tcp, _) = listener.accept().await.unwrap();
+        let mut leaving = acceptor.accept(tcp).await.unwrap();
+        leaving.write_all(&SETTINGS).await.unwrap();
+        leaving.read_exact(&mut [0; PREFACE]).await.unwrap();
+        loop {
+            let mut head = [0; 9];
+            leaving.read_exact(&mut head).await.unwrap();
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            leaving.read_exact(&mut vec![0; length]).await.unwrap();
+            // Headers: the call is there.
+            if head[3] == 1 {
+                break;
+            }
+        }
+        leaving.write_all(&[&ACKNOWLEDGED[..], &GOAWAY[..]].concat()).await.unwrap();
+        leaving.flush().await.unwrap();
+        let (tcp, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(acceptor.accept(tcp).await.unwrap()).await.unwrap();
+        let mut asked = 0;
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            assert_eq!(request.method(), http::Method::POST);
+            asked += 1;
+            let mut body = respond.send_response(Response::new(()), false).unwrap();
+            body.send_data(Bytes::from(pod("a", 1)), true).unwrap();
+            assert_eq!(asked, 1);
+        }
+    });
+    let client = Kubeconfig::trusting(&url, &tls).client().await.unwrap();
+    soon(client.create(&pods(), Some("default"), b"{}", &Default::default())).await.unwrap();
     server.abort();
 }
