@@ -91,6 +91,7 @@ struct Inner {
     instantiate_time: Family<Controller, Histogram, Buckets>,
     read_waits: Family<PluginName, Histogram, Buckets>,
     read_timeouts: Family<PluginName, Counter>,
+    remembered: Family<PluginName, Gauge>,
     rest: RestMetrics,
 }
 
@@ -166,6 +167,7 @@ impl Metrics {
             instantiate_time: histogram(WAKE),
             read_waits: histogram(CATCH_UP),
             read_timeouts: Family::default(),
+            remembered: Family::default(),
             rest: RestMetrics::register(&mut registry),
             registry: Mutex::new(Registry::default()),
         };
@@ -218,6 +220,11 @@ impl Metrics {
             "Reconciles that began although the cache did not show the plugin's own writes",
             inner.read_timeouts.clone(),
         );
+        r.register(
+            "pilothouse_standby_remembered_keys",
+            "Keys of what went away lately, which a standby keeps for the begin of its term",
+            inner.remembered.clone(),
+        );
         r.register_collector(Box::new(QueueCollector(queues)));
         r.register_collector(Box::new(ProcessCollector));
         *inner.registry.lock() = registry;
@@ -263,6 +270,11 @@ impl Metrics {
         }
     }
 
+    /// Keys that a plugin of a standby remembers.
+    pub(crate) fn remembered(&self, name: &str) -> Gauge {
+        self.0.remembered.get_or_create(&PluginName { plugin: name.to_owned() }).clone()
+    }
+
     /// Drops a plugin's series.
     pub(crate) fn remove(&self, name: &str) {
         let m = &self.0;
@@ -286,6 +298,7 @@ impl Metrics {
         let plugin = PluginName { plugin: name.to_owned() };
         m.read_waits.remove(&plugin);
         m.read_timeouts.remove(&plugin);
+        m.remembered.remove(&plugin);
     }
 
     /// The Prometheus (OpenMetrics) text.

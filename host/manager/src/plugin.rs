@@ -19,9 +19,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::gate::Gate;
 use crate::generation::Generation;
 use crate::lead::Lead;
 use crate::limiter::PluginLimiter;
+use crate::memory::Turns;
 use crate::metrics::{Metrics, PluginMetrics};
 use crate::reasons::Reasons;
 use crate::status::{PluginState, PluginStatus};
@@ -33,10 +35,15 @@ const FAULTS_TO_QUARANTINE: u32 = 10;
 /// First and longest quarantine; each fault after it doubles the time.
 const QUARANTINE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
+/// How often a standby looks whether its memory may turn, while each key is to be kept.
+const LOOKS: u32 = 8;
+
 /// What lives on over the generations of one plugin.
 pub(crate) struct Plugin {
     pub(crate) name: Arc<str>,
     pub(crate) queue: Queue<ObjectKey, Reasons>,
+    /// What changes of watched objects go through to the queue.
+    pub(crate) gate: Arc<Gate>,
     pub(crate) limiter: PluginLimiter,
     pub(crate) metrics: PluginMetrics,
     pub(crate) writes: Arc<Writes>,
@@ -93,10 +100,18 @@ impl Plugin {
     ) -> Arc<Self> {
         let limiter = PluginLimiter::default();
         let queue = Queue::builder().name(name).rate_limiter(limiter.clone()).build();
-        Arc::new(Self {
-            name: Arc::from(name),
-            metrics: metrics.plugin(name, &queue),
+        let name = Arc::from(name);
+        let standby = !lead.has_begun();
+        let gate = if standby {
+            Gate::closed(&name, &queue, metrics.remembered(&name))
+        } else {
+            Gate::open(&name, &queue)
+        };
+        let plugin = Arc::new(Self {
+            metrics: metrics.plugin(&name, &queue),
+            name,
             queue,
+            gate: Arc::new(gate),
             limiter,
             writes: Arc::default(),
             tasks: TaskTracker::new(),
@@ -115,7 +130,31 @@ impl Plugin {
             released: Notify::new(),
             condition: Mutex::default(),
             handover: Mutex::default(),
-        })
+        });
+        if standby {
+            plugin.spawn(stand_by(Arc::clone(&plugin)));
+        }
+        plugin
+    }
+
+    /// The memory of what went away turns if it is `due`, and whatever has grown too large.
+    fn turn(&self, due: bool) {
+        if due {
+            self.gate.turn();
+        }
+        if let Some(generation) = self.current() {
+            generation.turn(due);
+        }
+    }
+
+    /// The host begins to work: opens the gate, then adds what is remembered, then what the caches show. A change goes
+    /// through the open gate or is in the cache by then; a generation that takes over later adds what is its own.
+    fn take_over(&self) {
+        let _handover = self.handover.lock();
+        let began = Instant::now();
+        let Some(remembered) = self.gate.let_through() else { return };
+        let shown = self.current().map_or(0, |generation| generation.add_all());
+        tracing::info!(plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "keys of the new term added");
     }
 
     /// A number for a new generation.
@@ -357,6 +396,23 @@ impl Plugin {
             queue_depth: self.queue.len(),
         }
     }
+}
+
+/// Keeps the memory of a plugin short while the host stands by, and fills the queue when the term begins.
+async fn stand_by(plugin: Arc<Plugin>) {
+    let keep = plugin.lead.keep();
+    let mut turns = Turns::new(keep);
+    let look = keep / LOOKS;
+    loop {
+        tokio::select! {
+            biased;
+            () = plugin.stopping.cancelled() => return,
+            () = plugin.lead.begun() => break,
+            () = tokio::time::sleep(look) => plugin.turn(turns.is_due(plugin.lead.leader_at_work())),
+        }
+    }
+    // Caches may be large.
+    let _ = tokio::task::spawn_blocking(move || plugin.take_over()).await;
 }
 
 #[cfg(test)]
