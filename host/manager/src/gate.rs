@@ -108,6 +108,12 @@ impl Gate {
         Some(count)
     }
 
+    /// Keys that are remembered.
+    #[cfg(test)]
+    pub(crate) fn remembers(&self) -> usize {
+        self.closed.lock().memory.len()
+    }
+
     fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }

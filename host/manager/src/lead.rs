@@ -143,6 +143,7 @@ impl fmt::Debug for Lead {
 pub(crate) mod tests {
     use std::future::poll_fn;
     use std::pin::pin;
+    use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
     use std::task::Poll;
 
     use pilothouse_election::{
@@ -187,6 +188,47 @@ pub(crate) mod tests {
             lead.led().await;
         };
         (begun, term)
+    }
+
+    /// A lock that another holds, and renews when it is told to.
+    #[derive(Clone)]
+    struct OfAnother(Arc<AtomicI32>);
+
+    impl Lock for OfAnother {
+        async fn get(&self) -> Result<Stored, LockError> {
+            let record = LeaderElectionRecord {
+                holder_identity: "another".to_owned(),
+                lease_duration_seconds: i32::MAX,
+                acquire_time: None,
+                renew_time: None,
+                // Whatever changes tells that it is there.
+                leader_transitions: self.0.load(Relaxed),
+            };
+            Ok(Stored { record, ..Stored::default() })
+        }
+
+        async fn create(&self, _: &LeaderElectionRecord) -> Result<Stored, LockError> {
+            std::future::pending().await
+        }
+
+        async fn update(&self, _: &Stored, _: &LeaderElectionRecord) -> Result<Stored, LockError> {
+            std::future::pending().await
+        }
+
+        fn describe(&self) -> String {
+            "ns/lock".to_owned()
+        }
+    }
+
+    /// A host that stands by for good, and what makes the leader renew.
+    pub(crate) fn standby_of_another() -> (Lead, impl Fn()) {
+        let lock = OfAnother(Arc::default());
+        let renewals = Arc::clone(&lock.0);
+        let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new("me")).unwrap();
+        let lead = Lead::elected(elector.status(), Duration::from_secs(5));
+        let callbacks = LeaderCallbacks::new(|_| std::future::pending());
+        tokio::spawn(async move { elector.run(&CancellationToken::new(), callbacks).await });
+        (lead, move || _ = renewals.fetch_add(1, Relaxed))
     }
 
     async fn is_led(lead: &Lead) -> bool {

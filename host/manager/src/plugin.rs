@@ -441,21 +441,74 @@ mod tests {
         }
     }
 
+    fn of_standby(lead: Lead) -> Arc<Plugin> {
+        Plugin::new("p", Handle::current(), &Metrics::new(), lead, Duration::from_secs(30), None)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_keys_of_a_standby_stay_in_the_queue_until_it_leads() {
         let (lead, begin) = crate::lead::tests::standby();
-        let plugin =
-            Plugin::new("p", Handle::current(), &Metrics::new(), lead, Duration::from_secs(30), None);
+        let plugin = of_standby(lead);
         plugin.start_workers();
+        // As a schedule does.
         let key: ObjectKey = "ns/a".parse().unwrap();
-        plugin.queue.add_with(key.clone(), Reasons::ADDED, Default::default());
+        plugin.queue.add_with(key, Reasons::SCHEDULED, Default::default());
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        // Gone since: it is to be told of all the same.
-        plugin.queue.add_with(key, Reasons::DELETED, Default::default());
         assert_eq!((plugin.queue.len(), plugin.queue.stats().unfinished_work), (1, Duration::ZERO));
         begin.await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(plugin.queue.len(), 0);
+        plugin.retire();
+        plugin.tasks.wait().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_standby_tells_of_what_went_when_it_leads_however_long_nobody_did() {
+        let (lead, begin) = crate::lead::tests::standby();
+        let plugin = of_standby(lead);
+        plugin.gate.gone("ns/a".parse().unwrap(), Reasons::DELETED);
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(plugin.queue.len(), 0);
+        begin.await;
+        let item = plugin.queue.get().await.expect("it is told");
+        assert_eq!((item.key.to_string().as_str(), item.payload), ("ns/a", Reasons::DELETED));
+        plugin.gate.changed("ns/b".parse().unwrap(), Reasons::ADDED, Default::default());
+        assert_eq!(plugin.queue.len(), 1);
+        plugin.retire();
+        plugin.tasks.wait().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_that_comes_while_the_host_leads_has_an_open_gate() {
+        let (lead, begin) = crate::lead::tests::standby();
+        begin.await;
+        let plugin = of_standby(lead);
+        plugin.gate.changed("ns/a".parse().unwrap(), Reasons::ADDED, Default::default());
+        assert_eq!(plugin.queue.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_went_is_forgotten_when_a_leader_was_seen_long_after_it() {
+        let second = Duration::from_secs(1);
+        let (lead, renew) = crate::lead::tests::standby_of_another();
+        let plugin = of_standby(lead);
+        let remembers = || plugin.gate.remembers();
+        tokio::time::sleep(second).await;
+        plugin.gate.gone("ns/a".parse().unwrap(), Reasons::DELETED);
+        // The leader renews, for the lease's duration and the grace: twenty seconds.
+        for _ in 0..10 {
+            tokio::time::sleep(second * 2).await;
+            renew();
+            assert_eq!(remembers(), 1);
+        }
+        // Not any more, and nothing is known of it.
+        tokio::time::sleep(second * 3600).await;
+        assert_eq!(remembers(), 1);
+        for _ in 0..40 {
+            tokio::time::sleep(second).await;
+            renew();
+        }
+        assert_eq!(remembers(), 0);
         plugin.retire();
         plugin.tasks.wait().await;
     }
