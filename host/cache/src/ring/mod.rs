@@ -139,7 +139,9 @@ impl Ring {
         let deletions = before.pending.lock().take_deletions();
         before.close();
         self.change(|pending| {
-            deletions.into_iter().for_each(|(key, item, age)| pending.adopt(key, item, age))
+            for (key, item, age) in deletions {
+                pending.adopt(key, item, age);
+            }
         });
         self.wake.notify_one();
     }
