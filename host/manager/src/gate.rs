@@ -14,7 +14,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::{Priority, Queue};
 use prometheus_client::metrics::gauge::Gauge;
@@ -26,8 +26,10 @@ use crate::reasons::Reasons;
 pub(crate) struct Gate {
     plugin: Arc<str>,
     queue: Queue<ObjectKey, Reasons>,
+    /// None once the gate is open.
+    closed: Mutex<Option<Closed>>,
+    /// Whether that is known without a look at it; turns true after it.
     open: AtomicBool,
-    closed: Mutex<Closed>,
 }
 
 struct Closed {
@@ -41,22 +43,22 @@ struct Closed {
 impl Gate {
     /// A gate that lets everything through.
     pub(crate) fn open(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>) -> Self {
-        Self::new(plugin, queue, Gauge::default(), true)
+        Self::new(plugin, queue, None)
     }
 
     /// The gate of a host that stands by; `remembered` shows the size of the memory.
     pub(crate) fn closed(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>, remembered: Gauge) -> Self {
-        Self::new(plugin, queue, remembered, false)
-    }
-
-    fn new(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>, remembered: Gauge, open: bool) -> Self {
         let closed = Closed { memory: Memory::new(MOST_REMEMBERED), remembered, warned: false };
         // Another plugin may have had the name.
         closed.show();
+        Self::new(plugin, queue, Some(closed))
+    }
+
+    fn new(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>, closed: Option<Closed>) -> Self {
         Self {
             plugin: Arc::clone(plugin),
             queue: queue.clone(),
-            open: AtomicBool::new(open),
+            open: AtomicBool::new(closed.is_none()),
             closed: Mutex::new(closed),
         }
     }
@@ -95,23 +97,19 @@ impl Gate {
 
     /// Opens the gate, and adds what is remembered. How many keys that were; none when it was open already.
     pub(crate) fn let_through(&self) -> Option<usize> {
-        let remembered = {
-            let mut closed = self.still_closed()?;
-            self.open.store(true, Ordering::Release);
-            let remembered = closed.memory.take();
-            closed.show();
-            remembered
-        };
-        let mut count = 0;
-        let counted = remembered.inspect(|_| count += 1);
-        self.queue.add_batch(counted.map(|(key, reasons)| (key, reasons, Priority::NORMAL)));
+        let Closed { memory, remembered, .. } = self.closed.lock().take()?;
+        self.open.store(true, Ordering::Release);
+        remembered.set(0);
+        let count = memory.len();
+        let keys = memory.into_keys().map(|(key, reasons)| (key, reasons, Priority::NORMAL));
+        self.queue.add_batch(keys);
         Some(count)
     }
 
     /// Keys that are remembered.
     #[cfg(test)]
     pub(crate) fn remembers(&self) -> usize {
-        self.closed.lock().memory.len()
+        self.still_closed().map_or(0, |closed| closed.memory.len())
     }
 
     fn is_open(&self) -> bool {
@@ -119,8 +117,8 @@ impl Gate {
     }
 
     /// The memory while the gate is closed, and stays so for as long as this is held.
-    fn still_closed(&self) -> Option<MutexGuard<'_, Closed>> {
-        Some(self.closed.lock()).filter(|_| !self.is_open())
+    fn still_closed(&self) -> Option<MappedMutexGuard<'_, Closed>> {
+        MutexGuard::try_map(self.closed.lock(), Option::as_mut).ok()
     }
 }
 

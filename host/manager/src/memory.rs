@@ -64,9 +64,9 @@ impl Memory {
         self.young.len() + self.old.len()
     }
 
-    /// Takes everything out.
-    pub(crate) fn take(&mut self) -> impl Iterator<Item = (ObjectKey, Reasons)> + use<> {
-        mem::take(&mut self.old).into_iter().chain(mem::take(&mut self.young))
+    /// All keys that are remembered, each once.
+    pub(crate) fn into_keys(self) -> impl Iterator<Item = (ObjectKey, Reasons)> {
+        self.old.into_iter().chain(self.young)
     }
 }
 
@@ -117,8 +117,7 @@ mod tests {
         assert!(memory.remember(key(2), Reasons::DELETED));
         assert_eq!(memory.len(), 2);
         memory.turn();
-        assert_eq!(memory.take().map(|(key, _)| key).collect::<Vec<_>>(), [key(2)]);
-        assert_eq!(memory.len(), 0);
+        assert_eq!(memory.into_keys().map(|(key, _)| key).collect::<Vec<_>>(), [key(2)]);
     }
 
     #[test]
@@ -129,7 +128,7 @@ mod tests {
         memory.remember(key(1), Reasons::OWNED);
         assert_eq!(memory.len(), 1);
         memory.turn();
-        let left: Vec<_> = memory.take().collect();
+        let left: Vec<_> = memory.into_keys().collect();
         assert_eq!(left.len(), 1);
         assert_eq!(names(left[0].1), ["deleted", "owned"]);
     }
@@ -145,7 +144,7 @@ mod tests {
             memory.remember(key(n), Reasons::DELETED);
             assert!(memory.len() <= 100);
         }
-        let left: Vec<_> = memory.take().map(|(key, _)| key).collect();
+        let left: Vec<_> = memory.into_keys().map(|(key, _)| key).collect();
         assert!((9_950..10_000).all(|n| left.contains(&key(n))), "{left:?}");
     }
 
