@@ -20,6 +20,7 @@ pilothouse_tests::on_both_servers!(
     a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease,
     a_leader_that_cannot_renew_ends_with_an_error_before_another_works,
     a_leader_that_was_stopped_begins_nothing_when_it_goes_on,
+    a_standby_forgets_what_went_long_ago_and_tells_of_what_went_right_before_its_term,
     operators_see_who_leads,
     a_run_with_options_that_cannot_work_says_why_in_one_line,
 );
@@ -73,9 +74,25 @@ impl Stage {
     }
 
     fn add_handlers(&self, host: &Host) -> Result<()> {
-        let manifest = Manifest::new("handlers").reads(&["configmaps"], self.namespace);
-        host.install("handlers", &guests::wasm("handlers")?, Some(&manifest.to_string()))?;
+        let manifest = self.handlers("handlers", "resync", 1).to_string();
+        host.install("handlers", &guests::wasm("handlers")?, Some(&manifest))?;
         plugins::wait_running(host, "handlers").map(drop)
+    }
+
+    /// The manifest of a plugin of handlers; each version of it is another generation.
+    fn handlers(&self, name: &str, on_reload: &str, version: usize) -> Manifest {
+        let manifest = Manifest::new(name).reads(&["configmaps"], self.namespace);
+        manifest.with("onReload", json!(on_reload)).config(json!({"version": version}))
+    }
+
+    /// Waits until the host's cache has so many ConfigMaps of the namespace.
+    fn wait_cached(&self, host: &Host, maps: usize) -> Result<()> {
+        host.wait_for(&format!("{maps} cached ConfigMaps"), SOON, || {
+            match figure(host, "pilothouse_cache_objects")? {
+                cached if cached == maps as f64 => Ok(true),
+                cached => bail!("{cached}"),
+            }
+        })
     }
 
     fn key(&self, name: &str) -> String {
@@ -93,6 +110,11 @@ fn wait_role(host: &Host, role: &str, deadline: Duration) -> Result<Value> {
         view if view["role"] == role => Ok(Some(view)),
         view => bail!("{view}"),
     })
+}
+
+/// A figure of a host, of all its plugins and informers together.
+fn figure(host: &Host, name: &str) -> Result<f64> {
+    host.metrics()?.sum(name, &[]).with_context(|| format!("no {name}"))
 }
 
 fn begins(host: &Host) -> Vec<Line> {
@@ -127,16 +149,14 @@ fn a_standby_takes_over_all_work_within_the_lease_time_after_a_kill(server: Serv
     let second = stage.host(stage.options(SHORT), json!({}))?;
     stage.add_handlers(&second)?;
     wait_role(&second, "standby", SOON)?;
-    let waits = |keys: u64| {
-        plugins::wait_until(&second, "probe", "filled", |status| {
-            (status.calls, status.queue_depth) == (0, keys)
-        })
-    };
-    waits(20)?;
+    stage.wait_cached(&second, 20)?;
     // The leader is told of it, and the standby sees it come.
     stage.cluster.config_map(stage.namespace, "brief")?;
     first.wait_for("the leader to work", SOON, || handled(&first, &format!("add {}", stage.key("brief"))))?;
-    waits(21)?;
+    stage.wait_cached(&second, 21)?;
+    // It calls nobody, and fills no queue, before it leads.
+    let status = plugins::status(&second, "probe")?;
+    assert_eq!((status.calls, status.queue_depth), (0, 0));
 
     first.signal(Signal::KILL)?;
     let killed = Instant::now();
@@ -162,6 +182,11 @@ fn a_standby_takes_over_all_work_within_the_lease_time_after_a_kill(server: Serv
         let message = format!("delete {}", stage.key(gone));
         second.wait_for(&message, SOON, || handled(&second, &message))?;
     }
+    for name in (1..20).map(|map| format!("map-{map}")).chain(["late".to_owned()]) {
+        let message = format!("add {}", stage.key(&name));
+        second.wait_for(&message, SOON, || handled(&second, &message))?;
+        assert_eq!(loglines::said(&second, "handlers", &message).len(), 1);
+    }
     one_after_the_other(&first, &second)
 }
 
@@ -171,7 +196,7 @@ fn a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit(server: Se
     let first = stage.host(stage.options(LONG), slow)?;
     wait_role(&first, "leader", SOON)?;
     let second = stage.host(stage.options(LONG), json!({}))?;
-    plugins::wait_until(&second, "probe", "filled", |status| status.queue_depth == 20)?;
+    stage.wait_cached(&second, 20)?;
     first.wait_for("a call", SOON, || !begins(&first).is_empty())?;
 
     first.signal(Signal::TERM)?;
@@ -278,6 +303,100 @@ fn a_leader_that_was_stopped_begins_nothing_when_it_goes_on(server: Server) -> R
     // The second goes on.
     let before = begins(&second).len();
     second.wait_for("the second to work on", SOON, || begins(&second).len() > before + 10)
+}
+
+fn a_standby_forgets_what_went_long_ago_and_tells_of_what_went_right_before_its_term(
+    server: Server,
+) -> Result<()> {
+    let passing = match server {
+        Server::Development => 5000,
+        Server::Real => 1000,
+    };
+    let stage = Stage::set(server, "leader-churn", 10)?;
+    let options = || {
+        let mut options = stage.options(SHORT);
+        // What goes away is remembered until the leader was seen so much more than the lease duration later.
+        options.args.push("--shutdown-timeout=1".to_owned());
+        options
+    };
+    let first = stage.host(options(), json!({}))?;
+    stage.add_handlers(&first)?;
+    wait_role(&first, "leader", SOON)?;
+    let second = stage.host(options(), json!({}))?;
+    stage.add_handlers(&second)?;
+    wait_role(&second, "standby", SOON)?;
+    stage.wait_cached(&second, 10)?;
+
+    let remembered = || figure(&second, "pilothouse_standby_remembered_keys");
+    // The rings of the two plugins with handlers.
+    let waiting = || figure(&second, "pilothouse_listener_depth");
+    let keeps = stage.handlers("keeps", "keep", 1).to_string();
+    second.install("keeps", &guests::wasm("handlers")?, Some(&keeps))?;
+    plugins::wait_running(&second, "keeps")?;
+    assert_eq!((remembered()?, waiting()?), (0.0, 20.0));
+    let mut most = 0.0_f64;
+    for batch in 0..passing / 100 {
+        let names = || (0..100).map(|n| format!("passing-{}", batch * 100 + n));
+        names().try_for_each(|name| stage.cluster.config_map(stage.namespace, &name).map(drop))?;
+        names().try_for_each(|name| stage.cluster.delete("v1/ConfigMap", stage.namespace, &name))?;
+        most = most.max(remembered()?);
+        assert_eq!(figure(&second, "workqueue_depth")?, 0.0);
+    }
+    stage.wait_cached(&second, 10)?;
+    ensure!(
+        most > 0.0 && remembered()? > 0.0 && waiting()? > 20.0,
+        "{most}, {}, {}",
+        remembered()?,
+        waiting()?
+    );
+    let forgotten = Instant::now();
+    second.wait_for("the standby to forget", 2 * SOON, || match (remembered()?, waiting()?) {
+        (0.0, 20.0) => Ok(true),
+        (remembered, waiting) => bail!("{remembered} keys, {waiting} events"),
+    })?;
+    eprintln!(
+        "{server:?}: {passing} came and went, {most} were remembered, none after {:?}",
+        forgotten.elapsed()
+    );
+
+    // The leader does not see it any more.
+    first.signal(Signal::STOP)?;
+    stage.cluster.delete("v1/ConfigMap", stage.namespace, "map-0")?;
+    stage.wait_cached(&second, 9)?;
+    assert_eq!((remembered()?, figure(&second, "workqueue_depth")?), (1.0, 0.0));
+    // Nothing is lost, and nothing grows, over new generations.
+    for version in 2..5 {
+        for (name, on_reload) in [("handlers", "resync"), ("keeps", "keep")] {
+            let manifest = stage.handlers(name, on_reload, version).to_string();
+            second.install_manifest(name, &manifest)?;
+            plugins::wait_until(&second, name, "reloaded", |status| status.generation == version as u64)?;
+        }
+        // What is there, and what went; unless the machine is so busy that the term has begun.
+        let held = (remembered()?, waiting()?);
+        ensure!(
+            held == (1.0, 20.0) || election(&second)?["role"] == "leader",
+            "generation {version}: {held:?}"
+        );
+    }
+    first.signal(Signal::KILL)?;
+    wait_role(&second, "leader", SOON)?;
+    let all: BTreeSet<String> = (0..10).map(|n| stage.key(&format!("map-{n}"))).collect();
+    second.wait_for("all keys to be reconciled", SOON, || keys(&begins(&second)) == all)?;
+    for plugin in ["handlers", "keeps"] {
+        let told = |what: &str, map: usize| {
+            let message = format!("{what} {}", stage.key(&format!("map-{map}")));
+            second.wait_for(&message, SOON, || !loglines::said(&second, plugin, &message).is_empty())?;
+            // The other one is told again of everything if the term begins before its last generation does.
+            let times = loglines::said(&second, plugin, &message).len();
+            ensure!(times == 1 || plugin == "handlers", "{plugin}: {message} {times} times");
+            anyhow::Ok(())
+        };
+        told("delete", 0)?;
+        (1..10).try_for_each(|map| told("add", map))?;
+        assert!(!loglines::of_plugin(&second, plugin).iter().any(|line| line.message.contains("passing")));
+    }
+    assert_eq!((keys(&begins(&second)), remembered()?), (all, 0.0));
+    Ok(())
 }
 
 fn operators_see_who_leads(server: Server) -> Result<()> {

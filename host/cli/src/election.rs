@@ -54,11 +54,13 @@ pub(crate) struct ElectionOptions {
     /// Namespace and name of the Lease; none for the usual one.
     lease: Option<(String, String)>,
     config: LeaderElectionConfig,
+    /// How long calls may go on when a host is told to end.
+    grace: Duration,
 }
 
 impl LeaderElection {
-    /// None without `--leader-elect`.
-    pub(crate) fn options(self) -> Result<Option<ElectionOptions>> {
+    /// None without `--leader-elect`. `grace` is how long calls may go on when a host is told to end.
+    pub(crate) fn options(self, grace: Duration) -> Result<Option<ElectionOptions>> {
         if !self.leader_elect {
             return Ok(None);
         }
@@ -69,7 +71,7 @@ impl LeaderElection {
             ..LeaderElectionConfig::new(default_identity())
         };
         config.validate().map_err(in_terms_of_options)?;
-        Ok(Some(ElectionOptions { lease: self.lease, config }))
+        Ok(Some(ElectionOptions { lease: self.lease, config, grace }))
     }
 }
 
@@ -105,7 +107,7 @@ impl Prepared {
             options.lease.unwrap_or_else(|| (client.default_namespace().to_owned(), LEASE.to_owned()));
         let lock = LeaseLock::new(client, &namespace, &name).map_err(in_terms_of_options)?;
         let elector = LeaderElector::new(lock, options.config).map_err(in_terms_of_options)?;
-        let lead = Lead::elected(elector.status());
+        let lead = Lead::elected(elector.status(), options.grace);
         Ok(Self { elector, lead })
     }
 
@@ -200,13 +202,13 @@ mod tests {
     }
 
     fn options(args: &[&str]) -> Result<Option<ElectionOptions>> {
-        Command::try_parse_from([&["run"], args].concat())?.election.options()
+        Command::try_parse_from([&["run"], args].concat())?.election.options(Duration::from_secs(30))
     }
 
     #[test]
     fn without_the_option_there_is_no_election_and_the_times_are_those_of_kubernetes() {
         assert!(options(&[]).unwrap().is_none());
-        let ElectionOptions { lease, config } = options(&["--leader-elect"]).unwrap().unwrap();
+        let ElectionOptions { lease, config, .. } = options(&["--leader-elect"]).unwrap().unwrap();
         let usual = LeaderElectionConfig::new(config.identity.clone());
         assert!(lease.is_none() && config == usual && config.identity.contains('_'));
     }
@@ -223,7 +225,7 @@ mod tests {
             "--leader-elect-retry-period",
             "500ms",
         ];
-        let ElectionOptions { lease, config } = options(&args).unwrap().unwrap();
+        let ElectionOptions { lease, config, .. } = options(&args).unwrap().unwrap();
         assert_eq!(lease, Some(("ns".to_owned(), "name".to_owned())));
         assert_eq!((config.lease_duration.as_secs(), config.renew_deadline.as_secs()), (60, 30));
         assert_eq!(config.retry_period.as_millis(), 500);

@@ -98,7 +98,7 @@ impl Run {
                 require_service_account: self.require_service_account,
                 ..ManagerOptions::new(self.plugins)
             },
-            election: self.election.options()?,
+            election: self.election.options(Duration::from_secs(self.shutdown_timeout))?,
         };
         let mut hosting = Hosting::start(options, guests).await?;
         {

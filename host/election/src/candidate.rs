@@ -253,11 +253,12 @@ impl<L: Lock> Candidate<L> {
 
     /// The lock was read. Only a record that differs from the one before is a sign of life.
     fn observe(&mut self, stored: Stored) {
+        let now = Instant::now();
         if self.stored.as_ref().is_none_or(|before| before.record != stored.record) {
-            let now = Instant::now();
             self.observed_at = Some(now);
             self.status.observed(&stored.record.holder_identity, now);
         }
+        self.status.looked(now);
         self.stored = Some(stored);
     }
 

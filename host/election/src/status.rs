@@ -27,6 +27,10 @@ struct Seen {
     /// Holder in the record that was seen last, and when that was first seen.
     leader: String,
     at: Option<Instant>,
+    /// When the lock was looked at last, whatever it showed.
+    looked: Option<Instant>,
+    /// Another leader has renewed since then.
+    at_work: Option<Instant>,
     term: Option<Leadership>,
 }
 
@@ -63,6 +67,20 @@ impl ElectionStatus {
     #[must_use]
     pub fn leader(&self) -> String {
         self.0.seen.lock().leader.clone()
+    }
+
+    /// How long the lease of this candidate lasts after a renewal.
+    #[must_use]
+    pub fn lease_duration(&self) -> Duration {
+        self.0.lease_duration
+    }
+
+    /// A time at which another leader was surely there, by local time; none before one has been seen to renew. It is when the
+    /// lock was looked at last without the renewal that was seen next, and so never later than that renewal, however late
+    /// it was seen.
+    #[must_use]
+    pub fn leader_at_work(&self) -> Option<Instant> {
+        self.0.seen.lock().at_work
     }
 
     /// Whether this candidate leads, by local time ([`Leadership::is_leading`]).
@@ -109,9 +127,17 @@ impl ElectionStatus {
     pub(crate) fn observed(&self, leader: &str, at: Instant) {
         let mut seen = self.0.seen.lock();
         seen.at = Some(at);
+        if !leader.is_empty() && leader != self.0.identity && seen.looked.is_some() {
+            seen.at_work = seen.looked;
+        }
         if seen.leader != leader {
             leader.clone_into(&mut seen.leader);
         }
+    }
+
+    /// The lock was looked at; told after what was seen in it.
+    pub(crate) fn looked(&self, at: Instant) {
+        self.0.seen.lock().looked = Some(at);
     }
 
     pub(crate) fn leads(&self, term: Leadership) {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pilothouse_cache::{CacheError, FilteringResourceEventHandler, Registration, Ring, RingOptions};
 use pilothouse_engine::{Code, Limits};
+use pilothouse_object::Gvk;
 use pilothouse_workqueue::Priority;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -20,6 +21,7 @@ use crate::describe::{Delivery, Description, KeyMap, WatchSpec};
 use crate::manifest::OnReload;
 use crate::mapper::Mapper;
 use crate::mapping::Filter;
+use crate::memory::MOST_REMEMBERED;
 use crate::plugin::Plugin;
 use crate::pump::{Leftover, Pump};
 use crate::reasons::Reasons;
@@ -44,9 +46,16 @@ pub(crate) struct Generation {
 /// What feeds a generation while it is the current one.
 #[derive(Default)]
 pub(crate) struct Feeds {
-    mappers: Vec<Registration>,
+    mappers: Vec<MapperFeed>,
     handlers: Vec<HandlerFeed>,
     cancel: CancellationToken,
+}
+
+/// The way of one watch to the queue.
+struct MapperFeed {
+    kind: Gvk,
+    mapper: Arc<Mapper>,
+    _registration: Registration,
 }
 
 /// The way of one watch to the guest's handlers.
@@ -77,9 +86,10 @@ impl Generation {
             } else {
                 let filter = Filter::new(watch, view.watchable());
                 let mapper = Arc::new(self.mapper(plugin, watch, filter, before));
-                view.lease
-                    .add_listener(mapper, self.description.resync)
-                    .map(|place| feeds.mappers.push(place))
+                let listener = Arc::clone(&mapper) as _;
+                view.lease.add_listener(listener, self.description.resync).map(|place| {
+                    feeds.mappers.push(MapperFeed { kind: watch.kind.clone(), mapper, _registration: place });
+                })
             };
             if let Err(error) = outcome {
                 // Only a host that shuts down stops informers that have leases.
@@ -155,8 +165,15 @@ impl Generation {
                 // It sees each single change, before the ring merges any.
                 let listener = Arc::new(FilteringResourceEventHandler::new(filter, Arc::clone(&ring)));
                 let place = view.lease.add_listener(listener, self.description.resync)?;
-                // The old place is given up here, after the new one is taken: nothing falls between.
-                Ok((ring, place, before.map(|feed| feed.pump)))
+                let before = before.map(|HandlerFeed { ring: old, registration, pump, .. }| {
+                    // The old place is given up here, after the new one is taken: nothing falls between.
+                    drop(registration);
+                    if !plugin.lead.has_begun() {
+                        ring.adopt_deletions(&old);
+                    }
+                    pump
+                });
+                Ok((ring, place, before))
             }
         }
     }
@@ -175,12 +192,34 @@ impl Generation {
             (Some(_), _) => Some(Reasons::RELOADED),
         };
         Mapper {
-            queue: plugin.queue.clone(),
+            gate: Arc::clone(&plugin.gate),
             filter,
             predicates: watch.predicates.clone(),
             map: watch.map.clone(),
             namespaced_owner: self.namespaced_owner(&watch.map),
             initial,
+        }
+    }
+
+    /// Adds the keys of everything that the mapped watches show; how many there were. The host begins to work, and the gate
+    /// of the plugin is open.
+    pub(crate) fn add_all(&self) -> usize {
+        let feeds = self.feeds.lock();
+        let view = |kind: &Gvk| self.services.kinds.get().and_then(|kinds| kinds.get(kind));
+        let added = |feed: &MapperFeed| {
+            let all = view(&feed.kind)?.lease.indexer().snapshot().cursor();
+            Some(feed.mapper.add_all(all))
+        };
+        feeds.mappers.iter().filter_map(added).sum()
+    }
+
+    /// Makes the handlers' rings forget deletions of before the last turn, if it is `due` or they hold too many. The host
+    /// stands by.
+    pub(crate) fn turn(&self, due: bool) {
+        for feed in &self.feeds.lock().handlers {
+            if due || feed.ring.surplus() > MOST_REMEMBERED {
+                feed.ring.forget_old_deletions();
+            }
         }
     }
 

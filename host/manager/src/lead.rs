@@ -1,8 +1,8 @@
 //! [`Lead`]: whether this host may work, or stands by while another does.
 //!
 //! What waits is the dispatch: workers take no key, pumps no event, and live writes are refused. Informers run, plugins are
-//! loaded and compiled, and what happens meanwhile gathers in their queues and rings, deletions included, for the moment in
-//! which this host leads. A host leads once: when the term is lost nothing is begun any more, and the process is to end;
+//! loaded and compiled. What changes meanwhile is in the caches for the moment in which this host leads, and what goes away is
+//! remembered for a while (`memory.rs`). A host leads once: when the term is lost nothing is begun any more, and the process is to end;
 //! what the next leader did meanwhile (requeues that run on its clock alone) only a fresh start would make up for.
 //!
 //! Invariant: whoever is about to call a guest asks [`Lead::leads`] right before, which looks at the clock, so that a
@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pilothouse_election::{ElectionStatus, LeaderHealthzAdaptor, Leadership};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::status::{ElectionView, Role};
@@ -27,6 +28,8 @@ pub struct Lead(Option<Arc<Elected>>);
 
 struct Elected {
     status: ElectionStatus,
+    /// How long a leader that was told to end may renew and begin nothing.
+    grace: Duration,
     health: LeaderHealthzAdaptor,
     term: OnceLock<Leadership>,
     begun: CancellationToken,
@@ -39,13 +42,14 @@ impl Lead {
         Self(None)
     }
 
-    /// A host that stands by until it is told of its term.
+    /// A host that stands by until it is told of its term. `grace` is how long the leader may go on renewing after it was
+    /// told to end, while its last calls end: what goes away in that time is left to the next.
     #[must_use]
-    pub fn elected(status: ElectionStatus) -> Self {
+    pub fn elected(status: ElectionStatus, grace: Duration) -> Self {
         let health = LeaderHealthzAdaptor::new(TOLERANCE);
         health.set_leader_election(status.clone());
         let (term, begun) = (OnceLock::new(), CancellationToken::new());
-        Self(Some(Arc::new(Elected { status, health, term, begun })))
+        Self(Some(Arc::new(Elected { status, grace, health, term, begun })))
     }
 
     /// The host works from now on, for as long as the term lasts. The first term counts.
@@ -62,6 +66,30 @@ impl Lead {
         self.0.is_some()
     }
 
+    /// Whether the term of this host has begun; always without others.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.as_ref().is_none_or(|elected| elected.begun.is_cancelled())
+    }
+
+    /// Waits until the term of this host has begun. Cancel-safe.
+    pub(crate) async fn begun(&self) {
+        if let Some(elected) = &self.0 {
+            elected.begun.cancelled().await;
+        }
+    }
+
+    /// How long before a leader was seen something must have gone away to be that leader's affair: by then it had a whole
+    /// lease's time in which it was not about to end.
+    pub(crate) fn keep(&self) -> Duration {
+        let keep = |elected: &Arc<Elected>| elected.status.lease_duration().saturating_add(elected.grace);
+        self.0.as_ref().map_or(Duration::ZERO, keep)
+    }
+
+    /// When another leader was surely there, by local time.
+    pub(crate) fn leader_at_work(&self) -> Option<Instant> {
+        self.0.as_ref().and_then(|elected| elected.status.leader_at_work())
+    }
+
     /// Whether work may begin now.
     pub(crate) fn leads(&self) -> bool {
         self.0.as_ref().is_none_or(|elected| elected.term.get().is_some_and(Leadership::is_leading))
@@ -69,8 +97,8 @@ impl Lead {
 
     /// Waits until work may begin; for ever when the term is over. Cancel-safe.
     pub(crate) async fn led(&self) {
-        if let Some(elected) = &self.0 {
-            elected.begun.cancelled().await;
+        if self.0.is_some() {
+            self.begun().await;
             if !self.leads() {
                 std::future::pending::<()>().await;
             }
@@ -115,6 +143,7 @@ impl fmt::Debug for Lead {
 pub(crate) mod tests {
     use std::future::poll_fn;
     use std::pin::pin;
+    use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
     use std::task::Poll;
 
     use pilothouse_election::{
@@ -147,7 +176,7 @@ pub(crate) mod tests {
     /// A host that stands by, and what begins its only term, of ten seconds.
     pub(crate) fn standby() -> (Lead, impl Future<Output = ()>) {
         let mut elector = LeaderElector::new(OneTerm, LeaderElectionConfig::new("me")).unwrap();
-        let lead = Lead::elected(elector.status());
+        let lead = Lead::elected(elector.status(), Duration::from_secs(5));
         let begun = lead.clone();
         let term = async move {
             let (cancel, opened) = (CancellationToken::new(), lead.clone());
@@ -159,6 +188,47 @@ pub(crate) mod tests {
             lead.led().await;
         };
         (begun, term)
+    }
+
+    /// A lock that another holds, and renews when it is told to.
+    #[derive(Clone)]
+    struct OfAnother(Arc<AtomicI32>);
+
+    impl Lock for OfAnother {
+        async fn get(&self) -> Result<Stored, LockError> {
+            let record = LeaderElectionRecord {
+                holder_identity: "another".to_owned(),
+                lease_duration_seconds: i32::MAX,
+                acquire_time: None,
+                renew_time: None,
+                // Whatever changes tells that it is there.
+                leader_transitions: self.0.load(Relaxed),
+            };
+            Ok(Stored { record, ..Stored::default() })
+        }
+
+        async fn create(&self, _: &LeaderElectionRecord) -> Result<Stored, LockError> {
+            std::future::pending().await
+        }
+
+        async fn update(&self, _: &Stored, _: &LeaderElectionRecord) -> Result<Stored, LockError> {
+            std::future::pending().await
+        }
+
+        fn describe(&self) -> String {
+            "ns/lock".to_owned()
+        }
+    }
+
+    /// A host that stands by for good, and what makes the leader renew.
+    pub(crate) fn standby_of_another() -> (Lead, impl Fn()) {
+        let lock = OfAnother(Arc::default());
+        let renewals = Arc::clone(&lock.0);
+        let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new("me")).unwrap();
+        let lead = Lead::elected(elector.status(), Duration::from_secs(5));
+        let callbacks = LeaderCallbacks::new(|_| std::future::pending());
+        tokio::spawn(async move { elector.run(&CancellationToken::new(), callbacks).await });
+        (lead, move || _ = renewals.fetch_add(1, Relaxed))
     }
 
     async fn is_led(lead: &Lead) -> bool {

@@ -92,6 +92,7 @@ struct Inner {
     instantiate_time: Family<Controller, Histogram, Buckets>,
     read_waits: Family<PluginName, Histogram, Buckets>,
     read_timeouts: Family<PluginName, Counter>,
+    remembered: Family<PluginName, Gauge>,
     rest: RestMetrics,
     exec: ExecMetrics,
 }
@@ -168,6 +169,7 @@ impl Metrics {
             instantiate_time: histogram(WAKE),
             read_waits: histogram(CATCH_UP),
             read_timeouts: Family::default(),
+            remembered: Family::default(),
             rest: RestMetrics::register(&mut registry),
             exec: ExecMetrics::new(),
             registry: Mutex::new(Registry::default()),
@@ -222,6 +224,11 @@ impl Metrics {
             inner.read_timeouts.clone(),
         );
         inner.exec.register(r);
+        r.register(
+            "pilothouse_standby_remembered_keys",
+            "Keys of what went away lately, which a standby keeps for the begin of its term",
+            inner.remembered.clone(),
+        );
         r.register_collector(Box::new(QueueCollector(queues)));
         r.register_collector(Box::new(ProcessCollector));
         *inner.registry.lock() = registry;
@@ -267,6 +274,11 @@ impl Metrics {
         }
     }
 
+    /// Keys that a plugin of a standby remembers.
+    pub(crate) fn remembered(&self, name: &str) -> Gauge {
+        self.0.remembered.get_or_create(&PluginName { plugin: name.to_owned() }).clone()
+    }
+
     /// Drops a plugin's series.
     pub(crate) fn remove(&self, name: &str) {
         let m = &self.0;
@@ -290,6 +302,7 @@ impl Metrics {
         let plugin = PluginName { plugin: name.to_owned() };
         m.read_waits.remove(&plugin);
         m.read_timeouts.remove(&plugin);
+        m.remembered.remove(&plugin);
     }
 
     /// The Prometheus (OpenMetrics) text.

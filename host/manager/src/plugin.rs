@@ -19,9 +19,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::gate::Gate;
 use crate::generation::Generation;
 use crate::lead::Lead;
 use crate::limiter::PluginLimiter;
+use crate::memory::Turns;
 use crate::metrics::{Metrics, PluginMetrics};
 use crate::reasons::Reasons;
 use crate::status::{PluginState, PluginStatus};
@@ -33,10 +35,15 @@ const FAULTS_TO_QUARANTINE: u32 = 10;
 /// First and longest quarantine; each fault after it doubles the time.
 const QUARANTINE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
+/// How often a standby looks whether its memory may turn, while each key is to be kept.
+const LOOKS: u32 = 8;
+
 /// What lives on over the generations of one plugin.
 pub(crate) struct Plugin {
     pub(crate) name: Arc<str>,
     pub(crate) queue: Queue<ObjectKey, Reasons>,
+    /// What changes of watched objects go through to the queue.
+    pub(crate) gate: Arc<Gate>,
     pub(crate) limiter: PluginLimiter,
     pub(crate) metrics: PluginMetrics,
     pub(crate) writes: Arc<Writes>,
@@ -93,10 +100,18 @@ impl Plugin {
     ) -> Arc<Self> {
         let limiter = PluginLimiter::default();
         let queue = Queue::builder().name(name).rate_limiter(limiter.clone()).build();
-        Arc::new(Self {
-            name: Arc::from(name),
-            metrics: metrics.plugin(name, &queue),
+        let name = Arc::from(name);
+        let standby = !lead.has_begun();
+        let gate = if standby {
+            Gate::closed(&name, &queue, metrics.remembered(&name))
+        } else {
+            Gate::open(&name, &queue)
+        };
+        let plugin = Arc::new(Self {
+            metrics: metrics.plugin(&name, &queue),
+            name,
             queue,
+            gate: Arc::new(gate),
             limiter,
             writes: Arc::default(),
             tasks: TaskTracker::new(),
@@ -115,7 +130,31 @@ impl Plugin {
             released: Notify::new(),
             condition: Mutex::default(),
             handover: Mutex::default(),
-        })
+        });
+        if standby {
+            plugin.spawn(stand_by(Arc::clone(&plugin)));
+        }
+        plugin
+    }
+
+    /// The memory of what went away turns if it is `due`, and whatever has grown too large.
+    fn turn(&self, due: bool) {
+        if due {
+            self.gate.turn();
+        }
+        if let Some(generation) = self.current() {
+            generation.turn(due);
+        }
+    }
+
+    /// The host begins to work: opens the gate, then adds what is remembered, then what the caches show. A change goes
+    /// through the open gate or is in the cache by then; a generation that takes over later adds what is its own.
+    fn take_over(&self) {
+        let _handover = self.handover.lock();
+        let began = Instant::now();
+        let Some(remembered) = self.gate.let_through() else { return };
+        let shown = self.current().map_or(0, |generation| generation.add_all());
+        tracing::info!(plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "keys of the new term added");
     }
 
     /// A number for a new generation.
@@ -359,6 +398,23 @@ impl Plugin {
     }
 }
 
+/// Keeps the memory of a plugin short while the host stands by, and fills the queue when the term begins.
+async fn stand_by(plugin: Arc<Plugin>) {
+    let keep = plugin.lead.keep();
+    let mut turns = Turns::new(keep);
+    let look = keep / LOOKS;
+    loop {
+        tokio::select! {
+            biased;
+            () = plugin.stopping.cancelled() => return,
+            () = plugin.lead.begun() => break,
+            () = tokio::time::sleep(look) => plugin.turn(turns.is_due(plugin.lead.leader_at_work())),
+        }
+    }
+    // Caches may be large.
+    let _ = tokio::task::spawn_blocking(move || plugin.take_over()).await;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -385,21 +441,74 @@ mod tests {
         }
     }
 
+    fn of_standby(lead: Lead) -> Arc<Plugin> {
+        Plugin::new("p", Handle::current(), &Metrics::new(), lead, Duration::from_secs(30), None)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_keys_of_a_standby_stay_in_the_queue_until_it_leads() {
         let (lead, begin) = crate::lead::tests::standby();
-        let plugin =
-            Plugin::new("p", Handle::current(), &Metrics::new(), lead, Duration::from_secs(30), None);
+        let plugin = of_standby(lead);
         plugin.start_workers();
+        // As a schedule does.
         let key: ObjectKey = "ns/a".parse().unwrap();
-        plugin.queue.add_with(key.clone(), Reasons::ADDED, Default::default());
+        plugin.queue.add_with(key, Reasons::SCHEDULED, Default::default());
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        // Gone since: it is to be told of all the same.
-        plugin.queue.add_with(key, Reasons::DELETED, Default::default());
         assert_eq!((plugin.queue.len(), plugin.queue.stats().unfinished_work), (1, Duration::ZERO));
         begin.await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(plugin.queue.len(), 0);
+        plugin.retire();
+        plugin.tasks.wait().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_standby_tells_of_what_went_when_it_leads_however_long_nobody_did() {
+        let (lead, begin) = crate::lead::tests::standby();
+        let plugin = of_standby(lead);
+        plugin.gate.gone("ns/a".parse().unwrap(), Reasons::DELETED);
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(plugin.queue.len(), 0);
+        begin.await;
+        let item = plugin.queue.get().await.expect("it is told");
+        assert_eq!((item.key.to_string().as_str(), item.payload), ("ns/a", Reasons::DELETED));
+        plugin.gate.changed("ns/b".parse().unwrap(), Reasons::ADDED, Default::default());
+        assert_eq!(plugin.queue.len(), 1);
+        plugin.retire();
+        plugin.tasks.wait().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_that_comes_while_the_host_leads_has_an_open_gate() {
+        let (lead, begin) = crate::lead::tests::standby();
+        begin.await;
+        let plugin = of_standby(lead);
+        plugin.gate.changed("ns/a".parse().unwrap(), Reasons::ADDED, Default::default());
+        assert_eq!(plugin.queue.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_went_is_forgotten_when_a_leader_was_seen_long_after_it() {
+        let second = Duration::from_secs(1);
+        let (lead, renew) = crate::lead::tests::standby_of_another();
+        let plugin = of_standby(lead);
+        let remembers = || plugin.gate.remembers();
+        tokio::time::sleep(second).await;
+        plugin.gate.gone("ns/a".parse().unwrap(), Reasons::DELETED);
+        // The leader renews, for the lease's duration and the grace: twenty seconds.
+        for _ in 0..10 {
+            tokio::time::sleep(second * 2).await;
+            renew();
+            assert_eq!(remembers(), 1);
+        }
+        // Not any more, and nothing is known of it.
+        tokio::time::sleep(second * 3600).await;
+        assert_eq!(remembers(), 1);
+        for _ in 0..40 {
+            tokio::time::sleep(second).await;
+            renew();
+        }
+        assert_eq!(remembers(), 0);
         plugin.retire();
         plugin.tasks.wait().await;
     }

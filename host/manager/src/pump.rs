@@ -79,8 +79,12 @@ impl Pump {
         }
     }
 
-    /// What is left, the ring's content included; by then the ring gets no more events.
+    /// What is left, the ring's content included. Not while the host stands by: the next pump's ring is the same or has what
+    /// counts of it, and events out here would not be merged any more, nor forgotten.
     fn leave(&self, mut rest: Vec<Event>) -> Leftover {
+        if !self.plugin.lead.has_begun() {
+            return rest;
+        }
         while let Some(mut batch) = self.ring.try_next_batch(usize::MAX) {
             rest.append(&mut batch.take());
         }

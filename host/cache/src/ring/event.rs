@@ -77,9 +77,20 @@ fn hash(uid: &str) -> u64 {
 /// An event that waits.
 #[derive(Debug, Clone)]
 pub(super) enum Item {
-    Added { object: Body, initial: bool },
-    Updated { old: Option<Object>, new: Body },
-    Deleted { object: Option<Object>, final_state_unknown: bool },
+    Added {
+        object: Body,
+        initial: bool,
+    },
+    Updated {
+        old: Option<Object>,
+        new: Body,
+    },
+    /// `turn`: that of the ring when it was told.
+    Deleted {
+        object: Option<Object>,
+        final_state_unknown: bool,
+        turn: u32,
+    },
 }
 
 impl Item {
@@ -104,6 +115,18 @@ impl Item {
         )
     }
 
+    /// Whether it is a deletion that was told before a turn.
+    pub(super) fn is_deletion_before(&self, before: u32) -> bool {
+        matches!(self, Self::Deleted { turn, .. } if *turn < before)
+    }
+
+    /// A deletion stands for another one that was told in a later turn.
+    pub(super) fn told_again(&mut self, later: u32) {
+        if let Self::Deleted { turn, .. } = self {
+            *turn = later;
+        }
+    }
+
     /// 1 for an initial add.
     pub(super) fn initial(&self) -> usize {
         usize::from(matches!(self, Self::Added { initial: true, .. }))
@@ -115,7 +138,7 @@ impl Item {
         Some(match self.clone() {
             Self::Added { object, initial } => Event::Added { object: object.read(stored)?, initial },
             Self::Updated { old, new } => Event::Updated { old, new: new.read(stored)? },
-            Self::Deleted { object, final_state_unknown } => {
+            Self::Deleted { object, final_state_unknown, .. } => {
                 let final_state_unknown = final_state_unknown || object.is_none();
                 Event::Deleted { key: key.clone(), object, final_state_unknown }
             }

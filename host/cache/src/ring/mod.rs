@@ -12,6 +12,8 @@ mod event;
 mod merge;
 mod pending;
 #[cfg(test)]
+mod standby_tests;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
@@ -124,6 +126,32 @@ impl Ring {
         Some(Batch { ring: self.clone(), events, initial })
     }
 
+    /// Forgets the deletions that were told before the last call of this, and what waits in front of them. For one who is
+    /// not the consumer yet, and is not to keep what another consumer has long been told of; each deletion is kept over
+    /// one call at least.
+    pub fn forget_old_deletions(&self) {
+        self.change(Pending::forget_old_deletions);
+    }
+
+    /// Takes over the deletions of a ring before, and closes that one. This ring listens by now, and so has what is there;
+    /// that one does not any more. For a ring that replaces another of which nothing was consumed.
+    pub fn adopt_deletions(&self, before: &Self) {
+        let deletions = before.pending.lock().take_deletions();
+        before.close();
+        self.change(|pending| {
+            for (key, item, age) in deletions {
+                pending.adopt(key, item, age);
+            }
+        });
+        self.wake.notify_one();
+    }
+
+    /// How many more keys wait than the store has objects: at least so many deletions wait.
+    #[must_use]
+    pub fn surplus(&self) -> usize {
+        self.len().saturating_sub(self.indexer.len())
+    }
+
     /// Drops what waits; from now on nothing is taken in or handed out.
     pub fn close(&self) {
         let mut pending = self.pending.lock();
@@ -207,7 +235,7 @@ impl Listener for Ring {
     }
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, final_state_unknown: bool) {
-        self.push(key, Item::Deleted { object: object.map(Object::fresh), final_state_unknown });
+        self.push(key, Item::Deleted { object: object.map(Object::fresh), final_state_unknown, turn: 0 });
     }
 
     fn on_initial_list_end(&self) {

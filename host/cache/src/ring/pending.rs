@@ -30,6 +30,8 @@ pub(super) struct Pending {
     initial_list_ended: bool,
     /// Whether bodies are kept: not from when there are too many keys until half of them are gone.
     bodies: bool,
+    /// Grows each time old deletions are forgotten.
+    turn: u32,
     pub(super) closed: bool,
     pub(super) counters: Counters,
 }
@@ -56,6 +58,10 @@ impl Entry {
         self.rest.back().unwrap_or(&self.first)
     }
 
+    fn items(&self) -> impl Iterator<Item = &Item> {
+        std::iter::once(&self.first).chain(&self.rest)
+    }
+
     fn pop_last(&mut self) -> Option<Item> {
         self.rest.pop_back()
     }
@@ -64,10 +70,15 @@ impl Entry {
     fn collapse(self, told_elsewhere: bool) -> (Option<u64>, Option<(Item, VecDeque<Item>)>) {
         let mut out: VecDeque<Item> = VecDeque::new();
         for item in std::iter::once(self.first).chain(self.rest) {
+            let told = if let Item::Deleted { turn, .. } = &item { *turn } else { 0 };
             match out.pop_back() {
                 None => out.push_back(item),
                 Some(last) => match merge(last, item, told_elsewhere && out.is_empty()) {
-                    Merged::Nothing => {}
+                    Merged::Nothing => {
+                        if let Some(deletion) = out.back_mut() {
+                            deletion.told_again(told);
+                        }
+                    }
                     Merged::One(item) => out.push_back(item),
                     Merged::Both(last, item) => out.extend([last, item]),
                 },
@@ -88,6 +99,8 @@ impl Pending {
             initial: 0,
             initial_list_ended: false,
             bodies: true,
+            // So that an adopted deletion can be older.
+            turn: 1,
             closed: false,
             counters: Counters::default(),
         }
@@ -129,6 +142,7 @@ impl Pending {
         if !self.bodies {
             item.drop_bodies();
         }
+        item.told_again(self.turn);
         self.initial += item.initial();
         let keep_each = self.options.delivery == Delivery::Every && self.bodies;
         let keep = keep_each && self.events < self.options.max_events;
@@ -163,7 +177,10 @@ impl Pending {
         let outcome = match entry.pop_last() {
             // Before it stands a deletion, which tells enough.
             Some(last) => match merge(last, item, false) {
-                Merged::Nothing => Some(entry),
+                Merged::Nothing => {
+                    entry.rest.back_mut().unwrap_or(&mut entry.first).told_again(self.turn);
+                    Some(entry)
+                }
                 Merged::One(item) => {
                     entry.rest.push_back(item);
                     Some(entry)
@@ -265,13 +282,84 @@ impl Pending {
             batch.push(event);
         }
         self.counters.delivered += batch.len() as u64;
+        self.grow_small();
+        batch
+    }
+
+    /// Fewer keys may wait than before: what many would not have allowed is done again.
+    fn grow_small(&mut self) {
         if !self.bodies && self.entries.len() <= self.options.max_keys / 2 {
             self.bodies = true;
         }
         if self.entries.capacity() > SHRINK_ABOVE && self.entries.len() < self.entries.capacity() / 4 {
             self.entries.shrink_to(self.entries.len() * 2);
         }
-        batch
+    }
+
+    /// Forgets the deletions of before the last call, with what stands in front of them.
+    pub(super) fn forget_old_deletions(&mut self) {
+        let Self { entries, order, events, initial, turn, .. } = self;
+        entries.retain(|_, entry| {
+            let is_old = |item: &Item| item.is_deletion_before(*turn);
+            let behind = entry.rest.iter().rposition(is_old).map(|at| at + 1);
+            let Some(at) = behind.or_else(|| is_old(&entry.first).then_some(0)) else { return true };
+            *events -= at + 1;
+            *initial -= entry.items().take(at + 1).map(Item::initial).sum::<usize>();
+            // What is behind the last that goes, if anything, is the first now.
+            drop(entry.rest.drain(..at));
+            if let Some(first) = entry.rest.pop_front() {
+                entry.first = first;
+                return true;
+            }
+            _ = entry.place.map(|place| order.remove(&place));
+            false
+        });
+        self.turn += 1;
+        self.grow_small();
+    }
+
+    /// The newest deletion of each key that has one, and how many turns ago it was told.
+    pub(super) fn take_deletions(&mut self) -> Vec<(ObjectKey, Item, u32)> {
+        let turn = self.turn;
+        let entries = std::mem::take(&mut self.entries);
+        self.clear();
+        let newest = |entry: &Entry| {
+            let deletions = entry.items().filter_map(|item| match item {
+                Item::Deleted { turn: told, .. } => Some((item.clone(), turn - told)),
+                _ => None,
+            });
+            deletions.last()
+        };
+        let with_key = |(key, entry)| newest(&entry).map(|(item, age)| (key, item, age));
+        entries.into_iter().filter_map(with_key).collect()
+    }
+
+    /// Takes in a deletion that was told so many turns ago, before all that waits.
+    pub(super) fn adopt(&mut self, key: ObjectKey, mut item: Item, age: u32) {
+        item.told_again(self.turn.saturating_sub(age));
+        if !self.bodies {
+            item.drop_bodies();
+        }
+        match self.entries.get_mut(&key) {
+            Some(entry) if matches!(entry.first, Item::Deleted { .. }) => return,
+            Some(entry) => {
+                let behind = std::mem::replace(&mut entry.first, item);
+                entry.rest.push_front(behind);
+                if entry.place.is_none() {
+                    let place = self.take_place(&key);
+                    self.entries.entry(key).and_modify(|entry| entry.place = Some(place));
+                }
+            }
+            None => {
+                let place = Some(self.take_place(&key));
+                self.entries.insert(key, Entry { place, first: item, rest: VecDeque::new() });
+                self.counters.peak = self.counters.peak.max(self.entries.len());
+            }
+        }
+        self.events += 1;
+        if self.bodies && self.entries.len() > self.options.max_keys {
+            self.drop_bodies();
+        }
     }
 
     /// Checks the invariants; for tests.

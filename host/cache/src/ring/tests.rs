@@ -11,13 +11,13 @@ use crate::testing::{View, config_map, config_maps, object};
 use crate::{Delta, Indexer, Listener};
 
 /// A ring and the store it stands behind, as an informer would drive them.
-struct Pair {
-    indexer: Arc<Indexer>,
-    ring: Arc<Ring>,
+pub(super) struct Pair {
+    pub(super) indexer: Arc<Indexer>,
+    pub(super) ring: Arc<Ring>,
 }
 
 impl Pair {
-    fn new(options: RingOptions) -> Self {
+    pub(super) fn new(options: RingOptions) -> Self {
         let indexer = Arc::new(Indexer::new(true));
         let ring = Ring::new(indexer.clone(), options);
         Self { indexer, ring }
@@ -27,29 +27,29 @@ impl Pair {
         Self::new(RingOptions::default())
     }
 
-    fn add(&self, object: &Object) {
+    pub(super) fn add(&self, object: &Object) {
         self.indexer.apply([Delta::Added(object.clone())], None);
         self.ring.on_add(object, false);
     }
 
-    fn add_initial(&self, object: &Object) {
+    pub(super) fn add_initial(&self, object: &Object) {
         self.indexer.apply([Delta::Added(object.clone())], None);
         self.ring.on_add(object, true);
     }
 
-    fn update(&self, new: &Object) {
+    pub(super) fn update(&self, new: &Object) {
         let old = self.indexer.get(new.key()).expect("a legal test");
         self.indexer.apply([Delta::Updated(new.clone())], None);
         self.ring.on_update(&old, new, false);
     }
 
-    fn delete(&self, object: &Object) {
+    pub(super) fn delete(&self, object: &Object) {
         self.indexer.apply([Delta::Deleted(object.clone())], None);
         self.ring.on_delete(object.key(), Some(object), false);
     }
 
     /// Takes everything that waits.
-    fn told(&self) -> Vec<String> {
+    pub(super) fn told(&self) -> Vec<String> {
         let mut told = Vec::new();
         while let Some(batch) = self.ring.try_next_batch(1000) {
             told.extend(batch.iter().map(describe));
@@ -75,11 +75,11 @@ fn describe(event: &Event) -> String {
     }
 }
 
-fn x(version: &str) -> Object {
+pub(super) fn x(version: &str) -> Object {
     config_map("a/x", version)
 }
 
-fn reborn(version: &str) -> Object {
+pub(super) fn reborn(version: &str) -> Object {
     object(&config_maps().gvk, "a/x", "another", version, json!({}))
 }
 

@@ -4,6 +4,7 @@
 //! for all, an identity for each plugin. The quiet plugin asks 40 times a second, the other as fast as it gets answers, with 64 calls
 //! at once.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ pub(crate) fn serve() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let options = DevServerOptions { tls: true, ..DevServerOptions::default() };
     let server = runtime.block_on(DevServer::start(options))?;
-    println!("{}", serde_json::to_string(&server.kubeconfig())?);
+    serde_json::to_writer(std::io::stdout(), &server.kubeconfig())?;
+    writeln!(std::io::stdout())?;
     std::io::stdin().read_line(&mut String::new())?;
     Ok(())
 }

@@ -1,10 +1,13 @@
 //! Who is told what.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pilothouse_election::{Ended, LeaderCallbacks, LeaderElector};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::memory::Server;
+use crate::memory::{Fault, Server, Way};
 use crate::support::{Running, SECOND, config, settle, until};
 
 #[tokio::test(start_paused = true)]
@@ -59,4 +62,52 @@ async fn the_end_is_told_also_to_one_that_never_led() {
     settle().await;
     assert_eq!(*told.lock().unwrap(), 1);
     assert!(!term.is_leading() && term.is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_was_at_work_when_the_lock_was_last_seen_without_its_next_renewal() {
+    let server = Server::default();
+    let a = Running::start(&server, "a");
+    a.leads().await;
+    assert_eq!(a.status.leader_at_work(), None, "nobody else has led");
+    let cut = Arc::new(AtomicBool::new(false));
+    let ways = Arc::clone(&cut);
+    let way = move || Way {
+        fault: if ways.load(Ordering::SeqCst) { Fault::Lost } else { Fault::None },
+        ..Way::default()
+    };
+    let b = Running::with(server.lock("b").with_ways(Arc::new(way)), config("b"));
+    settle().await;
+    // It saw a record, and knows nothing of when that was written.
+    assert_eq!(b.status.leader_at_work(), None);
+    until("a renewal is seen", || b.status.leader_at_work().is_some()).await;
+    sleep(SECOND * 60).await;
+    let ago = b.status.leader_at_work().unwrap().elapsed();
+    // The last two looks, and the renewal that was seen between them.
+    assert!(ago <= SECOND * 11, "{ago:?}");
+
+    // The lock cannot be read for an hour; the leader is gone soon after it was seen last, having renewed once more.
+    let seen = Instant::now();
+    cut.store(true, Ordering::SeqCst);
+    sleep(SECOND * 3).await;
+    a.task.abort();
+    sleep(SECOND * 3600).await;
+    cut.store(false, Ordering::SeqCst);
+    until("b leads", || b.status.is_leader()).await;
+    let at_work = b.status.leader_at_work().unwrap();
+    assert!(at_work <= seen, "{:?} later", at_work - seen);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_released_is_no_sign_of_a_leader() {
+    let server = Server::default();
+    let a = Running::start(&server, "a");
+    a.leads().await;
+    let b = Running::with(server.lock("b").watched(), config("b"));
+    until("a renewal is seen", || b.status.leader_at_work().is_some()).await;
+    a.end().await;
+    let released = Instant::now();
+    b.leads().await;
+    sleep(SECOND * 60).await;
+    assert!(b.status.leader_at_work().unwrap() < released);
 }
