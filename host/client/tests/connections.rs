@@ -10,31 +10,39 @@ use parking_lot::Mutex;
 use pilothouse_client::{Client, ClientOptions, Error, RetryPolicy, WatchParams};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::support::{Kubeconfig, Reply, Server, key, pod, pods, soon, tls};
+use crate::support::{Kubeconfig, Reply, Seen, Server, key, pod, pods, soon, tls};
+
+type Held = Arc<Mutex<Vec<oneshot::Sender<()>>>>;
 
 async fn plain(url: String) -> Client {
     Client::new(ClientOptions { server: Some(url), ..ClientOptions::default() }).await.unwrap()
 }
 
-#[tokio::test]
-async fn requests_beyond_what_a_peer_serves_at_once_get_connections_of_their_own() {
-    let tls = tls(&["h2"]);
-    let held = Arc::new(Mutex::new(Vec::new()));
+/// What lets answers go, and a pod to all; what asks for the pod of this name waits until then.
+fn holding(name: &'static str) -> (Held, impl Fn(&Seen) -> Reply + Send + Sync) {
+    let held = Held::default();
     let holder = Arc::clone(&held);
-    let server = Server::start_tls_narrow(tls.server.clone(), 10, move |seen| {
+    let answer = move |seen: &Seen| {
         let reply = Reply::json(pod("a", 1));
-        if !seen.path().contains("held") {
+        if !seen.path().contains(name) {
             return reply;
         }
         let (release, reply) = reply.held();
         holder.lock().push(release);
         reply
-    })
-    .await;
+    };
+    (held, answer)
+}
+
+#[tokio::test]
+async fn requests_beyond_what_a_peer_serves_at_once_get_connections_of_their_own() {
+    let tls = tls(&["h2"]);
+    let (held, answer) = holding("held");
+    let server = Server::start_tls_narrow(tls.server.clone(), 10, answer).await;
     let client = Kubeconfig::trusting(&server.url, &tls).client().await.unwrap();
     // The peer's settings are there with the first answer.
     client.get(&pods(), &key("default/a"), None).await.unwrap();
@@ -220,18 +228,8 @@ async fn after_a_call_without_a_byte_in_its_time_the_next_takes_another_connecti
 #[tokio::test]
 async fn a_slow_answer_does_not_cost_a_connection_that_lives() {
     let tls = tls(&["h2"]);
-    let held = Arc::new(Mutex::new(Vec::new()));
-    let holder = Arc::clone(&held);
-    let server = Server::start_tls(tls.server.clone(), move |seen| {
-        let reply = Reply::json(pod("a", 1));
-        if !seen.path().contains("slow") {
-            return reply;
-        }
-        let (release, reply) = reply.held();
-        holder.lock().push(release);
-        reply
-    })
-    .await;
+    let (_held, answer) = holding("slow");
+    let server = Server::start_tls(tls.server.clone(), answer).await;
     let client = Kubeconfig::trusting(&server.url, &tls).client().await.unwrap();
     let impatient = client.clone().with_request_timeout(Duration::from_secs(5));
     let slow = tokio::spawn(async move { impatient.get(&pods(), &key("default/slow"), None).await });

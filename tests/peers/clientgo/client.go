@@ -24,6 +24,21 @@ import (
 
 const protobufType = "application/vnd.kubernetes.protobuf"
 
+// unlimited is the configuration of a client without a rate limit, which speaks JSON or protobuf.
+func unlimited(kubeconfig string, proto bool) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	// What is said if nothing else is.
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	if proto {
+		config.ContentType, config.AcceptContentTypes = protobufType, protobufType+",application/json"
+	}
+	return config, nil
+}
+
 // client runs one client until the benchmark says quit. It says how it fares when it has synced.
 func client(flags *flag.FlagSet, args []string) error {
 	kubeconfig := flags.String("kubeconfig", "", "of the server")
@@ -38,15 +53,9 @@ func client(flags *flag.FlagSet, args []string) error {
 	if err := os.Setenv("KUBE_FEATURE_WatchListClient", fmt.Sprint(*watchList)); err != nil {
 		return err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	config, err := unlimited(*kubeconfig, *proto)
 	if err != nil {
 		return err
-	}
-	config.QPS = -1
-	// What is said if nothing else is.
-	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
-	if *proto {
-		config.ContentType, config.AcceptContentTypes = protobufType, protobufType+",application/json"
 	}
 	if *mode == "raw" {
 		return raw(config, *proto)

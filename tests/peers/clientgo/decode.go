@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
 )
 
@@ -51,14 +50,9 @@ func decode(flags *flag.FlagSet, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	config, err := unlimited(*kubeconfig, *proto)
 	if err != nil {
 		return err
-	}
-	config.QPS = -1
-	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
-	if *proto {
-		config.ContentType, config.AcceptContentTypes = protobufType, protobufType+",application/json"
 	}
 	client, err := newObjects(config, *mode)
 	if err != nil {
