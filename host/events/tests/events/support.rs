@@ -147,12 +147,15 @@ pub(crate) fn exists() -> Result<(), SinkError> {
 /// Waits until all that was recorded has come to an end, which it must within an hour of the paused clock.
 pub(crate) async fn settled(watch: &EventWatch, received: u64) -> SinkCounts {
     let settled = async {
+        // The paused clock jumps, but stops at each of these.
+        let mut step = Duration::from_millis(1);
         loop {
             let counts = watch.metrics().counts();
             if counts.received == received && counts.pending() == 0 {
                 return counts;
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::time::sleep(step).await;
+            step = (step * 2).min(Duration::from_secs(1));
         }
     };
     tokio::time::timeout(Duration::from_secs(3600), settled).await.expect("all events have ended")
