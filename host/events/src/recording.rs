@@ -60,9 +60,8 @@ impl Intake {
         event
     }
 
-    /// Counts what is left as dropped.
+    /// Counts what is left as dropped: also what is still to be distributed, which comes to its end as the broadcaster shuts down.
     pub(crate) async fn abandon(mut self) {
-        self.watcher.stop();
         while self.watcher.next().await.is_some() {
             self.metrics.taken.increment();
             self.metrics.abandoned.increment();

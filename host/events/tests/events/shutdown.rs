@@ -56,6 +56,7 @@ async fn a_shutdown_ends_the_wait_between_tries_and_gives_each_event_one_more() 
         recorder(&broadcaster).event(pod("a"), EventType::Normal, "A", "");
         tokio::time::sleep(Duration::from_millis(1)).await;
         recorder(&broadcaster).event(pod("b"), EventType::Normal, "A", "");
+        tokio::time::sleep(Duration::from_millis(1)).await;
         let tries = sink.writes().len();
         let begun = Instant::now();
         assert!(broadcaster.shutdown(Duration::from_secs(60)).await);
@@ -76,4 +77,16 @@ async fn a_broadcaster_that_is_dropped_still_writes_what_was_recorded() {
     };
     crate::support::settled(&watch, 1).await;
     assert_eq!(sink.summary(), ["create a 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_even_distributed_at_the_deadline_is_counted_too() {
+    let broadcaster = broadcaster();
+    let watch = broadcaster.start_recording_to_sink(Scripted::new([])).await.unwrap();
+    for _ in 0..10 {
+        recorder(&broadcaster).event(pod("a"), EventType::Normal, "A", "");
+    }
+    assert!(!broadcaster.shutdown(Duration::ZERO).await);
+    let counts = watch.metrics().counts();
+    assert_eq!((counts.received, counts.pending()), (10, 0), "{counts:?}");
 }
