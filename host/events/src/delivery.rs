@@ -3,8 +3,10 @@
 //! Twelve tries; what the sink has refused is not tried again. When the broadcaster shuts down, a wait ends at once and the try behind
 //! it is the last.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
@@ -56,7 +58,7 @@ impl<S: EventSink> Delivery<'_, S> {
         let mut tries = 1;
         loop {
             let last = tries == MAX_TRIES_PER_EVENT || self.closing.is_cancelled();
-            let (error, retry_after) = match self.attempt(event, patch).await {
+            let (error, retry_after) = match self.guarded(event, patch).await {
                 Ok(recorded) => return Ok(recorded),
                 Err(SinkError::AlreadyExists(_)) if unanswered && patch.is_none() => return Ok(event.into()),
                 // It came into being between patch and create.
@@ -84,6 +86,12 @@ impl<S: EventSink> Delivery<'_, S> {
                 () = self.closing.cancelled() => {}
             }
         }
+    }
+
+    /// One try. A sink that panics refuses the event, and loses no others.
+    async fn guarded(&self, event: &Event, patch: Option<&[u8]>) -> Result<Recorded, SinkError> {
+        let attempt = AssertUnwindSafe(self.attempt(event, patch)).catch_unwind();
+        attempt.await.unwrap_or_else(|_| Err(SinkError::Rejected("the sink has panicked".to_owned())))
     }
 
     async fn attempt(&self, event: &Event, patch: Option<&[u8]>) -> Result<Recorded, SinkError> {

@@ -3,6 +3,7 @@
 mod conservation;
 mod correlator;
 mod logging;
+mod model;
 mod recorder;
 mod recording;
 mod series;

@@ -185,6 +185,28 @@ async fn any_async_function_is_a_sink() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sink_that_panics_loses_that_event_only() {
+    for series in [false, true] {
+        let broadcaster = broadcaster();
+        let sink = FnSink::new(|write: Write| async move {
+            assert_ne!(write.event().body.regarding.name, "bad");
+            Ok(())
+        });
+        let watch = if series {
+            broadcaster.start_recording_series_to_sink(sink).await.unwrap()
+        } else {
+            broadcaster.start_recording_to_sink(sink).await.unwrap()
+        };
+        let recorder = recorder(&broadcaster);
+        for name in ["a", "bad", "b"] {
+            recorder.event(pod(name), EventType::Normal, "A", "");
+        }
+        let counts = settled(&watch, 3).await;
+        assert_eq!((counts.sent, counts.failed), (2, 1), "series: {series}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_memory_sink_keeps_the_newest_writes() {
     let broadcaster = broadcaster();
     let sink = Arc::new(MemorySink::new(2));
