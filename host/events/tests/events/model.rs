@@ -82,12 +82,11 @@ struct Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     // Texts that are the same when they are put together.
-    let text = || prop::sample::select(vec!["", "a", "b", "ab", "ba"]);
+    let text = || prop::sample::select(vec!["", "a"]);
     let path = prop::sample::select(vec!["", "", "spec"]);
     let message =
         prop_oneof![1 => text().prop_map(str::to_owned), 3 => (0_u32..14).prop_map(|n| n.to_string())];
-    let object =
-        (prop::sample::select(vec!["a", "b", "ab"]), prop::sample::select(vec!["a", "b", "ba"]), path);
+    let object = (prop::sample::select(vec!["a", "ab"]), prop::sample::select(vec!["ba", "a"]), path);
     let after = prop::sample::select(vec![0_u64, 0, 0, 0, 1, 29, 300, 599, 600]);
     let step = (object, text(), text(), message, any::<bool>(), after, prop::bool::weighted(0.8)).prop_map(
         |((namespace, name, path), component, reason, message, warning, after, stored)| {
@@ -102,7 +101,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         },
     );
     // Few kinds of events, each of them often.
-    (prop::collection::vec(step, 1..25), prop::collection::vec(any::<prop::sample::Index>(), 0..250))
+    (prop::collection::vec(step, 1..40), prop::collection::vec(any::<prop::sample::Index>(), 0..600))
         .prop_map(|(kinds, picks)| picks.iter().map(|pick| pick.get(&kinds).clone()).collect())
 }
 
