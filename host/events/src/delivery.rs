@@ -1,0 +1,115 @@
+//! [`Delivery`]: one event to its sink: patch or create, and again while that may help.
+//!
+//! Twelve tries; what the sink has refused is not tried again. When the broadcaster shuts down, a wait ends at once and the try behind
+//! it is the last.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::event::Event;
+use crate::metrics::SinkMetrics;
+use crate::sink::{EventSink, Recorded, SinkError};
+
+/// Tries for each event, as in client-go.
+pub const MAX_TRIES_PER_EVENT: u32 = 12;
+/// The longest wait that a sink may ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// How long to wait between tries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sleeps {
+    /// A random part of it before the second try, so that clients do not come back all at once; then all of it. As for core/v1.
+    RandomFirst(Duration),
+    /// It, and up to a quarter more. As for events.k8s.io/v1.
+    Jittered(Duration),
+}
+
+impl Sleeps {
+    fn before_try(self, next: u32) -> Duration {
+        match self {
+            Self::RandomFirst(sleep) if next == 2 => sleep.mul_f64(rand::random_range(0.0..1.0)),
+            Self::RandomFirst(sleep) => sleep,
+            Self::Jittered(sleep) => sleep.mul_f64(rand::random_range(1.0..1.25)),
+        }
+    }
+}
+
+/// What is needed for a delivery beside the event.
+#[derive(Debug)]
+pub(crate) struct Delivery<'a, S> {
+    pub(crate) sink: &'a S,
+    pub(crate) sleeps: Sleeps,
+    pub(crate) closing: &'a CancellationToken,
+    pub(crate) metrics: &'a SinkMetrics,
+}
+
+/// An event was not stored; why has been logged.
+#[derive(Debug)]
+pub(crate) struct NotStored;
+
+impl<S: EventSink> Delivery<'_, S> {
+    /// Patches the event if there is a patch, and creates it otherwise or if it is gone.
+    pub(crate) async fn deliver(&self, event: &Event, patch: Option<&[u8]>) -> Result<Recorded, NotStored> {
+        // Whether a create may have been done without our knowing.
+        let mut unanswered = false;
+        let mut tries = 1;
+        loop {
+            let last = tries == MAX_TRIES_PER_EVENT || self.closing.is_cancelled();
+            let (error, retry_after) = match self.guarded(event, patch).await {
+                Ok(recorded) => return Ok(recorded),
+                Err(SinkError::AlreadyExists(_)) if unanswered && patch.is_none() => return Ok(event.into()),
+                // It came into being between patch and create.
+                Err(error @ SinkError::AlreadyExists(_)) if event.series.is_some() => (error, None),
+                Err(error @ SinkError::Transient { retry_after, .. }) => {
+                    unanswered = true;
+                    (error, retry_after)
+                }
+                Err(error) => {
+                    rejected(event, &error);
+                    return Err(NotStored);
+                }
+            };
+            if last {
+                tracing::error!(event = %event.name, tries, "the event is not written, and not tried again: {error}");
+                return Err(NotStored);
+            }
+            tracing::debug!(event = %event.name, tries, "the event is not written yet: {error}");
+            tries += 1;
+            self.metrics.retries.increment();
+            let sleep =
+                retry_after.map_or_else(|| self.sleeps.before_try(tries), |after| after.min(MAX_RETRY_AFTER));
+            tokio::select! {
+                () = tokio::time::sleep(sleep) => {}
+                () = self.closing.cancelled() => {}
+            }
+        }
+    }
+
+    /// One try. A sink that panics refuses the event, and loses no others.
+    async fn guarded(&self, event: &Event, patch: Option<&[u8]>) -> Result<Recorded, SinkError> {
+        let attempt = AssertUnwindSafe(self.attempt(event, patch)).catch_unwind();
+        attempt.await.unwrap_or_else(|_| Err(SinkError::Rejected("the sink has panicked".to_owned())))
+    }
+
+    async fn attempt(&self, event: &Event, patch: Option<&[u8]>) -> Result<Recorded, SinkError> {
+        if let Some(patch) = patch {
+            match self.sink.patch(event, patch).await {
+                Err(SinkError::NotFound(_)) => {}
+                answer => return answer,
+            }
+        }
+        self.sink.create(event).await
+    }
+}
+
+fn rejected(event: &Event, error: &SinkError) {
+    match error {
+        SinkError::AlreadyExists(_) | SinkError::NamespaceTerminating(_) => {
+            tracing::debug!(event = %event.name, "the event is not written: {error}");
+        }
+        _ => tracing::error!(event = %event.name, "the event is not written, and not tried again: {error}"),
+    }
+}

@@ -1,0 +1,128 @@
+//! The task that writes events to a sink by way of the correlator, one after the other, as client-go's core/v1 broadcaster does.
+//!
+//! While one is tried again all others wait in the queue; what finds that full is dropped and counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_client::BroadcastWatcher;
+use tokio_util::sync::CancellationToken;
+
+use crate::correlator::{Correlated, EventCorrelator};
+use crate::delivery::{Delivery, Sleeps};
+use crate::event::Event;
+use crate::metrics::SinkMetrics;
+use crate::sink::EventSink;
+use crate::wire;
+
+/// The ends that a task may come to, beside that of its queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Ends {
+    /// No further events are to be taken.
+    pub(crate) stop: CancellationToken,
+    /// The broadcaster shuts down: no wait between tries.
+    pub(crate) closing: CancellationToken,
+    /// The deadline has passed: nothing more is to be done.
+    pub(crate) abort: CancellationToken,
+}
+
+/// Takes events out of a watcher's queue, and counts them.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    watcher: BroadcastWatcher<Event>,
+    ends: Ends,
+    metrics: Arc<SinkMetrics>,
+    stopped: bool,
+}
+
+impl Intake {
+    pub(crate) fn new(watcher: BroadcastWatcher<Event>, ends: Ends, metrics: Arc<SinkMetrics>) -> Self {
+        Self { watcher, ends, metrics, stopped: false }
+    }
+
+    /// The next event; none behind the last one, and when the task is to end. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        let event = loop {
+            tokio::select! {
+                biased;
+                () = self.ends.abort.cancelled() => break None,
+                () = self.ends.stop.cancelled(), if !self.stopped => {
+                    self.watcher.stop();
+                    self.stopped = true;
+                }
+                event = self.watcher.next() => break event,
+            }
+        };
+        self.metrics.missed.set(self.watcher.missed());
+        if event.is_some() {
+            self.metrics.taken.increment();
+        }
+        event
+    }
+
+    /// Counts what is left as dropped: also what is still to be distributed, which comes to its end as the broadcaster shuts down.
+    pub(crate) async fn abandon(mut self) {
+        while self.watcher.next().await.is_some() {
+            self.metrics.taken.increment();
+            self.metrics.abandoned.increment();
+        }
+        self.metrics.missed.set(self.watcher.missed());
+    }
+}
+
+/// A sink behind a correlator.
+#[derive(Debug)]
+pub(crate) struct Recording<S> {
+    pub(crate) sink: S,
+    pub(crate) correlator: EventCorrelator,
+    pub(crate) sleep: Duration,
+    pub(crate) ends: Ends,
+    pub(crate) metrics: Arc<SinkMetrics>,
+}
+
+impl<S: EventSink> Recording<S> {
+    /// Writes events until there are no more.
+    pub(crate) async fn run(mut self, mut intake: Intake) {
+        let abort = self.ends.abort.clone();
+        while let Some(event) = intake.next().await {
+            let metrics = Arc::clone(&self.metrics);
+            tokio::select! {
+                biased;
+                () = abort.cancelled() => {
+                    metrics.abandoned.increment();
+                }
+                () = self.record(event) => {}
+            }
+        }
+        intake.abandon().await;
+    }
+
+    async fn record(&mut self, event: Event) {
+        let (metrics, now) = (&self.metrics, self.correlator.now());
+        let (correlation, patched) = match self.correlator.correlate(event, now) {
+            Correlated::Skip => {
+                metrics.filtered.increment();
+                return;
+            }
+            Correlated::Create(correlation) => (correlation, false),
+            Correlated::Patch(correlation) => (correlation, true),
+        };
+        let delivery = Delivery {
+            sink: &self.sink,
+            sleeps: Sleeps::RandomFirst(self.sleep),
+            closing: &self.ends.closing,
+            metrics,
+        };
+        let event = &correlation.event;
+        let patch = if patched { wire::count_patch(event).ok() } else { None };
+        match delivery.deliver(event, patch.as_deref()).await {
+            Ok(recorded) => {
+                self.correlator.update_state(&correlation, recorded);
+                if correlation.aggregated { &metrics.aggregated } else { &metrics.sent }.increment();
+            }
+            Err(_) => {
+                metrics.failed.increment();
+            }
+        }
+    }
+}
