@@ -173,9 +173,10 @@ impl Kept {
         if let (Some(observer), Some(event)) = (&self.observer, event) {
             observer.exec_plugin(event);
         }
+        // Dropped without the lock: when nobody waits for it any more, the task that calls this is aborted, at its end.
+        let _run;
         let mut state = self.state.lock();
-        // Dropped last, when nobody waits for it: that ends the task, which calls this.
-        let _run = state.run.take();
+        _run = state.run.take();
         let new = match result {
             Ok(new) => new,
             Err(error) => {
