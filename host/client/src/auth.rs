@@ -6,7 +6,6 @@
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -17,16 +16,13 @@ use http_body_util::Empty;
 use kube_client::client::AuthError;
 use kube_client::client::middleware::AuthLayer;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, service_fn};
 
 use crate::answer::short;
 use crate::error::{Error, Result};
 use crate::exec::ExecPlugin;
-
-/// How long a token file's content is used; kubelets rotate tokens well before they expire.
-const TOKEN_FILE_LIFE: Duration = Duration::from_secs(60);
+use crate::tls::Reading;
 
 /// A request that only carries headers past the layer.
 type Blank = Request<Empty<Bytes>>;
@@ -54,7 +50,8 @@ pub(crate) struct Shown {
 
 pub(crate) struct TokenFile {
     path: PathBuf,
-    current: Mutex<(HeaderValue, Option<Instant>)>,
+    current: Mutex<HeaderValue>,
+    reading: Reading<Result<HeaderValue>>,
 }
 
 impl Authorizer {
@@ -83,7 +80,8 @@ impl Authorizer {
             }
             (Err(error), None) => return Err(Error::Config(format!("{source}: {error}"))),
         };
-        Ok(Self::File(TokenFile { path, current: Mutex::new((header, Some(Instant::now()))) }))
+        let reading = Reading::new(format!("token file {} is", path.display()));
+        Ok(Self::File(TokenFile { path, current: Mutex::new(header), reading }))
     }
 
     /// What kube-client makes of the configuration.
@@ -102,7 +100,7 @@ impl Authorizer {
         let header = match self {
             Self::None => None,
             Self::Fixed(header) => Some(header.clone()),
-            Self::File(file) => Some(file.header()),
+            Self::File(file) => Some(file.header().await),
             Self::Plugin(plugin) => {
                 let credential = plugin.credential().await?;
                 return Ok(Shown { header: credential.header.clone(), serial: credential.serial });
@@ -122,7 +120,7 @@ impl Authorizer {
     /// request, a plugin is run again.
     pub(crate) fn rejected(&self, serial: u64) {
         match self {
-            Self::File(file) => file.current.lock().1 = None,
+            Self::File(file) => file.reading.refused(),
             Self::Plugin(plugin) => plugin.rejected(serial),
             Self::None | Self::Fixed(_) | Self::Layer(_) => {}
         }
@@ -130,17 +128,18 @@ impl Authorizer {
 }
 
 impl TokenFile {
-    fn header(&self) -> HeaderValue {
-        let mut current = self.current.lock();
-        if current.1.is_none_or(|read| read.elapsed() >= TOKEN_FILE_LIFE) {
-            match read(&self.path) {
-                Ok(header) => current.0 = header,
+    /// The first after a minute, or after a refusal, waits for the file; the others meanwhile go on with the old token.
+    async fn header(&self) -> HeaderValue {
+        if self.reading.is_due() {
+            let path = self.path.clone();
+            match self.reading.try_latest(move || read(&path)).await {
+                Some(Ok(header)) => *self.current.lock() = header,
                 // The old token may still be good: some set-ups remove the file after start.
-                Err(error) => tracing::warn!("{error}; going on with the token read before"),
+                Some(Err(error)) => tracing::warn!("{error}; going on with the token read before"),
+                None => {}
             }
-            current.1 = Some(Instant::now());
         }
-        current.0.clone()
+        self.current.lock().clone()
     }
 }
 

@@ -3,11 +3,15 @@
 //!
 //! Its user name and password are in no message and no debug print. `config` makes it, `dial` goes through it.
 
+mod no_proxy;
+
 use std::fmt;
 
 use http::Uri;
 use http::header::HeaderValue;
 use hyper_util::client::proxy::matcher::Matcher;
+
+use no_proxy::spares;
 
 /// The port of a SOCKS proxy that names none (RFC 1928).
 const SOCKS_PORT: u16 = 1080;
@@ -63,35 +67,16 @@ impl ProxyVariables {
             Some("https") => ("HTTPS_PROXY", &self.https),
             _ => ("HTTP_PROXY", &self.http),
         };
-        if url.is_empty() || is_local(server) {
+        if url.is_empty() || is_local(server) || spares(&self.no, server) {
             return Ok(None);
         }
-        Proxy::parse(url, &self.no_proxy(server), server, name)
-    }
-
-    /// `NO_PROXY` for one server: Go takes entries with a port too, which count for that port only.
-    fn no_proxy(&self, server: &Uri) -> String {
-        let default = if server.scheme_str() == Some("https") { 443 } else { 80 };
-        let port = server.port_u16().unwrap_or(default).to_string();
-        let entries = self.no.split(',').map(str::trim).filter_map(|entry| match entry.rsplit_once(':') {
-            // More colons are an IPv6 address, unless it is in brackets.
-            Some((host, entry_port)) if !host.contains(':') || host.ends_with(']') => {
-                (entry_port == port).then_some(host.trim_start_matches('[').trim_end_matches(']'))
-            }
-            _ => Some(entry),
-        });
-        entries.collect::<Vec<_>>().join(",")
+        Proxy::parse(url, server, name).map(Some)
     }
 }
 
 impl Proxy {
-    /// The proxy of a URL for `server`, unless `no_proxy` keeps the server from it; the error does not quote the URL.
-    pub(crate) fn parse(
-        url: &str,
-        no_proxy: &str,
-        server: &Uri,
-        origin: &str,
-    ) -> Result<Option<Self>, String> {
+    /// The proxy of a URL, for `server`; the error does not quote the URL.
+    pub(crate) fn parse(url: &str, server: &Uri, origin: &str) -> Result<Self, String> {
         let error = |why: &str| {
             Err(format!(
                 "{origin}: {why}; expected http://, https:// or socks5:// with [USER:PASSWORD@]HOST:PORT"
@@ -106,15 +91,9 @@ impl Proxy {
             Some("socks5" | "socks5h") => Protocol::Socks5,
             _ => return error("another scheme"),
         };
-        let matcher = Matcher::builder().all(&with_scheme).no(no_proxy).build();
-        let Some(found) = matcher.intercept(server) else {
-            let everything = Matcher::builder().all(&with_scheme).build();
-            return if everything.intercept(server).is_some() {
-                Ok(None)
-            } else {
-                error("not a URL of a proxy")
-            };
-        };
+        // It does without `NO_PROXY`, which it reads in another way than Go.
+        let matcher = Matcher::builder().all(&with_scheme).build();
+        let Some(found) = matcher.intercept(server) else { return error("not a URL of a proxy") };
         let mut address = found.uri().clone();
         if protocol == Protocol::Socks5 && address.port().is_none() {
             let authority = format!("{}:{SOCKS_PORT}", address.host().unwrap_or_default());
@@ -122,13 +101,13 @@ impl Proxy {
             let Ok(whole) = whole else { return error("no host") };
             address = whole;
         }
-        Ok(Some(Self {
+        Ok(Self {
             protocol,
             address,
             basic: found.basic_auth().cloned(),
             user: found.raw_auth().map(|(user, password)| (user.to_owned(), password.to_owned())),
             origin: origin.to_owned(),
-        }))
+        })
     }
 }
 
@@ -191,6 +170,57 @@ mod tests {
     }
 
     #[test]
+    fn no_proxy_is_read_as_go_reads_it() {
+        // An entry, servers it spares, servers it does not.
+        let table: &[(&str, &[&str], &[&str])] = &[
+            (
+                "corp",
+                &["corp", "a.corp", "a.b.corp", "CORP", "A.Corp", "corp:1"],
+                &["xcorp", "corp.x", "k8s"],
+            ),
+            ("Corp", &["corp", "a.corp"], &["k8s"]),
+            (".corp", &["a.corp", "a.b.corp"], &["corp", "xcorp"]),
+            ("*.corp", &["a.corp", "a.b.corp"], &["corp", "xcorp"]),
+            (".corp:6443", &["a.corp:6443"], &["a.corp", "corp:6443"]),
+            ("*.corp:6443", &["a.corp:6443"], &["a.corp", "corp:6443"]),
+            ("corp:443", &["corp", "corp:443", "a.corp"], &["corp:6443"]),
+            (
+                "10.0.0.0/8",
+                &["10.1.2.3", "10.1.2.3:6443", "[::ffff:10.1.2.3]"],
+                &["11.0.0.1", "[fd00::1]", "ten"],
+            ),
+            ("10.9.8.7/8", &["10.1.2.3"], &["11.0.0.1"]),
+            ("0.0.0.0/0", &["10.1.2.3"], &["[fd00::1]", "k8s"]),
+            ("10.0.0.0/33", &[], &["10.0.0.0", "10.1.2.3"]),
+            ("10.0.0.0/08", &[], &["10.1.2.3"]),
+            ("fd00::/8", &["[fd12::1]", "[fd12::1]:6443"], &["[fe00::1]", "10.0.0.1"]),
+            ("10.0.0.1", &["10.0.0.1", "10.0.0.1:6443"], &["10.0.0.11", "110.0.0.1"]),
+            ("10.0.0.1:6443", &["10.0.0.1:6443"], &["10.0.0.1"]),
+            ("fd00::1", &["[fd00::1]", "[fd00:0::1]:6443"], &["[fd00::2]"]),
+            ("[fd00::1]:6443", &["[fd00::1]:6443"], &["[fd00::1]"]),
+            ("[fd00::1]", &[], &["[fd00::1]"]),
+            ("*", &["k8s", "10.0.0.1", "[fd00::1]:1"], &[]),
+            ("x, *", &["k8s", "10.0.0.1"], &[]),
+            ("*corp", &[], &["corp", "a.corp", "xcorp"]),
+            (" a , .b,,:1,c ", &["a", "x.b", "c"], &["b", "k8s"]),
+            ("", &[], &["k8s"]),
+        ];
+        for (no, spared, others) in table {
+            let variables =
+                ProxyVariables { https: "proxy".to_owned(), no: (*no).to_owned(), ..Default::default() };
+            for server in *spared {
+                assert_eq!(chosen(&variables, &format!("https://{server}")), None, "{no}: {server}");
+            }
+            for server in *others {
+                assert!(chosen(&variables, &format!("https://{server}")).is_some(), "{no}: {server}");
+            }
+        }
+        let http = ProxyVariables { http: "proxy".to_owned(), no: "k8s:80".to_owned(), ..Default::default() };
+        assert_eq!(chosen(&http, "http://k8s"), None);
+        assert!(chosen(&http, "http://k8s:443").is_some());
+    }
+
+    #[test]
     fn urls_that_are_no_proxies_are_refused_without_being_quoted() {
         let server = "https://k8s".parse().unwrap();
         for url in [
@@ -200,11 +230,11 @@ mod tests {
             "socks4://me:s3cret@h",
             "http://",
         ] {
-            let message = Proxy::parse(url, "", &server, "proxy-url").err().unwrap();
+            let message = Proxy::parse(url, &server, "proxy-url").err().unwrap();
             assert!(message.contains("proxy-url") && message.contains("socks5://"), "{message}");
             assert!(!message.contains("s3cret") && !message.contains("s3 cret"), "{message}");
         }
-        let proxy = Proxy::parse("socks5://me:s3%40cret@h", "", &server, "o").unwrap().unwrap();
+        let proxy = Proxy::parse("socks5://me:s3%40cret@h", &server, "o").unwrap();
         assert_eq!(proxy.address, "socks5://h:1080/");
         assert_eq!(proxy.user, Some(("me".to_owned(), "s3@cret".to_owned())));
         assert!(!proxy.to_string().contains("cret"));

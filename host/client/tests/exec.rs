@@ -141,6 +141,57 @@ async fn many_callers_wait_for_one_run_and_one_that_gives_up_does_not_end_it() {
     assert_eq!(runs(&kubeconfig), 2);
 }
 
+/// A request that starts the program, and is gone before it ends with `last`.
+async fn abandon(kubeconfig: &Kubeconfig, client: &Client, observer: &Observer, last: &str) {
+    let gate = kubeconfig.dir.path().join("gate");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    plugin(kubeconfig, &format!("read go < gate; {last}"));
+    let before = observer.calls();
+    let of_call = client.clone();
+    let call = tokio::spawn(async move { of_call.get(&pods(), &key("default/a"), None).await.map(drop) });
+    let opened = tokio::task::spawn_blocking(move || std::fs::File::options().write(true).open(gate));
+    let gate = soon(opened).await.unwrap().unwrap();
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    std::io::Write::write_all(&mut &gate, b"go\n").unwrap();
+    soon(async {
+        while observer.calls() == before {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_run_that_nobody_waits_for_any_more_counts_from_its_end() {
+    let server = Server::always(200, &pod("a", 1)).await;
+    let new = async || {
+        let kubeconfig = Kubeconfig::new(&server.url, &[], &[EXEC]);
+        gives(&kubeconfig, json!({"token": "one", "expirationTimestamp": "2001-01-01T00:00:00Z"}));
+        let observer = Arc::new(Observer::default());
+        let options = ClientOptions { observer: Some(observer.clone()), ..kubeconfig.options() };
+        let client = Client::new(options).await.unwrap();
+        (kubeconfig, client, observer)
+    };
+    let (kubeconfig, client, observer) = new().await;
+    gives(&kubeconfig, json!({"token": "two", "expirationTimestamp": within(600)}));
+    abandon(&kubeconfig, &client, &observer, "cat credential").await;
+    assert_eq!((token(&client, &server).await, runs(&kubeconfig)), ("Bearer two".to_owned(), 2));
+
+    let (kubeconfig, client, observer) = new().await;
+    gives(&kubeconfig, json!({"token": "two", "expirationTimestamp": within(600)}));
+    abandon(&kubeconfig, &client, &observer, "cat credential").await;
+    advance(700).await;
+    gives(&kubeconfig, json!({"token": "three"}));
+    assert_eq!((token(&client, &server).await, runs(&kubeconfig)), ("Bearer three".to_owned(), 3));
+
+    let (kubeconfig, client, observer) = new().await;
+    abandon(&kubeconfig, &client, &observer, "exit 1").await;
+    advance(700).await;
+    gives(&kubeconfig, json!({"token": "four"}));
+    assert_eq!((token(&client, &server).await, runs(&kubeconfig)), ("Bearer four".to_owned(), 3));
+}
+
 #[tokio::test]
 async fn a_refused_token_makes_it_run_again_but_not_for_each_request() {
     let server = Server::start(|seen| match seen.header("authorization") {
@@ -165,6 +216,13 @@ async fn a_refused_token_makes_it_run_again_but_not_for_each_request() {
 
 #[derive(Default)]
 struct Observer(Mutex<Vec<ExecPluginEvent>>);
+
+impl Observer {
+    /// How many runs have ended.
+    fn calls(&self) -> usize {
+        self.0.lock().iter().filter(|event| matches!(event, ExecPluginEvent::Called { .. })).count()
+    }
+}
 
 impl RequestObserver for Observer {
     fn request(&self, _request: &ObservedRequest<'_>) {}
@@ -320,7 +378,7 @@ async fn what_kubectl_refuses_in_exec_is_refused() {
     let of = async |exec: &str| refused(&Kubeconfig::new("https://h", &[], &[exec])).await;
     has(&of("exec: {apiVersion: client.authentication.k8s.io/v1}").await, &["set exec.command"]);
     let version = of("exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}").await;
-    has(&version, &["\"x\"", "v1alpha1\" is not supported", "set client.authentication.k8s.io/v1"]);
+    has(&version, &["\"x\"", "exec.apiVersion is not supported", "set client.authentication.k8s.io/v1"]);
     let v1 =
         |more: &str| format!("exec: {{apiVersion: client.authentication.k8s.io/v1, command: x, {more}}}");
     has(&of(&v1("args: []")).await, &["interactiveMode", "Never, IfAvailable or Always"]);
@@ -358,6 +416,27 @@ async fn a_plugin_that_hangs_is_stopped_with_all_it_has_started() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn what_a_plugin_leaves_running_neither_holds_it_up_nor_is_ended() {
+    let kubeconfig = Kubeconfig::new("https://127.0.0.1:1", &[], &[EXEC]);
+    let agent = || {
+        let pid = std::fs::read_to_string(kubeconfig.dir.path().join("agent")).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap();
+        assert!(!stat.contains(") Z "), "{stat}");
+        let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    };
+    for held in ["> /dev/null", "2> /dev/null", ""] {
+        gives(&kubeconfig, json!({"token": "t"}));
+        plugin(&kubeconfig, &format!("sleep 300 {held} & echo $! > agent; cat credential"));
+        soon(kubeconfig.client()).await.unwrap();
+        agent();
+    }
+    plugin(&kubeconfig, "sleep 300 & echo $! > agent; echo please log in >&2; exit 3");
+    has(&soon(refused(&kubeconfig)).await, &["exit status: 3: please log in"]);
+    agent();
 }
 
 #[tokio::test]

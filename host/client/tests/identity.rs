@@ -9,7 +9,7 @@ use pilothouse_client::{Client, Identity, Impersonation, WatchParams};
 use serde_json::json;
 
 use crate::config::{has, refused};
-use crate::support::{Authority, Kubeconfig, Logs, Reply, Server, key, pod, pods, soon};
+use crate::support::{Authority, Kubeconfig, Logs, Reply, Server, TestProxy, key, pod, pods, soon};
 
 async fn authorization(user: &[&str]) -> Option<String> {
     let server = Server::always(200, &pod("a", 1)).await;
@@ -55,6 +55,20 @@ async fn no_credentials_go_over_plain_http_to_another_machine() {
     }
 }
 
+#[tokio::test]
+async fn no_credentials_go_over_plain_http_through_a_proxy() {
+    let (logs, _guard) = Logs::capture(tracing::Level::WARN);
+    let server = Server::always(200, &pod("a", 1)).await;
+    let proxy = TestProxy::connect().await;
+    // Which machine this is decides the proxy.
+    let server_url = server.url.replace("127.0.0.1", "localhost");
+    let url = format!("proxy-url: http://me:s3cret@{}", proxy.address);
+    let client = Kubeconfig::new(&server_url, &[&url], &["token: mine"]).client().await.unwrap();
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    assert_eq!((server.only().header("authorization"), proxy.asked().len()), (None, 1));
+    assert_eq!(logs.count("not sent over plain http"), 1, "{}", logs.text());
+}
+
 fn id_token(expires: i64) -> String {
     let part = |value: serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     format!("{}.{}.c2lnbmVk", part(json!({"alg": "none"})), part(json!({"exp": expires})))
@@ -81,7 +95,7 @@ async fn providers_that_were_removed_are_refused_with_what_to_use_instead() {
     let gcp = of("name: gcp, config: {access-token: s3cret, cmd-path: /bin/false}").await;
     has(&gcp, &["auth-provider gcp was removed", "gke-gcloud-auth-plugin"]);
     has(&of("name: azure").await, &["auth-provider azure was removed", "kubelogin"]);
-    has(&of("name: other").await, &["\"other\" is not known", "exec plugin"]);
+    has(&of("name: other").await, &["auth-provider: its name is not known", "exec plugin"]);
 }
 
 #[tokio::test]

@@ -161,11 +161,11 @@ impl Kubeconfig {
             })?;
             file.unwrap_or_default()
         };
-        if let Some(kind) = set(file.kind.as_ref()).filter(|kind| *kind != KIND) {
-            return Err(error(format!("kind is {kind:?}; expected kind: {KIND}")));
+        if set(file.kind.as_ref()).is_some_and(|kind| kind != KIND) {
+            return Err(error(format!("its kind is another; expected kind: {KIND}")));
         }
-        if let Some(version) = set(file.api_version.as_ref()).filter(|version| *version != API_VERSION) {
-            return Err(error(format!("apiVersion is {version:?}; expected apiVersion: {API_VERSION}")));
+        if set(file.api_version.as_ref()).is_some_and(|version| version != API_VERSION) {
+            return Err(error(format!("its apiVersion is another; expected apiVersion: {API_VERSION}")));
         }
         let contexts = file.contexts.unwrap_or_default().into_iter().map(|c| (c.name, c.context));
         let clusters = file.clusters.unwrap_or_default().into_iter().map(|c| (c.name, c.cluster));
@@ -237,12 +237,18 @@ fn by_name<T: Default>(
     Ok(out)
 }
 
-/// A parser's message, cut before it could quote the file.
+/// A parser's message without what it could quote of the file: up to the first sign that begins a quotation, and what was
+/// expected instead.
 pub(super) fn without_values(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
-    let mut out = String::new();
-    for (index, part) in line.split('"').enumerate() {
-        out.push_str(if index % 2 == 0 { part } else { "\"…\"" });
-    }
-    crate::answer::short(out.as_bytes())
+    let signs = [':', '"', '\'', '`', '[', '{', '(', '<', '*'];
+    let Some((what, quoted)) = line.split_once(signs) else {
+        return crate::answer::short(line.as_bytes());
+    };
+    // serde's own words: they end the line. Whatever the value was stands before them.
+    let expected = match quoted.rsplit_once(", expected ") {
+        Some((_, expected)) if what.starts_with("invalid ") && !expected.contains(signs) => expected,
+        _ => return crate::answer::short(what.as_bytes()),
+    };
+    crate::answer::short(format!("{what}, expected {expected}").as_bytes())
 }

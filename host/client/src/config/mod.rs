@@ -6,8 +6,9 @@
 //!  in_cluster ──────────────┘
 //! ```
 //!
-//! Every choice is checked, so that an error names the file, what is wrong in it and the remedy. Contents of the file
-//! never reach a message: a token may stand where something else was expected.
+//! Every choice is checked, so that an error names the file, what is wrong in it and the remedy. Of the contents of the file
+//! only names of contexts, clusters and users, paths of files and the program of a plugin reach a message, never what is
+//! wrong: a token may stand where something else was expected.
 
 mod choose;
 mod file;
@@ -74,16 +75,19 @@ fn chosen(options: &ClientOptions, environment: &Environment) -> Result<Chosen> 
 
 fn parse_server(server: &str, what: &str) -> Result<Uri> {
     let error = |why: &str| Error::Config(format!("{what}: {why}; expected https://HOST:PORT"));
-    let uri: Uri = server.trim().parse().map_err(|_| error("not an address"))?;
-    match uri.scheme_str() {
-        Some("http" | "https") => {}
-        _ => return Err(error(&format!("{server:?} does not begin with https:// or http://"))),
-    }
-    let authority = uri.authority().ok_or_else(|| error("no host"))?;
-    if authority.as_str().contains('@') {
+    // Wherever it stands: of a password with a `/` in it the rest would pass for a path.
+    if server.contains('@') {
         return Err(error(
             "a user name in the address is not supported, put it into a user of the kubeconfig",
         ));
+    }
+    let uri: Uri = server.trim().parse().map_err(|_| error("not an address"))?;
+    match uri.scheme_str() {
+        Some("http" | "https") => {}
+        _ => return Err(error("it does not begin with https:// or http://")),
+    }
+    if uri.host().is_none_or(str::is_empty) {
+        return Err(error("no host"));
     }
     if uri.query().is_some() {
         return Err(error("it has a query"));

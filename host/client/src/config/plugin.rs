@@ -10,7 +10,7 @@ use super::choose::Chosen;
 use super::file::{Exec, set};
 use super::prepare::authority;
 use crate::error::{Error, Result};
-use crate::exec::Command;
+use crate::exec::{Command, shown};
 use crate::tls::Checked;
 
 const V1: &str = "client.authentication.k8s.io/v1";
@@ -18,18 +18,18 @@ const V1_BETA1: &str = "client.authentication.k8s.io/v1beta1";
 /// The extension of a cluster that is for plugins.
 const EXTENSION: &str = "client.authentication.k8s.io/exec";
 
-/// The command of `exec`; `proxy_url` is the proxy that the server is reached through.
-pub(super) fn command(exec: &Exec, chosen: &Chosen, proxy_url: Option<String>) -> Result<Command> {
+/// The command of `exec`.
+pub(super) fn command(exec: &Exec, chosen: &Chosen) -> Result<Command> {
     let source = &chosen.source;
     let error = |message: String| Error::Config(format!("{source}: {message}"));
     let Some(program) = set(exec.command.as_ref()) else {
         return Err(error("exec plugin for credentials has no command; set exec.command".to_owned()));
     };
-    let what = format!("exec plugin {program:?} for credentials");
+    let what = format!("exec plugin {:?} for credentials", shown(program));
     let api_version = set(exec.api_version.as_ref()).unwrap_or_default();
     if ![V1, V1_BETA1].contains(&api_version) {
         return Err(error(format!(
-            "{what}: exec.apiVersion {api_version:?} is not supported; set {V1}, and update the plugin if it does not know that"
+            "{what}: this exec.apiVersion is not supported; set {V1}, and update the plugin if it does not know that"
         )));
     }
     let mode = match set(exec.interactive_mode.as_ref()) {
@@ -47,9 +47,9 @@ pub(super) fn command(exec: &Exec, chosen: &Chosen, proxy_url: Option<String>) -
                 "{what}: exec.interactiveMode is Always, and standard input is no terminal; run in a terminal, or use another way to log in"
             )));
         }
-        other => {
+        _ => {
             return Err(error(format!(
-                "{what}: exec.interactiveMode is {other:?}; set Never, IfAvailable or Always"
+                "{what}: exec.interactiveMode is missing, or another word; set Never, IfAvailable or Always"
             )));
         }
     };
@@ -61,7 +61,7 @@ pub(super) fn command(exec: &Exec, chosen: &Chosen, proxy_url: Option<String>) -
         env.push((name.to_owned(), variable.value.clone().unwrap_or_default()));
     }
     let cluster = match exec.provide_cluster_info {
-        Some(true) => Some(cluster_info(chosen, proxy_url).map_err(error)?),
+        Some(true) => Some(cluster_info(chosen).map_err(error)?),
         _ => None,
     };
     Ok(Command {
@@ -77,7 +77,7 @@ pub(super) fn command(exec: &Exec, chosen: &Chosen, proxy_url: Option<String>) -
 }
 
 /// What a plugin may know of the cluster, under the names of its protocol.
-fn cluster_info(chosen: &Chosen, proxy_url: Option<String>) -> Checked<Value> {
+fn cluster_info(chosen: &Chosen) -> Checked<Value> {
     let cluster = &chosen.cluster;
     let mut info = Map::new();
     let mut text = |name: &str, value: Option<&str>| {
@@ -90,7 +90,8 @@ fn cluster_info(chosen: &Chosen, proxy_url: Option<String>) -> Checked<Value> {
     text("server", set(cluster.server.as_ref()));
     text("tls-server-name", set(cluster.tls_server_name.as_ref()));
     text("certificate-authority-data", authority.as_deref());
-    text("proxy-url", proxy_url.as_deref());
+    // With its password, since the plugin must be able to use it.
+    text("proxy-url", set(cluster.proxy_url.as_ref()));
     for (name, value) in [
         ("insecure-skip-tls-verify", cluster.insecure_skip_tls_verify),
         ("disable-compression", cluster.disable_compression),

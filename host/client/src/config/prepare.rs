@@ -37,12 +37,12 @@ pub(super) async fn prepare(
     };
     let server = parse_server(set(cluster.server.as_ref()).unwrap_or_default(), &what)?;
     let proxy = match set(cluster.proxy_url.as_ref()) {
-        Some(url) => Proxy::parse(url, "", &server, &format!("proxy-url of cluster {cluster_name:?}")),
+        Some(url) => Proxy::parse(url, &server, &format!("proxy-url of cluster {cluster_name:?}")).map(Some),
         None => variables.proxy(&server),
     };
     let proxy = proxy.map_err(error)?;
     let mut method = method(&chosen)?;
-    if !matches!(method, Method::None) && is_readable_on_the_way(&server) {
+    if !matches!(method, Method::None) && is_readable_on_the_way(&server, proxy.as_ref()) {
         tracing::warn!(
             "{source}: the credentials of the user are not sent over plain http; use https:// in {what}"
         );
@@ -50,7 +50,7 @@ pub(super) async fn prepare(
     }
     let plugin = match &method {
         Method::Plugin(exec) => {
-            let command = plugin::command(exec, &chosen, proxy_url(cluster, variables, proxy.as_ref()))?;
+            let command = plugin::command(exec, &chosen)?;
             Some(Arc::new(ExecPlugin::new(command, Handle::current(), observer)))
         }
         _ => None,
@@ -79,9 +79,9 @@ pub(super) async fn prepare(
 }
 
 /// Whether anybody between here and the server could read what is sent. kubectl shows no credentials over plain HTTP
-/// whatsoever; to this very machine they are safe.
-fn is_readable_on_the_way(server: &Uri) -> bool {
-    server.scheme_str() != Some("https") && !is_local(server)
+/// whatsoever; to this very machine they are safe, unless a proxy decides which machine that is.
+fn is_readable_on_the_way(server: &Uri, proxy: Option<&Proxy>) -> bool {
+    server.scheme_str() != Some("https") && (proxy.is_some() || !is_local(server))
 }
 
 /// How a user shows who it is, certificates apart.
@@ -139,7 +139,7 @@ fn tls(
     let server_name = set(cluster.tls_server_name.as_ref())
         .map(|name| {
             ServerName::try_from(name.to_owned())
-                .map_err(|_| error(format!("tls-server-name {name:?} is not a host name")))
+                .map_err(|_| error("tls-server-name is not a host name".to_owned()))
         })
         .transpose()?;
     let secure = server.scheme_str() == Some("https");
@@ -191,12 +191,6 @@ fn pem(field: &str, file: &Option<String>, data: &Option<String>) -> Checked<Opt
     Ok(set(file.as_ref()).map(|path| Source::file(field, PathBuf::from(path))))
 }
 
-/// The proxy as a plugin is told, which must be able to use it: with its password.
-fn proxy_url(cluster: &Cluster, variables: &ProxyVariables, proxy: Option<&Proxy>) -> Option<String> {
-    proxy?;
-    Some(set(cluster.proxy_url.as_ref()).unwrap_or(&variables.https).to_owned())
-}
-
 /// kube-client's OIDC, which is the one provider that is left; for the others the remedy.
 fn oidc(source: &str, provider: &AuthProvider) -> Result<Authorizer> {
     let error = |message: String| Error::Config(format!("{source}: {message}"));
@@ -212,10 +206,10 @@ fn oidc(source: &str, provider: &AuthProvider) -> Result<Authorizer> {
             let remedy = "use the exec plugin kubelogin: kubelogin convert-kubeconfig";
             return Err(error(format!("auth-provider azure was removed from Kubernetes clients; {remedy}")));
         }
-        other => {
-            return Err(error(format!(
-                "auth-provider {other:?} is not known; use an exec plugin of your provider"
-            )));
+        _ => {
+            return Err(error(
+                "auth-provider: its name is not known; use an exec plugin of your provider".to_owned(),
+            ));
         }
     }
     let config = provider.config.clone().unwrap_or_default();

@@ -1,7 +1,8 @@
 //! [`ExecPlugin`]: credentials from a program, by `client.authentication.k8s.io`.
 //!
 //! Invariants:
-//! * One run at a time, however many callers wait; a caller that gives up does not end it, the end of the client does.
+//! * One run at a time, however many callers wait; a caller that gives up does not end it, the end of the client does. What
+//!   it gives counts from its end, whether or not somebody still waits.
 //! * A credential is kept until shortly before it expires, or until the server has refused it. A run that fails leaves a
 //!   credential that is still good in use.
 //! * Output of the program is never quoted: only what it says on its standard error reaches a message, cleaned.
@@ -13,7 +14,7 @@ mod run;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub(crate) use credential::Credential;
-pub(crate) use run::Command;
+pub(crate) use run::{Command, shown};
 
 use crate::error::{Error, Result};
 use crate::options::RequestObserver;
@@ -69,6 +70,11 @@ pub enum ExecPluginEvent {
 pub(crate) struct ExecPlugin {
     command: Arc<Command>,
     runtime: Handle,
+    kept: Arc<Kept>,
+}
+
+/// What a run leaves, whether or not somebody still waits for it.
+struct Kept {
     observer: Option<Arc<dyn RequestObserver>>,
     state: Mutex<State>,
 }
@@ -88,18 +94,19 @@ struct State {
 impl ExecPlugin {
     /// Programs are started on `runtime`, whichever runtime a call comes from.
     pub(crate) fn new(command: Command, runtime: Handle, observer: Option<Arc<dyn RequestObserver>>) -> Self {
-        Self { command: Arc::new(command), runtime, observer, state: Mutex::default() }
+        let kept = Arc::new(Kept { observer, state: Mutex::default() });
+        Self { command: Arc::new(command), runtime, kept }
     }
 
     /// The credential that was got last, as it is.
     pub(crate) fn current(&self) -> Option<SharedCredential> {
-        self.state.lock().current.clone()
+        self.kept.state.lock().current.clone()
     }
 
     /// A credential to use now; runs the program when there is none. A failure stands for a moment.
     pub(crate) async fn credential(&self) -> Result<SharedCredential> {
         let (run, usable) = {
-            let mut state = self.state.lock();
+            let mut state = self.kept.state.lock();
             let current = state.current.clone().filter(|_| !state.refused);
             if let Some(current) = current.as_ref().filter(|current| current.is_fresh()) {
                 return Ok(Arc::clone(current));
@@ -112,9 +119,7 @@ impl ExecPlugin {
             }
             (state.run.get_or_insert_with(|| self.start()).clone(), usable)
         };
-        let result = run.clone().await;
-        self.finish(&run, &result);
-        match (result, usable) {
+        match (run.await, usable) {
             (Err(error), Some(usable)) => {
                 tracing::warn!("{error}; going on with the credential got before");
                 Ok(usable)
@@ -125,7 +130,7 @@ impl ExecPlugin {
 
     /// The server did not accept the credential of this number.
     pub(crate) fn rejected(&self, serial: u64) {
-        let mut state = self.state.lock();
+        let mut state = self.kept.state.lock();
         let again = state.refusal.is_none_or(|last| last.elapsed() >= BETWEEN_REJECTIONS);
         if again && state.current.as_ref().is_some_and(|current| current.serial == serial) {
             state.refused = true;
@@ -134,29 +139,44 @@ impl ExecPlugin {
     }
 
     fn start(&self) -> Run {
-        let (command, observer) = (Arc::clone(&self.command), self.observer.clone());
+        // A run does not keep the plugin, whose end is to end it.
+        let (command, kept) = (Arc::clone(&self.command), Arc::downgrade(&self.kept));
+        let of_run = Weak::clone(&kept);
         let mut task = AbortOnDrop(self.runtime.spawn(async move {
             let (result, event) = command.run().await;
-            if let Some(observer) = &observer {
-                observer.exec_plugin(&event);
+            let result = result.and_then(|output| Credential::parse(&command, &output)).map(Arc::new);
+            if let Some(kept) = of_run.upgrade() {
+                kept.finish(&result, Some(&event));
             }
-            result.and_then(|output| Credential::parse(&command, &output)).map(Arc::new)
+            result
         }));
         async move {
-            let gone = |_| Err(Error::Config("the runtime of the client is gone".to_owned()));
-            Pin::new(&mut task).await.unwrap_or_else(gone)
+            match Pin::new(&mut task).await {
+                Ok(result) => result,
+                Err(_) => {
+                    let result = Err(Error::Config("the runtime of the client is gone".to_owned()));
+                    if let Some(kept) = kept.upgrade() {
+                        kept.finish(&result, None);
+                    }
+                    result
+                }
+            }
         }
         .boxed()
         .shared()
     }
+}
 
-    /// The first of those who waited keeps the result for all.
-    fn finish(&self, run: &Run, result: &Result<SharedCredential>) {
-        let mut state = self.state.lock();
-        if !state.run.as_ref().is_some_and(|current| current.ptr_eq(run)) {
-            return;
+impl Kept {
+    /// Takes over what the run gave.
+    fn finish(&self, result: &Result<SharedCredential>, event: Option<&ExecPluginEvent>) {
+        if let (Some(observer), Some(event)) = (&self.observer, event) {
+            observer.exec_plugin(event);
         }
-        state.run = None;
+        // Dropped without the lock: when nobody waits for it any more, the task that calls this is aborted, at its end.
+        let _run;
+        let mut state = self.state.lock();
+        _run = state.run.take();
         let new = match result {
             Ok(new) => new,
             Err(error) => {

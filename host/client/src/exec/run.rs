@@ -2,16 +2,20 @@
 //!
 //! It is told by `KUBERNETES_EXEC_INFO` what kubectl tells it. Standard input and standard error are those of this process
 //! where somebody can answer; elsewhere it has neither, and leads a process group of its own, so that what it has started
-//! goes with it.
+//! goes with it when it is stopped. What it leaves running when it ends by itself, as an agent, stays and is not waited for.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::FusedFuture as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::Child;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::time::timeout;
 
 use super::ExecPluginEvent;
@@ -21,6 +25,8 @@ use crate::error::{Error, Result};
 /// Somebody may have to log in, but not for ever.
 const INTERACTIVE_TIME: Duration = Duration::from_secs(300);
 const TIME: Duration = Duration::from_secs(60);
+/// How long output is waited for once the program has ended.
+const REST: Duration = Duration::from_millis(100);
 /// Certificates with their chains have some 10 KB.
 const OUTPUT_LIMIT: u64 = 1 << 20;
 const ERROR_LIMIT: u64 = 16 << 10;
@@ -62,7 +68,7 @@ impl Command {
         };
         let mut group = Group(if self.interactive { None } else { child.id() });
         let limit = if self.interactive { INTERACTIVE_TIME } else { TIME };
-        let (status, output, said) = match timeout(limit, communicate(&mut child)).await {
+        let (status, output, said) = match timeout(limit, communicate(&mut child, &mut group)).await {
             Ok(Ok(ended)) => ended,
             Ok(Err(e)) => {
                 return (Err(self.error(&format!("failed: {e}; run its command by hand"))), internal);
@@ -72,8 +78,6 @@ impl Command {
                 return (Err(self.error(&why)), internal);
             }
         };
-        // What it has left behind on purpose may stay.
-        group.0 = None;
         if !status.success() {
             let said = short(&said);
             let said = if said.is_empty() { String::new() } else { format!(": {said}") };
@@ -116,39 +120,64 @@ impl Command {
 
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exec plugin {:?} for credentials", self.program)
+        write!(f, "exec plugin {:?} for credentials", shown(&self.program))
     }
 }
 
-/// Waits for the end, reading meanwhile, since a full pipe would hold the program up.
-async fn communicate(child: &mut Child) -> std::io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
+/// The program as messages may show it: somebody may have written arguments behind it, and a secret among them.
+pub(crate) fn shown(program: &str) -> Cow<'_, str> {
+    match program.split_once(char::is_whitespace) {
+        Some((first, _)) => format!("{first} …").into(),
+        None => program.into(),
+    }
+}
+
+/// Waits for the end, reading meanwhile, since a full pipe would hold the program up. A program that has ended by itself is
+/// taken out of `group`.
+async fn communicate(
+    child: &mut Child,
+    group: &mut Group,
+) -> std::io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (output, said, status) = tokio::try_join!(
-        async {
-            let output = read(stdout, OUTPUT_LIMIT + 1).await?;
-            let too_much = || std::io::Error::other(format!("it printed more than {OUTPUT_LIMIT} bytes"));
-            if output.len() as u64 > OUTPUT_LIMIT { Err(too_much()) } else { Ok(output) }
-        },
-        async {
-            let mut stderr = stderr;
-            let said = read(stderr.as_mut(), ERROR_LIMIT).await?;
-            // Whoever has much to say must still be able to say it.
-            if let Some(stderr) = &mut stderr {
-                tokio::io::copy(stderr, &mut tokio::io::sink()).await?;
+    let (mut output, mut said) = (Vec::new(), Vec::new());
+    let status = {
+        let reading = pin!(async {
+            tokio::try_join!(read_output(stdout, &mut output), read_said(stderr, &mut said)).map(drop)
+        });
+        let mut reading = reading.fuse();
+        let status = tokio::select! {
+            status = child.wait() => status?,
+            result = &mut reading => {
+                result?;
+                child.wait().await?
             }
-            Ok(said)
-        },
-        child.wait()
-    )?;
+        };
+        // What it has left behind on purpose may stay.
+        group.0 = None;
+        if !reading.is_terminated() {
+            // All that the program has printed is in the pipes. What it has left behind may hold them open for ever.
+            timeout(REST, reading).await.unwrap_or(Ok(()))?;
+        }
+        status
+    };
     Ok((status, output, said))
 }
 
-async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> std::io::Result<Vec<u8>> {
-    let mut out = Vec::new();
-    if let Some(from) = from {
-        from.take(limit).read_to_end(&mut out).await?;
+async fn read_output(stdout: Option<ChildStdout>, out: &mut Vec<u8>) -> std::io::Result<()> {
+    if let Some(stdout) = stdout {
+        stdout.take(OUTPUT_LIMIT + 1).read_to_end(out).await?;
     }
-    Ok(out)
+    let too_much = || std::io::Error::other(format!("it printed more than {OUTPUT_LIMIT} bytes"));
+    if out.len() as u64 > OUTPUT_LIMIT { Err(too_much()) } else { Ok(()) }
+}
+
+async fn read_said(stderr: Option<ChildStderr>, out: &mut Vec<u8>) -> std::io::Result<()> {
+    if let Some(mut stderr) = stderr {
+        (&mut stderr).take(ERROR_LIMIT).read_to_end(out).await?;
+        // Whoever has much to say must still be able to say it.
+        tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await?;
+    }
+    Ok(())
 }
 
 /// The program and all that it has started; ended when dropped, unless it is `None`.

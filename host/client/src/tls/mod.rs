@@ -3,19 +3,20 @@
 //! Invariants:
 //! * A whole new rustls configuration is made when a file has changed, so that no session of the old certificate is
 //!   resumed under the new one.
-//! * Files are compared at each handshake, and at most once in [`LOOK_AGAIN`] in between; [`Tls::take_rotated`] then tells
-//!   that new connections are due. Streams that are open go on.
+//! * Files are compared at each handshake, and in between when they are a minute old or a request was refused: the first
+//!   request after that has them read in the background, and [`Tls::take_rotated`] tells a later one that new connections
+//!   are due. Streams that are open go on. A file system that hangs holds up nobody, by [`Reading`].
 //! * What cannot be used (half a file, a key of another certificate) is told once, and the old goes on.
 //!
 //! `connect` and `dial` ask for configurations, `call` whether something has rotated, `config` makes it.
 
 mod certificate;
+mod reading;
 mod validity;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use http::Uri;
 use kube_client::Config;
@@ -25,15 +26,12 @@ use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::sign::SingleCertAndKey;
-use tokio::time::Instant;
 
 pub(crate) use certificate::Certificate;
+pub(crate) use reading::Reading;
 
 use crate::error::{Error, Result};
-use crate::exec::{ExecPlugin, SharedCredential};
-
-/// Kubelets and cert-manager rotate long before a certificate expires.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+use crate::exec::ExecPlugin;
 
 /// Something, or what is wrong with it: the end of a message.
 pub(crate) type Checked<T> = std::result::Result<T, String>;
@@ -64,13 +62,19 @@ pub(crate) enum ClientIdentity {
 pub(crate) struct Tls {
     /// What to call the configuration in messages.
     source: String,
-    authority: Option<Source>,
+    sources: Arc<Sources>,
     insecure: bool,
-    identity: ClientIdentity,
     /// What the server's certificate must be for, when it is not the host of the address.
     pub(crate) server_name: Option<ServerName<'static>>,
     state: Mutex<State>,
+    reading: Reading<Checked<Material>>,
     rotated: AtomicBool,
+}
+
+/// Where everything comes from.
+struct Sources {
+    authority: Option<Source>,
+    identity: ClientIdentity,
 }
 
 struct State {
@@ -79,8 +83,6 @@ struct State {
     material: Material,
     /// The credential of the plugin that was looked at.
     serial: Option<u64>,
-    /// `None`: at the next opportunity.
-    looked: Option<Instant>,
     /// The last thing that was complained of, so that it is told once.
     complaint: Option<String>,
 }
@@ -133,20 +135,25 @@ impl Tls {
         identity: ClientIdentity,
         server_name: Option<ServerName<'static>>,
     ) -> Result<Self> {
-        let material = Material::read(authority.as_ref(), &identity);
-        let made = material.and_then(|material| {
-            let built = material.build(authority.as_ref(), insecure, &identity)?;
+        let sources = Arc::new(Sources { authority, identity });
+        let (serial, certificate) = sources.credential();
+        let made = sources.read().and_then(|material| {
+            let material = Material { plugin: certificate, ..material };
+            let built = sources.build(&material, insecure)?;
             Ok((material, built))
         });
         let (material, current) = made.map_err(|e| Error::Config(format!("{source}: {e}")))?;
-        let state = State { current, material, serial: None, looked: None, complaint: None };
-        let rotated = AtomicBool::new(false);
-        let new =
-            Self { source, authority, insecure, identity, server_name, state: Mutex::new(state), rotated };
-        if let Some(why) = new.state.lock().current.expired() {
-            return Err(Error::Config(format!("{}: {}", new.source, new.about_certificate(&why))));
+        if let Some(why) = current.expired() {
+            return Err(Error::Config(format!("{source}: {}", sources.about_certificate(&why))));
         }
-        new.look();
+        let reading = Reading::new(format!("{source}: files of certificates are"));
+        let state = Mutex::new(State { current, material, serial, complaint: None });
+        let rotated = AtomicBool::new(false);
+        let new = Self { source, sources, insecure, server_name, state, reading, rotated };
+        let mut state = new.state.lock();
+        let concern = state.current.concern();
+        new.complain(&mut state, concern);
+        drop(state);
         Ok(new)
     }
 
@@ -158,10 +165,11 @@ impl Tls {
 
     /// For a handshake that begins now, with the server itself.
     pub(crate) async fn for_handshake(&self) -> Result<Arc<ClientConfig>> {
-        if let ClientIdentity::Plugin(plugin) = &self.identity {
+        if let ClientIdentity::Plugin(plugin) = &self.sources.identity {
             plugin.credential().await?;
         }
-        self.look();
+        let read = self.reading.latest(self.reader()).await;
+        self.take_over(read);
         Ok(Arc::clone(&self.state.lock().current.server))
     }
 
@@ -170,40 +178,50 @@ impl Tls {
         Arc::clone(&self.state.lock().current.proxy)
     }
 
-    /// Whether new connections are due since this was asked last; looks at the files when it is time.
+    /// Whether new connections are due since this was asked last; has the files read when it is time.
     pub(crate) fn take_rotated(&self) -> bool {
-        let due = match &self.identity {
-            ClientIdentity::Plugin(plugin) => {
-                let serial = plugin.current().map(|credential| credential.serial);
-                self.state.lock().serial != serial || self.is_time()
-            }
-            _ => self.is_time(),
+        let read = self.reading.ended();
+        let new_credential = match &self.sources.identity {
+            ClientIdentity::Plugin(_) => self.state.lock().serial != self.sources.credential().0,
+            _ => false,
         };
-        if due {
-            self.look();
+        if read.is_some() || new_credential {
+            self.take_over(read);
+        }
+        if self.reading.is_due() {
+            self.reading.begin(self.reader());
         }
         self.rotated.load(Ordering::Relaxed) && self.rotated.swap(false, Ordering::Relaxed)
     }
 
-    /// The server did not know the user: files are looked at before the next request.
+    /// The server did not know the user: files are read at once, for the next requests.
     pub(crate) fn rejected(&self) {
-        self.state.lock().looked = None;
+        self.reading.refused();
+        self.reading.begin(self.reader());
     }
 
-    fn is_time(&self) -> bool {
-        self.state.lock().looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN)
+    fn reader(&self) -> impl FnOnce() -> Checked<Material> + Send + 'static {
+        let sources = Arc::clone(&self.sources);
+        move || sources.read()
     }
 
-    /// Compares with what is there now, and takes it over when it can be used.
-    fn look(&self) {
+    /// Compares with what was read, and what the plugin has given, and takes it over when it can be used.
+    fn take_over(&self, read: Option<Checked<Material>>) {
         let mut state = self.state.lock();
-        state.looked = Some(Instant::now());
-        if let ClientIdentity::Plugin(plugin) = &self.identity {
-            state.serial = plugin.current().map(|credential| credential.serial);
-        }
-        let complaint = match Material::read(self.authority.as_ref(), &self.identity) {
+        let (serial, certificate) = self.sources.credential();
+        let new_credential = state.serial != serial;
+        state.serial = serial;
+        let read = match read {
+            Some(read) => read,
+            None if new_credential => {
+                Ok(Material { authority: state.material.authority.clone(), ..Material::default() })
+            }
+            None => return,
+        };
+        let material = read.map(|material| Material { plugin: certificate, ..material });
+        let complaint = match material {
             Ok(material) if material == state.material => state.current.concern(),
-            Ok(material) => match material.build(self.authority.as_ref(), self.insecure, &self.identity) {
+            Ok(material) => match self.sources.build(&material, self.insecure) {
                 // Certificates are renewed before they expire; this is an old file that came back.
                 Ok(built) if built.expired().is_some() && state.current.expired().is_none() => {
                     built.expired()
@@ -221,12 +239,79 @@ impl Tls {
             },
             Err(why) => Some(format!("{why}; going on with the certificates read before")),
         };
+        self.complain(&mut state, complaint);
+    }
+
+    /// Tells a complaint once.
+    fn complain(&self, state: &mut State, complaint: Option<String>) {
         if complaint != state.complaint {
             if let Some(complaint) = &complaint {
-                tracing::warn!("{}: {}", self.source, self.about_certificate(complaint));
+                tracing::warn!("{}: {}", self.source, self.sources.about_certificate(complaint));
             }
             state.complaint = complaint;
         }
+    }
+}
+
+impl Sources {
+    /// What the files hold, while nobody swaps them: of two files that change together one may be read before, the other
+    /// after.
+    fn read(&self) -> Checked<Material> {
+        let material = self.read_once()?;
+        let torn = match &self.identity {
+            ClientIdentity::Pem(..) => self.certificate(&material).is_err(),
+            _ => false,
+        };
+        if torn { self.read_once() } else { Ok(material) }
+    }
+
+    /// Without what a plugin gives.
+    fn read_once(&self) -> Checked<Material> {
+        let authority = self.authority.as_ref().map(Source::read).transpose()?.unwrap_or_default();
+        let (certificate, key) = match &self.identity {
+            ClientIdentity::Pem(certificate, key) => (certificate.read()?, key.read()?),
+            ClientIdentity::None | ClientIdentity::Plugin(_) => Default::default(),
+        };
+        Ok(Material { authority, certificate, key, plugin: None })
+    }
+
+    /// Number and certificate of what the plugin gave last.
+    fn credential(&self) -> (Option<u64>, Option<Arc<Certificate>>) {
+        let ClientIdentity::Plugin(plugin) = &self.identity else { return (None, None) };
+        plugin.current().map_or((None, None), |current| (Some(current.serial), current.certificate.clone()))
+    }
+
+    fn certificate(&self, material: &Material) -> Checked<Option<Arc<Certificate>>> {
+        match &self.identity {
+            ClientIdentity::None => Ok(None),
+            ClientIdentity::Pem(certificate, key) => {
+                let names = (certificate.name.as_str(), key.name.as_str());
+                Certificate::from_pem(names, &material.certificate, &material.key).map(|c| Some(Arc::new(c)))
+            }
+            ClientIdentity::Plugin(_) => Ok(material.plugin.clone()),
+        }
+    }
+
+    fn build(&self, material: &Material, insecure: bool) -> Checked<Built> {
+        // kube-client knows how to trust the platform, a bundle or everybody; the rest of its configuration is not used.
+        let mut config = Config::new(Uri::from_static("https://localhost"));
+        config.accept_invalid_certs = insecure;
+        if let Some(source) = &self.authority {
+            config.root_cert = Some(bundle(source, &material.authority)?);
+        }
+        if insecure {
+            // Nor are the platform's certificates looked for, which a container may lack.
+            config.root_cert.get_or_insert_default();
+        }
+        let proxy = config.rustls_client_config().map_err(|e| explain(&e))?;
+        let certificate = self.certificate(material)?;
+        let mut server = proxy.clone();
+        server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        if let Some(certificate) = &certificate {
+            let key = SingleCertAndKey::from(Arc::clone(&certificate.key));
+            server.client_auth_cert_resolver = Arc::new(key);
+        }
+        Ok(Built { server: Arc::new(server), proxy: Arc::new(proxy), certificate })
     }
 
     /// `why`, with the certificate it is about if it begins like a sentence on one.
@@ -253,55 +338,6 @@ impl Built {
     fn concern(&self) -> Option<String> {
         let certificate = self.certificate.as_ref()?;
         certificate.expired().or_else(|| certificate.not_yet_valid())
-    }
-}
-
-impl Material {
-    fn read(authority: Option<&Source>, identity: &ClientIdentity) -> Checked<Self> {
-        let mut material = Self {
-            authority: authority.map(Source::read).transpose()?.unwrap_or_default(),
-            ..Self::default()
-        };
-        match identity {
-            ClientIdentity::None => {}
-            ClientIdentity::Pem(certificate, key) => {
-                material.certificate = certificate.read()?;
-                material.key = key.read()?;
-            }
-            ClientIdentity::Plugin(plugin) => {
-                material.plugin = plugin.current().and_then(|c: SharedCredential| c.certificate.clone());
-            }
-        }
-        Ok(material)
-    }
-
-    fn build(&self, authority: Option<&Source>, insecure: bool, identity: &ClientIdentity) -> Checked<Built> {
-        // kube-client knows how to trust the platform, a bundle or everybody; the rest of its configuration is not used.
-        let mut config = Config::new(Uri::from_static("https://localhost"));
-        config.accept_invalid_certs = insecure;
-        if let Some(source) = authority {
-            config.root_cert = Some(bundle(source, &self.authority)?);
-        }
-        if insecure {
-            // Nor are the platform's certificates looked for, which a container may lack.
-            config.root_cert.get_or_insert_default();
-        }
-        let proxy = config.rustls_client_config().map_err(|e| explain(&e))?;
-        let certificate = match identity {
-            ClientIdentity::None => None,
-            ClientIdentity::Pem(certificate, key) => {
-                let names = (certificate.name.as_str(), key.name.as_str());
-                Some(Arc::new(Certificate::from_pem(names, &self.certificate, &self.key)?))
-            }
-            ClientIdentity::Plugin(_) => self.plugin.clone(),
-        };
-        let mut server = proxy.clone();
-        server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        if let Some(certificate) = &certificate {
-            let key = SingleCertAndKey::from(Arc::clone(&certificate.key));
-            server.client_auth_cert_resolver = Arc::new(key);
-        }
-        Ok(Built { server: Arc::new(server), proxy: Arc::new(proxy), certificate })
     }
 }
 

@@ -1,6 +1,9 @@
 //! Certificates made for a test, and kubeconfig files.
 
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 
 use pilothouse_client::{Client, ClientOptions, Result};
@@ -58,11 +61,23 @@ impl Kubeconfig {
         Self { dir, path }
     }
 
-    /// Writes a file beside it, for fields that name one.
+    /// Writes a file beside it, for fields that name one; nobody sees half of it.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.dir.path().join(name);
-        std::fs::write(&path, text).unwrap();
+        let (new, path) = (self.dir.path().join("being-written"), self.dir.path().join(name));
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, &path).unwrap();
         path
+    }
+
+    /// Puts a file there whose reading hangs until what is returned is dropped, as on a mount that is gone.
+    pub(crate) fn hangs(&self, name: &str) -> Hanging {
+        let path = self.dir.path().join("hanging");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        // Opened for both it does not wait for the other side.
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let name = self.dir.path().join(name);
+        std::fs::rename(path, &name).unwrap();
+        Hanging { path: name, _file: file }
     }
 
     /// A kubeconfig that trusts a server's certificate.
@@ -78,5 +93,20 @@ impl Kubeconfig {
 
     pub(crate) async fn client(&self) -> Result<Client> {
         Client::new(self.options()).await
+    }
+}
+
+/// A file whose reading hangs while this lives.
+pub(crate) struct Hanging {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        // Nobody may open it again, who would wait for ever; a test may have put another in its place.
+        if std::fs::metadata(&self.path).is_ok_and(|file| file.file_type().is_fifo()) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }

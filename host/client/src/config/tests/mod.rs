@@ -137,6 +137,46 @@ fn addresses_must_be_whole() {
 fn messages_of_the_parser_are_kept_without_values() {
     assert_eq!(
         without_values("invalid type: string \"s3cret\", expected a map\n 1 | token: s3cret"),
-        "invalid type: string \"…\", expected a map"
+        "invalid type, expected a map"
     );
+    for (message, kept) in [
+        ("unsupported tag `!s3cret`", "unsupported tag"),
+        ("duplicate mapping key: s3cret, set another", "duplicate mapping key"),
+        ("invalid value: string \"a\\\"`[s3cret\", expected a map", "invalid value, expected a map"),
+        ("invalid type: string \"x, expected s3cret\"", "invalid type"),
+        ("duplicate mapping key: a, expected s3cret", "duplicate mapping key"),
+        ("unexpected end of input", "unexpected end of input"),
+    ] {
+        assert_eq!(without_values(message), kept);
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_is_told_the_proxy_of_the_cluster_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let credential =
+        r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}"#;
+    let info = dir.path().join("info");
+    for (proxy, told) in [("", None), ("proxy-url: 'http://cluster:1',", Some("http://cluster:1"))] {
+        let text = format!(
+            "current-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+             clusters: [{{name: a, cluster: {{{proxy} server: 'https://k8s', insecure-skip-tls-verify: true}}}}]\n\
+             users: [{{name: a, user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: /bin/sh, \
+             interactiveMode: Never, provideClusterInfo: true, \
+             args: [-c, 'echo \"$KUBERNETES_EXEC_INFO\" > \"$1\"; echo \"$2\"', sh, '{}', '{credential}']}}}}}}]",
+            info.display()
+        );
+        std::fs::write(&path, text).unwrap();
+        let (source, kubeconfig) = find(Some(&path), &environment("", None, false)).unwrap().unwrap();
+        let chosen = choose(&source, kubeconfig, None).unwrap();
+        let variables =
+            ProxyVariables { https: "http://me:s3cret@environment:1".to_owned(), ..Default::default() };
+        let loaded = prepare::prepare(chosen, &variables, None).await.unwrap();
+        assert!(loaded.proxy.is_some());
+        let info: serde_json::Value = serde_json::from_slice(&std::fs::read(&info).unwrap()).unwrap();
+        let cluster = &info["spec"]["cluster"];
+        assert_eq!((cluster["server"].as_str(), cluster["proxy-url"].as_str()), (Some("https://k8s"), told));
+    }
 }
