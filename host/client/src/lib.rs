@@ -1,15 +1,19 @@
 //! The Kubernetes client of the host: REST verbs, list pages and watch streams on our own hyper transport.
 //!
 //! ```text
-//!   verbs  list  watch  discovery          what callers say
+//!   typed  dynamic  rest                   what users say
+//!   verbs  list  watch  discovery
 //!       └────┴─────┴───────┘
 //!    url ──► call ◄── caller, auth ◄─ exec   one request: address, identity, credentials; answer or error
-//!              │                       │
-//!          transport ──► connect ◄─── tls    connections: HTTP/2, pools, pings; certificates that rotate
-//!                           ▲
-//!               read_ahead, dial ◄─ proxy    TCP, or a tunnel through a proxy
+//!              │ ◄─── rate_limiter, retry    when it may go, and whether again
+//!          transport ──► pool, connection    HTTP/2 with pings; requests and watches apart
+//!                           │
+//!                        connect ◄─── tls    certificates that rotate
+//!                           │
+//!                  read_ahead, dial ◄─ proxy TCP, or a tunnel through a proxy
 //!
 //!           config                           kubeconfig or service account: makes auth, exec, tls, proxy
+//!           broadcaster, retry_watcher       what stands on it, or beside it
 //! ```
 
 mod answer;
