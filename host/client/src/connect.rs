@@ -13,12 +13,12 @@ use hyper_rustls::{
 };
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 use tower::{BoxError, Service};
 
 use crate::dial::Dialer;
 use crate::proxy::Proxy;
 use crate::read_ahead::{ReadAhead, Socket};
+use crate::runtime::AbortOnDrop;
 use crate::tls::Tls;
 use crate::transport::{PING_AFTER, PING_TIMEOUT};
 
@@ -79,20 +79,9 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let mut connecting = AbortOnDrop(self.runtime.spawn(self.clone().connect(uri)));
+        let connecting = AbortOnDrop(self.runtime.spawn(self.clone().connect(uri)));
         Box::pin(async move {
-            (&mut connecting.0)
-                .await
-                .map_err(|_| io::Error::other("the runtime of the connections is gone"))?
+            connecting.await.map_err(|_| io::Error::other("the runtime of the connections is gone"))?
         })
-    }
-}
-
-/// A task that nobody wants to see through.
-pub(crate) struct AbortOnDrop<T>(pub(crate) JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

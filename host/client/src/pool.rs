@@ -25,9 +25,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tower::Service as _;
 
-use crate::connect::{AbortOnDrop, Connector};
+use crate::connect::Connector;
 use crate::connection::{Connection, Reads, Slot};
-use crate::runtime::{RuntimeExecutor, RuntimeTimer};
+use crate::runtime::{AbortOnDrop, RuntimeExecutor, RuntimeTimer};
 use crate::transport::{PING_AFTER, PING_TIMEOUT};
 
 /// API servers close HTTP/1.1 connections without a request after 90 s; a request must not run into that.
@@ -262,8 +262,8 @@ impl Inner {
     /// Makes a connection, on the runtime of connections, for as long as somebody waits for it.
     async fn dial(self: &Arc<Self>) -> Result<Dialed, Fault> {
         let inner = Arc::clone(self);
-        let mut dialing = AbortOnDrop(self.connector.runtime.spawn(async move { inner.connect().await }));
-        (&mut dialing.0).await.unwrap_or(Err(Fault::RuntimeGone))
+        let dialing = AbortOnDrop(self.connector.runtime.spawn(async move { inner.connect().await }));
+        dialing.await.unwrap_or(Err(Fault::RuntimeGone))
     }
 
     async fn connect(&self) -> Result<Dialed, Fault> {

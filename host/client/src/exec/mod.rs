@@ -13,16 +13,13 @@ mod credential;
 mod run;
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub(crate) use credential::Credential;
@@ -30,6 +27,7 @@ pub(crate) use run::{Command, shown};
 
 use crate::error::{Error, Result};
 use crate::options::RequestObserver;
+use crate::runtime::AbortOnDrop;
 
 /// A server that refuses even a new credential must not make the program run for each request.
 const BETWEEN_REJECTIONS: Duration = Duration::from_secs(10);
@@ -142,7 +140,7 @@ impl ExecPlugin {
         // A run does not keep the plugin, whose end is to end it.
         let (command, kept) = (Arc::clone(&self.command), Arc::downgrade(&self.kept));
         let of_run = Weak::clone(&kept);
-        let mut task = AbortOnDrop(self.runtime.spawn(async move {
+        let task = AbortOnDrop(self.runtime.spawn(async move {
             let (result, event) = command.run().await;
             let result = result.and_then(|output| Credential::parse(&command, &output)).map(Arc::new);
             if let Some(kept) = of_run.upgrade() {
@@ -151,7 +149,7 @@ impl ExecPlugin {
             result
         }));
         async move {
-            match Pin::new(&mut task).await {
+            match task.await {
                 Ok(result) => result,
                 Err(_) => {
                     let result = Err(Error::Config("the runtime of the client is gone".to_owned()));
@@ -204,22 +202,5 @@ impl Kept {
 impl fmt::Display for ExecPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.command.fmt(f)
-    }
-}
-
-/// A task that ends with whoever waits for it.
-struct AbortOnDrop<T>(JoinHandle<T>);
-
-impl<T> Future for AbortOnDrop<T> {
-    type Output = std::result::Result<T, tokio::task::JoinError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx)
-    }
-}
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
