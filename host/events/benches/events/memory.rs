@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pilothouse_bench::{Aim, Better, Report, usage};
 use pilothouse_events::{
-    BroadcasterOptions, Correlated, CorrelatorOptions, EventBroadcaster, EventCorrelator, EventType,
-    FnSink, Recorded, Write,
+    BroadcasterOptions, Correlated, CorrelatorOptions, EventBroadcaster, EventCorrelator, EventType, FnSink,
+    Recorded, Write,
 };
 
 use crate::events::{event, message, reason, reference, source};
@@ -29,8 +29,7 @@ fn resident() -> f64 {
 
 /// All objects through a correlator.
 pub(crate) fn correlator() -> Figures {
-    let (source, mut correlator) =
-        (Arc::new(source()), EventCorrelator::new(CorrelatorOptions::default()));
+    let (source, mut correlator) = (Arc::new(source()), EventCorrelator::new(CorrelatorOptions::default()));
     let base = resident();
     let mut full = base;
     for number in 0..OBJECTS {
@@ -72,10 +71,9 @@ pub(crate) fn series() -> anyhow::Result<Figures> {
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let (better, aim) = (Better::Lower, Aim::Value(MOST_GROWTH));
-    for (scenario, what, peers) in [
-        ("memory", "correlator", &[CLIENT_GO] as &[_]),
-        ("memory-series", "broadcaster of series", &[]),
-    ] {
+    for (scenario, what, peers) in
+        [("memory", "correlator", &[CLIENT_GO] as &[_]), ("memory-series", "broadcaster of series", &[])]
+    {
         let table = Table::race(scenario, RUNS, &[&[OURS], peers].concat())?;
         let growth = format!("memory of a {what}: growth from 100,000 to 1,000,000 objects");
         table.row(report, &growth, better, ("KiB RSS", "growth"), &[], aim)?;

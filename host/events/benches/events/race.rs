@@ -32,7 +32,8 @@ impl Table {
             // Each begins once, so that none always comes after the same one.
             for turn in 0..contenders.len() {
                 let contender = contenders[(turn + run) % contenders.len()];
-                let figures = once(contender, scenario).with_context(|| format!("{scenario} of {contender}"))?;
+                let figures =
+                    once(contender, scenario).with_context(|| format!("{scenario} of {contender}"))?;
                 let into = table.runs.entry(contender).or_default();
                 for (figure, value) in figures {
                     into.entry(figure).or_default().push(value);

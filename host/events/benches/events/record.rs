@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use pilothouse_bench::{Aim, Better, Report, median};
 use pilothouse_events::{
-    BroadcasterOptions, EventBroadcaster, EventRecorder, EventType, EventWatch, FnSink, ObjectReference, Write,
+    BroadcasterOptions, EventBroadcaster, EventRecorder, EventType, EventWatch, FnSink, ObjectReference,
+    Write,
 };
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,0 +1,169 @@
+//! An API server that is away: recorder calls go on, what waits is bounded, and when it is back each event has been delivered or is
+//! counted as dropped or failed; the server has as many Events as are counted as sent. For both APIs in one outage, on both servers.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use pilothouse_events::{
+    BroadcasterOptions, CoreV1Sink, EventBroadcaster, EventRecorder, EventSource, EventType, EventWatch,
+    EventsV1Sink, ObjectReference, SinkCounts,
+};
+use pilothouse_object::{Gvk, ObjectKey};
+use pilothouse_tests::controlplane::{Options, Server};
+use pilothouse_tests::{Cluster, ControlPlane, Signal, informers, poll};
+use tokio::runtime::Runtime;
+
+pilothouse_tests::on_both_servers!(
+    calls_go_on_while_the_server_is_away_and_each_event_is_delivered_or_counted,
+);
+
+/// Longer than anything takes.
+const SOON: Duration = Duration::from_secs(240);
+/// More than both queues and those of the writers hold.
+const AT_ONCE: usize = 5_000;
+/// The queue of the broadcaster, that of the sink, and what is being written.
+const HELD_BY_CORE: u64 = 1000 + 1000 + 1;
+/// The same, and the queues of eight writers with 125 each, and what they are writing.
+const HELD_BY_SERIES: u64 = 1000 + 1000 + 8 * (125 + 1) + 1;
+
+/// A broadcaster with one sink, and a namespace that its events go to.
+struct Side {
+    broadcaster: EventBroadcaster,
+    watch: EventWatch,
+    recorder: EventRecorder,
+    namespace: &'static str,
+    /// Events that may be held at once.
+    bound: u64,
+    calls: u64,
+}
+
+impl Side {
+    /// Records events about objects that nothing was recorded of before.
+    fn record(&mut self, events: usize) -> Result<()> {
+        for _ in 0..events {
+            let key = ObjectKey::new(Some(self.namespace), &format!("pod-{}", self.calls))?;
+            let pod = ObjectReference::of_key(&Gvk::new("", "v1", "Pod"), &key);
+            self.recorder.eventf(pod, EventType::Normal, "Away", format_args!("call {}", self.calls));
+            self.calls += 1;
+        }
+        Ok(())
+    }
+
+    /// What has come to an end, and how many have not.
+    fn counts(&self) -> (SinkCounts, u64) {
+        let counts = self.watch.metrics().counts();
+        let ended = counts.received - counts.pending() + self.broadcaster.metrics().counts().dropped;
+        (counts, self.calls - ended)
+    }
+
+    /// Waits for the end of all events, and counts them.
+    fn settle(&self) -> Result<SinkCounts> {
+        let none_held = || {
+            let (counts, held) = self.counts();
+            if held == 0 { Ok(counts) } else { Err(format!("{held} are held: {counts:?}")) }
+        };
+        poll::until(&format!("the events of {}", self.namespace), SOON, || none_held().map(Some))
+    }
+}
+
+/// Both APIs of one server.
+struct Scene {
+    plane: ControlPlane,
+    sides: [Side; 2],
+    // Last, as the broadcasters run in it.
+    _runtime: Runtime,
+}
+
+impl Scene {
+    fn set(server: Server, sleep_duration: Duration) -> Result<Self> {
+        let plane = ControlPlane::start(Options::on(server))?;
+        let cluster = Cluster::of(&plane)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let side = |namespace, series: bool| -> Result<Side> {
+            cluster.namespace(namespace)?;
+            runtime.block_on(async {
+                let client = informers::client(plane.kubeconfig()).await?;
+                let options = BroadcasterOptions { sleep_duration, ..BroadcasterOptions::default() };
+                let broadcaster = EventBroadcaster::new(options);
+                let watch = match series {
+                    true => broadcaster.start_recording_series_to_sink(EventsV1Sink::new(client)).await?,
+                    false => broadcaster.start_recording_to_sink(CoreV1Sink::new(client)).await?,
+                };
+                let recorder = broadcaster.new_recorder(EventSource::reporting("example.com/away", "node-1"));
+                let bound = if series { HELD_BY_SERIES } else { HELD_BY_CORE };
+                Ok(Side { broadcaster, watch, recorder, namespace, bound, calls: 0 })
+            })
+        };
+        let sides = [side("away-core", false)?, side("away-series", true)?];
+        Ok(Self { plane, sides, _runtime: runtime })
+    }
+
+    /// Stops the server, records until `is_over`, starts it again, and checks all counts. What came to be of each side's events.
+    fn outage(&mut self, mut is_over: impl FnMut(&[Side; 2]) -> bool) -> Result<[SinkCounts; 2]> {
+        for side in &mut self.sides {
+            side.record(5)?;
+            let counts = side.settle()?;
+            ensure!(counts.sent == 5, "{counts:?}");
+        }
+        self.plane.stop_apiserver(Signal::KILL)?;
+        for side in &mut self.sides {
+            side.record(AT_ONCE)?;
+        }
+        poll::until("the outage to be over", SOON, || {
+            self.sides.iter_mut().try_for_each(|side| side.record(1))?;
+            anyhow::Ok(is_over(&self.sides))
+        })?;
+        // All of these calls have come back, and nothing can have been written.
+        ensure!(!self.plane.status()?.apiserver_running);
+        for side in &self.sides {
+            let received = side.broadcaster.metrics().counts().received;
+            ensure!(received == side.calls, "{received} of {} calls", side.calls);
+            // A sink notes what it missed as it takes its next.
+            poll::until("no more to be held than there is room for", SOON, || {
+                let (counts, held) = side.counts();
+                ensure!(held <= side.bound, "{held} of {}: {counts:?}", side.bound);
+                ensure!(counts.sent == 5 && held > 0, "{held} are held: {counts:?}");
+                Ok(true)
+            })?;
+        }
+        self.plane.start_apiserver()?;
+        for side in &mut self.sides {
+            side.record(5)?;
+        }
+        let counts = [self.sides[0].settle()?, self.sides[1].settle()?];
+        for (side, counts) in self.sides.iter().zip(&counts) {
+            let taken = side.broadcaster.metrics().counts();
+            eprintln!("{}: {taken:?}, {counts:?}", side.namespace);
+            ensure!(taken.received == side.calls && taken.received == taken.dropped + counts.received);
+            let SinkCounts { received, sent, aggregated, filtered, dropped, failed, .. } = *counts;
+            ensure!(received == sent + aggregated + filtered + dropped + failed);
+            ensure!(
+                taken.dropped + dropped >= AT_ONCE as u64 - side.bound,
+                "what found no room was not counted"
+            );
+            // What was held when the server came back, but for what had been given up.
+            ensure!(sent > 1000, "hardly anything was delivered");
+            let listed = self.plane.kubectl(&["get", "events", "-o", "name", "-n", side.namespace])?;
+            ensure!(listed.lines().count() as u64 == sent, "{} are on the server", listed.lines().count());
+        }
+        Ok(counts)
+    }
+}
+
+fn calls_go_on_while_the_server_is_away_and_each_event_is_delivered_or_counted(server: Server) -> Result<()> {
+    // Twelve tries in about a second: some events are given up while the server is away.
+    let mut scene = Scene::set(server, Duration::from_millis(100))?;
+    let given_up = |sides: &[Side; 2]| sides.iter().all(|side| side.counts().0.failed > 0);
+    let counts = scene.outage(given_up)?;
+    ensure!(counts.iter().all(|counts| counts.failed > 0 && counts.retries >= 11), "{counts:?}");
+    Ok(())
+}
+
+/// A minute, and the waits that client-go has. `cargo test -p pilothouse-tests --test events_away -- --ignored`
+#[test]
+#[ignore = "it takes two minutes"]
+fn a_server_that_is_away_for_a_minute_gets_the_events_that_there_was_room_for() -> Result<()> {
+    let mut scene = Scene::set(Server::Real, BroadcasterOptions::default().sleep_duration)?;
+    let began = Instant::now();
+    scene.outage(|_| began.elapsed() > Duration::from_secs(60)).map(drop)
+}
