@@ -52,7 +52,6 @@ impl Intake {
                 event = self.watcher.next() => break event,
             }
         };
-        self.metrics.missed.set(self.watcher.missed());
         if event.is_some() {
             self.metrics.taken.increment();
         }
@@ -65,7 +64,6 @@ impl Intake {
             self.metrics.taken.increment();
             self.metrics.abandoned.increment();
         }
-        self.metrics.missed.set(self.watcher.missed());
     }
 }
 
