@@ -10,7 +10,7 @@ use pilothouse_events::{Correlated, CorrelatorOptions, Event, EventCorrelator, R
 
 use crate::events::{OBJECTS, event, source};
 use crate::measure::{Figures, figures};
-use crate::race::{CLIENT_GO, OURS, Table};
+use crate::race::{CLIENT_GO, CLIENT_GO_GOGC, OURS, Table};
 
 const RUNS: usize = 5;
 /// Events a figure is taken of, behind [`OBJECTS`] with which the caches are filled.
@@ -87,11 +87,18 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         ("patched", "one repeated, none filtered, each patched", Aim::Shown, Aim::Ratio(40.0)),
         ("similar", "100 texts of one object, combined, none filtered", Aim::Shown, Aim::Shown),
     ] {
-        let table = Table::race(scenario, RUNS, &[OURS, CLIENT_GO])?;
+        let table = Table::race(scenario, RUNS, &[OURS, CLIENT_GO, CLIENT_GO_GOGC])?;
         let what = format!("correlation on one core, {what}");
         let (better, figure) = (Better::Higher, ("events/s", "per_second"));
         table.row(report, &what, better, figure, &[], own)?;
-        table.row(report, &format!("{what}: beside client-go"), better, figure, &[CLIENT_GO], aim)?;
+        table.row(
+            report,
+            &format!("{what}: beside client-go"),
+            better,
+            figure,
+            &[CLIENT_GO, CLIENT_GO_GOGC],
+            aim,
+        )?;
     }
     Ok(())
 }

@@ -12,6 +12,8 @@ use crate::measure::{self, Figures};
 pub(crate) const OURS: &str = "ours";
 /// `k8s.io/client-go/tools/record`, on one core.
 pub(crate) const CLIENT_GO: &str = "client-go";
+/// With less garbage collection than is usual.
+pub(crate) const CLIENT_GO_GOGC: &str = "client-go, GOGC=400";
 
 /// The figures of one scenario.
 pub(crate) struct Table {
@@ -77,5 +79,8 @@ fn once(contender: &str, scenario: &str) -> anyhow::Result<Figures> {
         command.env_remove(variable);
     }
     command.env("GOMAXPROCS", "1");
+    if contender == CLIENT_GO_GOGC {
+        command.env("GOGC", "400");
+    }
     Process::start(&mut command)?.ask(scenario)
 }
