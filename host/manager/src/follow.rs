@@ -58,11 +58,17 @@ impl Loader {
                     let another = loaded.as_ref() != Some(&config);
                     plugin.config_there(another, cancel);
                     if !another {
-                        tracing::info!(plugin = &*plugin.name, "spec.configFrom can be used again and holds what it did");
+                        tracing::info!(
+                            plugin = &*plugin.name,
+                            "spec.configFrom can be used again and holds what it did"
+                        );
                         continue;
                     }
                     if loaded.replace(config.clone()).is_some() {
-                        tracing::info!(plugin = &*plugin.name, "spec.configFrom has changed: a new generation is loaded");
+                        tracing::info!(
+                            plugin = &*plugin.name,
+                            "spec.configFrom has changed: a new generation is loaded"
+                        );
                     }
                     // Taken out first: it may not go on beside the next.
                     drop(load.take());

@@ -43,7 +43,8 @@ pub(super) fn document(content: &[u8]) -> Result<Map<String, Value>, String> {
 /// # Errors
 /// The key, if it is to blame, and why.
 pub(super) fn keys(kind: Kind, json: &[u8]) -> Result<Map<String, Value>, String> {
-    let data: Data = serde_json::from_slice(json).map_err(|_| "its data is not of the API's form".to_owned())?;
+    let data: Data =
+        serde_json::from_slice(json).map_err(|_| "its data is not of the API's form".to_owned())?;
     if let Some(key) = data.binary_data.unwrap_or_default().keys().next() {
         return Err(format!("key {key:?}: it is binary, and a configuration is text"));
     }

@@ -55,7 +55,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 async fn look(path: PathBuf) -> Look {
-    blocking(move || fs::metadata(path).map(|metadata| Fingerprint::of(&metadata)).map_err(|e| e.kind())).await
+    blocking(move || fs::metadata(path).map(|metadata| Fingerprint::of(&metadata)).map_err(|e| e.kind()))
+        .await
 }
 
 async fn read(path: PathBuf, field: String) -> Read {

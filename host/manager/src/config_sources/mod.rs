@@ -117,9 +117,7 @@ impl ConfigSources {
     pub(crate) async fn next(&mut self) -> Result<MergedConfig, Unusable> {
         loop {
             if !self.stale {
-                let Some((index, read)) = self.reports.recv().await else {
-                    std::future::pending().await
-                };
+                let Some((index, read)) = self.reports.recv().await else { std::future::pending().await };
                 self.take(index, read);
             }
             // The first is wanted soon, and there is nothing that it could disturb.

@@ -136,7 +136,8 @@ impl Followed {
             if self.reference.optional {
                 return Ok(serde_json::Map::new());
             }
-            let message = format!("{} does not exist; create it, or write `optional: true` there", self.place);
+            let message =
+                format!("{} does not exist; create it, or write `optional: true` there", self.place);
             return Err(Unusable { message, waits: true });
         };
         entry::keys(self.kind, object.bytes()).map_err(|reason| Unusable {
