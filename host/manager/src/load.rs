@@ -175,7 +175,9 @@ impl Loader {
                 )
             })?
             .map_err(|message| {
-                format!("describe refused its configuration: {message}; correct spec.config of the manifest")
+                format!(
+                    "describe refused its configuration: {message}; correct spec.config of the manifest, or what configFrom names"
+                )
             })?;
         let description = Description::parse(&answer, world).map_err(|e| format!("describe: {e}"))?;
         if description.watches.len().max(description.indexes.len()).max(description.schedules.len())

@@ -2,6 +2,7 @@
 //! document, line and column; a parser's own words may quote a value and are left out.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+use super::MOST_BYTES;
 use super::object::Kind;
 use crate::manifest::{Position, options, position};
 
@@ -29,12 +31,37 @@ struct Data {
 /// Why it is none.
 pub(super) fn document(content: &[u8]) -> Result<Map<String, Value>, String> {
     let content = std::str::from_utf8(content).map_err(|_| "it is not UTF-8 text".to_owned())?;
-    serde_saphyr::from_str_with_options(content, options()).map_err(|error| match position(&error) {
-        Some(Position { line, column }) => {
-            format!("it does not hold one JSON or YAML object (line {line}, column {column})")
-        }
-        None => "it does not hold one JSON or YAML object".to_owned(),
-    })
+    let read =
+        serde_saphyr::from_str_with_options(content, options()).map_err(|error| match position(&error) {
+            Some(Position { line, column }) => {
+                format!("it does not hold one JSON or YAML object (line {line}, column {column})")
+            }
+            None => "it does not hold one JSON or YAML object".to_owned(),
+        });
+    read.and_then(bounded)
+}
+
+/// Aliases and escapes make much of a short text; what nobody could use must not be kept.
+fn bounded(read: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    let mut room = Room(MOST_BYTES);
+    match serde_json::to_writer(&mut room, &read) {
+        Ok(()) => Ok(read),
+        Err(_) => Err(format!("it has more than {MOST_BYTES} bytes as JSON")),
+    }
+}
+
+/// Takes so many bytes and no more.
+struct Room(usize);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads the JSON of a Secret or a ConfigMap: first the documents among its keys, in the order of the keys, then each other
@@ -65,5 +92,5 @@ pub(super) fn keys(kind: Kind, json: &[u8]) -> Result<Map<String, Value>, String
         }
     }
     merged.extend(strings);
-    Ok(merged)
+    bounded(merged)
 }

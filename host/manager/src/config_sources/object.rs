@@ -5,6 +5,7 @@
 //!   to be missing a right, and not over and over to be usable after all.
 //! * Once the object is known, only what is known to be otherwise is told: that the server is away says nothing about it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ use crate::manifest::{ConfigFrom, ObjectReference};
 
 /// From the beginning of a round to that of the next one, at least: servers end watches when they like.
 const SPACING: Duration = Duration::from_secs(1);
+
+/// For how many seconds a watch is asked for; the list that follows makes up for what a proxy has swallowed. As in client-go.
+const WATCH: Range<u32> = 300..600;
 
 /// First and longest wait after a failure, of which up to twice is waited; back to the first after this long without one.
 const RETRY: (Duration, Duration, Duration) =
@@ -109,6 +113,7 @@ impl Followed {
         let watch = WatchParams {
             field_selector: self.selector.clone(),
             resource_version: Some(listed.meta.resource_version),
+            timeout_seconds: Some(rand::random_range(WATCH)),
             ..WatchParams::default()
         };
         let permit = availability.enter().await;

@@ -6,7 +6,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pilothouse_client::{ApiResource, ClientOptions, DeleteParams, WriteParams};
-use pilothouse_devserver::{DevServer, DevServerOptions};
+use pilothouse_devserver::{DevServer, DevServerOptions, Fault, FaultRule, When};
 use pilothouse_object::Gvk;
 use serde_json::json;
 
@@ -280,6 +280,10 @@ async fn files_that_cannot_be_used_are_named_and_not_quoted() {
     error("it does not hold one JSON or YAML object (line ").await;
     fs::write(&path, format!("a: {}\n", SECRET.repeat(MOST_BYTES / SECRET.len()))).unwrap();
     error("it is larger than 1048576 bytes").await;
+    let aliases = "*a, ".repeat(99);
+    fs::write(&path, format!("a: &a {}\nb: [{aliases}]\n", SECRET.repeat(MOST_BYTES / SECRET.len() / 50)))
+        .unwrap();
+    error("it has more than 1048576 bytes as JSON").await;
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     error("it is not a regular file").await;
@@ -340,3 +344,65 @@ async fn an_optional_object_may_be_absent() {
     delete(&client, "es").await;
     assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1}));
 }
+
+#[tokio::test]
+async fn a_watch_that_breaks_is_made_up_for_and_a_server_that_fails_says_nothing_about_the_object() {
+    let (server, client) = server().await;
+    put(&client, "es", "one").await;
+    let from = json!([{"secretRef": {"namespace": "default", "name": "es"}}]);
+    let mut sources = sources(&client, &from);
+    // The watch ends without a word at the first event; then the server fails for a while.
+    server.faults().add(FaultRule::on("watch", "secrets", Fault::Tear { after: 0 }).when(When::first(1)));
+    let failure = Fault::Status { code: 500, retry_after: None };
+    server.faults().add(FaultRule::on("list", "secrets", failure).when(When { skip: 1, ..When::first(2) }));
+    assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1, "value": "one"}));
+    put(&client, "es", "two").await;
+    assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1, "value": "two"}));
+    let lists = server.requests().iter().filter(|r| (&*r.verb, &*r.resource) == ("list", "secrets")).count();
+    assert_eq!(lists, 4, "two good ones and two that failed");
+}
+
+#[tokio::test]
+async fn a_server_that_fails_at_first_is_waited_for_and_said_to() {
+    let (server, client) = server().await;
+    put(&client, "es", "one").await;
+    let failure = Fault::Status { code: 500, retry_after: None };
+    server.faults().add(FaultRule::on("list", "secrets", failure).when(When::first(1)));
+    let from = json!([{"secretRef": {"namespace": "default", "name": "es"}}]);
+    let mut sources = sources(&client, &from);
+    let error = sources.next().await.unwrap_err();
+    assert!(error.waits && error.message.ends_with("; trying again"), "{error:?}");
+    assert!(error.message.starts_with("spec.configFrom[0].secretRef: Secret default/es: "), "{error:?}");
+    assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1, "value": "one"}));
+}
+
+#[tokio::test]
+async fn who_may_read_and_not_watch_is_told_to_miss_a_right() {
+    let (server, client) = server().await;
+    put(&client, "es", "one").await;
+    let refusal = Fault::Status { code: 403, retry_after: None };
+    server.faults().add(FaultRule::on("watch", "secrets", refusal).when(When::first(2)));
+    let from = json!([{"secretRef": {"namespace": "default", "name": "es"}}]);
+    let mut sources = sources(&client, &from);
+    let error = sources.next().await.unwrap_err();
+    let remedy = "grant the host's identity the verbs get, list and watch on secrets of the name \"es\" in the namespace \"default\"";
+    assert!(error.waits && error.message.contains(remedy), "{error:?}");
+    // The second refusal is no news.
+    assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1, "value": "one"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tasks_end_with_the_sources() {
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let dir = tempfile::tempdir().unwrap();
+    let before = alive();
+    let sources = files(&[&dir.path().join("a"), &dir.path().join("b")]).await;
+    let after = alive();
+    assert!(after >= before + 2, "{before} {after}");
+    drop(sources);
+    tokio::time::sleep(POLLS_LATER).await;
+    assert_eq!(alive(), after - 2);
+}
+
+/// Long enough for every file to be looked at again.
+const POLLS_LATER: Duration = Duration::from_secs(10);
