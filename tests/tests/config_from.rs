@@ -82,12 +82,15 @@ impl Stage {
         self.cluster.merge(&format!("v1/{kind}"), self.name, name, &json!({field: data})).map(drop)
     }
 
-    /// Waits until the plugin says what is wrong, on a generation.
+    /// Waits until the plugin says what is wrong, and not with which values, on a generation.
     fn wait_error(&self, generation: u64, words: &[&str]) -> Result<plugins::Status> {
-        plugins::wait_until(&self.host, self.name, &format!("said to have {words:?}"), |status| {
-            let error = status.last_error.as_deref().unwrap_or_default();
-            status.generation == generation && words.iter().all(|words| error.contains(words))
-        })
+        let error = |status: &plugins::Status| status.last_error.clone().unwrap_or_default();
+        let status =
+            plugins::wait_until(&self.host, self.name, &format!("said to have {words:?}"), |status| {
+                status.generation == generation && words.iter().all(|words| error(status).contains(words))
+            })?;
+        ensure!(!error(&status).contains(MARK), "{status:?}");
+        Ok(status)
     }
 
     fn wait_running(&self, generation: u64) -> Result<plugins::Status> {
@@ -218,9 +221,13 @@ fn a_change_that_cannot_be_used_keeps_the_generation_and_is_told_without_values(
 ) -> Result<()> {
     let stage = Stage::set(server, "unusable")?;
     let file = stage.host.dir().join("es.yaml");
-    fs::write(&file, format!("password: {}\n", value(1)))?;
     stage.create("Secret", "es", json!({"user": value(2)}))?;
     stage.install(json!([{"file": file}, {"secretRef": stage.reference("es")}]))?;
+    // A file that is not there is a mistake, an object that is not there may come.
+    let status =
+        stage.wait_error(0, &["spec.configFrom[0].file", "es.yaml: it cannot be read: No such file"])?;
+    ensure!(status.state == "failed", "{status:?}");
+    fs::write(&file, format!("password: {}\n", value(1)))?;
     stage.wait_configured(1, "password", &value(1))?;
 
     fs::write(&file, format!("password: {}\n  oh: [{}\n", value(3), value(4)))?;
@@ -249,6 +256,13 @@ fn a_change_that_cannot_be_used_keeps_the_generation_and_is_told_without_values(
     // A number is used up by the one that was refused.
     stage.wait_configured(4, "user", &value(6))?;
     stage.wait_running(4)?;
+
+    // A load that has to wait gives way to the next.
+    stage.change("Secret", "es", json!({"kind": "nowhere.dev/v1/Thing"}))?;
+    stage.wait_error(4, &["cannot watch nowhere.dev/v1", "trying again"])?;
+    stage.cluster.merge("v1/Secret", stage.name, "es", &json!({"data": {"kind": null}}))?;
+    stage.wait_configured(6, "user", &value(6))?;
+    stage.wait_running(6)?;
     stage.nothing_told()
 }
 

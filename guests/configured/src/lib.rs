@@ -1,7 +1,7 @@
 //! A reconciler that tells what it is configured with, without telling the values: each call logs `configured` once for each
 //! key of the configuration, with the key's name and the length and FNV-1a hash of its value.
 //!
-//! All values are strings. `namespace` is the one whose ConfigMaps are watched. With a key `refuse`, `describe` refuses the
+//! All values are strings. `namespace` is the one in which ConfigMaps are watched, or the `kind`, as `apps/v1/Deployment`. With a key `refuse`, `describe` refuses the
 //! configuration and quotes all of it, as a careless guest would.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ impl Reconciler for Configured {
         if settings.contains_key("refuse") {
             return Err(format!("this will not do: {settings:?}"));
         }
-        let watch = Watch::new(Kind::core("v1", "ConfigMap")).namespaces(settings.get("namespace"));
+        let kind = settings.get("kind").map_or("v1/ConfigMap", String::as_str).parse()?;
+        let watch = Watch::new(kind).namespaces(settings.get("namespace"));
         Ok(Descriptor::new("configured").watch(watch))
     }
 
@@ -39,7 +40,6 @@ impl Reconciler for Configured {
 
 /// FNV-1a of 64 bits.
 fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
