@@ -1,8 +1,8 @@
 //! A reconciler that tells what it is configured with, without telling the values: each call logs `configured` once for each
 //! key of the configuration, with the key's name and the length and FNV-1a hash of its value.
 //!
-//! All values are strings. `namespace` is the one in which ConfigMaps are watched, or the `kind`, as `apps/v1/Deployment`. With a key `refuse`, `describe` refuses the
-//! configuration and quotes all of it, as a careless guest would.
+//! All values are strings. `namespace` is where objects of `kind` are watched, which is `v1/ConfigMap` when absent. With a key
+//! `refuse`, `describe` refuses the configuration and quotes all of it, as a careless guest would.
 
 use std::collections::BTreeMap;
 

@@ -53,7 +53,12 @@ impl Loader {
                 told = sources.next() => told,
             };
             match told {
-                Err(error) => broken(plugin, manifest_path, error, cancel),
+                Err(error) => {
+                    broken(plugin, manifest_path, error, cancel);
+                    if !follows {
+                        return;
+                    }
+                }
                 Ok(config) => {
                     let another = loaded.as_ref() != Some(&config);
                     plugin.config_there(another, cancel);

@@ -115,8 +115,12 @@ impl Loader {
         match loaded {
             // A newer version of the files is being loaded instead, or the plugin was removed.
             None => {}
-            // A guest says what it likes of its configuration.
-            Some(Err(refused)) => refused.map(|reason| load.config.hide(reason)).record(plugin, files),
+            Some(Err(refused)) => {
+                // It may be long until the next try.
+                load.code.unload();
+                // A guest says what it likes of its configuration.
+                refused.map(|reason| load.config.hide(reason)).record(plugin, files);
+            }
             Some(Ok(generation)) => {
                 let digest = generation.code.digest().to_owned();
                 if let Some(switched) = plugin.switch(Arc::new(generation), &self.io, cancel) {

@@ -1,7 +1,7 @@
 //! [`Manager`]: the plugins of a host, kept in step with the plugin directory.
 //!
-//! One task reads the directory's changes; each plugin's files are loaded in a task of its own (`follow.rs`), so a slow compilation or a
-//! plugin that waits for its caches holds up no other. A newer change of the same plugin cancels that task.
+//! One task reads the directory's changes; each plugin's files are loaded in a task of its own (`follow.rs`), so a slow
+//! compilation or a plugin that waits for its caches holds up no other. A newer change of the same plugin cancels that task.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
