@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::config_sources::Unusable;
 use crate::gate::Gate;
 use crate::generation::Generation;
 use crate::guest_events::PluginEvents;
@@ -107,6 +108,8 @@ struct Condition {
     last_error: Option<String>,
     /// Why the files in the directory cannot be used; outlives what else happens until they change.
     file_error: Option<String>,
+    /// Why what `spec.configFrom` names cannot be used; outlives what else happens until it can, or the files change.
+    config_error: Option<String>,
     quarantined_until: Option<Instant>,
 }
 
@@ -351,6 +354,31 @@ impl Plugin {
         let mut condition = self.condition.lock();
         condition.loading = true;
         condition.file_error = None;
+        condition.config_error = None;
+    }
+
+    /// The configuration cannot be had; the generation before, if any, goes on. Nothing happens when `cancelled` says that the
+    /// files have changed by now.
+    pub(crate) fn config_broken(&self, error: Unusable, cancelled: &CancellationToken) {
+        {
+            let mut condition = self.condition.lock();
+            // Under the lock: what a change of the files takes back must not come after it.
+            if cancelled.is_cancelled() {
+                return;
+            }
+            condition.loading &= error.waits;
+            condition.config_error = Some(error.message);
+        }
+        self.released.notify_waiters();
+    }
+
+    /// The configuration can be had, and whether a load begins with it; `cancelled` as above.
+    pub(crate) fn config_there(&self, loads: bool, cancelled: &CancellationToken) {
+        let mut condition = self.condition.lock();
+        if !cancelled.is_cancelled() {
+            condition.loading |= loads;
+            condition.config_error = None;
+        }
     }
 
     /// The files cannot be used; the generation before, if any, goes on.
@@ -425,7 +453,9 @@ impl Plugin {
             generation: current.as_ref().map_or(0, |g| g.number),
             digest: condition.digest.clone(),
             state,
-            last_error: condition.file_error.clone().or_else(|| condition.last_error.clone()),
+            last_error: [&condition.file_error, &condition.config_error, &condition.last_error]
+                .into_iter()
+                .find_map(Clone::clone),
             calls: self.calls.load(Relaxed),
             queue_depth: self.queue.len(),
         }
