@@ -128,7 +128,7 @@ fn fail(settings: &Settings, attempt: u32) -> Result<Outcome, Failure> {
     })
 }
 
-fn stay_busy(time: Duration) {
+pub(crate) fn stay_busy(time: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < time {}
 }

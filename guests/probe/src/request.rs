@@ -6,6 +6,7 @@
 use pilothouse_sdk::http;
 use pilothouse_sdk::prelude::*;
 
+use crate::modes::stay_busy;
 use crate::settings::Settings;
 
 mod hostile;
@@ -27,6 +28,8 @@ pub(crate) struct RequestSettings {
     pub(crate) body: usize,
     /// Bound of each exchange.
     pub(crate) timeout_milliseconds: Option<u64>,
+    /// How long it is busy after the last one.
+    pub(crate) busy_milliseconds: u64,
     /// What is not to be had from the SDK's client.
     pub(crate) hostile: Option<hostile::Way>,
 }
@@ -41,6 +44,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Outcome, Failure> {
             }
         }
     }
+    stay_busy(Duration::from_millis(request.busy_milliseconds));
     Ok(Outcome::Done)
 }
 
