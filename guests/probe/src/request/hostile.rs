@@ -35,11 +35,16 @@ thread_local! {
     static KEPT: RefCell<Vec<FutureIncomingResponse>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A `GET` of `/` there, over plain HTTP.
-fn outgoing(authority: &str) -> OutgoingRequest {
-    let request = OutgoingRequest::new(Fields::new());
+/// A request for `/`, over plain HTTP, without a host yet.
+fn nowhere(headers: Fields) -> OutgoingRequest {
+    let request = OutgoingRequest::new(headers);
     let _ = request.set_scheme(Some(&Scheme::Http));
     let _ = request.set_path_with_query(Some("/"));
+    request
+}
+
+fn outgoing(authority: &str) -> OutgoingRequest {
+    let request = nowhere(Fields::new());
     let _ = request.set_authority(Some(authority));
     request
 }
@@ -84,8 +89,7 @@ pub(crate) fn run(way: Way, url: &str) {
             for _ in 0..100 {
                 let headers = Fields::new();
                 let _ = headers.set("Content-Length", &[b"1000".to_vec()]);
-                let request = OutgoingRequest::new(headers);
-                let _ = request.set_scheme(Some(&Scheme::Http));
+                let request = nowhere(headers);
                 let _ = request.set_authority(Some(authority));
                 let body = request.body().expect("the first body");
                 let answer = handle(request, None);
@@ -121,8 +125,7 @@ pub(crate) fn run(way: Way, url: &str) {
             }
         }
         Way::Authority => {
-            let request = OutgoingRequest::new(Fields::new());
-            let _ = request.set_scheme(Some(&Scheme::Http));
+            let request = nowhere(Fields::new());
             match request.set_authority(Some(authority)) {
                 Ok(()) => send(authority, request),
                 Err(()) => said(authority, "not taken"),

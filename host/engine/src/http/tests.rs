@@ -177,7 +177,8 @@ async fn get(client: &HttpClient, url: &str) -> Result<(u16, Vec<u8>), Error> {
 }
 
 fn client(port: u16, trusting: bool) -> HttpClient {
-    let granted = [format!("name.example:{port}"), format!("other.example:{port}"), format!("127.0.0.1:{port}")];
+    let granted =
+        [format!("name.example:{port}"), format!("other.example:{port}"), format!("127.0.0.1:{port}")];
     let options = HttpClientOptions {
         plugin: "p".into(),
         hosts: hosts(&granted),
@@ -219,7 +220,8 @@ fn the_error_code_is_defined_where_wasmtime_defines_the_others() {
     let mut linker = Linker::<State>::new(&engine);
     linker.allow_shadowing(false);
     let options = bindings::LinkOptions::default();
-    bindings::http::types::add_to_linker::<State, WasiHttp>(&mut linker, &(&options).into(), State::http).unwrap();
+    bindings::http::types::add_to_linker::<State, WasiHttp>(&mut linker, &(&options).into(), State::http)
+        .unwrap();
     // What is there already is refused; a definition under another version's name would be taken.
     let twice = error_code::define(&mut linker);
     assert!(twice.is_err(), "wasmtime-wasi-http calls the interface otherwise now");

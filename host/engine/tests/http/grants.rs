@@ -13,8 +13,12 @@ async fn ask(
     hosts: &[String],
     names: Vec<(&'static str, Vec<&'static str>)>,
 ) -> Result<(serde_json::Value, std::sync::Arc<Plugin>)> {
-    let plugin =
-        Plugin::new(Setup { request: json!({"urls": [url]}), hosts: hosts.to_vec(), names, ..Setup::default() })?;
+    let plugin = Plugin::new(Setup {
+        request: json!({"urls": [url]}),
+        hosts: hosts.to_vec(),
+        names,
+        ..Setup::default()
+    })?;
     let mut said = plugin.run().await?;
     assert_eq!(said.len(), 1, "{said:?}");
     Ok((said.remove(0), plugin))
@@ -34,10 +38,17 @@ async fn a_host_that_is_not_named_is_denied_before_anything_is_looked_up_or_conn
         let (said, plugin) = ask(&format!("http://localhost:{port}/"), &hosts, vec![]).await?;
         assert_eq!(said["kind"], "Denied", "{said}");
         let message = said["message"].as_str().unwrap_or_default();
-        assert!(message.contains(&format!("localhost:{port}")) && message.contains("spec.outgoingHosts"), "{message}");
+        assert!(
+            message.contains(&format!("localhost:{port}")) && message.contains("spec.outgoingHosts"),
+            "{message}"
+        );
         let warnings = plugin.warnings();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
-        for part in ["plugin probe", &format!("localhost:{port}"), &format!("spec.outgoingHosts: [\"localhost:{port}\"]")] {
+        for part in [
+            "plugin probe",
+            &format!("localhost:{port}"),
+            &format!("spec.outgoingHosts: [\"localhost:{port}\"]"),
+        ] {
             assert!(warnings[0].contains(part), "{part} is not in {}", warnings[0]);
         }
         assert_eq!(plugin.results(), [HttpResult::Denied]);
@@ -63,7 +74,15 @@ async fn a_name_that_leads_to_loopback_is_refused_unless_the_address_is_named() 
     let port = server.port();
     let url = format!("http://rebound.example:{port}/");
     let granted = format!("rebound.example:{port}");
-    for address in ["127.0.0.1", "::ffff:127.0.0.1", "::ffff:7f00:1", "0.0.0.0", "::", "169.254.169.254", "fd00:ec2::254"] {
+    for address in [
+        "127.0.0.1",
+        "::ffff:127.0.0.1",
+        "::ffff:7f00:1",
+        "0.0.0.0",
+        "::",
+        "169.254.169.254",
+        "fd00:ec2::254",
+    ] {
         let (said, plugin) = ask(&url, &[granted.clone()], vec![("rebound.example", vec![address])]).await?;
         assert_eq!(said["kind"], "AddressProhibited", "{address}: {said}");
         assert!(plugin.warnings()[0].contains("spec.outgoingHosts: [\""), "{:?}", plugin.warnings());
@@ -71,7 +90,9 @@ async fn a_name_that_leads_to_loopback_is_refused_unless_the_address_is_named() 
     }
     assert_eq!(server.accepted(), 0, "connections");
 
-    for named in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::ffff:127.0.0.1]:{port}")] {
+    for named in
+        [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::ffff:127.0.0.1]:{port}")]
+    {
         let names = vec![("rebound.example", vec!["127.0.0.1"])];
         let (said, plugin) = ask(&url, &[granted.clone(), named], names).await?;
         assert_eq!(said["status"], "200", "{said}");

@@ -12,7 +12,12 @@ use crate::server::Server;
 fn plugin(way: &str, url: &str, server: &Server) -> Result<Arc<Plugin>> {
     let hosts = vec![format!("localhost:{}", server.port()), format!("allowed.example:{}", server.port())];
     let request = json!({"urls": [url], "hostile": way});
-    Plugin::new(Setup { request, hosts, names: vec![("allowed.example", vec!["127.0.0.1"])], ..Setup::default() })
+    Plugin::new(Setup {
+        request,
+        hosts,
+        names: vec![("allowed.example", vec!["127.0.0.1"])],
+        ..Setup::default()
+    })
 }
 
 fn said(lines: &[Value]) -> Vec<(&str, &str)> {
@@ -50,7 +55,10 @@ async fn requests_that_are_abandoned_leave_nothing_behind() -> Result<()> {
         server.open(0).await?;
     }
     let requests = server.requests();
-    assert!(!requests.iter().any(|head| head.to_lowercase().contains("content-length: 1000")), "half a body was taken for whole");
+    assert!(
+        !requests.iter().any(|head| head.to_lowercase().contains("content-length: 1000")),
+        "half a body was taken for whole"
+    );
     Ok(())
 }
 
@@ -96,15 +104,19 @@ async fn an_authority_cannot_be_read_in_two_ways() -> Result<()> {
         let lines = plugin.run().await?;
         let what = said(&lines)[0].1;
         assert!(
-            ["not taken", "HttpRequestUriInvalid", "HttpRequestDenied", "HttpProtocolError"].iter().any(|no| what.contains(no)),
+            ["not taken", "HttpRequestUriInvalid", "HttpRequestDenied", "HttpProtocolError"]
+                .iter()
+                .any(|no| what.contains(no)),
             "{authority:?}: {what}"
         );
         assert!(plugin.asked().is_empty(), "{authority:?} was looked up");
     }
     assert_eq!(server.accepted(), 0);
-    for authority in [format!("LOCALHOST:{port}"), format!("localhost.:{port}"), format!("Allowed.Example.:{port}")] {
+    for authority in
+        [format!("LOCALHOST:{port}"), format!("localhost.:{port}"), format!("Allowed.Example.:{port}")]
+    {
         let lines = plugin("authority", &authority, &server)?.run().await?;
-        assert!(said(&lines)[0].1 == "200" , "{authority}: {lines:?}");
+        assert!(said(&lines)[0].1 == "200", "{authority}: {lines:?}");
     }
     assert!(server.requests().iter().all(|head| !head.contains("LOCALHOST") && !head.contains(".:")));
     Ok(())
@@ -114,9 +126,11 @@ async fn an_authority_cannot_be_read_in_two_ways() -> Result<()> {
 async fn a_url_as_path_a_foreign_scheme_and_connect_are_refused() -> Result<()> {
     let server = Server::start("127.0.0.1").await?;
     let url = format!("http://localhost:{}", server.port());
-    for (way, expected) in
-        [("absolute-path", "not taken"), ("scheme", "HttpProtocolError"), ("connect", "HttpRequestMethodInvalid")]
-    {
+    for (way, expected) in [
+        ("absolute-path", "not taken"),
+        ("scheme", "HttpProtocolError"),
+        ("connect", "HttpRequestMethodInvalid"),
+    ] {
         let lines = plugin(way, &url, &server)?.run().await?;
         assert!(said(&lines)[0].1.contains(expected), "{way}: {lines:?}");
     }

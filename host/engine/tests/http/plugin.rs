@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use pilothouse_engine::{
-    ApiError, CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, Fault, GuestHost, HttpClient,
-    HttpClientOptions, HttpObserver, HttpResult, Instance, Limits, LogLevel, ObjectCursor, Outcome, Refusal, Request,
-    ResolveFuture, Resolver, WaitFuture,
+    ApiError, CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, Fault, GuestHost,
+    HttpClient, HttpClientOptions, HttpObserver, HttpResult, Instance, Limits, LogLevel, ObjectCursor,
+    Outcome, Refusal, Request, ResolveFuture, Resolver, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_tests::guests;
@@ -143,7 +143,11 @@ impl Plugin {
 
 /// Long enough for any machine, and a small CPU budget.
 pub(crate) fn limits() -> Limits {
-    Limits { call_timeout: Duration::from_secs(60), cpu_per_call: Duration::from_secs(5), ..Limits::default() }
+    Limits {
+        call_timeout: Duration::from_secs(60),
+        cpu_per_call: Duration::from_secs(5),
+        ..Limits::default()
+    }
 }
 
 pub(crate) async fn reconcile(instance: &mut Instance) -> Result<Result<Outcome>, Fault> {
@@ -163,7 +167,8 @@ async fn code() -> Result<Code> {
         let prepare = || {
             let dir = tempfile::tempdir()?;
             let cache_dir = dir.path().join("cache");
-            let engine = Engine::new(EngineOptions { cache_dir, compiler: Compiler::InProcess, instances: 64 })?;
+            let engine =
+                Engine::new(EngineOptions { cache_dir, compiler: Compiler::InProcess, instances: 64 })?;
             anyhow::Ok(Prepared { engine, wasm: std::fs::read(guests::wasm("probe")?)?, _cache: dir })
         };
         prepare().map_err(|error| format!("{error:#}"))
@@ -203,7 +208,8 @@ impl GuestHost for Plugin {
     }
     fn client(&self, _: ClientCall) -> ClientFuture {
         let message = "this host has no cluster".to_owned();
-        let error = ApiError { code: 0, reason: "unavailable".to_owned(), message, retry_after_seconds: None };
+        let error =
+            ApiError { code: 0, reason: "unavailable".to_owned(), message, retry_after_seconds: None };
         Box::pin(async { Err(error) })
     }
     fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {

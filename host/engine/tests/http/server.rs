@@ -95,9 +95,9 @@ impl Server {
             };
             let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
             buffer.drain(..end);
-            let length = head
-                .lines()
-                .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+            let length = head.lines().find_map(|line| {
+                line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok()
+            });
             let length: usize = length.unwrap_or(0);
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
             if path == "/early" {
@@ -130,7 +130,9 @@ impl Server {
                 "/garbage" => stream.write_all(b"SSH-2.0-OpenSSH\r\n\r\n").await?,
                 "/upgrade" => {
                     stream
-                        .write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")
+                        .write_all(
+                            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+                        )
                         .await?;
                     until_closed(&mut stream).await?;
                 }

@@ -243,7 +243,7 @@ fn an_outgoing_host_is_host_and_port_and_nothing_else() {
     assert!(with_spec("").unwrap().outgoing_hosts.is_empty());
     says(
         &refused("  outgoingHosts: [\"a:1\", \"https://b\"]"),
-        &["line 6", "spec.outgoingHosts[1]", "\"https://b\": it has a scheme", "write host:port"],
+        &["line 5", "spec.outgoingHosts[1]", "\"https://b\": it has a scheme", "write host:port"],
     );
     for bad in ["*", "a@b:1", "a/b", "a:0", "127.1"] {
         says(&refused(&format!("  outgoingHosts: [\"{bad}\"]")), &["spec.outgoingHosts[0]", bad]);
