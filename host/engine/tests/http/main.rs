@@ -64,6 +64,10 @@ async fn a_guest_s_own_user_agent_stays_and_a_redirect_is_its_own_business() -> 
     assert_eq!(said[0]["status"], "302");
     let head = server.requests()[0].to_lowercase();
     assert!(head.contains("\r\nuser-agent: mine\r\n") && !head.contains("pilothouse"), "{head}");
+    assert!(
+        !head.contains("transfer-encoding") && !head.contains("content-length"),
+        "no body, no framing: {head}"
+    );
     assert_eq!(plugin.results(), [HttpResult::Status(302)]);
     Ok(())
 }

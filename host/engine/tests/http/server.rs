@@ -92,6 +92,10 @@ impl Server {
                 if stream.read_buf(&mut buffer).await? == 0 {
                     return Ok(());
                 }
+                // The beginning of TLS, which this server does not speak.
+                if buffer.first() == Some(&0x16) {
+                    return answer(&mut stream, "400 Bad Request", "").await;
+                }
             };
             let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
             buffer.drain(..end);
