@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::Result;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Semaphore, watch};
 
 /// Is told what to do by the path of each request.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ struct Inner {
     requests: Mutex<Vec<String>>,
     arrived: watch::Sender<usize>,
     /// `/wait` answers when told.
-    go: Notify,
+    go: Semaphore,
 }
 
 impl Server {
@@ -34,7 +34,7 @@ impl Server {
             open: watch::Sender::new(0),
             requests: Mutex::default(),
             arrived: watch::Sender::new(0),
-            go: Notify::new(),
+            go: Semaphore::new(0),
         }));
         let own = server.clone();
         tokio::spawn(async move {
@@ -79,7 +79,7 @@ impl Server {
 
     /// Lets one request to `/wait` be answered.
     pub(crate) fn go(&self) {
-        self.0.go.notify_one();
+        self.0.go.add_permits(1);
     }
 
     async fn serve(&self, mut stream: TcpStream) -> Result<()> {
@@ -118,7 +118,7 @@ impl Server {
             match path.as_str() {
                 "/early" => {}
                 "/wait" => {
-                    self.0.go.notified().await;
+                    self.0.go.acquire().await?.forget();
                     answer(&mut stream, "200 OK", "told").await?;
                 }
                 "/stall" => until_closed(&mut stream).await?,
