@@ -80,7 +80,8 @@ async fn a_request_s_own_timeout_is_an_error_that_the_guest_reads() -> Result<()
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+// On one thread, whose clock counts what the others burn meanwhile.
+#[tokio::test]
 async fn waiting_for_an_answer_costs_no_cpu_budget() -> Result<()> {
     let server = Server::start("127.0.0.1").await?;
     // Its ticks after the answer are what would charge the wait.
@@ -91,11 +92,7 @@ async fn waiting_for_an_answer_costs_no_cpu_budget() -> Result<()> {
         let server = server.clone();
         tokio::spawn(async move {
             server.arrived(1).await?;
-            // Time in which everyone else uses the CPU, on each thread that the guest may be resumed on.
-            let burning: Vec<_> = (0..8).map(|_| tokio::task::spawn(async move { burn(budget) })).collect();
-            for each in burning {
-                each.await?;
-            }
+            burn(2 * budget);
             server.go();
             anyhow::Ok(())
         })
