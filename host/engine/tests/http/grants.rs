@@ -83,7 +83,8 @@ async fn a_name_that_leads_to_loopback_is_refused_unless_the_address_is_named() 
         "169.254.169.254",
         "fd00:ec2::254",
     ] {
-        let (said, plugin) = ask(&url, &[granted.clone()], vec![("rebound.example", vec![address])]).await?;
+        let (said, plugin) =
+            ask(&url, std::slice::from_ref(&granted), vec![("rebound.example", vec![address])]).await?;
         assert_eq!(said["kind"], "AddressProhibited", "{address}: {said}");
         assert!(plugin.warnings()[0].contains("spec.outgoingHosts: [\""), "{:?}", plugin.warnings());
         assert_eq!(plugin.results(), [HttpResult::Denied]);
