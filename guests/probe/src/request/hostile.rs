@@ -118,7 +118,7 @@ pub(crate) fn run(way: Way, url: &str) {
                 ("X\nY", "a"),
                 ("X Y", "a"),
             ] {
-                match Fields::new().append(name, &value.as_bytes().to_vec()) {
+                match Fields::new().append(name, value.as_bytes()) {
                     Ok(()) => said(name, "taken"),
                     Err(error) => said(name, format!("{error:?}")),
                 }
