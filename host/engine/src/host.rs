@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use pilothouse_object::{Gvk, Object, ObjectKey};
 
+use crate::http::HttpClient;
+
 /// The call during which an import was used, for logs.
 #[derive(Debug, Clone, Default)]
 pub struct CallContext {
@@ -206,6 +208,11 @@ pub trait GuestHost: Send + Sync + 'static {
     /// # Errors
     /// When the plugin may not record it, it is malformed, or there are too many.
     fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal>;
+
+    /// What the plugin sends HTTP requests with, and what it may reach; without it every request is denied.
+    fn http(&self) -> Option<HttpClient> {
+        None
+    }
 
     /// Whether the plugin may put the key into its queue.
     ///

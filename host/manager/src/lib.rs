@@ -14,6 +14,7 @@ mod generation;
 mod grants;
 mod guest_events;
 mod host_events;
+mod http_metrics;
 mod informer_metrics;
 mod lead;
 mod limiter;
@@ -52,7 +53,7 @@ pub use lead::Lead;
 pub use manager::{Manager, ManagerOptions};
 pub use manifest::{
     ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, PluginLimits, Position,
-    Source, Unsupported,
+    Source,
 };
 pub use metrics::Metrics;
 pub use quantity::{QuantityError, parse_memory};

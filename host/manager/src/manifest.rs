@@ -1,8 +1,7 @@
 //! [`Manifest`]: the YAML beside a component, with which an operator names, configures, permits and bounds a plugin.
 //!
 //! Strict: an unknown field, a wrong type or a value out of bounds refuses the whole manifest, since a misspelt limit or
-//! permission that is skipped is found out too late. What this version does not do yet is refused as well, in one place
-//! ([`Manifest::unsupported`]). `docs/manifest.md` is the description for operators.
+//! permission that is skipped is found out too late. `docs/manifest.md` is the description for operators.
 //!
 //! Called by [`crate::directory`]; the caller puts the file's name before an error's text.
 
@@ -14,14 +13,14 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use pilothouse_engine::Limits;
+use pilothouse_engine::{Limits, OutgoingHost, OutgoingHostError, OutgoingHosts};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
 use self::config_from::ConfigFromText;
 pub use self::config_from::{ConfigFrom, ObjectReference};
-pub use self::error::{ManifestError, Position, Unsupported};
+pub use self::error::{ManifestError, Position};
 use self::read::{known, read};
 pub(crate) use self::read::{options, position};
 use crate::duration::parse_duration;
@@ -44,7 +43,7 @@ pub struct Manifest {
     /// What is granted; nothing else is.
     pub permissions: Vec<Rule>,
     /// Hosts that may be called over HTTP.
-    pub outgoing_hosts: Vec<String>,
+    pub outgoing_hosts: OutgoingHosts,
     /// What happens to the keys when the plugin is replaced.
     pub on_reload: OnReload,
     /// Bounds on the plugin.
@@ -146,7 +145,7 @@ struct Spec {
     config_from: Option<Vec<Spanned<ConfigFromText>>>,
     service_account: Option<Spanned<NamespacedName>>,
     permissions: Option<Vec<Spanned<Rule>>>,
-    outgoing_hosts: Option<Vec<String>>,
+    outgoing_hosts: Option<Vec<Spanned<String>>>,
     on_reload: Option<OnReload>,
     limits: Option<LimitsText>,
 }
@@ -176,7 +175,7 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// When anything in it is unknown, malformed, out of bounds, or not supported yet.
+    /// When anything in it is unknown, malformed or out of bounds.
     pub fn parse(text: &[u8]) -> Result<Self, ManifestError> {
         let text = std::str::from_utf8(text).map_err(|e| ManifestError::Shape {
             at: None,
@@ -193,7 +192,7 @@ impl Manifest {
             return Err(refused(&name, "metadata.name", reason, DNS_LABEL));
         }
         let spec = document.spec.unwrap_or_default();
-        let manifest = Self {
+        Ok(Self {
             name: name.value,
             source: spec.source.unwrap_or_default().check()?,
             config: spec.config.unwrap_or_default(),
@@ -205,14 +204,17 @@ impl Manifest {
                     refused(rule, &field, error.reason, error.remedy)
                 })
             })?,
-            outgoing_hosts: spec.outgoing_hosts.unwrap_or_default(),
+            outgoing_hosts: each(spec.outgoing_hosts, |index, entry| {
+                entry.value.parse::<OutgoingHost>().map_err(|error| {
+                    let field = format!("spec.outgoingHosts[{index}]");
+                    refused(entry, &field, error.to_string(), OutgoingHostError::REMEDY)
+                })
+            })?
+            .into_iter()
+            .collect(),
             on_reload: spec.on_reload.unwrap_or_default(),
             limits: spec.limits.unwrap_or_default().check()?,
-        };
-        match manifest.unsupported() {
-            unsupported if unsupported.is_empty() => Ok(manifest),
-            unsupported => Err(ManifestError::Unsupported(unsupported)),
-        }
+        })
     }
 
     /// What a component without a manifest runs with: no grants, no configuration, the default limits. Its name is the
@@ -239,22 +241,10 @@ impl Manifest {
             config_from: Vec::new(),
             service_account: None,
             permissions: Vec::new(),
-            outgoing_hosts: Vec::new(),
+            outgoing_hosts: OutgoingHosts::default(),
             on_reload: OnReload::default(),
             limits: PluginLimits::default(),
         })
-    }
-
-    /// What the manifest asks for and this version of the host does not do: saying so beats doing less than was asked.
-    /// An entry goes from here when the feature comes.
-    #[must_use]
-    pub fn unsupported(&self) -> Vec<Unsupported> {
-        let mut found = Vec::new();
-        let mut add = |field: String, remedy| found.push(Unsupported { field, remedy });
-        if !self.outgoing_hosts.is_empty() {
-            add("spec.outgoingHosts".into(), "leave it out; guests have no network of their own");
-        }
-        found
     }
 }
 

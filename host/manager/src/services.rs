@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use pilothouse_cache::InformerLease;
 use pilothouse_engine::{
-    CallContext, ClientCall, ClientFuture, GuestEvent, GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
+    CallContext, ClientCall, ClientFuture, GuestEvent, GuestHost, HttpClient, LogLevel, ObjectCursor,
+    Refusal, WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
 use pilothouse_workqueue::{Priority, Queue};
@@ -35,6 +36,8 @@ pub(crate) struct Services {
     pub(crate) live: Live,
     /// Where events of guests go.
     pub(crate) events: Arc<PluginEvents>,
+    /// What the guest sends HTTP requests with, to the hosts that are granted.
+    pub(crate) http: HttpClient,
     pub(crate) log_limit: LogLimit,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
     pub(crate) kinds: OnceLock<HashMap<Gvk, KindView>>,
@@ -285,6 +288,10 @@ impl GuestHost for Services {
                 self.live.reporter.denied(&refusal.message);
             }
         })
+    }
+
+    fn http(&self) -> Option<HttpClient> {
+        Some(self.http.clone())
     }
 
     fn queue_room(&self, key: &ObjectKey) -> Result<(), String> {
