@@ -22,7 +22,7 @@ pub(crate) struct OwnPod {
     #[arg(long, env = "POD_NAMESPACE", value_name = "NAME")]
     pod_namespace: Option<String>,
     /// UID of the Pod [default: the server is asked for it]
-    #[arg(long, env = "POD_UID", value_name = "UID", requires = "pod_name")]
+    #[arg(long, env = "POD_UID", value_name = "UID")]
     pod_uid: Option<String>,
 }
 

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
+use crate::limits::bounded;
 use crate::metrics::SinkMetrics;
 use crate::sink::{EventSink, Recorded, SinkError};
 
@@ -17,6 +18,9 @@ use crate::sink::{EventSink, Recorded, SinkError};
 pub const MAX_TRIES_PER_EVENT: u32 = 12;
 /// The longest wait that a sink may ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Bytes of an error that are logged: a server quotes what it refuses.
+const LONGEST_ERROR: usize = 1024;
 
 /// How long to wait between tries.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +72,7 @@ impl<S: EventSink> Delivery<'_, S> {
                     (error, retry_after)
                 }
                 Err(error) => {
-                    rejected(event, &error);
+                    self.rejected(event, &error);
                     return Err(NotStored);
                 }
             };
@@ -88,6 +92,19 @@ impl<S: EventSink> Delivery<'_, S> {
         }
     }
 
+    /// Not a line for each: there may be very many, and it is others who make them.
+    fn rejected(&self, event: &Event, error: &SinkError) {
+        let failed = self.metrics.counts().failed + 1;
+        let expected = matches!(error, SinkError::AlreadyExists(_) | SinkError::NamespaceTerminating(_));
+        let (component, error) =
+            (&event.body.source.component, bounded(format_args!("{error}"), LONGEST_ERROR));
+        if expected || !failed.is_power_of_two() {
+            tracing::debug!(event = %event.name, component, "the event is not written: {error}");
+        } else {
+            tracing::error!(event = %event.name, component, failed, "the event is not written, and not tried again: {error}");
+        }
+    }
+
     /// One try. A sink that panics refuses the event, and loses no others.
     async fn guarded(&self, event: &Event, patch: Option<&[u8]>) -> Result<Recorded, SinkError> {
         let attempt = AssertUnwindSafe(self.attempt(event, patch)).catch_unwind();
@@ -102,14 +119,5 @@ impl<S: EventSink> Delivery<'_, S> {
             }
         }
         self.sink.create(event).await
-    }
-}
-
-fn rejected(event: &Event, error: &SinkError) {
-    match error {
-        SinkError::AlreadyExists(_) | SinkError::NamespaceTerminating(_) => {
-            tracing::debug!(event = %event.name, "the event is not written: {error}");
-        }
-        _ => tracing::error!(event = %event.name, "the event is not written, and not tried again: {error}"),
     }
 }

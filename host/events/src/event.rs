@@ -65,6 +65,8 @@ pub struct EventSource {
     pub host: String,
     /// The reporting instance, 128 bytes at most; events.k8s.io/v1 does not take an empty one.
     pub reporting_instance: String,
+    /// Annotations of every event of this source, also of those that stand for several. An event's own of the same name do not count.
+    pub annotations: Vec<(String, String)>,
 }
 
 impl EventSource {
@@ -87,7 +89,15 @@ impl EventSource {
             component: component.to_owned(),
             host: host.to_owned(),
             reporting_instance: truncated(reporting_instance, FIELD_LIMIT).to_owned(),
+            annotations: Vec::new(),
         }
+    }
+
+    /// The source with one more annotation of all its events.
+    #[must_use]
+    pub fn with_annotation(mut self, name: &str, value: &str) -> Self {
+        self.annotations.push((name.to_owned(), value.to_owned()));
+        self
     }
 }
 

@@ -5,7 +5,6 @@
 use std::fmt;
 
 use jiff::{Timestamp, Unit};
-use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::event::{Event, EventBody, EventSeries, EventSource};
@@ -132,26 +131,27 @@ struct Metadata<'a> {
 
 impl<'a> Metadata<'a> {
     fn of(event: &'a Event) -> Self {
-        let EventBody { annotations, .. } = &*event.body;
-        Self { name: &event.name, namespace: event.namespace(), annotations: Annotations(annotations) }
+        let EventBody { annotations: own, source, .. } = &*event.body;
+        let annotations = Annotations { of_source: &source.annotations, own };
+        Self { name: &event.name, namespace: event.namespace(), annotations }
     }
 }
 
-struct Annotations<'a>(&'a [(String, String)]);
+struct Annotations<'a> {
+    of_source: &'a [(String, String)],
+    own: &'a [(String, String)],
+}
 
 impl Annotations<'_> {
     fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.of_source.is_empty() && self.own.is_empty()
     }
 }
 
 impl Serialize for Annotations<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
+        let own = self.own.iter().filter(|(name, _)| self.of_source.iter().all(|(other, _)| other != name));
+        serializer.collect_map(self.of_source.iter().chain(own).map(|(name, value)| (name, value)))
     }
 }
 

@@ -1,4 +1,5 @@
-//! [`EventCollector`]: what became of the events that plugins recorded, read when a scrape comes. A plugin's series go with it.
+//! [`EventCollector`]: what became of the events that plugins recorded, and [`HostEventCollector`]: of those of the host, read when
+//! a scrape comes. A plugin's series go with it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +11,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
-use crate::guest_events::PluginEvents;
+use crate::guest_events::{EventCounts, PluginEvents};
+use crate::host_events::HostEvents;
 
 /// The events by their plugins.
 pub(crate) type AllEvents = Arc<Mutex<BTreeMap<String, Arc<PluginEvents>>>>;
@@ -23,6 +25,28 @@ struct Labels {
 
 /// Reads the counts of all plugins.
 pub(crate) struct EventCollector(pub(crate) AllEvents);
+
+/// Reads the counts of the host's own events.
+pub(crate) struct HostEventCollector(pub(crate) HostEvents);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultOnly {
+    result: &'static str,
+}
+
+/// How often each of these became of events.
+fn results(counts: &EventCounts) -> [(&'static str, u64); 7] {
+    let EventCounts { refused, over_quota, recorder, sink } = counts;
+    [
+        ("sent", sink.sent),
+        ("aggregated", sink.aggregated),
+        ("filtered", sink.filtered),
+        ("dropped", recorder.dropped + sink.dropped),
+        ("failed", sink.failed),
+        ("refused", *refused),
+        ("over_quota", *over_quota),
+    ]
+}
 
 impl fmt::Debug for EventCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,19 +65,33 @@ impl Collector for EventCollector {
             MetricType::Counter,
         )?;
         for (plugin, counts) in all {
-            let sink = counts.sink;
-            for (result, value) in [
-                ("sent", sink.sent),
-                ("aggregated", sink.aggregated),
-                ("filtered", sink.filtered),
-                ("dropped", counts.recorder.dropped + sink.dropped),
-                ("failed", sink.failed),
-                ("refused", counts.refused),
-                ("over_quota", counts.over_quota),
-            ] {
+            for (result, value) in results(&counts) {
                 let labels = Labels { plugin: plugin.clone(), result };
                 ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for HostEventCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostEventCollector").finish_non_exhaustive()
+    }
+}
+
+impl Collector for HostEventCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some(counts) = self.0.counts() else { return Ok(()) };
+        let mut family = encoder.encode_descriptor(
+            "pilothouse_host_events",
+            "Kubernetes Events of the host about plugins, by what became of them; those under way are in none",
+            None,
+            MetricType::Counter,
+        )?;
+        // Nothing is refused, and there is no quota.
+        for (result, value) in results(&counts).into_iter().take(5) {
+            ConstCounter::new(value).encode(family.encode_family(&ResultOnly { result })?)?;
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use pilothouse_events::{
     EventSource, EventType, EventWatch, FIELD_LIMIT, ObjectReference, Recorded, RecorderCounts, SinkCounts,
     SinkError,
 };
+use pilothouse_object::is_qualified_name;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
@@ -40,11 +41,15 @@ const DEFAULT_QPS: f64 = 50.0;
 /// After a rest so many times as many events may come at once as in a second of the long run.
 const BURST_SECONDS: f64 = 2.0;
 
-/// Events that wait to be correlated, and as many that wait to be written; those of one plugin take some megabytes at the very most.
+/// Events that wait to be correlated, and as many that wait to be written; with the bounds below, those of one plugin take ten
+/// megabytes at the very most.
 const QUEUE_LENGTH: usize = 256;
 
 /// Bytes that the texts of one event may have in all, beside those that are cut anyway: far more than names and annotations need.
 const MAX_TEXTS: usize = 8 << 10;
+
+/// Annotations of one event.
+const MAX_ANNOTATIONS: usize = 64;
 
 /// The events of one plugin.
 pub(crate) struct PluginEvents {
@@ -52,8 +57,10 @@ pub(crate) struct PluginEvents {
     host: Arc<str>,
     io: Handle,
     identity: Arc<CurrentSink>,
+    /// Number of the generation that works.
+    generation: AtomicU64,
     quota: Mutex<TokenBucket>,
-    running: OnceLock<Running>,
+    running: OnceLock<Option<Running>>,
     refused: AtomicU64,
     over_quota: AtomicU64,
 }
@@ -68,9 +75,9 @@ struct Running {
 #[derive(Default)]
 struct CurrentSink(ArcSwapOption<CoreV1Sink>);
 
-/// What became of a plugin's events.
+/// What became of events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct GuestEventCounts {
+pub(crate) struct EventCounts {
     /// Without a grant, or malformed.
     pub(crate) refused: u64,
     /// More than the quota.
@@ -87,6 +94,10 @@ struct Options {
     timestamp: Option<String>,
 }
 
+fn unavailable(message: &str) -> Refusal {
+    Refusal { reason: "unavailable", message: message.to_owned() }
+}
+
 fn invalid(message: impl std::fmt::Display) -> Refusal {
     Refusal { reason: "invalid", message: message.to_string() }
 }
@@ -99,6 +110,7 @@ impl PluginEvents {
             host,
             io,
             identity: Arc::default(),
+            generation: AtomicU64::new(0),
             quota: Mutex::new(bucket(None)),
             running: OnceLock::new(),
             refused: AtomicU64::new(0),
@@ -107,18 +119,33 @@ impl PluginEvents {
     }
 
     /// A new generation took over: events are written with its client, and counted against its quota.
-    pub(crate) fn speak_as(&self, client: Client, qps: Option<f64>) {
+    pub(crate) fn speak_as(&self, generation: u64, client: Client, qps: Option<f64>) {
+        self.generation.store(generation, Relaxed);
         self.identity.0.store(Some(Arc::new(CoreV1Sink::new(client))));
         let (qps, burst) = rate(qps);
         self.quota.lock().change(qps, burst);
     }
 
-    /// Records an event of a guest with these grants.
+    /// Records an event of a guest of this generation, with these grants, on a host that leads or not.
     ///
     /// # Errors
-    /// When there is no grant for it, it is malformed, or there are too many.
-    pub(crate) fn record(&self, grants: &Grants, event: GuestEvent) -> Result<(), Refusal> {
-        let checked = self.check(grants, event).inspect_err(|_| {
+    /// When nothing may be recorded now, there is no grant for it, it is malformed, or there are too many.
+    pub(crate) fn record(
+        &self,
+        generation: u64,
+        leads: bool,
+        grants: &Grants,
+        event: GuestEvent,
+    ) -> Result<(), Refusal> {
+        // A generation that was replaced may still be in a call; one that does not work yet would speak as the one that does.
+        let checked = if !leads {
+            Err(unavailable("this host does not lead: only the leader of --leader-elect records events"))
+        } else if generation > self.generation.load(Relaxed) {
+            Err(unavailable("the plugin is being loaded: describe and what runs before it record no events"))
+        } else {
+            self.check(grants, event)
+        };
+        let checked = checked.inspect_err(|_| {
             self.refused.fetch_add(1, Relaxed);
         })?;
         if !self.quota.lock().take(Instant::now()) {
@@ -129,7 +156,8 @@ impl PluginEvents {
             });
         }
         let Checked { regarding, event_type, reason, note, details } = checked;
-        self.recorder().record(regarding, event_type, &reason, format_args!("{note}"), details);
+        let running = self.running().ok_or_else(|| unavailable("the host is ending"))?;
+        running.recorder.record(regarding, event_type, &reason, format_args!("{note}"), details);
         Ok(())
     }
 
@@ -148,6 +176,13 @@ impl PluginEvents {
         let mut regarding = reference(event.regarding);
         regarding.field_path = options.field_path;
         let related = event.related.map(reference);
+        if options.annotations.len() > MAX_ANNOTATIONS {
+            return Err(invalid(format_args!("options: more than {MAX_ANNOTATIONS} annotations")));
+        }
+        if let Some(name) = options.annotations.keys().find(|name| !is_qualified_name(name)) {
+            let name = name.get(..name.floor_char_boundary(FIELD_LIMIT)).unwrap_or_default();
+            return Err(invalid(format_args!("options: {name:?} is not the name of an annotation")));
+        }
         let annotations: usize =
             options.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
         let texts = size(&regarding) + related.as_ref().map_or(0, size) + annotations;
@@ -157,9 +192,7 @@ impl PluginEvents {
             )));
         }
         self.check_grant(grants, regarding.event_namespace())?;
-        let mut annotations: Vec<_> = options.annotations.into_iter().collect();
-        annotations.retain(|(name, _)| name != PLUGIN_ANNOTATION);
-        annotations.push((PLUGIN_ANNOTATION.to_owned(), self.plugin.to_string()));
+        let annotations = options.annotations.into_iter().collect();
         let mut action = event.action;
         action.truncate(action.floor_char_boundary(FIELD_LIMIT));
         let details = EventDetails {
@@ -189,28 +222,27 @@ impl PluginEvents {
         })
     }
 
-    fn recorder(&self) -> &EventRecorder {
-        let running = self.running.get_or_init(|| {
+    /// The queue and what is behind it, made when it is needed; none while the runtime ends.
+    fn running(&self) -> Option<&Running> {
+        let make = || {
             // What it starts runs there, whichever thread calls.
             let _io = self.io.enter();
             let options = BroadcasterOptions { queue_length: QUEUE_LENGTH, ..BroadcasterOptions::default() };
             let broadcaster = EventBroadcaster::new(options);
             let starting = broadcaster.start_recording_to_sink(Arc::clone(&self.identity));
             // A new broadcaster has room in its queue, which is all that could be waited for.
-            let watch = tokio::task::unconstrained(starting)
-                .now_or_never()
-                .and_then(Result::ok)
-                .expect("a new broadcaster takes a sink at once");
+            let watch = tokio::task::unconstrained(starting).now_or_never().and_then(Result::ok)?;
             let source = EventSource::new(&self.plugin, &self.host);
-            Running { recorder: broadcaster.new_recorder(source), broadcaster, watch }
-        });
-        &running.recorder
+            let source = source.with_annotation(PLUGIN_ANNOTATION, &self.plugin);
+            Some(Running { recorder: broadcaster.new_recorder(source), broadcaster, watch })
+        };
+        self.running.get_or_init(make).as_ref()
     }
 
     /// What became of the plugin's events so far.
-    pub(crate) fn counts(&self) -> GuestEventCounts {
-        let running = self.running.get();
-        GuestEventCounts {
+    pub(crate) fn counts(&self) -> EventCounts {
+        let running = self.running.get().and_then(Option::as_ref);
+        EventCounts {
             refused: self.refused.load(Relaxed),
             over_quota: self.over_quota.load(Relaxed),
             recorder: running.map(|running| running.broadcaster.metrics().counts()).unwrap_or_default(),
@@ -220,7 +252,7 @@ impl PluginEvents {
 
     /// Takes no more events, and writes those that were recorded, for `deadline` at most.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
-        if let Some(running) = self.running.get() {
+        if let Some(Some(running)) = self.running.get() {
             running.broadcaster.shutdown(deadline).await;
         }
     }

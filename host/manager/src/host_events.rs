@@ -7,18 +7,19 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pilothouse_client::{ApiResource, Client, Error};
 use pilothouse_events::{
-    BroadcasterOptions, CoreV1Sink, EventBroadcaster, EventDetails, EventRecorder, EventSource, EventType,
-    ObjectReference,
+    BroadcasterOptions, CoreV1Sink, CorrelatorOptions, Event, EventBroadcaster, EventRecorder, EventSource,
+    EventType, EventWatch, MESSAGE_LIMIT, ObjectReference, RecorderCounts,
 };
 use pilothouse_object::{Gvk, ObjectKey};
 use tokio_util::sync::CancellationToken;
 
-use crate::guest_events::PLUGIN_ANNOTATION;
+use crate::guest_events::{EventCounts, PLUGIN_ANNOTATION};
 use crate::token_bucket::TokenBucket;
 
 /// The component of the host's own events.
@@ -38,6 +39,9 @@ pub enum HostObject {
     Namespace(String),
 }
 
+/// Reason of the events about what a guest was denied.
+const DENIED: &str = "PluginDenied";
+
 /// Events that wait for the UID of what they are about; more are dropped.
 const MOST_WAITING: usize = 256;
 /// Wait between two tries to learn the UID.
@@ -52,7 +56,12 @@ pub(crate) struct HostEvents(Option<Arc<Inner>>);
 
 struct Inner {
     broadcaster: EventBroadcaster,
-    recorder: EventRecorder,
+    source: EventSource,
+    watch: EventWatch,
+    /// Events for which there was no room while the UID was unknown.
+    unwritten: AtomicU64,
+    /// What events are about, without its UID.
+    object: ObjectReference,
     about: Mutex<About>,
     stopping: CancellationToken,
 }
@@ -64,23 +73,47 @@ enum About {
 }
 
 struct Waiting {
+    recorder: EventRecorder,
     event_type: EventType,
     reason: &'static str,
     message: String,
-    details: EventDetails,
+}
+
+/// The plugin that an event of the host is about: each has its own share of what may be written about one Pod.
+fn plugin_of(event: &Event) -> &str {
+    let plugin = event.body.source.annotations.iter().find(|(name, _)| name == PLUGIN_ANNOTATION);
+    plugin.map_or("", |(_, plugin)| plugin)
 }
 
 impl HostEvents {
     /// Begins to record about `object`, on the current runtime. `host` is the reporting instance.
     pub(crate) async fn start(client: Client, host: &str, object: HostObject) -> Self {
-        let broadcaster = EventBroadcaster::new(BroadcasterOptions::default());
-        if let Err(error) = broadcaster.start_recording_to_sink(CoreV1Sink::new(client.clone())).await {
-            tracing::warn!("the host records no events: {error}");
-            return Self(None);
-        }
+        let correlator = CorrelatorOptions {
+            key_func: Some(Arc::new(|event, similar, own| {
+                similar.part(plugin_of(event)).part(event.body.event_type.as_str()).part(&event.body.reason);
+                own.part(&event.message);
+            })),
+            spam_key_func: Some(Arc::new(|event, key| {
+                let denied = if event.body.reason == DENIED { DENIED } else { "" };
+                key.part(plugin_of(event)).part(event.body.event_type.as_str()).part(denied);
+            })),
+            ..CorrelatorOptions::default()
+        };
+        let broadcaster =
+            EventBroadcaster::new(BroadcasterOptions { correlator, ..BroadcasterOptions::default() });
+        let watch = match broadcaster.start_recording_to_sink(CoreV1Sink::new(client.clone())).await {
+            Ok(watch) => watch,
+            Err(error) => {
+                tracing::warn!("the host records no events: {error}");
+                return Self(None);
+            }
+        };
         let inner = Arc::new(Inner {
-            recorder: broadcaster.new_recorder(EventSource::new(HOST_COMPONENT, host)),
+            source: EventSource::new(HOST_COMPONENT, host),
             broadcaster,
+            watch,
+            unwritten: AtomicU64::new(0),
+            object: object.reference(),
             about: Mutex::new(About::Unknown(Vec::new())),
             stopping: CancellationToken::new(),
         });
@@ -97,13 +130,31 @@ impl HostEvents {
     /// What the host tells of one plugin.
     pub(crate) fn of(&self, plugin: Arc<str>) -> Reporter {
         let denials = Mutex::new(TokenBucket::new(1.0 / DENIAL_EVERY, DENIALS));
-        Reporter { host: self.clone(), plugin, denials }
+        let inner = self.0.clone().map(|inner| {
+            let source = inner.source.clone().with_annotation(PLUGIN_ANNOTATION, &plugin);
+            (inner.broadcaster.new_recorder(source), inner)
+        });
+        Reporter { inner, plugin, denials }
+    }
+
+    /// What became of the host's events so far; none where it records none.
+    pub(crate) fn counts(&self) -> Option<EventCounts> {
+        let inner = self.0.as_ref()?;
+        let recorder = inner.broadcaster.metrics().counts();
+        let unwritten = inner.unwritten.load(Relaxed);
+        Some(EventCounts {
+            recorder: RecorderCounts { dropped: recorder.dropped + unwritten, ..recorder },
+            sink: inner.watch.metrics().counts(),
+            ..EventCounts::default()
+        })
     }
 
     /// Takes no more events, and writes those that were recorded, for `deadline` at most.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
         if let Some(inner) = &self.0 {
             inner.stopping.cancel();
+            // What waits for the UID is written without.
+            inner.known(inner.object.clone());
             inner.broadcaster.shutdown(deadline).await;
         }
     }
@@ -118,26 +169,52 @@ impl Inner {
                 About::Unknown(waiting) => {
                     if waiting.len() < MOST_WAITING {
                         waiting.push(event);
+                    } else {
+                        self.unwritten.fetch_add(1, Relaxed);
                     }
                     return;
                 }
             }
         };
-        self.write(about, event);
+        event.write(about);
     }
 
-    fn write(&self, about: Arc<ObjectReference>, event: Waiting) {
-        let Waiting { event_type, reason, message, details } = event;
-        self.recorder.record(about, event_type, reason, format_args!("{message}"), details);
-    }
-
+    /// What events are about is known, now or since long ago.
     fn known(&self, reference: ObjectReference) {
         let reference = Arc::new(reference);
-        let before = std::mem::replace(&mut *self.about.lock(), About::Known(Arc::clone(&reference)));
+        let before = {
+            let mut about = self.about.lock();
+            if matches!(&*about, About::Known(_)) {
+                return;
+            }
+            std::mem::replace(&mut *about, About::Known(Arc::clone(&reference)))
+        };
         if let About::Unknown(waiting) = before {
             for event in waiting {
-                self.write(Arc::clone(&reference), event);
+                event.write(Arc::clone(&reference));
             }
+        }
+    }
+}
+
+impl Waiting {
+    fn write(&self, about: Arc<ObjectReference>) {
+        let Self { recorder, event_type, reason, message } = self;
+        recorder.eventf(about, *event_type, reason, format_args!("{message}"));
+    }
+}
+
+impl HostObject {
+    fn reference(&self) -> ObjectReference {
+        match self {
+            Self::Pod { key, uid } => ObjectReference::of_key(&Gvk::new("", "v1", "Pod"), key)
+                .with_uid(uid.as_deref().unwrap_or_default()),
+            Self::Namespace(name) => ObjectReference {
+                api_version: "v1".to_owned(),
+                kind: "Namespace".to_owned(),
+                name: name.clone(),
+                ..ObjectReference::default()
+            },
         }
     }
 }
@@ -146,9 +223,10 @@ impl Inner {
 async fn resolve(client: &Client, object: HostObject) -> ObjectReference {
     let namespace = match object {
         HostObject::Pod { key, uid } => {
-            let reference = ObjectReference::of_key(&Gvk::new("", "v1", "Pod"), &key);
-            if let Some(uid) = uid {
-                return reference.with_uid(&uid);
+            let known = uid.is_some();
+            let reference = HostObject::Pod { key: key.clone(), uid }.reference();
+            if known {
+                return reference;
             }
             match uid_of(client, "Pod", "pods", &key).await {
                 Ok(uid) => return reference.with_uid(&uid),
@@ -171,9 +249,8 @@ async fn resolve(client: &Client, object: HostObject) -> ObjectReference {
         }
         HostObject::Namespace(namespace) => namespace,
     };
-    let (gvk, key) = (Gvk::new("", "v1", "Namespace"), ObjectKey::new(None, &namespace));
-    let Ok(key) = key else { return ObjectReference::default() };
-    let reference = ObjectReference::of_key(&gvk, &key);
+    let reference = HostObject::Namespace(namespace.clone()).reference();
+    let Ok(key) = ObjectKey::new(None, &namespace) else { return reference };
     match uid_of(client, "Namespace", "namespaces", &key).await {
         Ok(uid) => reference.with_uid(&uid),
         Err(error) => {
@@ -189,7 +266,14 @@ async fn uid_of(client: &Client, kind: &str, plural: &str, key: &ObjectKey) -> R
     loop {
         match client.get(&resource, key, None).await {
             Ok(object) => return Ok(object.uid().to_owned()),
-            Err(error @ (Error::Api(_) | Error::Request(_) | Error::Config(_))) => return Err(error),
+            Err(error @ (Error::Request(_) | Error::Config(_))) => return Err(error),
+            Err(error)
+                if error
+                    .status()
+                    .is_some_and(|status| (400..500).contains(&status.code) && status.code != 429) =>
+            {
+                return Err(error);
+            }
             Err(error) => tracing::debug!("asking for {kind} {key}: {error}"),
         }
         tokio::time::sleep(ASK_AGAIN.mul_f64(rand::random_range(0.8..1.2))).await;
@@ -198,17 +282,18 @@ async fn uid_of(client: &Client, kind: &str, plural: &str, key: &ObjectKey) -> R
 
 /// Tells of one plugin.
 pub(crate) struct Reporter {
-    host: HostEvents,
+    inner: Option<(EventRecorder, Arc<Inner>)>,
     plugin: Arc<str>,
     denials: Mutex<TokenBucket>,
 }
 
 impl Reporter {
     fn record(&self, event_type: EventType, reason: &'static str, message: String) {
-        let Some(inner) = &self.host.0 else { return };
-        let annotations = vec![(PLUGIN_ANNOTATION.to_owned(), self.plugin.to_string())];
-        let details = EventDetails { annotations, ..EventDetails::default() };
-        inner.record(Waiting { event_type, reason, message, details });
+        let Some((recorder, inner)) = &self.inner else { return };
+        let mut message = message;
+        // What a guest said may be long, and waits.
+        message.truncate(message.floor_char_boundary(MESSAGE_LIMIT));
+        inner.record(Waiting { recorder: recorder.clone(), event_type, reason, message });
     }
 
     /// A generation took over, from another one or as the first.
@@ -254,8 +339,8 @@ impl Reporter {
 
     /// A guest was denied what it has no grant for.
     pub(crate) fn denied(&self, what: &str) {
-        if self.host.0.is_some() && self.denials.lock().take(Instant::now()) {
-            self.record(EventType::Warning, "PluginDenied", what.to_owned());
+        if self.inner.is_some() && self.denials.lock().take(Instant::now()) {
+            self.record(EventType::Warning, DENIED, what.to_owned());
         }
     }
 

@@ -125,6 +125,7 @@ impl Manager {
             Some(object) => HostEvents::start(client.clone(), &options.host, object).await,
             None => HostEvents::default(),
         };
+        metrics.watch_host_events(host_events.clone());
         let home = Home {
             guests: guests.clone(),
             io: io.clone(),

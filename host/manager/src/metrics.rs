@@ -23,9 +23,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::election_metrics::ElectionCollector;
-use crate::event_metrics::{AllEvents, EventCollector};
+use crate::event_metrics::{AllEvents, EventCollector, HostEventCollector};
 use crate::exec_metrics::ExecMetrics;
 use crate::guest_events::PluginEvents;
+use crate::host_events::HostEvents;
 use crate::http_metrics::{HttpMetrics, PluginHttpMetrics};
 use crate::informer_metrics::InformerCollector;
 use crate::queue_metrics::{QueueCollector, Queues};
@@ -283,6 +284,11 @@ impl Metrics {
             read_timeouts: m.read_timeouts.get_or_create(&plugin).clone(),
             http: m.http.plugin(name),
         }
+    }
+
+    /// Shows what becomes of the host's own events.
+    pub(crate) fn watch_host_events(&self, events: HostEvents) {
+        self.0.registry.lock().register_collector(Box::new(HostEventCollector(events)));
     }
 
     /// Shows what becomes of a plugin's events.

@@ -210,7 +210,7 @@ impl Plugin {
         self.metrics.max_concurrent.set(i64::from(next.max_concurrent));
         self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
         self.limiter.replace(&next.description.rate_limiter);
-        self.events.speak_as(next.services.live.client.clone(), next.event_qps);
+        self.events.speak_as(next.number, next.services.live.client.clone(), next.event_qps);
         let before = self.current.swap(Some(Arc::clone(&next)));
         // A note that the one before still makes of what only it watched is lost with it.
         self.writes.watch_only(&next.services.caches().map(|(id, _)| id).collect::<Vec<_>>());
@@ -327,14 +327,9 @@ impl Plugin {
         }
     }
 
-    /// Whether the plugin is to rest before its next call.
-    pub(crate) fn is_to_rest(&self) -> bool {
-        self.faults_in_a_row.load(Relaxed) >= FAULTS_TO_QUARANTINE
-    }
-
     /// Waits out a quarantine, if there is one; a new generation or the end of the plugin ends it at once.
     pub(crate) async fn rest(&self) {
-        if !self.is_to_rest() {
+        if self.faults_in_a_row.load(Relaxed) < FAULTS_TO_QUARANTINE {
             return;
         }
         loop {

@@ -279,11 +279,8 @@ impl GuestHost for Services {
     }
 
     fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
-        if !self.live.lead.leads() {
-            let message = "this host does not lead: only the leader of --leader-elect records events";
-            return Err(Refusal { reason: "unavailable", message: message.to_owned() });
-        }
-        self.events.record(&self.live.grants, event).inspect_err(|refusal| {
+        let leads = self.live.lead.leads();
+        self.events.record(self.generation, leads, &self.live.grants, event).inspect_err(|refusal| {
             if refusal.reason == "forbidden" {
                 self.live.reporter.denied(&refusal.message);
             }

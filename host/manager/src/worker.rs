@@ -100,6 +100,8 @@ impl Drop for Warm {
 async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
     let mut warm: Option<Warm> = None;
     let mut item = first;
+    // Keys that one call may have, where that is fewer than the guest asks for.
+    let mut size = usize::MAX;
     loop {
         // Before the generation is looked up: a new one ends the rest, and the call is for it.
         plugin.rest().await;
@@ -117,7 +119,7 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
             return;
         }
         let (generation, others) = if generation.batches {
-            let others = batch::gather(plugin, &generation).await;
+            let others = batch::gather(plugin, &generation, size).await;
             (plugin.current(), others)
         } else {
             (Some(generation), Vec::new())
@@ -140,7 +142,7 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
             return;
         }
         if generation.batches {
-            batch::reconcile(plugin, &generation, &mut warm, item, others).await;
+            size = batch::reconcile(plugin, &generation, &mut warm, item, others, size).await;
         } else {
             // They were gathered for a generation that another one has replaced since.
             others.iter().for_each(|item| put_back(plugin, item));
@@ -163,8 +165,12 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
 
 /// Leaves a key to others, with all that came with it.
 fn put_back(plugin: &Plugin, item: &Key) {
-    plugin.queue.add_with(item.key.clone(), item.payload, item.priority);
+    add_again(plugin, item);
     plugin.queue.done(item);
+}
+
+fn add_again(plugin: &Plugin, item: &Key) {
+    plugin.queue.add_with(item.key.clone(), item.payload, item.priority);
 }
 
 /// Waits until the caches show what the plugin has written, a second at most, and answers the generation that works by then;
@@ -366,7 +372,7 @@ fn log(
     );
 }
 
-/// Counts and logs a fault of a guest.
+/// A fault of a guest, to which the plugin answers with a rest if there are many in a row.
 pub(crate) fn faulted(
     plugin: &Plugin,
     generation: &Generation,
@@ -375,11 +381,20 @@ pub(crate) fn faulted(
     took: Duration,
     fault: &Fault,
 ) {
+    tell_fault(plugin, generation, key, call, took, fault);
+    hold_against(plugin, generation, key, fault);
+}
+
+/// Counts and logs a fault.
+fn tell_fault(
+    plugin: &Plugin,
+    generation: &Generation,
+    key: &dyn Display,
+    call: u64,
+    took: Duration,
+    fault: &Fault,
+) {
     plugin.metrics.fault(fault.kind);
-    // What a call of the generation before leaves behind says nothing about the one that took over.
-    if plugin.current().is_none_or(|current| current.number == generation.number) {
-        plugin.faulted(&format!("{key}: {fault}"));
-    }
     tracing::error!(
         plugin = &*plugin.name,
         generation = generation.number,
@@ -389,4 +404,12 @@ pub(crate) fn faulted(
         ?took,
         "guest fault: {fault}"
     );
+}
+
+/// One more fault in a row.
+fn hold_against(plugin: &Plugin, generation: &Generation, key: &dyn Display, fault: &Fault) {
+    // What a call of the generation before leaves behind says nothing about the one that took over.
+    if plugin.current().is_none_or(|current| current.number == generation.number) {
+        plugin.faulted(&format!("{key}: {fault}"));
+    }
 }

@@ -197,13 +197,20 @@ impl<'a> Parser<'a> {
 }
 
 fn requirement(label: &str, operator: Operator) -> Result<Requirement, String> {
-    let (prefix, name) = label.rsplit_once('/').map_or((None, label), |(p, n)| (Some(p), n));
-    if !prefix.is_none_or(is_subdomain) || name.is_empty() || !is_qualified(name) {
+    if !is_qualified_name(label) {
         return Err(format!(
             "{label:?} is not a label name: [DNS-PREFIX/]NAME, NAME of 63 letters, digits, -, _ or ."
         ));
     }
     Ok(Requirement { label: label.to_owned(), operator })
+}
+
+/// Whether this may be the name of a label or an annotation: `[DNS-PREFIX/]NAME`. The prefix of an annotation may have capital letters
+/// too, on the server; none has.
+#[must_use]
+pub fn is_qualified_name(text: &str) -> bool {
+    let (prefix, name) = text.rsplit_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_subdomain) && !name.is_empty() && is_qualified(name)
 }
 
 /// What the server takes for space, and nothing else.

@@ -36,7 +36,7 @@ pub use dictionary::Dictionary;
 pub use field_selector::{FieldSelector, FieldSelectorError};
 pub use key::{KeyError, ObjectKey};
 pub use kind::{Gvk, Gvr, KindError};
-pub use label_selector::{LabelSelector, LabelSelectorError};
+pub use label_selector::{LabelSelector, LabelSelectorError, is_qualified_name};
 pub use list::{ListDecoder, ListMeta};
 pub use object::{Body, Held, Object, OwnerReference};
 pub use partial::PARTIAL_ANNOTATION;

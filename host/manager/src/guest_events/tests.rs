@@ -37,6 +37,14 @@ fn event(reason: &str) -> GuestEvent {
     }
 }
 
+fn record(events: &PluginEvents, event: GuestEvent) -> Result<(), Refusal> {
+    record_with(events, &grants(), event)
+}
+
+fn record_with(events: &PluginEvents, grants: &Grants, event: GuestEvent) -> Result<(), Refusal> {
+    events.record(events.generation.load(Relaxed), true, grants, event)
+}
+
 async fn server() -> (DevServer, Client) {
     let server = DevServer::start(DevServerOptions::default()).await.unwrap();
     let options = ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
@@ -52,7 +60,7 @@ async fn written(client: &Client) -> Vec<Object> {
 #[tokio::test]
 async fn a_plugin_that_records_nothing_has_no_queue_and_ends_at_once() {
     let events = plugin();
-    assert_eq!(events.record(&Grants::default(), event("Refused")).unwrap_err().reason, "forbidden");
+    assert_eq!(record_with(&events, &Grants::default(), event("Refused")).unwrap_err().reason, "forbidden");
     assert!(events.running.get().is_none());
     events.shutdown(Duration::from_secs(3600)).await;
 }
@@ -61,16 +69,16 @@ async fn a_plugin_that_records_nothing_has_no_queue_and_ends_at_once() {
 async fn what_was_recorded_is_written_before_the_end() {
     let (_server, client) = server().await;
     let events = plugin();
-    events.speak_as(client.clone(), None);
+    events.speak_as(1, client.clone(), None);
     for number in 0..20 {
-        events.record(&grants(), event(&format!("Reason{number}"))).unwrap();
+        record(&events, event(&format!("Reason{number}"))).unwrap();
     }
     events.shutdown(Duration::from_secs(60)).await;
     assert_eq!(written(&client).await.len(), 20);
     let counts = events.counts();
     assert_eq!((counts.recorder.received, counts.sink.sent), (20, 20));
     // Nothing is taken any more, and that is counted.
-    events.record(&grants(), event("Late")).unwrap();
+    record(&events, event("Late")).unwrap();
     assert_eq!(events.counts().recorder.dropped, 1);
 }
 
@@ -78,9 +86,9 @@ async fn what_was_recorded_is_written_before_the_end() {
 async fn a_guest_cannot_speak_for_another_plugin() {
     let (_server, client) = server().await;
     let events = plugin();
-    events.speak_as(client.clone(), None);
+    events.speak_as(1, client.clone(), None);
     let annotations = json!({"annotations": {"pilothouse.dev/plugin": "other", "a": "b"}}).to_string();
-    events.record(&grants(), GuestEvent { options: annotations, ..event("Reason") }).unwrap();
+    record(&events, GuestEvent { options: annotations, ..event("Reason") }).unwrap();
     events.shutdown(Duration::from_secs(60)).await;
     let written = written(&client).await;
     assert_eq!(written[0].annotation(PLUGIN_ANNOTATION).as_deref(), Some("p"));
@@ -92,26 +100,65 @@ async fn a_guest_cannot_speak_for_another_plugin() {
 async fn what_is_malformed_names_what_is_wrong() {
     let events = plugin();
     let long = "x".repeat(MAX_TEXTS);
+    let many: BTreeMap<_, _> = (0..=MAX_ANNOTATIONS).map(|number| (number.to_string(), "")).collect();
     for (event, part) in [
         (GuestEvent { event_type: "normal".to_owned(), ..event("R") }, "\"normal\": it is Normal or Warning"),
         (event(""), "the reason is empty"),
         (GuestEvent { options: "{\"labels\": {}}".to_owned(), ..event("R") }, "unknown field `labels`"),
         (GuestEvent { options: json!({"timestamp": "now"}).to_string(), ..event("R") }, "RFC 3339"),
+        (
+            GuestEvent { options: json!({"annotations": {"a b": ""}}).to_string(), ..event("R") },
+            "\"a b\" is not",
+        ),
+        (
+            GuestEvent { options: json!({"annotations": many}).to_string(), ..event("R") },
+            "more than 64 annotations",
+        ),
         (GuestEvent { options: json!({"fieldPath": long}).to_string(), ..event("R") }, "may have 8192"),
     ] {
-        let refusal = events.record(&grants(), event).unwrap_err();
+        let refusal = record(&events, event).unwrap_err();
         assert_eq!(refusal.reason, "invalid");
         assert!(refusal.message.contains(part), "{}", refusal.message);
     }
-    assert_eq!(events.counts().refused, 5);
+    assert_eq!(events.counts().refused, 7);
 }
 
 #[tokio::test]
 async fn more_than_the_quota_is_refused_and_counted() {
     let events = plugin();
     let (_server, client) = server().await;
-    events.speak_as(client, Some(0.01));
-    assert!(events.record(&grants(), event("R")).is_ok());
-    assert_eq!(events.record(&grants(), event("R")).unwrap_err().reason, "over-quota");
+    events.speak_as(1, client, Some(0.01));
+    assert!(record(&events, event("R")).is_ok());
+    assert_eq!(record(&events, event("R")).unwrap_err().reason, "over-quota");
     assert_eq!((events.counts().over_quota, events.counts().recorder.received), (1, 1));
+}
+
+#[tokio::test]
+async fn only_generations_that_work_or_did_may_record_and_only_where_the_host_leads() {
+    let events = plugin();
+    let (_server, client) = server().await;
+    events.speak_as(2, client, None);
+    let outcome = |generation, leads| events.record(generation, leads, &grants(), event("R"));
+    assert!(outcome(2, true).is_ok() && outcome(1, true).is_ok());
+    assert_eq!(outcome(3, true).unwrap_err().reason, "unavailable");
+    assert_eq!(outcome(2, false).unwrap_err().reason, "unavailable");
+    assert_eq!((events.counts().recorder.received, events.counts().refused), (2, 2));
+}
+
+#[tokio::test]
+async fn an_event_that_stands_for_several_is_the_plugin_s_too() {
+    let (_server, client) = server().await;
+    let events = plugin();
+    events.speak_as(1, client.clone(), None);
+    for number in 0..15 {
+        record(&events, GuestEvent { note: format!("note {number}"), ..event("Same") }).unwrap();
+    }
+    events.shutdown(Duration::from_secs(60)).await;
+    let written = written(&client).await;
+    let combined: Vec<_> = written
+        .iter()
+        .filter(|event| event.get_string("/message").is_some_and(|note| note.starts_with("(combined")))
+        .collect();
+    assert_eq!((written.len(), combined.len()), (10, 1));
+    assert_eq!(combined[0].annotation(PLUGIN_ANNOTATION).as_deref(), Some("p"));
 }

@@ -2,7 +2,8 @@
 //!
 //! A call that faults names no key, and tried again as it was, one key that makes the guest trap would hold up all others for ever.
 //! So it is tried again in halves, at once, until a key that faults alone is found; that one waits as any key does whose call has
-//! faulted, and so do all that are left when the plugin is to rest.
+//! faulted. The whole round counts as one fault, if nothing in it went well; it is given up after a number of faults without one
+//! answer. A call that takes too long is not tried again at once, but the next ones are smaller.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,16 +14,22 @@ use pilothouse_engine::{Fault, FaultKind, Request};
 use pilothouse_object::ObjectKey;
 use tokio::time::Instant;
 
-use super::{Call, Key, Warm, failed, faulted, instance, log, request, retry, settle, told};
+use super::{
+    Call, Key, Warm, add_again, failed, hold_against, instance, log, request, retry, settle, tell_fault, told,
+};
 use crate::generation::Generation;
 use crate::plugin::Plugin;
 
-/// Takes keys beside one that was taken: as many as one call may have, and within the time that they may be held back.
-pub(super) async fn gather(plugin: &Plugin, generation: &Generation) -> Vec<Key> {
+/// Faults of one round without an answer between them, beyond those that lead to one key: the guest is at fault then, not a key.
+const MOST_FAULTS: usize = 16;
+
+/// Takes keys beside one that was taken: as many as one call may have, `size` at most, and within the time that they may be held back.
+pub(super) async fn gather(plugin: &Plugin, generation: &Generation, size: usize) -> Vec<Key> {
     let batch = generation.description.batch;
+    let most = size.min(batch.max as usize);
     let until = Instant::now() + batch.linger;
     let mut others = Vec::new();
-    while others.len() + 1 < batch.max as usize {
+    while others.len() + 1 < most {
         let next = match plugin.queue.try_get() {
             Some(item) => Some(item),
             None if batch.linger.is_zero() => None,
@@ -34,35 +41,66 @@ pub(super) async fn gather(plugin: &Plugin, generation: &Generation) -> Vec<Key>
     others
 }
 
-/// Calls for all keys, and again for parts of them where a call faults.
+/// Calls for all keys, and again for parts of them where a call faults. Answers how many keys the next call may have.
 pub(super) async fn reconcile(
     plugin: &Arc<Plugin>,
     generation: &Arc<Generation>,
     warm: &mut Option<Warm>,
     first: Key,
     others: Vec<Key>,
-) {
+    mut size: usize,
+) -> usize {
     let mut items = vec![first];
     items.extend(others);
     let most = generation.description.batch.max as usize;
     // Parts of `items`, the next one last.
     let mut parts: Vec<&[Key]> = items.chunks(most).rev().collect();
+    let bearable = MOST_FAULTS + items.len().ilog2() as usize;
+    let (mut faults, mut last, mut any_answer) = (0, None, false);
     while let Some(part) = parts.pop() {
-        if plugin.is_to_rest() || plugin.stopping.is_cancelled() {
+        if plugin.stopping.is_cancelled() {
+            break;
+        }
+        let replaced = plugin.current().is_none_or(|current| current.number != generation.number);
+        if replaced || !plugin.lead.leads() {
+            // They are for whoever works by now.
+            parts.iter().copied().chain([part]).flatten().for_each(|item| add_again(plugin, item));
+            break;
+        }
+        if faults > bearable {
             part.iter().for_each(|item| retry(plugin, item));
             continue;
         }
-        if let Err(fault) = call(plugin, generation, warm, part).await {
-            *warm = None;
-            if part.len() > 1 && is_of_keys(fault.kind) {
-                let (head, tail) = part.split_at(part.len() / 2);
-                parts.extend([tail, head]);
-            } else {
-                part.iter().for_each(|item| retry(plugin, item));
+        match call(plugin, generation, warm, part).await {
+            Ok(()) => {
+                (faults, any_answer) = (0, true);
+                if part.len() >= size {
+                    size = size.saturating_mul(2);
+                }
+            }
+            Err(fault) => {
+                *warm = None;
+                faults += 1;
+                if part.len() > 1 && is_of_keys(fault.kind) {
+                    let (head, tail) = part.split_at(part.len() / 2);
+                    parts.extend([tail, head]);
+                } else {
+                    part.iter().for_each(|item| retry(plugin, item));
+                }
+                if fault.kind == FaultKind::Deadline {
+                    size = (part.len() / 2).max(1);
+                }
+                last = Some((keys(part), fault));
             }
         }
     }
+    match last {
+        Some((keys, fault)) if !any_answer => hold_against(plugin, generation, &keys, &fault),
+        Some((keys, fault)) => plugin.set_error(Some(format!("{keys}: {fault}"))),
+        None => {}
+    }
     items.iter().for_each(|item| plugin.queue.done(item));
+    size
 }
 
 /// Whether fewer keys may do better. A deadline or an instance that cannot be made says nothing of the keys.
@@ -107,11 +145,15 @@ async fn call(
         }
         Err(fault) => {
             items.iter().for_each(|item| told(plugin, &item.key, Err(&fault), took));
-            let keys = Keys { first: &items[0].key, others: items.len() - 1 };
-            faulted(plugin, generation, &keys, call.id, took, &fault);
+            tell_fault(plugin, generation, &keys(items), call.id, took, &fault);
             Err(fault)
         }
     }
+}
+
+/// How the keys of a call are called.
+fn keys(items: &[Key]) -> Keys<'_> {
+    Keys { first: &items[0].key, others: items.len() - 1 }
 }
 
 /// Keys, for people.
