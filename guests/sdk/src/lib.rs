@@ -37,7 +37,7 @@
 //!
 //! - A guest targets one of three worlds, chosen by the attribute on its `impl` block: [`macro@reconciler`],
 //!   [`macro@event_handler`] or [`macro@controller`].
-//! - Reads come from the host's [`cache`]; [`client`] talks to the API server itself.
+//! - Reads come from the host's [`cache`]; [`client`] talks to the API server itself, [`http`] to others.
 //! - Memory is a cache. Up to `maxConcurrentReconciles` instances of a guest run side by side, and an instance may
 //!   vanish between two calls: when it was idle, after a trap, at a reload. What must not be lost belongs into the
 //!   cluster.
@@ -60,6 +60,7 @@ pub mod duration;
 pub mod export;
 mod failure;
 mod handler;
+pub mod http;
 mod key;
 mod kind;
 pub mod log;

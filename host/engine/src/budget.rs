@@ -9,8 +9,13 @@
 //! the wall time since the call began. Only one that lasted longer is held against the clock, since a machine that stood
 //! still for a while is not the guest's doing: each thread reads its clock now and then ([`Mark`]), and no slice costs more than
 //! the thread has used since.
+//!
+//! Imports of WASI wait as well, in code that is not ours: whenever a call's future has nothing to do, the slice ends too
+//! ([`Budget::metered`]). Nothing else would be right, since the guest may be resumed on another thread with a clock of its own.
 
 use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -25,7 +30,8 @@ pub(crate) struct Budget {
     origin: Instant,
     limit: AtomicI64,
     used: AtomicI64,
-    /// Thread CPU time at which the slice began; `UNREAD` in a call's first slice, `WAITING` while the host works.
+    /// Thread CPU time at which the slice began; `UNREAD` in a call's first slice, `WAITING` while the host works, `SUSPENDED`
+    /// while the call's future waits in an import that does not end the slice itself.
     slice: AtomicI64,
     /// When the call began, since `origin`.
     began: AtomicI64,
@@ -37,6 +43,7 @@ const MARK_AGE: Duration = TICK.saturating_mul(2);
 
 const UNREAD: i64 = -1;
 const WAITING: i64 = -2;
+const SUSPENDED: i64 = -3;
 
 fn nanos(d: Duration) -> i64 {
     i64::try_from(d.as_nanos()).unwrap_or(i64::MAX)
@@ -99,7 +106,7 @@ impl Budget {
     fn charge(&self) {
         let slice = self.slice.load(Relaxed);
         let cost = match slice {
-            WAITING => 0,
+            WAITING | SUSPENDED => 0,
             UNREAD => {
                 let passed = nanos(self.origin.elapsed()) - self.began.load(Relaxed);
                 if passed <= nanos(MARK_AGE) { passed } else { passed.min(Mark::used_since()) }
@@ -118,6 +125,23 @@ impl Budget {
     pub(crate) fn wait(&self) {
         self.charge();
         self.slice.store(WAITING, Relaxed);
+    }
+
+    /// Runs a call, which is not charged while it waits for something.
+    pub(crate) async fn metered<F: Future>(self: Arc<Self>, call: F) -> F::Output {
+        let mut call = pin!(call);
+        std::future::poll_fn(|cx| {
+            if self.slice.load(Relaxed) == SUSPENDED {
+                self.resume();
+            }
+            let polled = call.as_mut().poll(cx);
+            if polled.is_pending() && self.slice.load(Relaxed) != WAITING {
+                self.charge();
+                self.slice.store(SUSPENDED, Relaxed);
+            }
+            polled
+        })
+        .await
     }
 
     /// A tick passed while guest code runs: whether the guest may go on.

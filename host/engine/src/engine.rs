@@ -147,6 +147,7 @@ impl Engine {
 fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasi::add_to_linker(&mut linker)?;
+    crate::http::add_to_linker(&mut linker)?;
     wit::types::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
     wit::objects::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
     wit::cache::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;

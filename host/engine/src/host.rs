@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use pilothouse_object::{Gvk, Object, ObjectKey};
 
+use crate::http::HttpClient;
+
 /// The call during which an import was used, for logs.
 #[derive(Debug, Clone, Default)]
 pub struct CallContext {
@@ -162,6 +164,11 @@ pub trait GuestHost: Send + Sync + 'static {
 
     /// Makes a live call, after checking the plugin's permissions.
     fn client(&self, call: ClientCall) -> ClientFuture;
+
+    /// What the plugin sends HTTP requests with, and what it may reach; without it every request is denied.
+    fn http(&self) -> Option<HttpClient> {
+        None
+    }
 
     /// Whether the plugin may put the key into its queue.
     ///

@@ -12,6 +12,7 @@ use wasmtime::{Store, Trap, UpdateDeadline};
 
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types as wit;
+use crate::budget::Budget;
 use crate::code::Code;
 use crate::error::{Fault, FaultKind};
 use crate::host::{CallContext, GuestHost};
@@ -113,6 +114,7 @@ impl Instance {
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         let budget = Arc::clone(&store.data().budget);
+        let metered = Arc::clone(&budget);
         store.epoch_deadline_callback(move |_| {
             if !budget.tick() {
                 return Ok(UpdateDeadline::Interrupt);
@@ -133,7 +135,7 @@ impl Instance {
             let handler = linked.handler.as_ref().map(|i| i.load(&mut store, &instance)).transpose()?;
             Ok((descriptor, reconcile, handler))
         };
-        match tokio::time::timeout(limits.call_timeout, made).await {
+        match tokio::time::timeout(limits.call_timeout, metered.metered(made)).await {
             Err(_) => Err(Fault::deadline(limits.call_timeout)),
             Ok(Err(error)) => Err(fault(store.data(), &limits, FaultKind::Instantiate, &error)),
             Ok(Ok((descriptor, reconcile, handler))) => {
@@ -153,9 +155,9 @@ impl Instance {
     /// # Errors
     /// When the call faults.
     pub async fn describe(&mut self, config: &[u8]) -> Result<Result<Vec<u8>, String>, Fault> {
-        self.begin(CallContext::default());
+        let budget = self.begin(CallContext::default());
         let call = self.descriptor.call_describe(&mut self.store, config);
-        let answer = tokio::time::timeout(self.limits.call_timeout, call).await;
+        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
         self.end(answer)
     }
 
@@ -168,7 +170,7 @@ impl Instance {
         request: &Request<'_>,
         call_id: u64,
     ) -> Result<Result<Outcome, Failure>, Fault> {
-        self.begin(CallContext { key: Some(request.key.clone()), call_id });
+        let budget = self.begin(CallContext { key: Some(request.key.clone()), call_id });
         let Some(guest) = &self.reconcile else {
             return Err(Fault::new(FaultKind::Answer, "the component exports no reconcile interface"));
         };
@@ -178,7 +180,7 @@ impl Instance {
             reasons: request.reasons.iter().map(|r| (*r).to_owned()).collect(),
         };
         let call = guest.call_reconcile(&mut self.store, &request);
-        let answer = tokio::time::timeout(self.limits.call_timeout, call).await;
+        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
         match self.end(answer)? {
             Ok(outcome) => Ok(Ok(match outcome {
                 exports::reconcile::Outcome::Done => Outcome::Done,
@@ -204,7 +206,7 @@ impl Instance {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => object.key(),
             Event::Deleted { key, .. } => key,
         };
-        self.begin(CallContext { key: Some(key.clone()), call_id });
+        let budget = self.begin(CallContext { key: Some(key.clone()), call_id });
         let Some(guest) = &self.handler else {
             return Err(Fault::new(FaultKind::Answer, "the component exports no handler interface"));
         };
@@ -232,15 +234,16 @@ impl Instance {
                 }
             }
         };
-        let answer = tokio::time::timeout(self.limits.call_timeout, call).await;
+        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
         self.end(answer)
     }
 
-    fn begin(&mut self, context: CallContext) {
+    fn begin(&mut self, context: CallContext) -> Arc<Budget> {
         // Dropping the call's future half-way must leave the instance unusable.
         self.usable = false;
         self.store.data_mut().begin(context, &self.limits);
         self.store.set_epoch_deadline(1);
+        Arc::clone(&self.store.data().budget)
     }
 
     fn end<R>(

@@ -21,6 +21,7 @@ mod cwasm;
 mod engine;
 mod error;
 mod host;
+mod http;
 mod imports;
 mod instance;
 mod limits;
@@ -34,6 +35,10 @@ pub use error::{EngineError, Fault, FaultKind, LoadError};
 pub use host::{
     ApiError, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientVerb, GuestHost, LogLevel,
     ObjectCursor, Refusal, WaitFuture,
+};
+pub use http::{
+    HttpClient, HttpClientOptions, HttpObserver, HttpResult, OutgoingHost, OutgoingHostError, OutgoingHosts,
+    ResolveFuture, Resolver, SystemResolver,
 };
 pub use instance::{Event, Failure, Instance, Outcome, Request};
 pub use limits::Limits;

@@ -6,9 +6,11 @@ use std::time::Instant;
 use pilothouse_object::Object;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::budget::Budget;
 use crate::host::{CallContext, GuestHost};
+use crate::http::{Http, MAX_HANDLES};
 use crate::limits::{Limiter, Limits};
 
 /// What a guest's store carries.
@@ -24,13 +26,17 @@ pub(crate) struct State {
     /// The packed object whose text was read last, with that text: a guest that reads many keeps one text at a time.
     pub(crate) reading: Option<Object>,
     wasi: WasiCtx,
-    /// Streams of the guest's standard library, which it keeps between calls.
+    http: Http,
+    /// Streams of the guest's standard library, which it keeps between calls, and what it has of `wasi:http`.
     wasi_table: ResourceTable,
 }
 
 impl State {
     pub(crate) fn new(host: Arc<dyn GuestHost>, max_memory: usize, wasi: WasiCtx) -> Self {
+        let mut wasi_table = ResourceTable::new();
+        wasi_table.set_max_capacity(MAX_HANDLES);
         Self {
+            http: Http::new(Arc::clone(&host)),
             host,
             limiter: Limiter { max_memory, refused: None },
             budget: Budget::new(),
@@ -39,7 +45,7 @@ impl State {
             handles: ResourceTable::new(),
             reading: None,
             wasi,
-            wasi_table: ResourceTable::new(),
+            wasi_table,
         }
     }
 
@@ -65,5 +71,14 @@ impl State {
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.wasi_table }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let Http { ctx, hooks } = &mut self.http;
+        hooks.call.clone_from(&self.call);
+        hooks.deadline = self.deadline;
+        WasiHttpCtxView { ctx, hooks, table: &mut self.wasi_table }
     }
 }

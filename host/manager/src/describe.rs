@@ -13,7 +13,7 @@ mod text;
 
 use std::time::Duration;
 
-use pilothouse_engine::World;
+use pilothouse_engine::{OutgoingHost, OutgoingHostError, World};
 use pilothouse_object::{FieldSelector, Gvk, LabelSelector, ObjectKey, Pointer};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -48,6 +48,8 @@ pub struct Description {
     pub resync: Option<Duration>,
     /// What it asks to be allowed; the manifest grants.
     pub permissions: Vec<Rule>,
+    /// Which hosts it asks to call over HTTP; the manifest grants.
+    pub outgoing_hosts: Vec<OutgoingHost>,
 }
 
 /// Objects that a plugin wants to know about, and what becomes of their changes.
@@ -199,7 +201,6 @@ impl Description {
         }
         let document: Document<'_> =
             serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
-        not_supported("outgoingHosts", &document.outgoing_hosts)?;
         let watches = elements("watches", &document.watches, |at, text| watch(at, text, world))?;
         let indexes = elements("indexes", &document.indexes, index::index)?;
         index::check(&indexes, &watches)?;
@@ -232,6 +233,9 @@ impl Description {
             permissions: elements("permissions", &document.permissions, |at, rule: Rule| {
                 rule.check().map_err(|e| error(format!("{at}.{}", e.field), e.reason, e.remedy))?;
                 Ok(rule)
+            })?,
+            outgoing_hosts: elements("outgoingHosts", &document.outgoing_hosts, |at, host: String| {
+                host.parse().map_err(|e: OutgoingHostError| error(at, e, OutgoingHostError::REMEDY))
             })?,
         })
     }
@@ -409,17 +413,6 @@ fn required(at: &str, field: &str, text: &str) -> Result<(), DescribeError> {
     } else {
         Ok(())
     }
-}
-
-fn not_supported(field: &str, list: &[&RawValue]) -> Result<(), DescribeError> {
-    if list.is_empty() {
-        return Ok(());
-    }
-    Err(error(
-        field,
-        "not supported yet by this version of the host",
-        "leave it out, or run the guest on a newer host",
-    ))
 }
 
 /// Reads the elements of a list, each under its name for errors.

@@ -9,6 +9,7 @@ mod exec_metrics;
 mod gate;
 mod generation;
 mod grants;
+mod http_metrics;
 mod informer_metrics;
 mod lead;
 mod limiter;

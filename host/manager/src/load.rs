@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pilothouse_cache::{IndexFn, SharedInformerFactory};
 use pilothouse_client::{ApiResource, Client, Identity, Impersonation, RateLimit};
-use pilothouse_engine::{Engine, Instance};
+use pilothouse_engine::{Engine, HttpClient, HttpClientOptions, Instance, SystemResolver};
 use pilothouse_object::{Gvk, Projection};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -135,6 +135,14 @@ impl Loader {
                 writes: Arc::clone(&plugin.writes),
                 lead: plugin.lead.clone(),
             },
+            http: HttpClient::new(HttpClientOptions {
+                plugin: Arc::clone(&plugin.name),
+                hosts: manifest.outgoing_hosts.clone(),
+                user_agent: user_agent(manifest),
+                resolver: Arc::new(SystemResolver),
+                io: self.io.clone(),
+                observer: Arc::new(plugin.metrics.http.clone()),
+            }),
             log_limit: LogLimit::default(),
             kinds: OnceLock::new(),
         });
@@ -170,6 +178,12 @@ impl Loader {
         }
         for missing in grants.not_granted(&description.permissions) {
             tracing::warn!(plugin = &*plugin.name, "the plugin asks for more than it is granted: {missing}");
+        }
+        for missing in manifest.outgoing_hosts.not_granted(&description.outgoing_hosts) {
+            tracing::warn!(
+                plugin = &*plugin.name,
+                "the plugin asks for more than it is granted: HTTP to {missing}; if it is meant, add to spec.outgoingHosts of the manifest: \"{missing}\""
+            );
         }
         let resources = self.resolve(plugin, &description).await;
         let kinds =
@@ -340,9 +354,14 @@ fn granted(
     Ok(covered.unwrap_or_default())
 }
 
+/// Who a plugin is, to API servers and to others.
+fn user_agent(manifest: &Manifest) -> String {
+    format!("pilothouse/{} ({})", env!("CARGO_PKG_VERSION"), manifest.name)
+}
+
 fn identity(manifest: &Manifest) -> Identity {
     Identity {
-        user_agent: format!("pilothouse/{} ({})", env!("CARGO_PKG_VERSION"), manifest.name),
+        user_agent: user_agent(manifest),
         field_manager: manifest.name.clone(),
         impersonate: manifest.service_account.as_ref().map(|account| Impersonation {
             user: account.service_account_user(),

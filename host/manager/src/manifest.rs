@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pilothouse_engine::Limits;
+use pilothouse_engine::{Limits, OutgoingHost, OutgoingHostError, OutgoingHosts};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
@@ -41,7 +41,7 @@ pub struct Manifest {
     /// What is granted; nothing else is.
     pub permissions: Vec<Rule>,
     /// Hosts that may be called over HTTP.
-    pub outgoing_hosts: Vec<String>,
+    pub outgoing_hosts: OutgoingHosts,
     /// What happens to the keys when the plugin is replaced.
     pub on_reload: OnReload,
     /// Bounds on the plugin.
@@ -152,7 +152,7 @@ struct Spec {
     config_from: Option<Vec<Spanned<ConfigFromText>>>,
     service_account: Option<Spanned<NamespacedName>>,
     permissions: Option<Vec<Spanned<Rule>>>,
-    outgoing_hosts: Option<Vec<String>>,
+    outgoing_hosts: Option<Vec<Spanned<String>>>,
     on_reload: Option<OnReload>,
     limits: Option<LimitsText>,
 }
@@ -221,7 +221,14 @@ impl Manifest {
                     refused(rule, &field, error.reason, error.remedy)
                 })
             })?,
-            outgoing_hosts: spec.outgoing_hosts.unwrap_or_default(),
+            outgoing_hosts: each(spec.outgoing_hosts, |index, entry| {
+                entry.value.parse::<OutgoingHost>().map_err(|error| {
+                    let field = format!("spec.outgoingHosts[{index}]");
+                    refused(entry, &field, error.to_string(), OutgoingHostError::REMEDY)
+                })
+            })?
+            .into_iter()
+            .collect(),
             on_reload: spec.on_reload.unwrap_or_default(),
             limits: spec.limits.unwrap_or_default().check()?,
         };
@@ -255,7 +262,7 @@ impl Manifest {
             config_from: Vec::new(),
             service_account: None,
             permissions: Vec::new(),
-            outgoing_hosts: Vec::new(),
+            outgoing_hosts: OutgoingHosts::default(),
             on_reload: OnReload::default(),
             limits: PluginLimits::default(),
         })
@@ -277,9 +284,6 @@ impl Manifest {
                 format!("spec.configFrom[{index}].{reference}"),
                 "mount the object into the host's pod and name the file with `file`",
             );
-        }
-        if !self.outgoing_hosts.is_empty() {
-            add("spec.outgoingHosts".into(), "leave it out; guests have no network of their own");
         }
         found
     }

@@ -24,6 +24,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::election_metrics::ElectionCollector;
 use crate::exec_metrics::ExecMetrics;
+use crate::http_metrics::{HttpMetrics, PluginHttpMetrics};
 use crate::informer_metrics::InformerCollector;
 use crate::queue_metrics::{QueueCollector, Queues};
 use crate::reasons::Reasons;
@@ -93,6 +94,7 @@ struct Inner {
     read_waits: Family<PluginName, Histogram, Buckets>,
     read_timeouts: Family<PluginName, Counter>,
     remembered: Family<PluginName, Gauge>,
+    http: HttpMetrics,
     rest: RestMetrics,
     exec: ExecMetrics,
 }
@@ -118,6 +120,8 @@ pub(crate) struct PluginMetrics {
     /// Waits of reconciles for the cache to show the plugin's own writes, and those that were in vain.
     pub(crate) read_waits: Histogram,
     pub(crate) read_timeouts: Counter,
+    /// Requests of the guest over `wasi:http`.
+    pub(crate) http: PluginHttpMetrics,
 }
 
 impl PluginMetrics {
@@ -170,6 +174,7 @@ impl Metrics {
             read_waits: histogram(CATCH_UP),
             read_timeouts: Family::default(),
             remembered: Family::default(),
+            http: HttpMetrics::register(&mut registry),
             rest: RestMetrics::register(&mut registry),
             exec: ExecMetrics::new(),
             registry: Mutex::new(Registry::default()),
@@ -271,6 +276,7 @@ impl Metrics {
             instantiate_time: m.instantiate_time.get_or_create(&controller).clone(),
             read_waits: m.read_waits.get_or_create(&plugin).clone(),
             read_timeouts: m.read_timeouts.get_or_create(&plugin).clone(),
+            http: m.http.plugin(name),
         }
     }
 
@@ -303,6 +309,7 @@ impl Metrics {
         m.read_waits.remove(&plugin);
         m.read_timeouts.remove(&plugin);
         m.remembered.remove(&plugin);
+        m.http.remove(name);
     }
 
     /// The Prometheus (OpenMetrics) text.
@@ -373,6 +380,8 @@ fn resident_bytes() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_engine::{HttpObserver as _, HttpResult};
+
     use super::*;
 
     #[test]
@@ -385,6 +394,8 @@ mod tests {
         plugin.reconcile_time.observe(0.1);
         plugin.read_waits.observe(0.1);
         plugin.read_timeouts.inc();
+        plugin.http.request(HttpResult::Status(429));
+        plugin.http.moved(3, 4);
         queue.add("a".parse().unwrap());
         queue.add("b".parse().unwrap());
         queue.try_get().unwrap();
@@ -402,6 +413,9 @@ mod tests {
             "workqueue_longest_running_processor_seconds{name=\"p\",controller=\"p\"}",
             "pilothouse_reads_after_writes_wait_seconds_count{plugin=\"p\"} 1",
             "pilothouse_reads_after_writes_timeouts_total{plugin=\"p\"} 1",
+            "pilothouse_guest_http_requests_total{plugin=\"p\",result=\"4xx\"} 1",
+            "pilothouse_guest_http_sent_bytes_total{plugin=\"p\"} 3",
+            "pilothouse_guest_http_received_bytes_total{plugin=\"p\"} 4",
             "pilothouse_guest_faults_total{plugin=\"p\",kind=\"cpu\"} 1",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pilothouse_cache::InformerLease;
 use pilothouse_engine::{
-    CallContext, ClientCall, ClientFuture, GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
+    CallContext, ClientCall, ClientFuture, GuestHost, HttpClient, LogLevel, ObjectCursor, Refusal, WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
 use pilothouse_workqueue::{Priority, Queue};
@@ -32,6 +32,8 @@ pub(crate) struct Services {
     /// Keys that the queue may hold when the guest adds another.
     pub(crate) queue_depth: usize,
     pub(crate) live: Live,
+    /// What the guest sends HTTP requests with, to the hosts that are granted.
+    pub(crate) http: HttpClient,
     pub(crate) log_limit: LogLimit,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
     pub(crate) kinds: OnceLock<HashMap<Gvk, KindView>>,
@@ -268,6 +270,10 @@ impl GuestHost for Services {
 
     fn client(&self, call: ClientCall) -> ClientFuture {
         self.live.call(call)
+    }
+
+    fn http(&self) -> Option<HttpClient> {
+        Some(self.http.clone())
     }
 
     fn queue_room(&self, key: &ObjectKey) -> Result<(), String> {

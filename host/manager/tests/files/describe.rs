@@ -61,7 +61,7 @@ fn reads_every_field() {
             "rateLimiter": {"baseDelay": "10ms", "maxDelay": "1m", "qps": 2.5, "burst": 7},
             "resync": "10h",
             "permissions": [{"groups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": ["a"], "names": ["b"]}],
-            "outgoingHosts": [],
+            "outgoingHosts": ["Search.example.com:9200", "*.example.com"],
             "projections": [
                 {"version": "v1", "kind": "Pod", "fields": ["/spec/nodeName", "/status/conditions/[*]/type"]},
                 {"version": "v1", "kind": "Node", "fields": []},
@@ -71,6 +71,8 @@ fn reads_every_field() {
     )
     .unwrap();
     assert_eq!(description.name, "everything");
+    let hosts: Vec<String> = description.outgoing_hosts.iter().map(ToString::to_string).collect();
+    assert_eq!(hosts, ["search.example.com:9200", "*.example.com"]);
     let [deployments, pods, nodes, secrets] = &description.watches[..] else { panic!() };
     assert_eq!(deployments.kind, Gvk::new("apps", "v1", "Deployment"));
     assert_eq!(deployments.namespaces, Some(vec!["a".into(), "b".into()]));
@@ -299,8 +301,12 @@ fn maps_and_schedules_fit_the_world() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_refused_rather_than_skipped() {
-    refused(json!({"outgoingHosts": ["a:1"]}), &["outgoingHosts: not supported yet", "leave it out"]);
+fn a_host_that_is_asked_for_is_written_as_in_the_manifest() {
+    refused(
+        json!({"outgoingHosts": ["a:1", "https://b"]}),
+        &["outgoingHosts[1]", "it has a scheme", "host:port"],
+    );
+    refused(json!({"outgoingHosts": [1]}), &["outgoingHosts[0]"]);
 }
 
 #[test]

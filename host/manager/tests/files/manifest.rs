@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use pilothouse_engine::OutgoingHost;
 use pilothouse_manager::{ConfigFrom, Manifest, ManifestError, NamespacedName, OnReload, PluginLimits};
 use serde_json::{Value, json};
 
@@ -218,20 +219,35 @@ fn a_component_alone_is_named_after_its_file() {
 #[test]
 fn what_is_not_there_yet_is_refused_rather_than_skipped() {
     let text = refused(
-        "  configFrom: [ { file: /a }, { secretRef: { namespace: a, name: b } }, { configMapRef: { namespace: a, name: b } } ]\n  \
-         outgoingHosts: [\"localhost:9200\"]",
+        "  configFrom: [ { file: /a }, { secretRef: { namespace: a, name: b } }, { configMapRef: { namespace: a, name: b } } ]",
     );
     says(
         &text,
         &[
             "spec.configFrom[1].secretRef: not supported yet",
             "spec.configFrom[2].configMapRef: not supported yet",
-            "spec.outgoingHosts: not supported yet",
             "name the file with `file`",
         ],
     );
     assert!(!text.contains("configFrom[0]"), "{text}");
-    assert!(with_spec("  outgoingHosts: []").is_ok());
+}
+
+#[test]
+fn an_outgoing_host_is_host_and_port_and_nothing_else() {
+    let manifest =
+        with_spec("  outgoingHosts: [\"localhost:9200\", \"*.example.com\", \"[::1]:80\"]").unwrap();
+    let asked = |host: &str| [host.parse::<OutgoingHost>().unwrap()];
+    assert!(manifest.outgoing_hosts.not_granted(&asked("LOCALHOST:9200")).is_empty());
+    assert_eq!(manifest.outgoing_hosts.not_granted(&asked("localhost:9201")).len(), 1);
+    assert!(with_spec("  outgoingHosts: []").unwrap().outgoing_hosts.is_empty());
+    assert!(with_spec("").unwrap().outgoing_hosts.is_empty());
+    says(
+        &refused("  outgoingHosts: [\"a:1\", \"https://b\"]"),
+        &["line 6", "spec.outgoingHosts[1]", "\"https://b\": it has a scheme", "write host:port"],
+    );
+    for bad in ["*", "a@b:1", "a/b", "a:0", "127.1"] {
+        says(&refused(&format!("  outgoingHosts: [\"{bad}\"]")), &["spec.outgoingHosts[0]", bad]);
+    }
 }
 
 #[test]

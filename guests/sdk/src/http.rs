@@ -1,0 +1,35 @@
+//! HTTP requests to the hosts that the manifest grants (`spec.outgoingHosts`); all others are denied before anything is sent.
+//!
+//! ```no_run
+//! use pilothouse_sdk::prelude::*;
+//! use pilothouse_sdk::http;
+//!
+//! # fn send(ndjson: Vec<u8>) -> Result<(), Failure> {
+//! let response = http::Request::post("http://search.monitoring.svc:9200/_bulk")
+//!     .header("Content-Type", "application/x-ndjson")
+//!     .body(ndjson)
+//!     .timeout(Duration::from_secs(8))
+//!     .send()?;
+//! if !response.is_success() {
+//!     return Err(format!("HTTP {}: {}", response.status, response.text()).into());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - A request blocks the instance until the whole response is there; it costs no CPU budget meanwhile, but counts against the deadline
+//!   of the call (`limits.callTimeout`), at which the instance is dropped. A [`Request::timeout`] below it is an error that can be handled.
+//! - A status is no error: 404 and 503 are responses like 200.
+//! - HTTP/1.1, with and without TLS. Redirects are not followed, nothing is decompressed, there are no cookies and no proxies.
+//!   Bodies are held in memory, 16 MiB at most in either direction.
+//! - The host keeps connections alive, so many requests cost one handshake.
+
+mod error;
+mod exchange;
+mod request;
+mod response;
+mod url;
+
+pub use error::{Error, ErrorKind};
+pub use request::Request;
+pub use response::{Headers, Response};

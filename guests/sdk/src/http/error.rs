@@ -1,0 +1,202 @@
+//! [`Error`]: why there is no response.
+
+use std::fmt;
+
+use wasip2::http::types::{ErrorCode, HeaderError};
+
+use crate::Failure;
+
+/// Why there is no response, or no whole one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// What went wrong.
+    pub kind: ErrorKind,
+    /// For people, with what can be done about it.
+    pub message: String,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// `spec.outgoingHosts` of the manifest does not name the host and port. Nothing was sent.
+    Denied,
+    /// The name leads to an address that only a manifest can allow, by naming it: loopback, link-local, a cloud's metadata service.
+    /// Nothing was sent.
+    AddressProhibited,
+    /// The request is malformed, or sets a header that guests may not set. Nothing was sent.
+    Invalid,
+    /// The name was not found.
+    Dns,
+    /// Nothing listens there.
+    ConnectionRefused,
+    /// The connection ended before the response did.
+    ConnectionLost,
+    /// The plugin has as many requests under way as it may.
+    ConnectionLimit,
+    /// No secure connection came about: the certificate is not trusted, or the server speaks something else.
+    Tls,
+    /// It took too long.
+    Timeout,
+    /// The body of the request is larger than 16 MiB.
+    RequestTooLarge,
+    /// The response is larger than the host lets through: 16 MiB of body, 64 KiB of headers.
+    ResponseTooLarge,
+    /// What the server answered is not HTTP/1.1.
+    Protocol,
+    /// Something else; the message says what.
+    Other,
+}
+
+impl Error {
+    pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// Whether the manifest does not grant the host; nothing was sent.
+    pub fn is_denied(&self) -> bool {
+        self.kind == ErrorKind::Denied
+    }
+
+    /// Whether it took too long. The request may have taken effect.
+    pub fn is_timeout(&self) -> bool {
+        self.kind == ErrorKind::Timeout
+    }
+
+    /// Whether the same request may succeed later. It may have taken effect although no answer came.
+    pub fn is_unavailable(&self) -> bool {
+        use ErrorKind as K;
+        matches!(
+            self.kind,
+            K::Dns | K::ConnectionRefused | K::ConnectionLost | K::ConnectionLimit | K::Tls | K::Timeout
+        )
+    }
+
+    /// What an error of the interface means.
+    pub(super) fn from_code(code: &ErrorCode, authority: &str) -> Self {
+        use ErrorCode as C;
+        use ErrorKind as K;
+        let (kind, message) = match code {
+            C::HttpRequestDenied => (
+                K::Denied,
+                format!(
+                    "{authority} is not granted: add it, as host:port, to spec.outgoingHosts of the plugin's manifest"
+                ),
+            ),
+            C::DestinationIpProhibited => (
+                K::AddressProhibited,
+                format!(
+                    "{authority} leads to a loopback, link-local or metadata address: if that is meant, name the address itself, or \
+                     localhost, in spec.outgoingHosts of the plugin's manifest"
+                ),
+            ),
+            C::HttpRequestUriInvalid | C::HttpRequestUriTooLong => {
+                (K::Invalid, format!("{authority} or the path after it is no valid part of a URL"))
+            }
+            C::HttpRequestMethodInvalid => (K::Invalid, "the method is not one that can be sent".to_owned()),
+            C::DnsError(error) => {
+                let why = error.rcode.as_deref().unwrap_or("no address");
+                (K::Dns, format!("{authority} was not found: {why}"))
+            }
+            C::DnsTimeout => (K::Timeout, format!("looking up {authority} took too long")),
+            C::DestinationNotFound => (K::Dns, format!("{authority} was not found")),
+            C::DestinationUnavailable | C::DestinationIpUnroutable => {
+                (K::ConnectionRefused, format!("{authority} is not to be reached from the host"))
+            }
+            C::ConnectionRefused => (K::ConnectionRefused, format!("nothing listens at {authority}")),
+            C::ConnectionTerminated | C::HttpResponseIncomplete => (
+                K::ConnectionLost,
+                format!("{authority} closed the connection before the response was whole"),
+            ),
+            C::ConnectionLimitReached => (
+                K::ConnectionLimit,
+                "the plugin has as many requests under way as it may: read or drop their responses"
+                    .to_owned(),
+            ),
+            C::ConnectionTimeout => (K::Timeout, format!("connecting to {authority} took too long")),
+            C::ConnectionReadTimeout | C::ConnectionWriteTimeout | C::HttpResponseTimeout => {
+                (K::Timeout, format!("the answer of {authority} took too long"))
+            }
+            C::TlsCertificateError => (
+                K::Tls,
+                format!(
+                    "the certificate of {authority} is not trusted: the host's system must know its issuer (SSL_CERT_FILE names a \
+                     bundle), and the name must be in it"
+                ),
+            ),
+            C::TlsProtocolError => {
+                (K::Tls, format!("{authority} speaks no TLS that the host knows; is it http?"))
+            }
+            C::TlsAlertReceived(alert) => {
+                let why = alert.alert_message.as_deref().unwrap_or("no reason given");
+                (K::Tls, format!("{authority} refused the TLS handshake: {why}"))
+            }
+            C::HttpRequestBodySize(_) => (
+                K::RequestTooLarge,
+                "the body of the request is larger than 16 MiB: send it in parts".to_owned(),
+            ),
+            C::HttpResponseBodySize(_) => (
+                K::ResponseTooLarge,
+                format!("{authority} answered with more than 16 MiB: ask for less at a time"),
+            ),
+            C::HttpResponseHeaderSectionSize(_) | C::HttpResponseHeaderSize(_) => {
+                (K::ResponseTooLarge, format!("{authority} answered with more than 64 KiB of headers"))
+            }
+            C::HttpProtocolError => {
+                (K::Protocol, format!("{authority} did not answer in HTTP/1.1; is it https?"))
+            }
+            other => (K::Other, format!("{authority}: {other:?}")),
+        };
+        Self { kind, message }
+    }
+
+    /// A header that the host does not take.
+    pub(super) fn from_header(name: &str, error: HeaderError) -> Self {
+        let why = match error {
+            HeaderError::Forbidden => "is set by the host",
+            HeaderError::InvalidSyntax => "has a name or a value that no header may have",
+            HeaderError::Immutable => "cannot be set any more",
+        };
+        Self::new(ErrorKind::Invalid, format!("the header {name:?} {why}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What the host refuses stays refused until the plugin is reloaded; all else may be different the next time.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error.kind {
+            ErrorKind::Denied | ErrorKind::Invalid => Self::terminal(error.message),
+            _ => Self::transient(error.message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stays_refused_is_terminal() {
+        let failure = |code: ErrorCode| Failure::from(Error::from_code(&code, "a:1"));
+        assert!(failure(ErrorCode::HttpRequestDenied).is_terminal());
+        assert!(failure(ErrorCode::HttpRequestDenied).message().contains("spec.outgoingHosts"));
+        assert!(failure(ErrorCode::HttpRequestUriInvalid).is_terminal());
+        for code in [
+            ErrorCode::DestinationIpProhibited,
+            ErrorCode::ConnectionRefused,
+            ErrorCode::ConnectionLimitReached,
+            ErrorCode::HttpResponseTimeout,
+            ErrorCode::HttpResponseBodySize(Some(1)),
+        ] {
+            assert!(!failure(code).is_terminal());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! [`Response`]: what the server answered.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+/// What the server answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The headers.
+    pub headers: Headers,
+    /// The whole body.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// Whether the status is 200 to 299.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The body as text; what is not UTF-8 becomes `U+FFFD`.
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.body)
+    }
+
+    /// The body, read as JSON.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.body)
+    }
+
+    /// How long the server asks to wait: `Retry-After`, where it is a number of seconds.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.headers.get("Retry-After")?.trim().parse().ok().map(Duration::from_secs)
+    }
+}
+
+/// Headers, in the order in which they came.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Headers(pub(super) Vec<(String, Vec<u8>)>);
+
+impl Headers {
+    /// The value of the first header of this name, in any case, if it is UTF-8.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.0.iter().find(|(own, _)| own.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(value).ok()
+    }
+
+    /// All headers.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+    }
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.iter().map(|(name, value)| (name, String::from_utf8_lossy(value))))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_found_in_any_case() {
+        let headers = Headers(vec![
+            ("retry-after".to_owned(), b" 3".to_vec()),
+            ("x".to_owned(), vec![0xff]),
+            ("Retry-After".to_owned(), b"4".to_vec()),
+        ]);
+        let response = Response { status: 429, headers, body: Vec::new() };
+        assert_eq!(response.retry_after(), Some(Duration::from_secs(3)));
+        assert_eq!((response.headers.get("X"), response.headers.get("y")), (None, None));
+        assert!(!response.is_success());
+    }
+}

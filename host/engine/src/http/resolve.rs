@@ -1,0 +1,100 @@
+//! From a host to the addresses that may be connected: looked up once, each checked.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use wasmtime_wasi_http::Error;
+
+use super::destination::Destination;
+use super::hosts::{Host, OutgoingHosts};
+
+/// A lookup under way.
+pub type ResolveFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+
+/// Finds the addresses of a name.
+pub trait Resolver: Send + Sync + 'static {
+    /// The addresses of a name, each with this port. Called within a tokio runtime.
+    fn resolve(&self, name: String, port: u16) -> ResolveFuture;
+}
+
+/// The system's own resolver: `/etc/hosts`, DNS, and what else it is set up for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemResolver;
+
+impl Resolver for SystemResolver {
+    fn resolve(&self, name: String, port: u16) -> ResolveFuture {
+        Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.collect()) })
+    }
+}
+
+/// Lookups of one generation at a time. The system's resolver blocks a thread and cannot be stopped, so a guest that asks and goes
+/// away again and again would take all threads.
+const LOOKUPS: usize = 4;
+
+/// Why there is no address to connect to.
+pub(super) enum NoAddress {
+    /// The lookup failed.
+    Dns(Error),
+    /// All that were found are refused; the first, and what is special about it.
+    Prohibited(SocketAddr, &'static str),
+}
+
+/// Resolves for one generation of a plugin.
+pub(super) struct Lookup {
+    resolver: Arc<dyn Resolver>,
+    running: Arc<Semaphore>,
+}
+
+impl Lookup {
+    pub(super) fn new(resolver: Arc<dyn Resolver>) -> Self {
+        Self { resolver, running: Arc::new(Semaphore::new(LOOKUPS)) }
+    }
+
+    /// The addresses of a destination that may be connected; at least one.
+    pub(super) async fn addresses(
+        &self,
+        to: &Destination,
+        hosts: &OutgoingHosts,
+    ) -> Result<Vec<SocketAddr>, NoAddress> {
+        let found = match &to.host {
+            Host::Address(address) => vec![SocketAddr::new(*address, to.port)],
+            Host::Name(name) => self.look_up(name.clone(), to.port).await.map_err(NoAddress::Dns)?,
+        };
+        let mut refused = None;
+        let mut permitted = found;
+        permitted.retain(|address| match hosts.permits_address(address.ip(), to.port) {
+            Ok(()) => true,
+            Err(what) => {
+                refused.get_or_insert((*address, what));
+                false
+            }
+        });
+        match refused {
+            Some((address, what)) if permitted.is_empty() => Err(NoAddress::Prohibited(address, what)),
+            None if permitted.is_empty() => Err(NoAddress::Dns(dns("the name has no address"))),
+            _ => Ok(permitted),
+        }
+    }
+
+    async fn look_up(&self, name: String, port: u16) -> Result<Vec<SocketAddr>, Error> {
+        let running = Arc::clone(&self.running).acquire_owned().await.map_err(|e| dns(&e))?;
+        let lookup = self.resolver.resolve(name, port);
+        // Goes on when nobody waits any more, and counts until it has ended.
+        let found = tokio::spawn(async move {
+            let found = lookup.await;
+            drop(running);
+            found
+        });
+        let found = found.await.map_err(|e| dns(&e))?.map_err(|e| dns(&e))?;
+        // A resolver cannot choose the port.
+        Ok(found.into_iter().map(|address| SocketAddr::new(address.ip(), port)).collect())
+    }
+}
+
+fn dns(error: &(impl ToString + ?Sized)) -> Error {
+    Error::DnsError { rcode: Some(error.to_string()), info_code: None }
+}
