@@ -13,6 +13,12 @@ pub fn reconciler(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand(&arguments, item, "reconciler", "Reconciler")
 }
 
+/// Makes a guest of the world `batch-reconciler` out of an `impl BatchReconciler for …` block.
+#[proc_macro_attribute]
+pub fn batch_reconciler(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    expand(&arguments, item, "batch_reconciler", "BatchReconciler")
+}
+
 /// Makes a guest of the world `event-handler` out of an `impl EventHandler for …` block.
 #[proc_macro_attribute]
 pub fn event_handler(arguments: TokenStream, item: TokenStream) -> TokenStream {

@@ -4,8 +4,9 @@
 //!
 //! Exports are generated interface by interface instead of world by world. Each module carries the component type
 //! of one export, which reaches a guest only when its export macro is called; the linker of components puts
-//! together what it finds. `descriptor` + `reconcile` thus make the world `reconciler`, `descriptor` + `handler`
-//! the world `event-handler`, and all three the world `controller`. Generating the worlds themselves would give
+//! together what it finds. `descriptor` + `reconcile` thus make the world `reconciler`, `descriptor` +
+//! `reconcile-many` the world `batch-reconciler`, `descriptor` + `handler` the world `event-handler`, and
+//! `descriptor` + `handler` + `reconcile` the world `controller`. Generating the worlds themselves would give
 //! `descriptor` three times, with macros of the same name.
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
 
@@ -52,6 +53,21 @@ pub mod descriptor {
     pub use exports::pilothouse::controller::descriptor::Guest;
 }
 
+/// Export of the interface `reconcile-many`.
+pub mod reconcile_many {
+    generate!("
+        package pilothouse:sdk-reconcile-many;
+        world sdk-reconcile-many { export pilothouse:controller/reconcile-many@0.1.0; }
+    ", {
+        pub_export_macro: true,
+        export_macro_name: "export_reconcile_many",
+        with: {
+            "pilothouse:controller/types@0.1.0": crate::bindings::imports::types,
+        },
+    });
+    pub use exports::pilothouse::controller::reconcile_many::Guest;
+}
+
 /// Export of the interface `reconcile`.
 pub mod reconcile {
     generate!("
@@ -64,7 +80,7 @@ pub mod reconcile {
             "pilothouse:controller/types@0.1.0": crate::bindings::imports::types,
         },
     });
-    pub use exports::pilothouse::controller::reconcile::{Failure, Guest, Outcome, Request};
+    pub use exports::pilothouse::controller::reconcile::Guest;
 }
 
 /// Export of the interface `handler`.

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::thread::LocalKey;
 
-use crate::{Config, Descriptor};
+use crate::{Config, Descriptor, Failure, Outcome};
 
 /// Where a guest keeps the state of an instance.
 pub type State<T> = RefCell<Option<T>>;
@@ -43,11 +43,19 @@ pub fn handled(result: Result<(), String>) {
     }
 }
 
-/// Exports a type as a component of one of the three worlds.
+/// Answers as many times as there were keys, that the instance could not be set up.
+pub fn failed_many(message: &str, keys: usize) -> Vec<Result<Outcome, Failure>> {
+    vec![Err(Failure::transient(message)); keys]
+}
+
+/// Exports a type as a component of one of the worlds.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export {
     (reconciler, $guest:ty) => { $crate::__export!(@world $guest, Reconciler: descriptor reconcile); };
+    (batch_reconciler, $guest:ty) => {
+        $crate::__export!(@world $guest, BatchReconciler: descriptor reconcile_many);
+    };
     (event_handler, $guest:ty) => { $crate::__export!(@world $guest, EventHandler: descriptor handler); };
     (controller, $guest:ty) => { $crate::__export!(@world $guest, Controller: descriptor handler reconcile); };
 
@@ -85,8 +93,8 @@ macro_rules! __export {
     (@reconcile $world:ident) => {
         impl $crate::bindings::reconcile::Guest for Export {
             fn reconcile(
-                request: $crate::bindings::reconcile::Request,
-            ) -> ::std::result::Result<$crate::bindings::reconcile::Outcome, $crate::bindings::reconcile::Failure> {
+                request: $crate::bindings::imports::types::Request,
+            ) -> ::std::result::Result<$crate::bindings::imports::types::Outcome, $crate::bindings::imports::types::Failure> {
                 $crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
                     <Guest as $crate::$world>::reconcile(guest, &request.into())
                 })
@@ -97,6 +105,33 @@ macro_rules! __export {
         }
         #[cfg(target_family = "wasm")]
         $crate::bindings::reconcile::export_reconcile!(Export with_types_in $crate::bindings::reconcile);
+    };
+
+    (@reconcile_many $world:ident) => {
+        impl $crate::bindings::reconcile_many::Guest for Export {
+            fn reconcile_many(
+                requests: ::std::vec::Vec<$crate::bindings::imports::types::Request>,
+            ) -> ::std::vec::Vec<
+                ::std::result::Result<
+                    $crate::bindings::imports::types::Outcome,
+                    $crate::bindings::imports::types::Failure,
+                >,
+            > {
+                let requests: ::std::vec::Vec<$crate::Request> =
+                    requests.into_iter().map(Into::into).collect();
+                $crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
+                    <Guest as $crate::$world>::reconcile_many(guest, &requests)
+                })
+                .unwrap_or_else(|message| $crate::export::failed_many(&message, requests.len()))
+                .into_iter()
+                .map(|answer| answer.map(Into::into).map_err(Into::into))
+                .collect()
+            }
+        }
+        #[cfg(target_family = "wasm")]
+        $crate::bindings::reconcile_many::export_reconcile_many!(
+            Export with_types_in $crate::bindings::reconcile_many
+        );
     };
 
     (@handler $world:ident) => {

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::bindings::reconcile;
+use crate::bindings::imports::types as raw;
 use crate::cache::CacheError;
 use crate::client::ApiError;
 use crate::duration::milliseconds;
@@ -96,7 +96,7 @@ impl From<&str> for Failure {
     }
 }
 
-impl From<Failure> for reconcile::Failure {
+impl From<Failure> for raw::Failure {
     fn from(failure: Failure) -> Self {
         Self {
             message: failure.message,
@@ -141,7 +141,7 @@ mod tests {
             message: "slow down".into(),
             retry_after: Some(Duration::from_secs(2)),
         };
-        let raw = reconcile::Failure::from(Failure::from(error).while_doing("listing pods"));
+        let raw = raw::Failure::from(Failure::from(error).while_doing("listing pods"));
         assert_eq!((raw.kind.as_str(), raw.retry_after), ("transient", Some(2_000)));
         assert_eq!(raw.message, "listing pods: slow down (TooManyRequests, HTTP 429)");
     }

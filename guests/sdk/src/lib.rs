@@ -35,9 +35,10 @@
 //! }
 //! ```
 //!
-//! - A guest targets one of three worlds, chosen by the attribute on its `impl` block: [`macro@reconciler`],
-//!   [`macro@event_handler`] or [`macro@controller`].
+//! - A guest targets one of four worlds, chosen by the attribute on its `impl` block: [`macro@reconciler`],
+//!   [`macro@batch_reconciler`], [`macro@event_handler`] or [`macro@controller`].
 //! - Reads come from the host's [`cache`]; [`client`] talks to the API server itself, [`http`] to others.
+//! - [`events`] records Kubernetes Events about objects.
 //! - Memory is a cache. Up to `maxConcurrentReconciles` instances of a guest run side by side, and an instance may
 //!   vanish between two calls: when it was idle, after a trap, at a reload. What must not be lost belongs into the
 //!   cluster.
@@ -56,6 +57,7 @@ mod config;
 mod controller;
 mod descriptor;
 pub mod duration;
+pub mod events;
 #[doc(hidden)]
 pub mod export;
 mod failure;
@@ -78,8 +80,8 @@ pub use failure::Failure;
 pub use handler::{Deleted, EventHandler};
 pub use kind::Kind;
 pub use object::{Object, OwnerReference};
-pub use pilothouse_sdk_macros::{controller, event_handler, reconciler};
-pub use reconciler::{Outcome, Reconciler, Request};
+pub use pilothouse_sdk_macros::{batch_reconciler, controller, event_handler, reconciler};
+pub use reconciler::{BatchReconciler, Outcome, Reconciler, Request};
 pub use {serde, serde_json};
 
 /// Everything that most guests name.
@@ -93,11 +95,12 @@ pub mod prelude {
     pub use crate::client::{
         self, ApiError, ApplyOptions, DeleteOptions, ListOptions, Preconditions, WriteOptions,
     };
+    pub use crate::events;
     pub use crate::queue;
     pub use crate::{
-        Config, Controller, Deleted, Delivery, Descriptor, EventHandler, Failure, Index, Key, Kind, Map,
-        Object, Outcome, Permission, Predicate, Projection, RateLimiter, Reconciler, Request, Schedule,
-        Watch,
+        BatchReconciler, Config, Controller, Deleted, Delivery, Descriptor, EventHandler, Failure, Index,
+        Key, Kind, Map, Object, Outcome, Permission, Predicate, Projection, RateLimiter, Reconciler, Request,
+        Schedule, Watch,
     };
     pub use crate::{debug, error, info, trace, warn};
 }

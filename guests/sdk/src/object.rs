@@ -128,6 +128,10 @@ impl Object {
         self.0.is_partial()
     }
 
+    pub(crate) fn raw(&self) -> &objects::Object {
+        &self.0
+    }
+
     pub(crate) fn new(raw: objects::Object) -> Self {
         Self(raw)
     }

@@ -1,9 +1,9 @@
-//! The world `reconciler`: the trait, what it is asked and what it answers. Level-triggered, the usual way to write a
-//! controller.
+//! The worlds `reconciler` and `batch-reconciler`: the traits, what they are asked and what they answer. Level-triggered, the
+//! usual way to write a controller.
 
 use std::time::Duration;
 
-use crate::bindings::reconcile as raw;
+use crate::bindings::imports::types as raw;
 use crate::duration::milliseconds;
 use crate::{Config, Descriptor, Failure, Key};
 
@@ -23,6 +23,24 @@ pub trait Reconciler: Sized + 'static {
 
     /// Reconciles one key. Calls for one key never overlap.
     fn reconcile(&mut self, request: &Request) -> Result<Outcome, Failure>;
+}
+
+/// A level-triggered controller that takes many keys at once: for guests that pay for each call outside, as exporters do.
+///
+/// Put [`#[pilothouse_sdk::batch_reconciler]`](macro@crate::batch_reconciler) on the `impl` block, and say in the descriptor how
+/// many keys a call may bring ([`Descriptor::max_batch`]) and how long the host gathers them ([`Descriptor::linger`]).
+pub trait BatchReconciler: Sized + 'static {
+    /// What the plugin is and needs; see [`Reconciler::describe`].
+    fn describe(config: &Config) -> Result<Descriptor, String>;
+
+    /// Makes the state of an instance; see [`Reconciler::new`].
+    fn new(config: &Config) -> Result<Self, String>;
+
+    /// Reconciles keys, which are all different. Calls for one key never overlap.
+    ///
+    /// Answers one result a request, in their order: each key goes its own way from there. An answer of another length is a fault,
+    /// after which every key of the call is tried again.
+    fn reconcile_many(&mut self, requests: &[Request]) -> Vec<Result<Outcome, Failure>>;
 }
 
 /// What to reconcile and why.

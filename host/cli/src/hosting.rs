@@ -116,7 +116,7 @@ impl Hosting {
         if let Some(election) = &election {
             managed.lead = election.lead();
         }
-        let manager = Manager::start(managed, engine, client, factory, metrics.clone(), guests)?;
+        let manager = Manager::start(managed, engine, client, factory, metrics.clone(), guests).await?;
         let serving = tokio::spawn(admin::serve(options.listener, manager.clone(), metrics));
         // Last, so that a host which cannot start holds no lease.
         Ok(Self { manager, admin, serving, election: election.map(Prepared::start) })

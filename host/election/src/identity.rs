@@ -2,12 +2,18 @@
 
 use std::fmt::Write as _;
 
+/// This machine's host name, which in a pod is the pod's name; `unknown` where there is none.
+#[must_use]
+pub fn hostname() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    if host.is_empty() { "unknown" } else { host }.to_owned()
+}
+
 /// A name for a candidate that nobody else has: this machine's host name, `_`, and a random UUID.
 #[must_use]
 pub fn default_identity() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = host.trim();
-    let mut identity = format!("{}_", if host.is_empty() { "unknown" } else { host });
+    let mut identity = format!("{}_", hostname());
     for (at, byte) in uuid().into_iter().enumerate() {
         let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
         // Writing to a string cannot fail.

@@ -66,7 +66,7 @@ pub use callbacks::LeaderCallbacks;
 pub use config::{ConfigError, LeaderElectionConfig};
 pub use elector::{Ended, LeaderElector};
 pub use health::LeaderHealthzAdaptor;
-pub use identity::default_identity;
+pub use identity::{default_identity, hostname};
 pub use leadership::{FencingToken, Leadership};
 pub use lease_lock::LeaseLock;
 pub use lock::{Lock, LockError, Stored};

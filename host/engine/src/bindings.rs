@@ -1,8 +1,18 @@
-//! Bindings generated from `wit/`, for the widest world; narrower worlds use the same imports and some of the exports.
+//! Bindings generated from `wit/`, for a world that has all exports; the worlds of the contract use the same imports and some of
+//! the exports.
 
 wasmtime::component::bindgen!({
+    inline: "
+        package pilothouse:host;
+        world plugin {
+            include pilothouse:controller/imports@0.1.0;
+            export pilothouse:controller/descriptor@0.1.0;
+            export pilothouse:controller/reconcile@0.1.0;
+            export pilothouse:controller/reconcile-many@0.1.0;
+            export pilothouse:controller/handler@0.1.0;
+        }
+    ",
     path: "../../wit",
-    world: "controller",
     imports: {
         "pilothouse:controller/client": async | trappable,
         "pilothouse:controller/cache.wait-for-writes": async | trappable,

@@ -19,9 +19,11 @@ use crate::state::State;
 pub enum World {
     /// `descriptor` and `reconcile`.
     Reconciler,
+    /// `descriptor` and `reconcile-many`.
+    BatchReconciler,
     /// `descriptor` and `handler`.
     EventHandler,
-    /// All three.
+    /// `descriptor`, `handler` and `reconcile`.
     Controller,
 }
 
@@ -35,7 +37,13 @@ impl World {
     /// Whether the component handles events.
     #[must_use]
     pub fn handles(self) -> bool {
-        self != Self::Reconciler
+        matches!(self, Self::EventHandler | Self::Controller)
+    }
+
+    /// Whether it takes many keys at once.
+    #[must_use]
+    pub fn batches(self) -> bool {
+        self == Self::BatchReconciler
     }
 }
 
@@ -55,6 +63,7 @@ pub(crate) struct Linked {
     pub(crate) pre: InstancePre<State>,
     pub(crate) descriptor: exports::descriptor::GuestIndices,
     pub(crate) reconcile: Option<exports::reconcile::GuestIndices>,
+    pub(crate) reconcile_many: Option<exports::reconcile_many::GuestIndices>,
     pub(crate) handler: Option<exports::handler::GuestIndices>,
 }
 
@@ -88,6 +97,7 @@ impl Code {
     pub fn world(&self) -> Result<World, LoadError> {
         let linked = self.linked()?;
         Ok(match (linked.reconcile.is_some(), linked.handler.is_some()) {
+            _ if linked.reconcile_many.is_some() => World::BatchReconciler,
             (true, true) => World::Controller,
             (false, _) => World::EventHandler,
             (true, false) => World::Reconciler,
@@ -130,11 +140,13 @@ fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
     let ty = component.component_type();
     let found: Vec<String> = ty.exports(&engine.0.wasmtime).map(|(name, _)| name.to_owned()).collect();
     let has = |interface: &str| found.iter().any(|name| is_interface(name, interface));
-    let missing = match (has("descriptor"), has("reconcile") || has("handler")) {
+    let one_by_one = has("reconcile") || has("handler");
+    let missing = match (has("descriptor"), one_by_one || has("reconcile-many")) {
+        (true, true) if one_by_one && has("reconcile-many") => "reconcile-many alone",
         (true, true) => "",
         (false, true) => "descriptor",
-        (true, false) => "reconcile or handler",
-        (false, false) => "descriptor with reconcile or handler",
+        (true, false) => "reconcile, reconcile-many or handler",
+        (false, false) => "descriptor with reconcile, reconcile-many or handler",
     };
     if !missing.is_empty() {
         let found = if found.is_empty() { "nothing".to_owned() } else { found.join(", ") };
@@ -147,10 +159,13 @@ fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
         missing: "the one of this version".to_owned(),
     };
     let reconcile = has("reconcile").then(|| exports::reconcile::GuestIndices::new(&pre)).transpose();
+    let reconcile_many =
+        has("reconcile-many").then(|| exports::reconcile_many::GuestIndices::new(&pre)).transpose();
     let handler = has("handler").then(|| exports::handler::GuestIndices::new(&pre)).transpose();
     Ok(Linked {
         descriptor: exports::descriptor::GuestIndices::new(&pre).map_err(mismatch)?,
         reconcile: reconcile.map_err(mismatch)?,
+        reconcile_many: reconcile_many.map_err(mismatch)?,
         handler: handler.map_err(mismatch)?,
         pre,
     })

@@ -155,6 +155,7 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     wit::queue::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
     wit::config::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
     wit::log::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
+    wit::events::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
     Ok(linker)
 }
 

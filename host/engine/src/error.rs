@@ -27,7 +27,7 @@ pub enum LoadError {
     /// A component of some other world.
     #[error(
         "a component of another world: it exports {found}, and not {missing}; a plugin targets the world reconciler, \
-         event-handler or controller of pilothouse:controller@0.1.0 (use the pilothouse-sdk crate)"
+         batch-reconciler, event-handler or controller of pilothouse:controller@0.1.0 (use the pilothouse-sdk crate)"
     )]
     OtherWorld {
         /// What it exports.

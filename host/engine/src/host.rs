@@ -34,13 +34,51 @@ pub enum LogLevel {
     Error,
 }
 
-/// A cached read that was refused.
+/// A cached read or an event that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// `forbidden`, `not-watched`, `unknown-index`, `invalid`.
+    /// A word for programs: `forbidden`, `invalid`; of reads also `not-watched` and `unknown-index`, of events `over-quota` and
+    /// `unavailable`.
     pub reason: &'static str,
     /// What is missing and how to get it.
     pub message: String,
+}
+
+/// A Kubernetes Event that a guest records, as it came.
+#[derive(Debug)]
+pub struct GuestEvent {
+    /// What it is about.
+    pub regarding: EventTarget,
+    /// Another object that has to do with it.
+    pub related: Option<EventTarget>,
+    /// `Normal` or `Warning`.
+    pub event_type: String,
+    /// Why, for programs.
+    pub reason: String,
+    /// What was done; may be empty.
+    pub action: String,
+    /// For people.
+    pub note: String,
+    /// Options as JSON; empty stands for `{}`.
+    pub options: String,
+}
+
+/// What an event is about.
+#[derive(Debug)]
+pub enum EventTarget {
+    /// An object of the host.
+    Object(Object),
+    /// What the guest knows of an object.
+    Reference {
+        /// Its kind.
+        kind: Gvk,
+        /// Its key.
+        key: ObjectKey,
+        /// Its UID; empty when it is not known.
+        uid: String,
+        /// Its version; empty when it is not known.
+        resource_version: String,
+    },
 }
 
 /// A live call that failed.
@@ -169,6 +207,12 @@ pub trait GuestHost: Send + Sync + 'static {
     fn http(&self) -> Option<HttpClient> {
         None
     }
+
+    /// Records an event as the plugin.
+    ///
+    /// # Errors
+    /// When the plugin may not record it, it is malformed, or there are too many.
+    fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal>;
 
     /// Whether the plugin may put the key into its queue.
     ///

@@ -91,6 +91,7 @@ pub struct Instance {
     store: Store<State>,
     descriptor: exports::descriptor::Guest,
     reconcile: Option<exports::reconcile::Guest>,
+    reconcile_many: Option<exports::reconcile_many::Guest>,
     handler: Option<exports::handler::Guest>,
     limits: Limits,
     usable: bool,
@@ -132,14 +133,15 @@ impl Instance {
             let instance = linked.pre.instantiate_async(&mut store).await?;
             let descriptor = linked.descriptor.load(&mut store, &instance)?;
             let reconcile = linked.reconcile.as_ref().map(|i| i.load(&mut store, &instance)).transpose()?;
+            let many = linked.reconcile_many.as_ref().map(|i| i.load(&mut store, &instance)).transpose()?;
             let handler = linked.handler.as_ref().map(|i| i.load(&mut store, &instance)).transpose()?;
-            Ok((descriptor, reconcile, handler))
+            Ok((descriptor, reconcile, many, handler))
         };
         match tokio::time::timeout(limits.call_timeout, metered.metered(made)).await {
             Err(_) => Err(Fault::deadline(limits.call_timeout)),
             Ok(Err(error)) => Err(fault(store.data(), &limits, FaultKind::Instantiate, &error)),
-            Ok(Ok((descriptor, reconcile, handler))) => {
-                Ok(Self { store, descriptor, reconcile, handler, limits, usable: true })
+            Ok(Ok((descriptor, reconcile, reconcile_many, handler))) => {
+                Ok(Self { store, descriptor, reconcile, reconcile_many, handler, limits, usable: true })
             }
         }
     }
@@ -174,27 +176,35 @@ impl Instance {
         let Some(guest) = &self.reconcile else {
             return Err(Fault::new(FaultKind::Answer, "the component exports no reconcile interface"));
         };
-        let request = exports::reconcile::Request {
-            key: wit_key(request.key),
-            attempt: request.attempt,
-            reasons: request.reasons.iter().map(|r| (*r).to_owned()).collect(),
-        };
+        let request = wit_request(request);
         let call = guest.call_reconcile(&mut self.store, &request);
         let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
-        match self.end(answer)? {
-            Ok(outcome) => Ok(Ok(match outcome {
-                exports::reconcile::Outcome::Done => Outcome::Done,
-                exports::reconcile::Outcome::Requeue => Outcome::Requeue,
-                exports::reconcile::Outcome::RequeueAfter(ms) => {
-                    Outcome::RequeueAfter(Duration::from_millis(ms))
-                }
-            })),
-            Err(failure) => Ok(Err(Failure {
-                message: failure.message,
-                terminal: failure.kind == "terminal",
-                retry_after: failure.retry_after.map(Duration::from_millis),
-            })),
+        Ok(outcome(self.end(answer)?))
+    }
+
+    /// Reconciles many keys in one call: one answer for each, in their order; inner errors are the guest's own failures.
+    ///
+    /// # Errors
+    /// When the call faults, or there are more or fewer answers than keys.
+    pub async fn reconcile_many(
+        &mut self,
+        requests: &[Request<'_>],
+        call_id: u64,
+    ) -> Result<Vec<Result<Outcome, Failure>>, Fault> {
+        let budget = self.begin(CallContext { key: None, call_id });
+        let Some(guest) = &self.reconcile_many else {
+            return Err(Fault::new(FaultKind::Answer, "the component exports no reconcile-many interface"));
+        };
+        let raw: Vec<_> = requests.iter().map(wit_request).collect();
+        let call = guest.call_reconcile_many(&mut self.store, &raw);
+        let answer = tokio::time::timeout(self.limits.call_timeout, budget.metered(call)).await;
+        let answers = self.end(answer)?;
+        if answers.len() != requests.len() {
+            self.usable = false;
+            let message = format!("the guest answered {} keys of {}", answers.len(), requests.len());
+            return Err(Fault::new(FaultKind::Answer, message));
         }
+        Ok(answers.into_iter().map(outcome).collect())
     }
 
     /// Delivers one event.
@@ -273,6 +283,28 @@ fn fault(state: &State, limits: &Limits, kind: FaultKind, error: &wasmtime::Erro
     match error.downcast_ref::<Trap>() {
         Some(trap) => Fault::new(FaultKind::Trap, format!("the guest trapped: {trap}")),
         None => Fault::new(kind, format!("the guest faulted: {error:#}")),
+    }
+}
+
+fn wit_request(request: &Request<'_>) -> wit::Request {
+    wit::Request {
+        key: wit_key(request.key),
+        attempt: request.attempt,
+        reasons: request.reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+    }
+}
+
+/// A guest's answer for one key.
+fn outcome(answer: Result<wit::Outcome, wit::Failure>) -> Result<Outcome, Failure> {
+    match answer {
+        Ok(wit::Outcome::Done) => Ok(Outcome::Done),
+        Ok(wit::Outcome::Requeue) => Ok(Outcome::Requeue),
+        Ok(wit::Outcome::RequeueAfter(delay)) => Ok(Outcome::RequeueAfter(Duration::from_millis(delay))),
+        Err(failure) => Err(Failure {
+            message: failure.message,
+            terminal: failure.kind == "terminal",
+            retry_after: failure.retry_after.map(Duration::from_millis),
+        }),
     }
 }
 

@@ -4,7 +4,7 @@
 //!  bytes ──► Compiler (a process of its own) ──► CompileCache (.cwasm by digest) ──► Code (linked, unloadable)
 //!                                                                                      │ instantiate
 //!                      GuestHost (the manager) ◄── imports ── Instance (one store) ◄───┘
-//!                                                               │ describe · reconcile · handle
+//!                                                               │ describe · reconcile(_many) · handle
 //!                                                               ▼
 //!                                                        answer or Fault
 //! ```
@@ -33,8 +33,8 @@ pub use compile::{Compiler, compile_worker};
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
 pub use host::{
-    ApiError, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientVerb, GuestHost, LogLevel,
-    ObjectCursor, Refusal, WaitFuture,
+    ApiError, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientVerb, EventTarget, GuestEvent,
+    GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
 };
 pub use http::{
     HttpClient, HttpClientOptions, HttpObserver, HttpResult, OutgoingHost, OutgoingHostError, OutgoingHosts,

@@ -42,6 +42,8 @@ pub struct Description {
     pub schedules: Vec<Schedule>,
     /// How many keys may be reconciled at the same time; 1 unless it says so.
     pub max_concurrent_reconciles: u32,
+    /// How keys are gathered for one call, of a guest that takes many at once.
+    pub batch: Batch,
     /// How tries of failing keys are spaced out.
     pub rate_limiter: RateLimiter,
     /// Every key again in this interval; none: never.
@@ -138,6 +140,22 @@ pub struct Schedule {
     pub key: ObjectKey,
 }
 
+/// How keys are gathered for one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Keys of one call at most.
+    pub max: u32,
+    /// How long a call waits for more keys, counted from its first one.
+    pub linger: Duration,
+}
+
+/// Whatever waits, up to a hundred keys.
+impl Default for Batch {
+    fn default() -> Self {
+        Self { max: 100, linger: Duration::ZERO }
+    }
+}
+
 /// How tries are spaced out: the longer of the key's own delay and the bucket's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimiter {
@@ -181,6 +199,10 @@ pub struct DescribeError {
 const API_VERSION: &str = "pilothouse.dev/describe/v1alpha1";
 const FIELDS: &str =
     "docs/describe.md describes the fields; the guest's SDK and the host must be of versions that fit";
+/// The most keys of one call: their answers are made, and their failures logged, in one go.
+const MAX_BATCH: u32 = 10_000;
+/// The longest that a key may be held back for others.
+const LONGEST_LINGER: Duration = Duration::from_secs(60);
 /// Below this a schedule is a busy loop.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -208,7 +230,7 @@ impl Description {
         projection::check(&projections, &watches)?;
         let schedules = elements("schedules", &document.schedules, schedule)?;
         if !schedules.is_empty() && !world.reconciles() {
-            let remedy = "leave them out, or build the guest for the world reconciler or controller";
+            let remedy = "leave them out, or build the guest for a world with reconcile or reconcile-many";
             return Err(error(
                 "schedules",
                 "the guest exports no reconcile, so nothing would be called",
@@ -228,6 +250,7 @@ impl Description {
             projections,
             schedules,
             max_concurrent_reconciles,
+            batch: batch(document.max_batch, document.linger.as_deref(), world)?,
             rate_limiter: rate_limiter(document.rate_limiter)?,
             resync: document.resync.map(|text| resync(&text)).transpose()?.flatten(),
             permissions: elements("permissions", &document.permissions, |at, rule: Rule| {
@@ -317,7 +340,7 @@ fn map(at: &str, text: Option<MapText>, world: World) -> Result<KeyMap, Describe
         (_, _, false) => Err(error(
             at,
             "the guest exports no reconcile, so no key would be worked on",
-            "leave the map out, or build the guest for the world reconciler or controller",
+            "leave the map out, or build the guest for a world with reconcile or reconcile-many",
         )),
     }
 }
@@ -329,6 +352,34 @@ fn schedule(at: &str, text: ScheduleText) -> Result<Schedule, DescribeError> {
         .parse()
         .map_err(|e| error(format!("{at}.key"), e, "the key is what reconcile is called with"))?;
     Ok(Schedule { every, key })
+}
+
+fn batch(max: Option<u32>, linger: Option<&str>, world: World) -> Result<Batch, DescribeError> {
+    if !world.batches()
+        && let Some(field) = max.map(|_| "maxBatch").or(linger.map(|_| "linger"))
+    {
+        return Err(error(
+            field,
+            "the guest takes one key at a time",
+            "leave it out, or build the guest for the world batch-reconciler",
+        ));
+    }
+    let mut batch = Batch::default();
+    if let Some(max) = max {
+        if !(1..=MAX_BATCH).contains(&max) {
+            let remedy = format!("use a number from 1 to {MAX_BATCH}");
+            return Err(error("maxBatch", format!("{max} is out of bounds"), remedy));
+        }
+        batch.max = max;
+    }
+    if let Some(linger) = linger {
+        batch.linger = duration("linger", linger)?;
+        if batch.linger > LONGEST_LINGER {
+            let remedy = format!("use {LONGEST_LINGER:?} at most");
+            return Err(error("linger", format!("{linger:?} is too long"), remedy));
+        }
+    }
+    Ok(batch)
 }
 
 fn rate_limiter(text: Option<&RawValue>) -> Result<RateLimiter, DescribeError> {

@@ -34,9 +34,13 @@ pub(crate) struct Generation {
     pub(crate) services: Arc<Services>,
     pub(crate) limits: Limits,
     pub(crate) max_concurrent: u32,
-    /// Whether the component exports `reconcile`.
+    /// Whether the component reconciles keys.
     pub(crate) reconciles: bool,
+    /// Whether it takes many at once.
+    pub(crate) batches: bool,
     pub(crate) description: Description,
+    /// Events that guests may record in a second.
+    pub(crate) event_qps: Option<f64>,
     pub(crate) on_reload: OnReload,
     pub(crate) feeds: Mutex<Feeds>,
     /// Live instances; the mapped code goes with the last.

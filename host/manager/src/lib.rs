@@ -5,10 +5,13 @@ mod describe;
 mod directory;
 mod duration;
 mod election_metrics;
+mod event_metrics;
 mod exec_metrics;
 mod gate;
 mod generation;
 mod grants;
+mod guest_events;
+mod host_events;
 mod http_metrics;
 mod informer_metrics;
 mod lead;
@@ -30,17 +33,20 @@ mod reasons;
 mod rest_metrics;
 mod services;
 mod status;
+mod token_bucket;
 mod visible_objects;
 mod worker;
 mod writes;
 
 pub use describe::{
-    Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate, ProjectionSpec,
-    RateLimiter, Schedule, WatchSpec,
+    Batch, Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate,
+    ProjectionSpec, RateLimiter, Schedule, WatchSpec,
 };
 pub use directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
 pub use duration::{DurationError, parse_duration};
 pub use grants::{Access, Grants, Missing, Place, Rule, Scope, Visibility};
+pub use guest_events::PLUGIN_ANNOTATION;
+pub use host_events::{HOST_COMPONENT, HostObject};
 pub use lead::Lead;
 pub use manager::{Manager, ManagerOptions};
 pub use manifest::{

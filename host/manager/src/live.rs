@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use self::body::{Body, BodyMeta};
 use crate::grants::{Access, Grants, Place};
+use crate::host_events::Reporter;
 use crate::lead::Lead;
 use crate::writes::{Writes, Written};
 
@@ -34,6 +35,8 @@ const LARGEST_PAGE: usize = 64 << 20;
 #[derive(Clone)]
 pub(crate) struct Live {
     pub(crate) plugin: Arc<str>,
+    /// Told of what the grants do not allow.
+    pub(crate) reporter: Arc<Reporter>,
     pub(crate) grants: Grants,
     /// Speaks with the plugin's identity.
     pub(crate) client: Client,
@@ -225,7 +228,11 @@ impl Live {
                 place,
                 name: target.name.as_deref(),
             };
-            let refusal = |missing| forbidden(format!("plugin {}: {missing}", self.plugin));
+            let refusal = |missing| {
+                let message = format!("plugin {}: {missing}", self.plugin);
+                self.reporter.denied(&message);
+                forbidden(message)
+            };
             self.grants.check(&access).map_err(refusal)
         };
         let namespace = target.namespace.as_deref();

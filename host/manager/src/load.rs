@@ -98,9 +98,10 @@ impl Loader {
                         plugin = &*plugin.name,
                         generation = number,
                         before = switched.before,
-                        digest,
+                        digest = digest.as_str(),
                         "plugin running"
                     );
+                    plugin.reporter.running(number, switched.before, &digest);
                 }
             }
         }
@@ -127,6 +128,7 @@ impl Loader {
             queue_depth: manifest.limits.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH),
             live: Live {
                 plugin: Arc::clone(&plugin.name),
+                reporter: Arc::clone(&plugin.reporter),
                 grants: grants.clone(),
                 client: self.client.with_identity(identity(manifest)),
                 availability: Arc::clone(self.factory.availability()),
@@ -143,6 +145,7 @@ impl Loader {
                 io: self.io.clone(),
                 observer: Arc::new(plugin.metrics.http.clone()),
             }),
+            events: Arc::clone(&plugin.events),
             log_limit: LogLimit::default(),
             kinds: OnceLock::new(),
         });
@@ -208,6 +211,8 @@ impl Loader {
             limits,
             max_concurrent,
             reconciles: world.reconciles(),
+            batches: world.batches(),
+            event_qps: manifest.limits.event_qps,
             description,
             on_reload: manifest.on_reload,
             feeds: Mutex::new(Feeds::default()),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::Client;
@@ -18,10 +19,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
+use crate::host_events::{HostEvents, HostObject};
 use crate::lead::Lead;
 use crate::load::Loader;
 use crate::metrics::Metrics;
-use crate::plugin::Plugin;
+use crate::plugin::{Home, Plugin};
 use crate::status::{ElectionView, PluginList, PluginState, Role};
 
 /// How a manager is made.
@@ -37,6 +39,10 @@ pub struct ManagerOptions {
     pub require_service_account: bool,
     /// Whether this host works from the start, or when it is elected.
     pub lead: Lead,
+    /// What the host is called where events say who recorded them; 128 bytes at most count.
+    pub host: String,
+    /// What the host's own events about plugins are recorded on; none: they are not.
+    pub events_about: Option<HostObject>,
 }
 
 impl ManagerOptions {
@@ -53,12 +59,17 @@ impl ManagerOptions {
             idle_ttl: Self::DEFAULT_IDLE_TTL,
             require_service_account: false,
             lead: Lead::alone(),
+            host: pilothouse_election::hostname(),
+            events_about: None,
         }
     }
 }
 
 /// Wait between two tries to reach the API server at start.
 const GREET_AGAIN: Duration = Duration::from_secs(2);
+
+/// How long events that were recorded may still be written when a plugin or the host ends.
+const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
 /// The plugins of a host; a cheap clone.
 #[derive(Clone)]
@@ -67,8 +78,7 @@ pub struct Manager(Arc<Inner>);
 struct Inner {
     loader: Arc<Loader>,
     metrics: Metrics,
-    lead: Lead,
-    idle_ttl: Duration,
+    home: Home,
     plugins: Mutex<BTreeMap<String, Entry>>,
     /// Why the API server has not answered yet; none once it has.
     unreachable: Mutex<Option<String>>,
@@ -97,7 +107,7 @@ impl Manager {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn start(
+    pub async fn start(
         options: ManagerOptions,
         engine: Engine,
         client: Client,
@@ -110,19 +120,31 @@ impl Manager {
         if let Some(election) = options.lead.status() {
             metrics.watch_election(election);
         }
+        let io = Handle::current();
+        let host_events = match options.events_about {
+            Some(object) => HostEvents::start(client.clone(), &options.host, object).await,
+            None => HostEvents::default(),
+        };
+        let home = Home {
+            guests: guests.clone(),
+            io: io.clone(),
+            lead: options.lead,
+            idle_ttl: options.idle_ttl,
+            host: options.host.into(),
+            host_events,
+        };
         let loader = Loader {
             engine,
             client,
             factory,
-            io: Handle::current(),
+            io,
             guests,
             require_service_account: options.require_service_account,
         };
         let manager = Self(Arc::new(Inner {
             loader: Arc::new(loader),
             metrics,
-            lead: options.lead,
-            idle_ttl: options.idle_ttl,
+            home,
             plugins: Mutex::default(),
             unreachable: Mutex::new(Some("not tried yet".to_owned())),
             settled: tokio::sync::watch::Sender::new(false),
@@ -207,9 +229,7 @@ impl Manager {
             Some(plugin) if !plugin.stopping.is_cancelled() => return plugin,
             other => other,
         };
-        let guests = self.0.loader.guests.clone();
-        let plugin =
-            Plugin::new(name, guests, &self.0.metrics, self.0.lead.clone(), self.0.idle_ttl, predecessor);
+        let plugin = Plugin::new(name, &self.0.home, &self.0.metrics, predecessor);
         let entry = Entry { plugin: Arc::clone(&plugin), load: CancellationToken::new() };
         plugins.insert(name.to_owned(), entry);
         plugin
@@ -234,10 +254,12 @@ impl Manager {
             Arc::clone(&entry.plugin)
         };
         tracing::info!(plugin = name, "plugin removed");
+        plugin.reporter.removed();
         plugin.retire();
         let this = self.clone();
         self.0.tasks.spawn(async move {
             plugin.ended().await;
+            plugin.events.shutdown(EVENTS_GRACE).await;
             let mut plugins = this.0.plugins.lock();
             // Unless one of the same name came meanwhile.
             if plugins.get(&*plugin.name).is_some_and(|entry| Arc::ptr_eq(&entry.plugin, &plugin)) {
@@ -252,7 +274,7 @@ impl Manager {
     pub fn status(&self) -> PluginList {
         let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
         let plugins = plugins.iter().map(|plugin| plugin.status()).collect();
-        PluginList { plugins, election: self.0.lead.view() }
+        PluginList { plugins, election: self.0.home.lead.view() }
     }
 
     /// What stands in the way of being ready; none when the host is, a standby like a leader. A plugin that cannot be loaded is its own affair; one
@@ -282,12 +304,12 @@ impl Manager {
 
     /// The election of hosts that this one takes part in.
     pub(crate) fn election(&self) -> Option<ElectionView> {
-        self.0.lead.view()
+        self.0.home.lead.view()
     }
 
     /// Why the host should be ended from outside, if it should.
     pub(crate) fn unhealthy(&self) -> Option<String> {
-        self.0.lead.check().err()
+        self.0.home.lead.check().err()
     }
 
     /// Ends: no new calls; waits for those in flight, and for their writes, at most `grace`. `false` when some are not over:
@@ -308,6 +330,8 @@ impl Manager {
             }
         };
         let in_time = tokio::time::timeout(grace, ended).await.is_ok();
+        let events = plugins.iter().map(|plugin| plugin.events.shutdown(EVENTS_GRACE));
+        tokio::join!(join_all(events), self.0.home.host_events.shutdown(EVENTS_GRACE));
         self.0.tasks.close();
         self.0.loader.factory.shutdown().await;
         in_time

@@ -98,6 +98,8 @@ pub struct PluginLimits {
     pub max_concurrent_reconciles: Option<u32>,
     /// Live calls a second in the long run; after a rest twice as many may begin at once.
     pub api_qps: Option<f64>,
+    /// Kubernetes Events that the guests may record in a second, in the long run; after a rest twice as many may come at once.
+    pub event_qps: Option<f64>,
     /// Keys that the queue may hold, delayed ones included, when the guest adds another one. The host's own adds
     /// are not counted against it: they are as many as there are objects.
     pub queue_depth: Option<usize>,
@@ -115,8 +117,8 @@ pub(crate) const MAX_CONCURRENT_RECONCILES: u32 = 1024;
 
 /// The most keys that a queue may be let hold: some gigabytes.
 const MAX_QUEUE_DEPTH: usize = 10_000_000;
-/// Live calls a second that a limit may allow.
-const API_QPS: RangeInclusive<f64> = 0.01..=10_000.0;
+/// Live calls or events a second that a limit may allow.
+const QPS: RangeInclusive<f64> = 0.01..=10_000.0;
 
 /// Looked at first: a document of another kind must not be told about its fields.
 #[derive(Deserialize)]
@@ -181,6 +183,8 @@ struct LimitsText {
     max_concurrent_reconciles: Option<Spanned<u32>>,
     #[serde(rename = "apiQPS")]
     api_qps: Option<Spanned<f64>>,
+    #[serde(rename = "eventQPS")]
+    event_qps: Option<Spanned<f64>>,
     queue_depth: Option<Spanned<usize>>,
 }
 
@@ -475,21 +479,24 @@ impl LimitsText {
             let remedy = format!("write a number from 1 to {MAX_QUEUE_DEPTH}");
             return Err(refused(count, "spec.limits.queueDepth", reason, &remedy));
         }
-        if let Some(qps) = &self.api_qps
-            && !API_QPS.contains(&qps.value)
-        {
-            let reason = format!("{} is out of bounds", qps.value);
-            let remedy = format!(
-                "write a number from {} to {}, or leave it out to have no limit",
-                API_QPS.start(),
-                API_QPS.end()
-            );
-            return Err(refused(qps, "spec.limits.apiQPS", reason, &remedy));
+        let rates = [
+            ("apiQPS", &self.api_qps, "leave it out to have no limit"),
+            ("eventQPS", &self.event_qps, "leave it out for 50"),
+        ];
+        for (field, qps, otherwise) in rates {
+            if let Some(qps) = qps
+                && !QPS.contains(&qps.value)
+            {
+                let reason = format!("{} is out of bounds", qps.value);
+                let remedy = format!("write a number from {} to {}, or {otherwise}", QPS.start(), QPS.end());
+                return Err(refused(qps, &format!("spec.limits.{field}"), reason, &remedy));
+            }
         }
         Ok(PluginLimits {
             engine,
             max_concurrent_reconciles: self.max_concurrent_reconciles.map(|count| count.value),
             api_qps: self.api_qps.map(|qps| qps.value),
+            event_qps: self.event_qps.map(|qps| qps.value),
             queue_depth: self.queue_depth.map(|count| count.value),
         })
     }

@@ -23,7 +23,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::election_metrics::ElectionCollector;
+use crate::event_metrics::{AllEvents, EventCollector};
 use crate::exec_metrics::ExecMetrics;
+use crate::guest_events::PluginEvents;
 use crate::http_metrics::{HttpMetrics, PluginHttpMetrics};
 use crate::informer_metrics::InformerCollector;
 use crate::queue_metrics::{QueueCollector, Queues};
@@ -80,6 +82,7 @@ pub struct Metrics(Arc<Inner>);
 struct Inner {
     registry: Mutex<Registry>,
     queues: Queues,
+    events: AllEvents,
     reconciles: Family<ControllerResult, Counter>,
     errors: Family<Controller, Counter>,
     terminal: Family<Controller, Counter>,
@@ -157,9 +160,10 @@ impl Metrics {
             Family::new_with_constructor(Buckets(buckets))
         }
         let mut registry = Registry::default();
-        let queues = Queues::default();
+        let (queues, events) = (Queues::default(), AllEvents::default());
         let inner = Inner {
             queues: Arc::clone(&queues),
+            events: Arc::clone(&events),
             reconciles: Family::default(),
             errors: Family::default(),
             terminal: Family::default(),
@@ -235,6 +239,7 @@ impl Metrics {
             inner.remembered.clone(),
         );
         r.register_collector(Box::new(QueueCollector(queues)));
+        r.register_collector(Box::new(EventCollector(events)));
         r.register_collector(Box::new(ProcessCollector));
         *inner.registry.lock() = registry;
         Self(Arc::new(inner))
@@ -280,6 +285,11 @@ impl Metrics {
         }
     }
 
+    /// Shows what becomes of a plugin's events.
+    pub(crate) fn watch_events(&self, name: &str, events: Arc<PluginEvents>) {
+        self.0.events.lock().insert(name.to_owned(), events);
+    }
+
     /// Keys that a plugin of a standby remembers.
     pub(crate) fn remembered(&self, name: &str) -> Gauge {
         self.0.remembered.get_or_create(&PluginName { plugin: name.to_owned() }).clone()
@@ -289,6 +299,7 @@ impl Metrics {
     pub(crate) fn remove(&self, name: &str) {
         let m = &self.0;
         m.queues.lock().remove(name);
+        m.events.lock().remove(name);
         let controller = Controller { controller: name.to_owned() };
         for result in RESULTS {
             m.reconciles.remove(&ControllerResult { controller: name.to_owned(), result });

@@ -21,6 +21,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::gate::Gate;
 use crate::generation::Generation;
+use crate::guest_events::PluginEvents;
+use crate::host_events::{HostEvents, Reporter};
 use crate::lead::Lead;
 use crate::limiter::PluginLimiter;
 use crate::memory::Turns;
@@ -38,6 +40,22 @@ const QUARANTINE: (Duration, Duration) = (Duration::from_secs(1), Duration::from
 /// How often a standby looks whether its memory may turn, while each key is to be kept.
 const LOOKS: u32 = 8;
 
+/// What the plugins of a host have in common; a cheap clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Home {
+    /// The runtime of the guests.
+    pub(crate) guests: Handle,
+    /// The runtime of the network.
+    pub(crate) io: Handle,
+    /// Whether the host may call guests.
+    pub(crate) lead: Lead,
+    /// How long an instance is kept warm without a call.
+    pub(crate) idle_ttl: Duration,
+    /// What the host is called in events.
+    pub(crate) host: Arc<str>,
+    pub(crate) host_events: HostEvents,
+}
+
 /// What lives on over the generations of one plugin.
 pub(crate) struct Plugin {
     pub(crate) name: Arc<str>,
@@ -47,6 +65,10 @@ pub(crate) struct Plugin {
     pub(crate) limiter: PluginLimiter,
     pub(crate) metrics: PluginMetrics,
     pub(crate) writes: Arc<Writes>,
+    /// What its guests record.
+    pub(crate) events: Arc<PluginEvents>,
+    /// What the host tells of it.
+    pub(crate) reporter: Arc<Reporter>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     /// Whether the host may call guests.
@@ -92,12 +114,11 @@ impl Plugin {
     /// A new plugin; `predecessor` had the name before and may still have calls in flight.
     pub(crate) fn new(
         name: &str,
-        guests: Handle,
+        home: &Home,
         metrics: &Metrics,
-        lead: Lead,
-        idle_ttl: Duration,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
+        let Home { guests, io, lead, idle_ttl, host, host_events } = home.clone();
         let limiter = PluginLimiter::default();
         let queue = Queue::builder().name(name).rate_limiter(limiter.clone()).build();
         let name = Arc::from(name);
@@ -107,7 +128,11 @@ impl Plugin {
         } else {
             Gate::open(&name, &queue)
         };
+        let events = Arc::new(PluginEvents::new(Arc::clone(&name), host, io));
+        metrics.watch_events(&name, Arc::clone(&events));
         let plugin = Arc::new(Self {
+            events,
+            reporter: Arc::new(host_events.of(Arc::clone(&name))),
             metrics: metrics.plugin(&name, &queue),
             name,
             queue,
@@ -182,6 +207,7 @@ impl Plugin {
         self.metrics.max_concurrent.set(i64::from(next.max_concurrent));
         self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
         self.limiter.replace(&next.description.rate_limiter);
+        self.events.speak_as(next.services.live.client.clone(), next.event_qps);
         let before = self.current.swap(Some(Arc::clone(&next)));
         // A note that the one before still makes of what only it watched is lost with it.
         self.writes.watch_only(&next.services.caches().map(|(id, _)| id).collect::<Vec<_>>());
@@ -290,6 +316,7 @@ impl Plugin {
             }
         }
         if let Some(rest) = rest {
+            self.reporter.quarantined(faults, rest, error);
             tracing::warn!(
                 plugin = &*self.name,
                 "plugin quarantined: {faults} faults in a row; it is tried again in {rest:?}, and at once with a new version"
@@ -297,9 +324,14 @@ impl Plugin {
         }
     }
 
+    /// Whether the plugin is to rest before its next call.
+    pub(crate) fn is_to_rest(&self) -> bool {
+        self.faults_in_a_row.load(Relaxed) >= FAULTS_TO_QUARANTINE
+    }
+
     /// Waits out a quarantine, if there is one; a new generation or the end of the plugin ends it at once.
     pub(crate) async fn rest(&self) {
-        if self.faults_in_a_row.load(Relaxed) < FAULTS_TO_QUARANTINE {
+        if !self.is_to_rest() {
             return;
         }
         loop {
@@ -323,6 +355,7 @@ impl Plugin {
 
     /// The files cannot be used; the generation before, if any, goes on.
     pub(crate) fn files_broken(&self, error: String) {
+        self.reporter.failed(&error, self.current().map(|generation| generation.number));
         self.condition.lock().file_error = Some(error);
         self.released.notify_waiters();
     }
@@ -363,6 +396,7 @@ impl Plugin {
 
     /// A load failed; the generation before, if any, goes on.
     pub(crate) fn load_failed(&self, error: String) {
+        self.reporter.failed(&error, self.current().map(|generation| generation.number));
         {
             let mut condition = self.condition.lock();
             condition.loading = false;
@@ -419,8 +453,19 @@ async fn stand_by(plugin: Arc<Plugin>) {
 mod tests {
     use super::*;
 
+    fn home(lead: Lead) -> Home {
+        Home {
+            guests: Handle::current(),
+            io: Handle::current(),
+            lead,
+            idle_ttl: Duration::from_secs(30),
+            host: Arc::from("h"),
+            host_events: HostEvents::default(),
+        }
+    }
+
     fn plugin() -> Arc<Plugin> {
-        Plugin::new("p", Handle::current(), &Metrics::new(), Lead::alone(), Duration::from_secs(30), None)
+        of_standby(Lead::alone())
     }
 
     #[tokio::test(start_paused = true)]
@@ -442,7 +487,7 @@ mod tests {
     }
 
     fn of_standby(lead: Lead) -> Arc<Plugin> {
-        Plugin::new("p", Handle::current(), &Metrics::new(), lead, Duration::from_secs(30), None)
+        Plugin::new("p", &home(lead), &Metrics::new(), None)
     }
 
     #[tokio::test(start_paused = true)]
@@ -547,11 +592,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
-        let idle = Duration::from_secs(30);
         let again = |before: &Arc<Plugin>| {
             before.retire();
-            let (guests, metrics) = (Handle::current(), Metrics::new());
-            Plugin::new("p", guests, &metrics, Lead::alone(), idle, Some(Arc::clone(before)))
+            Plugin::new("p", &home(Lead::alone()), &Metrics::new(), Some(Arc::clone(before)))
         };
         let first = plugin();
         first.spawn(tokio::time::sleep(Duration::from_secs(10)));

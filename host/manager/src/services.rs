@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use pilothouse_cache::InformerLease;
 use pilothouse_engine::{
-    CallContext, ClientCall, ClientFuture, GuestHost, HttpClient, LogLevel, ObjectCursor, Refusal, WaitFuture,
+    CallContext, ClientCall, ClientFuture, GuestEvent, GuestHost, HttpClient, LogLevel, ObjectCursor,
+    Refusal, WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
 use pilothouse_workqueue::{Priority, Queue};
@@ -17,6 +18,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::grants::{Access, Grants, Place, Scope, Visibility};
+use crate::guest_events::PluginEvents;
 use crate::live::Live;
 use crate::log_limit::LogLimit;
 use crate::reasons::Reasons;
@@ -34,6 +36,8 @@ pub(crate) struct Services {
     pub(crate) live: Live,
     /// What the guest sends HTTP requests with, to the hosts that are granted.
     pub(crate) http: HttpClient,
+    /// Where events of guests go.
+    pub(crate) events: Arc<PluginEvents>,
     pub(crate) log_limit: LogLimit,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
     pub(crate) kinds: OnceLock<HashMap<Gvk, KindView>>,
@@ -72,12 +76,14 @@ impl KindView {
         self.grants.visibility("watch", &resource.gvk.group, &resource.plural)
     }
 
-    fn forbidden(&self, plugin: &str, verb: &str, place: Place<'_>, name: Option<&str>) -> Refusal {
+    fn forbidden(&self, live: &Live, verb: &str, place: Place<'_>, name: Option<&str>) -> Refusal {
         let resource = self.lease.resource();
         let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
         let access = Access { verb, group, resource: plural, subresource: None, place, name };
         let missing = self.grants.check(&access).err().map(|missing| missing.to_string());
-        Refusal { reason: "forbidden", message: format!("plugin {plugin}: {}", missing.unwrap_or_default()) }
+        let message = format!("plugin {}: {}", live.plugin, missing.unwrap_or_default());
+        live.reporter.denied(&message);
+        Refusal { reason: "forbidden", message }
     }
 
     /// The informer holds one namespace only, and this is another: what it says of it would be wrong.
@@ -87,7 +93,7 @@ impl KindView {
     }
 
     /// Whether a list may show anything at all, in one namespace or in all.
-    fn check_list(&self, plugin: &str, namespace: Option<&str>) -> Result<(), Refusal> {
+    fn check_list(&self, live: &Live, namespace: Option<&str>) -> Result<(), Refusal> {
         let allowed = match (&self.list_scope, namespace) {
             (Scope::None, _) => false,
             (Scope::All, _) | (Scope::Some(_), None) => true,
@@ -95,7 +101,7 @@ impl KindView {
         };
         let everywhere = if self.lease.resource().namespaced { Place::AllNamespaces } else { Place::Cluster };
         let place = namespace.map_or(everywhere, Place::Namespace);
-        if allowed { Ok(()) } else { Err(self.forbidden(plugin, "list", place, None)) }
+        if allowed { Ok(()) } else { Err(self.forbidden(live, "list", place, None)) }
     }
 }
 
@@ -201,7 +207,7 @@ impl GuestHost for Services {
         let view = self.view(kind)?;
         if !view.gettable.sees(key) {
             let place = Place::of_object(key.namespace());
-            return Err(view.forbidden(&self.plugin, "get", place, Some(key.name())));
+            return Err(view.forbidden(&self.live, "get", place, Some(key.name())));
         }
         if view.outside(key.namespace()) {
             return Err(self.not_watched(kind, key.namespace()));
@@ -217,7 +223,7 @@ impl GuestHost for Services {
         };
         let selector: LabelSelector = query.label_selector.parse().map_err(|e| invalid(&e))?;
         let namespace = query.namespace.as_deref().filter(|ns| !ns.is_empty());
-        view.check_list(&self.plugin, namespace)?;
+        view.check_list(&self.live, namespace)?;
         if view.outside(namespace) {
             return Err(self.not_watched(kind, namespace));
         }
@@ -232,7 +238,7 @@ impl GuestHost for Services {
     fn cache_by_index(&self, kind: &Gvk, index: &str, value: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
         let view = self.view(kind)?;
         let name = self.indexed(view, kind, index)?;
-        view.check_list(&self.plugin, None)?;
+        view.check_list(&self.live, None)?;
         let snapshot = view.lease.indexer().snapshot();
         let objects = snapshot.cursor_of_index(name, value).map_err(|e| invalid(&e))?;
         Ok(Box::new(VisibleObjects::new(objects, LabelSelector::default(), view.listable.clone())))
@@ -241,7 +247,7 @@ impl GuestHost for Services {
     fn cache_index_values(&self, kind: &Gvk, index: &str) -> Result<Vec<String>, Refusal> {
         let view = self.view(kind)?;
         let name = self.indexed(view, kind, index)?;
-        view.check_list(&self.plugin, None)?;
+        view.check_list(&self.live, None)?;
         let indexer = view.lease.indexer();
         let values = indexer.index_values(name).map_err(|e| invalid(&e))?;
         if view.listable.sees_all() {
@@ -274,6 +280,18 @@ impl GuestHost for Services {
 
     fn http(&self) -> Option<HttpClient> {
         Some(self.http.clone())
+    }
+
+    fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
+        if !self.live.lead.leads() {
+            let message = "this host does not lead: only the leader of --leader-elect records events";
+            return Err(Refusal { reason: "unavailable", message: message.to_owned() });
+        }
+        self.events.record(&self.live.grants, event).inspect_err(|refusal| {
+            if refusal.reason == "forbidden" {
+                self.live.reporter.denied(&refusal.message);
+            }
+        })
     }
 
     fn queue_room(&self, key: &ObjectKey) -> Result<(), String> {

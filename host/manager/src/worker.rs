@@ -5,8 +5,13 @@
 //! when it has been idle for a while the instance goes, and with the last one the mapped code: the next key wakes the plugin
 //! from its `.cwasm`.
 //!
+//! A guest of the world `batch-reconciler` gets many keys at once: [`batch`].
+//!
 //! The outcome table is controller-runtime's, except that a terminal failure also forgets the key's failures.
 
+mod batch;
+
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -23,6 +28,9 @@ use crate::services::clip;
 use crate::writes::{Heed, Waited};
 
 type Key = Item<ObjectKey, Reasons>;
+
+/// What a guest says of a key.
+type Answer = Result<Outcome, Failure>;
 
 /// Target of the event, at debug level, that is written for each reconcile: `plugin`, `key`, `outcome` (as the label `result` of
 /// the metrics has it), `after` (a requeue's delay) and `milliseconds`. Nobody listens unless the log's filter names it.
@@ -108,23 +116,36 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
             put_back(plugin, &item);
             return;
         }
-        if generation.max_concurrent > 1 {
+        let (generation, others) = if generation.batches {
+            let others = batch::gather(plugin, &generation).await;
+            (plugin.current(), others)
+        } else {
+            (Some(generation), Vec::new())
+        };
+        if let Some(generation) = &generation
+            && generation.max_concurrent > 1
+        {
             plugin.reinforce(generation.max_concurrent);
         }
-        let generation = if plugin.writes.may_be_unmet() {
-            let Some(generation) = read_own_writes(plugin, generation).await else {
-                plugin.queue.done(&item);
-                return;
-            };
-            generation
-        } else {
-            generation
+        let generation = match generation {
+            Some(generation) if plugin.writes.may_be_unmet() => read_own_writes(plugin, generation).await,
+            generation => generation,
+        };
+        let Some(generation) = generation else {
+            others.iter().chain([&item]).for_each(|item| plugin.queue.done(item));
+            return;
         };
         if !plugin.lead.leads() {
-            put_back(plugin, &item);
+            others.iter().chain([&item]).for_each(|item| put_back(plugin, item));
             return;
         }
-        reconcile(plugin, &generation, &mut warm, item).await;
+        if generation.batches {
+            batch::reconcile(plugin, &generation, &mut warm, item, others).await;
+        } else {
+            // They were gathered for a generation that another one has replaced since.
+            others.iter().for_each(|item| put_back(plugin, item));
+            reconcile(plugin, &generation, &mut warm, item).await;
+        }
         drop(generation);
         // Other plugins' tasks get their turn.
         tokio::task::coop::consume_budget().await;
@@ -174,56 +195,88 @@ async fn read_own_writes(plugin: &Arc<Plugin>, mut generation: Arc<Generation>) 
 
 /// One call and what follows from it.
 async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mut Option<Warm>, item: Key) {
-    let began = Instant::now();
-    plugin.metrics.active_workers.inc();
-    plugin.count_call();
-    let call = next_call_id();
+    let call = Call::begin(plugin);
     let mut names = [""; 8];
-    let mut count = 0;
-    for name in item.payload.names() {
-        names[count] = name;
-        count += 1;
-    }
-    let request =
-        Request { key: &item.key, attempt: plugin.queue.num_requeues(&item.key), reasons: &names[..count] };
     let outcome = match instance(plugin, generation, warm).await {
-        Ok(instance) => instance.reconcile(&request, call).await,
+        Ok(instance) => instance.reconcile(&request(plugin, &item, &mut names), call.id).await,
         Err(fault) => Err(fault),
     };
-    let took = began.elapsed();
-    plugin.metrics.active_workers.dec();
-    plugin.metrics.reconcile_time.observe(took.as_secs_f64());
-    // One load of an atomic while nobody listens.
-    tracing::debug!(
-        target: RECONCILES,
-        plugin = &*plugin.name,
-        key = %item.key,
-        outcome = label(&outcome),
-        after = delay(&outcome).map(tracing::field::debug),
-        milliseconds = took.as_secs_f64() * 1e3,
-        "reconciled"
-    );
+    let took = call.end(plugin);
+    told(plugin, &item.key, outcome.as_ref(), took);
     match outcome {
         Ok(answer) => {
             plugin.answered();
             match answer {
                 Ok(outcome) => settle(plugin, &item, outcome),
-                Err(failure) => failed(plugin, generation, &item, call, &failure),
+                Err(failure) => {
+                    let retry_in = failed(plugin, &item, &failure);
+                    log(plugin, generation, &item.key, call.id, &failure.message, retry_in);
+                }
             }
         }
         Err(fault) => {
             *warm = None;
-            faulted(plugin, generation, &item.key, call, took, &fault);
-            plugin.metrics.errors.inc();
-            plugin.metrics.error.inc();
-            plugin.queue.add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
+            faulted(plugin, generation, &item.key, call.id, took, &fault);
+            retry(plugin, &item);
         }
     }
     plugin.queue.done(&item);
 }
 
+/// A call under way, as the metrics have it.
+struct Call {
+    id: u64,
+    began: Instant,
+}
+
+impl Call {
+    fn begin(plugin: &Plugin) -> Self {
+        plugin.metrics.active_workers.inc();
+        plugin.count_call();
+        Self { id: next_call_id(), began: Instant::now() }
+    }
+
+    /// How long it took.
+    fn end(&self, plugin: &Plugin) -> Duration {
+        let took = self.began.elapsed();
+        plugin.metrics.active_workers.dec();
+        plugin.metrics.reconcile_time.observe(took.as_secs_f64());
+        took
+    }
+}
+
+/// What the guest is asked. The reasons lie in `names`.
+fn request<'a>(plugin: &Plugin, item: &'a Key, names: &'a mut [&'static str; 8]) -> Request<'a> {
+    let mut count = 0;
+    for name in item.payload.names() {
+        names[count] = name;
+        count += 1;
+    }
+    Request { key: &item.key, attempt: plugin.queue.num_requeues(&item.key), reasons: &names[..count] }
+}
+
+/// Tells whoever listens. One load of an atomic while nobody does.
+fn told(plugin: &Plugin, key: &ObjectKey, outcome: Result<&Answer, &Fault>, took: Duration) {
+    tracing::debug!(
+        target: RECONCILES,
+        plugin = &*plugin.name,
+        key = %key,
+        outcome = label(outcome),
+        after = delay(outcome).map(tracing::field::debug),
+        milliseconds = took.as_secs_f64() * 1e3,
+        "reconciled"
+    );
+}
+
+/// A key whose call has faulted.
+fn retry(plugin: &Plugin, item: &Key) {
+    plugin.metrics.errors.inc();
+    plugin.metrics.error.inc();
+    plugin.queue.add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
+}
+
 /// What the metrics call an outcome.
-fn label(outcome: &Result<Result<Outcome, Failure>, Fault>) -> &'static str {
+fn label(outcome: Result<&Answer, &Fault>) -> &'static str {
     match outcome {
         Ok(Ok(Outcome::Done)) => "success",
         Ok(Ok(Outcome::Requeue)) => "requeue",
@@ -232,7 +285,7 @@ fn label(outcome: &Result<Result<Outcome, Failure>, Fault>) -> &'static str {
     }
 }
 
-fn delay(outcome: &Result<Result<Outcome, Failure>, Fault>) -> Option<Duration> {
+fn delay(outcome: Result<&Answer, &Fault>) -> Option<Duration> {
     match outcome {
         Ok(Ok(Outcome::RequeueAfter(delay))) => Some(*delay),
         _ => None,
@@ -280,36 +333,33 @@ fn settle(plugin: &Plugin, item: &Key, outcome: Outcome) {
     }
 }
 
-fn failed(plugin: &Plugin, generation: &Generation, item: &Key, call: u64, failure: &Failure) {
+/// When a key that failed is tried again; never of itself when the failure is terminal.
+fn failed(plugin: &Plugin, item: &Key, failure: &Failure) -> Option<Duration> {
     plugin.metrics.error.inc();
     plugin.metrics.errors.inc();
     if failure.terminal {
         plugin.metrics.terminal.inc();
         plugin.queue.forget(&item.key);
-        log(plugin, generation, &item.key, call, &failure.message, "terminal", None);
-        return;
+        return None;
     }
     let floor = failure.retry_after.unwrap_or(Duration::ZERO);
-    let delay =
-        plugin.queue.add_rate_limited_at_least(item.key.clone(), Reasons::REQUEUED, item.priority, floor);
-    log(plugin, generation, &item.key, call, &failure.message, "transient", Some(delay));
+    Some(plugin.queue.add_rate_limited_at_least(item.key.clone(), Reasons::REQUEUED, item.priority, floor))
 }
 
 fn log(
     plugin: &Plugin,
     generation: &Generation,
-    key: &ObjectKey,
+    keys: &dyn Display,
     call: u64,
     message: &str,
-    kind: &str,
     retry_in: Option<Duration>,
 ) {
     tracing::warn!(
         plugin = &*plugin.name,
         generation = generation.number,
-        %key,
+        key = %keys,
         call,
-        kind,
+        kind = if retry_in.is_some() { "transient" } else { "terminal" },
         retry_in = retry_in.map(tracing::field::debug),
         "reconcile failed: {}",
         clip(message)
@@ -320,7 +370,7 @@ fn log(
 pub(crate) fn faulted(
     plugin: &Plugin,
     generation: &Generation,
-    key: &ObjectKey,
+    key: &dyn Display,
     call: u64,
     took: Duration,
     fault: &Fault,

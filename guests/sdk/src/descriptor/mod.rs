@@ -59,6 +59,10 @@ pub struct Descriptor {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_concurrent_reconciles: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    max_batch: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "duration::serialize")]
+    linger: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     rate_limiter: Option<RateLimiter>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "duration::serialize")]
     resync: Option<Duration>,
@@ -81,6 +85,8 @@ impl Descriptor {
             projections: Vec::new(),
             schedules: Vec::new(),
             max_concurrent_reconciles: None,
+            max_batch: None,
+            linger: None,
             rate_limiter: None,
             resync: None,
             permissions: Vec::new(),
@@ -121,6 +127,21 @@ impl Descriptor {
     #[must_use]
     pub fn max_concurrent_reconciles(mut self, limit: u32) -> Self {
         self.max_concurrent_reconciles = Some(limit);
+        self
+    }
+
+    /// How many keys one call of a [`BatchReconciler`](crate::BatchReconciler) may bring; 100 unless set, 10,000 at most.
+    #[must_use]
+    pub fn max_batch(mut self, keys: u32) -> Self {
+        self.max_batch = Some(keys);
+        self
+    }
+
+    /// How long the host gathers keys for a call of a [`BatchReconciler`](crate::BatchReconciler), counted from the first one; not
+    /// at all unless set: it then takes what is there. A minute at most.
+    #[must_use]
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.linger = Some(time);
         self
     }
 

@@ -2,6 +2,7 @@
 
 mod cache;
 mod client;
+mod events;
 mod log;
 mod objects;
 mod queue;

@@ -8,7 +8,7 @@ use crate::instance::{wit_key, wit_kind};
 use crate::state::State;
 
 impl State {
-    fn object(&self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
+    pub(super) fn object(&self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
         self.handles.get(handle).map_err(|_| {
             wasmtime::Error::msg(
                 "an object handle was used after the call that got it; handles must not be kept",

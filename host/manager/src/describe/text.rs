@@ -26,6 +26,8 @@ pub(super) struct Document<'a> {
     #[serde(borrow, default)]
     pub(super) schedules: Vec<&'a RawValue>,
     pub(super) max_concurrent_reconciles: Option<u32>,
+    pub(super) max_batch: Option<u32>,
+    pub(super) linger: Option<String>,
     #[serde(borrow)]
     pub(super) rate_limiter: Option<&'a RawValue>,
     pub(super) resync: Option<String>,

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::grants::Rule;
+use crate::host_events::HostEvents;
 
 /// A plugin that may do all with ConfigMaps of one namespace.
 struct Plugin {
@@ -28,6 +29,7 @@ impl Plugin {
         .unwrap();
         let live = Live {
             plugin: "plugin".into(),
+            reporter: Arc::new(HostEvents::default().of("plugin".into())),
             grants: Grants::new(vec![rule]),
             client: Client::new(options).await.unwrap(),
             availability: Availability::new(),
