@@ -20,6 +20,7 @@ bench:
     cargo bench -p pilothouse-devserver
     cargo bench -p pilothouse-cache
     cargo bench -p pilothouse-workqueue --bench workqueue
+    cargo bench -p pilothouse-events
 
 # Interleavings of store, delta queue and work queue under thousands of random schedules.
 interleavings:

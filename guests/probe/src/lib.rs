@@ -5,6 +5,7 @@
 //! if it gets that far, `end` with the key and the same number.
 
 mod modes;
+mod request;
 mod settings;
 mod snoop;
 

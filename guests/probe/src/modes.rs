@@ -8,7 +8,7 @@ use pilothouse_sdk::prelude::*;
 use pilothouse_sdk::serde_json::Value;
 
 use crate::settings::{Mode, Settings};
-use crate::snoop;
+use crate::{request, snoop};
 
 /// How much is allocated at a time.
 const BITE: usize = 1 << 20;
@@ -39,6 +39,7 @@ pub(crate) fn run(settings: &Settings, request: &Request) -> Result<Outcome, Fai
             snoop::run(&kind, &key);
             Ok(Outcome::Done)
         }
+        Mode::Http => request::run(settings),
         Mode::Slow => {
             stay_busy(Duration::from_millis(settings.milliseconds));
             Ok(Outcome::Done)
@@ -127,7 +128,7 @@ fn fail(settings: &Settings, attempt: u32) -> Result<Outcome, Failure> {
     })
 }
 
-fn stay_busy(time: Duration) {
+pub(crate) fn stay_busy(time: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < time {}
 }

@@ -3,6 +3,8 @@
 use pilothouse_sdk::duration;
 use pilothouse_sdk::prelude::*;
 
+use crate::request::RequestSettings;
+
 /// The configuration, all of it optional.
 #[derive(Deserialize)]
 #[serde(crate = "pilothouse_sdk::serde", rename_all = "camelCase", deny_unknown_fields, default)]
@@ -30,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) target_kind: String,
     /// `block`, `read`, `write`, `snoop`: its key, as `namespace/name`.
     pub(crate) target_key: String,
+    /// `http`: what is asked of whom.
+    pub(crate) request: RequestSettings,
     /// A key that is reconciled from time to time.
     pub(crate) schedule: Option<Timer>,
     /// As in the descriptor.
@@ -81,6 +85,8 @@ pub(crate) enum Mode {
     RequeueAfter,
     /// Tries every cached read and live call on the target and logs what the host says.
     Snoop,
+    /// Makes the requests of `request`, `count` times over.
+    Http,
     /// Is busy for `milliseconds`.
     Slow,
     /// Adds `count` keys to its queue, to be called with in an hour.
@@ -109,6 +115,7 @@ impl Default for Settings {
             milliseconds: 100,
             target_kind: "v1/Secret".to_owned(),
             target_key: "default/target".to_owned(),
+            request: RequestSettings::default(),
             schedule: None,
             max_concurrent_reconciles: None,
             resync: None,

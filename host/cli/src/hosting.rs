@@ -19,6 +19,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::election::{Election, ElectionOptions, Prepared};
+use crate::own_pod::OwnPod;
 use crate::worker;
 
 /// Where the admin endpoints listen unless told otherwise.
@@ -27,10 +28,7 @@ pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
 /// Runs `work` on a runtime for the network, and hands it the one for guests. What still runs when it ends is dropped: it
 /// was given its time.
 pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(work: impl FnOnce(Handle) -> W) -> Result<()> {
-    // kube-client's TLS settings ask for the process's provider.
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .map_err(|_| anyhow!("a TLS provider is installed already"))?;
+    install_tls()?;
     let guests = Builder::new_multi_thread().thread_name("guest").enable_all().build()?;
     let io =
         Builder::new_multi_thread().worker_threads(io_threads()).thread_name("io").enable_all().build()?;
@@ -38,6 +36,12 @@ pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(work: impl FnOnce(Hand
     guests.shutdown_background();
     io.shutdown_background();
     outcome
+}
+
+/// kube-client's TLS settings ask for the process's provider.
+pub(crate) fn install_tls() -> Result<()> {
+    let installed = rustls::crypto::ring::default_provider().install_default();
+    installed.map_err(|_| anyhow!("a TLS provider is installed already"))
 }
 
 /// Threads for the network. An event passes from task to task, and each thread that might take one is woken for it: with two
@@ -81,6 +85,8 @@ pub(crate) struct HostingOptions {
     pub(crate) manager: ManagerOptions,
     /// The election that the host takes part in.
     pub(crate) election: Option<ElectionOptions>,
+    /// What the host records events of its own about; none: it records none.
+    pub(crate) pod: Option<OwnPod>,
 }
 
 /// A running host.
@@ -112,6 +118,7 @@ impl Hosting {
         let factories = FactoryOptions { informer, ..FactoryOptions::default() };
         let factory = SharedInformerFactory::for_client(client.clone(), factories);
         let mut managed = options.manager;
+        managed.events_about = options.pod.map(|pod| pod.object(&client)).transpose()?;
         let election = options.election.map(|options| Prepared::new(client.clone(), options)).transpose()?;
         if let Some(election) = &election {
             managed.lead = election.lead();

@@ -2,9 +2,12 @@
 
 mod dev;
 mod election;
+mod events;
 mod hosting;
+mod own_pod;
 mod run;
 mod status;
+mod table;
 mod worker;
 
 use std::process::ExitCode;
@@ -29,6 +32,8 @@ enum Command {
     Dev(dev::Dev),
     /// Connect to a cluster and run the plugins of a directory.
     Run(Box<run::Run>),
+    /// Show the Kubernetes Events that plugins recorded, and those that hosts recorded about them.
+    Events(events::Events),
     /// Show how the plugins of a running host fare.
     Status(status::Status),
     /// Compile one component, in a process of its own (started by the host).
@@ -39,6 +44,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Dev(dev) => dev.main(),
+        Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),
         Command::Compile(compile) => return compile.main(),

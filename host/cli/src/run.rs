@@ -14,6 +14,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::election::LeaderElection;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, on_runtimes};
+use crate::own_pod::OwnPod;
 
 #[derive(Args)]
 pub(crate) struct Run {
@@ -58,6 +59,8 @@ pub(crate) struct Run {
     compress_lists: bool,
     #[command(flatten)]
     election: LeaderElection,
+    #[command(flatten)]
+    pod: OwnPod,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -98,6 +101,7 @@ impl Run {
                 require_service_account: self.require_service_account,
                 ..ManagerOptions::new(self.plugins)
             },
+            pod: Some(self.pod),
             election: self.election.options(Duration::from_secs(self.shutdown_timeout))?,
         };
         let mut hosting = Hosting::start(options, guests).await?;

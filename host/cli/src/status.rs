@@ -1,6 +1,5 @@
 //! `pilothouse status`: asks a running host for its plugins and prints them.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use hyper_util::rt::TokioExecutor;
 use pilothouse_manager::{PluginList, PluginStatus};
 
 use crate::hosting::DEFAULT_LISTEN;
+use crate::table::Table;
 
 #[derive(Args)]
 pub(crate) struct Status {
@@ -88,17 +88,7 @@ fn table(plugins: &[PluginStatus]) -> String {
             p.last_error.clone().unwrap_or_default(),
         ]
     }));
-    let widths: Vec<usize> =
-        (0..7).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:<width$}  ");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    text
+    Table::default().lines(&rows)
 }
 
 #[cfg(test)]

@@ -232,6 +232,12 @@ impl<T> BroadcastWatcher<T> {
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
+
+    /// The counter behind [`missed`](Self::missed): for who reads it while another has the watcher.
+    #[must_use]
+    pub fn missed_counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.missed)
+    }
 }
 
 impl<T> Stream for BroadcastWatcher<T> {

@@ -203,16 +203,16 @@ pub trait GuestHost: Send + Sync + 'static {
     /// Makes a live call, after checking the plugin's permissions.
     fn client(&self, call: ClientCall) -> ClientFuture;
 
-    /// What the plugin sends HTTP requests with, and what it may reach; without it every request is denied.
-    fn http(&self) -> Option<HttpClient> {
-        None
-    }
-
     /// Records an event as the plugin.
     ///
     /// # Errors
     /// When the plugin may not record it, it is malformed, or there are too many.
     fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal>;
+
+    /// What the plugin sends HTTP requests with, and what it may reach; without it every request is denied.
+    fn http(&self) -> Option<HttpClient> {
+        None
+    }
 
     /// Whether the plugin may put the key into its queue.
     ///

@@ -248,6 +248,8 @@ impl Instance {
         self.end(answer)
     }
 
+    /// A call begins; its future runs [metered](Budget::metered).
+    #[must_use]
     fn begin(&mut self, context: CallContext) -> Arc<Budget> {
         // Dropping the call's future half-way must leave the instance unusable.
         self.usable = false;

@@ -313,7 +313,8 @@ impl EventBroadcaster {
 
     async fn watch(&self) -> Result<(EventWatch, Intake, Ends), BroadcasterShutDown> {
         let watcher = self.intaking.queue.watch().await?;
-        let watch = EventWatch { stop: CancellationToken::new(), metrics: Arc::default() };
+        let metrics = Arc::new(SinkMetrics::new(watcher.missed_counter()));
+        let watch = EventWatch { stop: CancellationToken::new(), metrics };
         let ends = Ends {
             stop: watch.stop.clone(),
             closing: self.shared.closing.clone(),

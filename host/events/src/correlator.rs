@@ -25,6 +25,7 @@ use crate::logger::EventLogger;
 use crate::options::CorrelatorOptions;
 use crate::sink::Recorded;
 use crate::spam_filter::EventSourceObjectSpamFilter;
+use crate::wire;
 
 /// Aggregates, counts and filters events; for one sink, and one thread at a time.
 #[derive(Debug)]
@@ -55,6 +56,16 @@ pub struct Correlation {
     /// Whether it stands for several that differ.
     pub aggregated: bool,
     key: Key,
+}
+
+impl Correlation {
+    /// The strategic merge patch that brings the event of that name up to date in core/v1: count, last timestamp and message.
+    ///
+    /// # Errors
+    /// When it cannot be written as JSON, which no event has been seen to bring about.
+    pub fn patch(&self) -> serde_json::Result<Vec<u8>> {
+        wire::count_patch(&self.event)
+    }
 }
 
 struct Keys {

@@ -4,6 +4,7 @@
 //! in [`SinkCounts::received`] of each sink; and there it ends up in exactly one of `sent`, `aggregated`, `filtered`, `dropped` and
 //! `failed`.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What recorders were given.
@@ -26,7 +27,8 @@ pub struct RecorderCounts {
 #[derive(Debug, Default)]
 pub struct SinkMetrics {
     pub(crate) taken: Counter,
-    pub(crate) missed: Counter,
+    /// Belongs to the watcher, whose queue was full.
+    missed: Arc<AtomicU64>,
     pub(crate) abandoned: Counter,
     pub(crate) aggregated: Counter,
     pub(crate) filtered: Counter,
@@ -66,11 +68,14 @@ impl RecorderMetrics {
 }
 
 impl SinkMetrics {
-    /// The counts now. Events that are under way are in `received` only; those that found the queue full show up when the sink
-    /// takes, or tries, its next.
+    pub(crate) fn new(missed: Arc<AtomicU64>) -> Self {
+        Self { missed, ..Self::default() }
+    }
+
+    /// The counts now. Events that are under way are in `received` only.
     #[must_use]
     pub fn counts(&self) -> SinkCounts {
-        let missed = self.missed.get();
+        let missed = self.missed.load(Ordering::Relaxed);
         SinkCounts {
             received: self.taken.get() + missed,
             sent: self.sent.get(),
@@ -99,10 +104,6 @@ pub(crate) struct Counter(AtomicU64);
 impl Counter {
     pub(crate) fn increment(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    pub(crate) fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
     }
 
     fn get(&self) -> u64 {

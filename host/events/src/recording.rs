@@ -13,7 +13,6 @@ use crate::delivery::{Delivery, Sleeps};
 use crate::event::Event;
 use crate::metrics::SinkMetrics;
 use crate::sink::EventSink;
-use crate::wire;
 
 /// The ends that a task may come to, beside that of its queue.
 #[derive(Debug, Clone)]
@@ -53,7 +52,6 @@ impl Intake {
                 event = self.watcher.next() => break event,
             }
         };
-        self.metrics.missed.set(self.watcher.missed());
         if event.is_some() {
             self.metrics.taken.increment();
         }
@@ -66,7 +64,6 @@ impl Intake {
             self.metrics.taken.increment();
             self.metrics.abandoned.increment();
         }
-        self.metrics.missed.set(self.watcher.missed());
     }
 }
 
@@ -113,9 +110,8 @@ impl<S: EventSink> Recording<S> {
             closing: &self.ends.closing,
             metrics,
         };
-        let event = &correlation.event;
-        let patch = if patched { wire::count_patch(event).ok() } else { None };
-        match delivery.deliver(event, patch.as_deref()).await {
+        let patch = if patched { correlation.patch().ok() } else { None };
+        match delivery.deliver(&correlation.event, patch.as_deref()).await {
             Ok(recorded) => {
                 self.correlator.update_state(&correlation, recorded);
                 if correlation.aggregated { &metrics.aggregated } else { &metrics.sent }.increment();

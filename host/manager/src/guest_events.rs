@@ -280,4 +280,4 @@ impl EventSink for CurrentSink {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;

@@ -1,12 +1,14 @@
 //! Plugins: discover, load, subscribe, dispatch, reload, permissions, admin endpoints.
 
 pub mod admin;
+mod config_sources;
 mod describe;
 mod directory;
 mod duration;
 mod election_metrics;
 mod event_metrics;
 mod exec_metrics;
+mod follow;
 mod gate;
 mod generation;
 mod grants;
@@ -50,8 +52,8 @@ pub use host_events::{HOST_COMPONENT, HostObject};
 pub use lead::Lead;
 pub use manager::{Manager, ManagerOptions};
 pub use manifest::{
-    ConfigFrom, Manifest, ManifestError, NamespacedName, OnReload, PluginLimits, Position, Source,
-    Unsupported,
+    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, PluginLimits, Position,
+    Source,
 };
 pub use metrics::Metrics;
 pub use quantity::{QuantityError, parse_memory};

@@ -15,11 +15,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pilothouse_cache::{IndexFn, SharedInformerFactory};
 use pilothouse_client::{ApiResource, Client, Identity, Impersonation, RateLimit};
-use pilothouse_engine::{Engine, HttpClient, HttpClientOptions, Instance, SystemResolver};
+use pilothouse_engine::{Code, Engine, HttpClient, HttpClientOptions, Instance, SystemResolver};
 use pilothouse_object::{Gvk, Projection};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::config_sources::MergedConfig;
 use crate::describe::{Description, IndexSource};
 use crate::directory::Files;
 use crate::generation::{Feeds, Generation};
@@ -51,8 +52,17 @@ const DEFAULT_QUEUE_DEPTH: usize = 250_000;
 /// Most watches, indexes or schedules of one plugin: each costs the host something on every change or tick.
 const MOST_ENTRIES: usize = 256;
 
+/// What one generation is loaded from.
+pub(crate) struct Load<'a> {
+    pub(crate) files: &'a Files,
+    pub(crate) code: &'a Code,
+    pub(crate) config: &'a MergedConfig,
+    /// The generation's.
+    pub(crate) number: u64,
+}
+
 /// Why a generation is refused, and whether the manifest is to blame rather than the component.
-struct Refused {
+pub(crate) struct Refused {
     manifest: bool,
     reason: String,
 }
@@ -60,6 +70,19 @@ struct Refused {
 impl Refused {
     fn manifest(reason: String) -> Self {
         Self { manifest: true, reason }
+    }
+
+    fn map(self, change: impl FnOnce(String) -> String) -> Self {
+        Self { reason: change(self.reason), ..self }
+    }
+
+    /// Records it on the plugin and logs it, with the name of the file to blame.
+    pub(crate) fn record(&self, plugin: &Plugin, files: &Files) {
+        let manifest = files.manifest_path.as_ref().filter(|_| self.manifest);
+        let message = format!("{}: {}", manifest.unwrap_or(&files.wasm_path).display(), self.reason);
+        let kept = plugin.current().map(|g| g.number);
+        tracing::error!(plugin = &*plugin.name, kept, "plugin not loaded: {message}");
+        plugin.load_failed(message);
     }
 }
 
@@ -73,23 +96,30 @@ impl From<String> for Refused {
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 impl Loader {
+    /// Makes the component of a plugin's files ready to run, if this host takes them.
+    pub(crate) async fn prepare(&self, files: &Files) -> Result<Code, Refused> {
+        if self.require_service_account && files.manifest.service_account.is_none() {
+            return Err(Refused::manifest(
+                "spec.serviceAccount is missing and the host runs with --require-service-account: name one, so that live \
+                 calls are made with its rights"
+                    .to_owned(),
+            ));
+        }
+        Ok(self.engine.prepare(&files.wasm).await.map_err(|e| e.to_string())?)
+    }
+
     /// Loads a generation and switches to it; a failure is recorded on the plugin and logged with the file's name.
-    pub(crate) async fn load(&self, plugin: &Arc<Plugin>, files: Files, cancel: &CancellationToken) {
-        let number = plugin.next_number();
-        let loaded = cancel.run_until_cancelled(self.build(plugin, &files, number)).await;
+    pub(crate) async fn load(&self, plugin: &Arc<Plugin>, load: &Load<'_>, cancel: &CancellationToken) {
+        let Load { files, number, .. } = *load;
+        let loaded = cancel.run_until_cancelled(self.build(plugin, load)).await;
         match loaded {
             // A newer version of the files is being loaded instead, or the plugin was removed.
             None => {}
             Some(Err(refused)) => {
-                let manifest = files.manifest_path.as_ref().filter(|_| refused.manifest);
-                let message =
-                    format!("{}: {}", manifest.unwrap_or(&files.wasm_path).display(), refused.reason);
-                tracing::error!(
-                    plugin = &*plugin.name,
-                    kept = plugin.current().map(|g| g.number),
-                    "plugin not loaded: {message}"
-                );
-                plugin.load_failed(message);
+                // It may be long until the next try.
+                load.code.unload();
+                // A guest says what it likes of its configuration.
+                refused.map(|reason| load.config.hide(reason)).record(plugin, files);
             }
             Some(Ok(generation)) => {
                 let digest = generation.code.digest().to_owned();
@@ -107,18 +137,10 @@ impl Loader {
         }
     }
 
-    async fn build(&self, plugin: &Arc<Plugin>, files: &Files, number: u64) -> Result<Generation, Refused> {
-        let manifest = &files.manifest;
-        if self.require_service_account && manifest.service_account.is_none() {
-            return Err(Refused::manifest(
-                "spec.serviceAccount is missing and the host runs with --require-service-account: name one, so that live \
-                 calls are made with its rights"
-                    .to_owned(),
-            ));
-        }
-        let code = self.engine.prepare(&files.wasm).await.map_err(|e| e.to_string())?;
+    async fn build(&self, plugin: &Arc<Plugin>, load: &Load<'_>) -> Result<Generation, Refused> {
+        let (manifest, number, code) = (&load.files.manifest, load.number, load.code.clone());
         let world = code.world().map_err(|e| e.to_string())?;
-        let config: Arc<[u8]> = config(manifest).await.map_err(Refused::manifest)?.into();
+        let config = Arc::clone(load.config.json());
         let grants = Grants::new(manifest.permissions.clone());
         let services = Arc::new(Services {
             plugin: Arc::clone(&plugin.name),
@@ -137,6 +159,7 @@ impl Loader {
                 writes: Arc::clone(&plugin.writes),
                 lead: plugin.lead.clone(),
             },
+            events: Arc::clone(&plugin.events),
             http: HttpClient::new(HttpClientOptions {
                 plugin: Arc::clone(&plugin.name),
                 hosts: manifest.outgoing_hosts.clone(),
@@ -145,7 +168,6 @@ impl Loader {
                 io: self.io.clone(),
                 observer: Arc::new(plugin.metrics.http.clone()),
             }),
-            events: Arc::clone(&plugin.events),
             log_limit: LogLimit::default(),
             kinds: OnceLock::new(),
         });
@@ -168,7 +190,9 @@ impl Loader {
                 )
             })?
             .map_err(|message| {
-                format!("describe refused its configuration: {message}; correct spec.config of the manifest")
+                format!(
+                    "describe refused its configuration: {message}; correct spec.config of the manifest, or what configFrom names"
+                )
             })?;
         let description = Description::parse(&answer, world).map_err(|e| format!("describe: {e}"))?;
         if description.watches.len().max(description.indexes.len()).max(description.schedules.len())
@@ -304,22 +328,6 @@ impl Loader {
         }
         Ok(kinds)
     }
-}
-
-/// The configuration for the guest, with the files that the manifest names.
-async fn config(manifest: &Manifest) -> Result<Vec<u8>, String> {
-    let mut files = Vec::new();
-    for path in manifest.config_files() {
-        let content = tokio::fs::read(path).await.map_err(|e| {
-            format!(
-                "spec.configFrom, file {}: {e}; make it readable for the host or leave it out",
-                path.display()
-            )
-        })?;
-        files.push((path, content));
-    }
-    let files = files.iter().map(|(path, content)| (*path, content.as_slice()));
-    manifest.merged_config(files).map_err(|e| e.to_string())
 }
 
 /// The namespaces that a watch covers (`None`: all of them, or the cluster), if the grants let it.

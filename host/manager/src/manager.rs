@@ -1,7 +1,7 @@
 //! [`Manager`]: the plugins of a host, kept in step with the plugin directory.
 //!
-//! One task reads the directory's changes; each load runs in a task of its own, so a slow compilation or a plugin that
-//! waits for its caches holds up no other. A newer change of the same plugin cancels a load under way.
+//! One task reads the directory's changes; each plugin's files are loaded in a task of its own (`follow.rs`), so a slow
+//! compilation or a plugin that waits for its caches holds up no other. A newer change of the same plugin cancels that task.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -91,7 +91,7 @@ struct Inner {
 
 struct Entry {
     plugin: Arc<Plugin>,
-    /// Ends the load under way.
+    /// Ends the load under way, and following the configuration.
     load: CancellationToken,
 }
 
@@ -243,7 +243,7 @@ impl Manager {
         }
         plugin.set_loading();
         let loader = Arc::clone(&self.0.loader);
-        self.0.tasks.spawn(async move { loader.load(&plugin, files, &cancel).await });
+        self.0.tasks.spawn(async move { loader.follow(&plugin, files, &cancel).await });
     }
 
     fn remove(&self, name: &str) {

@@ -1,17 +1,16 @@
 //! [`Manifest`]: the YAML beside a component, with which an operator names, configures, permits and bounds a plugin.
 //!
 //! Strict: an unknown field, a wrong type or a value out of bounds refuses the whole manifest, since a misspelt limit or
-//! permission that is skipped is found out too late. What this version does not do yet is refused as well, in one place
-//! ([`Manifest::unsupported`]). `docs/manifest.md` is the description for operators.
+//! permission that is skipped is found out too late. `docs/manifest.md` is the description for operators.
 //!
 //! Called by [`crate::directory`]; the caller puts the file's name before an error's text.
 
+mod config_from;
 mod error;
 mod read;
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pilothouse_engine::{Limits, OutgoingHost, OutgoingHostError, OutgoingHosts};
@@ -19,8 +18,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
-pub use self::error::{ManifestError, Position, Unsupported};
-use self::read::{known, options, position, read};
+use self::config_from::ConfigFromText;
+pub use self::config_from::{ConfigFrom, ObjectReference};
+pub use self::error::{ManifestError, Position};
+use self::read::{known, read};
+pub(crate) use self::read::{options, position};
 use crate::duration::parse_duration;
 use crate::grants::Rule;
 use crate::quantity::parse_memory;
@@ -32,7 +34,7 @@ pub struct Manifest {
     pub name: String,
     /// Where the component is.
     pub source: Source,
-    /// The configuration as the manifest has it; [`Manifest::merged_config`] adds the files.
+    /// The configuration as the manifest has it; what `config_from` names is merged over it.
     pub config: Map<String, Value>,
     /// Where more of the configuration comes from; later entries win.
     pub config_from: Vec<ConfigFrom>,
@@ -55,17 +57,6 @@ pub struct Source {
     pub file: Option<String>,
     /// `sha256:` and 64 lower-case hexadecimal digits; absent: any content.
     pub digest: Option<String>,
-}
-
-/// One more source of configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConfigFrom {
-    /// A file on the host, JSON or YAML; an absolute path.
-    File(PathBuf),
-    /// A Secret of the cluster.
-    Secret(NamespacedName),
-    /// A ConfigMap of the cluster.
-    ConfigMap(NamespacedName),
 }
 
 /// An object of the cluster.
@@ -166,14 +157,6 @@ struct SourceText {
     digest: Option<Spanned<String>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct ConfigFromText {
-    secret_ref: Option<NamespacedName>,
-    config_map_ref: Option<NamespacedName>,
-    file: Option<PathBuf>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct LimitsText {
@@ -192,7 +175,7 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// When anything in it is unknown, malformed, out of bounds, or not supported yet.
+    /// When anything in it is unknown, malformed or out of bounds.
     pub fn parse(text: &[u8]) -> Result<Self, ManifestError> {
         let text = std::str::from_utf8(text).map_err(|e| ManifestError::Shape {
             at: None,
@@ -209,15 +192,11 @@ impl Manifest {
             return Err(refused(&name, "metadata.name", reason, DNS_LABEL));
         }
         let spec = document.spec.unwrap_or_default();
-        let manifest = Self {
+        Ok(Self {
             name: name.value,
             source: spec.source.unwrap_or_default().check()?,
             config: spec.config.unwrap_or_default(),
-            config_from: each(spec.config_from, |index, entry| {
-                config_from(entry).map_err(|(reason, remedy)| {
-                    refused(entry, &format!("spec.configFrom[{index}]"), reason, remedy)
-                })
-            })?,
+            config_from: config_from::check(spec.config_from.unwrap_or_default())?,
             service_account: spec.service_account.map(service_account).transpose()?,
             permissions: each(spec.permissions, |index, rule| {
                 rule.value.check().map(|()| rule.value.clone()).map_err(|error| {
@@ -235,11 +214,7 @@ impl Manifest {
             .collect(),
             on_reload: spec.on_reload.unwrap_or_default(),
             limits: spec.limits.unwrap_or_default().check()?,
-        };
-        match manifest.unsupported() {
-            unsupported if unsupported.is_empty() => Ok(manifest),
-            unsupported => Err(ManifestError::Unsupported(unsupported)),
-        }
+        })
     }
 
     /// What a component without a manifest runs with: no grants, no configuration, the default limits. Its name is the
@@ -270,67 +245,6 @@ impl Manifest {
             on_reload: OnReload::default(),
             limits: PluginLimits::default(),
         })
-    }
-
-    /// What the manifest asks for and this version of the host does not do: saying so beats doing less than was asked.
-    /// An entry goes from here when the feature comes.
-    #[must_use]
-    pub fn unsupported(&self) -> Vec<Unsupported> {
-        let mut found = Vec::new();
-        let mut add = |field: String, remedy| found.push(Unsupported { field, remedy });
-        for (index, from) in self.config_from.iter().enumerate() {
-            let reference = match from {
-                ConfigFrom::File(_) => continue,
-                ConfigFrom::Secret(_) => "secretRef",
-                ConfigFrom::ConfigMap(_) => "configMapRef",
-            };
-            add(
-                format!("spec.configFrom[{index}].{reference}"),
-                "mount the object into the host's pod and name the file with `file`",
-            );
-        }
-        found
-    }
-
-    /// The files that `configFrom` names, in their order.
-    pub fn config_files(&self) -> impl Iterator<Item = &Path> {
-        self.config_from.iter().filter_map(|from| match from {
-            ConfigFrom::File(path) => Some(path.as_path()),
-            ConfigFrom::Secret(_) | ConfigFrom::ConfigMap(_) => None,
-        })
-    }
-
-    /// The configuration as JSON for the guest: `config`, and over it, key by key at the top level, what the files of
-    /// [`Manifest::config_files`] hold, in their order. May be secret: never to be logged.
-    ///
-    /// # Errors
-    /// When a file does not hold a JSON or YAML object; the text names the file and quotes nothing of it.
-    pub fn merged_config<'a>(
-        &self,
-        files: impl IntoIterator<Item = (&'a Path, &'a [u8])>,
-    ) -> Result<Vec<u8>, ManifestError> {
-        let mut config = self.config.clone();
-        for (path, content) in files {
-            let refused = |at: Option<Position>| ManifestError::Field {
-                at: None,
-                field: format!("spec.configFrom, file {}", path.display()),
-                reason: match at {
-                    Some(Position { line, column }) => {
-                        format!(
-                            "it does not hold one JSON or YAML object (line {line}, column {column} of the file)"
-                        )
-                    }
-                    None => "it does not hold one JSON or YAML object".into(),
-                },
-                remedy: "correct the file, or leave it out of the manifest".into(),
-            };
-            let content = std::str::from_utf8(content).map_err(|_| refused(None))?;
-            // The parser's own message may quote a value.
-            let more: Map<String, Value> =
-                serde_saphyr::from_str_with_options(content, options()).map_err(|e| refused(position(&e)))?;
-            config.extend(more);
-        }
-        Ok(Value::Object(config).to_string().into_bytes())
     }
 }
 
@@ -382,23 +296,6 @@ impl SourceText {
             file: self.file.map(|file| file.value),
             digest: self.digest.map(|digest| digest.value.to_ascii_lowercase()),
         })
-    }
-}
-
-fn config_from(entry: &Spanned<ConfigFromText>) -> Result<ConfigFrom, (String, &'static str)> {
-    let ConfigFromText { secret_ref, config_map_ref, file } = &entry.value;
-    match (secret_ref, config_map_ref, file) {
-        (None, None, Some(file)) if file.is_absolute() => Ok(ConfigFrom::File(file.clone())),
-        (None, None, Some(file)) => Err((
-            format!("{:?} is not an absolute path", file.display().to_string()),
-            "write the whole path, beginning with /",
-        )),
-        (Some(secret), None, None) => Ok(ConfigFrom::Secret(secret.clone())),
-        (None, Some(config_map), None) => Ok(ConfigFrom::ConfigMap(config_map.clone())),
-        _ => Err((
-            "an entry has exactly one of file, secretRef and configMapRef".into(),
-            "write one entry for each source",
-        )),
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::config_sources::Unusable;
 use crate::gate::Gate;
 use crate::generation::Generation;
 use crate::guest_events::PluginEvents;
@@ -107,6 +108,8 @@ struct Condition {
     last_error: Option<String>,
     /// Why the files in the directory cannot be used; outlives what else happens until they change.
     file_error: Option<String>,
+    /// Why what `spec.configFrom` names cannot be used; outlives what else happens until it can, or the files change.
+    config_error: Option<String>,
     quarantined_until: Option<Instant>,
 }
 
@@ -351,6 +354,32 @@ impl Plugin {
         let mut condition = self.condition.lock();
         condition.loading = true;
         condition.file_error = None;
+        condition.config_error = None;
+    }
+
+    /// The configuration cannot be had; the generation before, if any, goes on. Nothing happens when `cancelled` says that the
+    /// files have changed by now.
+    pub(crate) fn config_broken(&self, error: Unusable, cancelled: &CancellationToken) {
+        {
+            let mut condition = self.condition.lock();
+            // Under the lock: what a change of the files takes back must not come after it.
+            if cancelled.is_cancelled() {
+                return;
+            }
+            condition.loading &= error.waits;
+            self.reporter.failed(&error.message, self.current().map(|generation| generation.number));
+            condition.config_error = Some(error.message);
+        }
+        self.released.notify_waiters();
+    }
+
+    /// The configuration can be had, and whether a load begins with it; `cancelled` as above.
+    pub(crate) fn config_there(&self, loads: bool, cancelled: &CancellationToken) {
+        let mut condition = self.condition.lock();
+        if !cancelled.is_cancelled() {
+            condition.loading |= loads;
+            condition.config_error = None;
+        }
     }
 
     /// The files cannot be used; the generation before, if any, goes on.
@@ -425,7 +454,9 @@ impl Plugin {
             generation: current.as_ref().map_or(0, |g| g.number),
             digest: condition.digest.clone(),
             state,
-            last_error: condition.file_error.clone().or_else(|| condition.last_error.clone()),
+            last_error: [&condition.file_error, &condition.config_error, &condition.last_error]
+                .into_iter()
+                .find_map(Clone::clone),
             calls: self.calls.load(Relaxed),
             queue_depth: self.queue.len(),
         }
@@ -450,184 +481,4 @@ async fn stand_by(plugin: Arc<Plugin>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn home(lead: Lead) -> Home {
-        Home {
-            guests: Handle::current(),
-            io: Handle::current(),
-            lead,
-            idle_ttl: Duration::from_secs(30),
-            host: Arc::from("h"),
-            host_events: HostEvents::default(),
-        }
-    }
-
-    fn plugin() -> Arc<Plugin> {
-        of_standby(Lead::alone())
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn many_faults_in_a_row_bring_longer_and_longer_rests() {
-        let plugin = plugin();
-        for _ in 0..FAULTS_TO_QUARANTINE - 1 {
-            plugin.faulted("trap");
-        }
-        let begin = Instant::now();
-        plugin.rest().await;
-        assert_eq!(begin.elapsed(), Duration::ZERO);
-        for rest in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
-            plugin.faulted("trap");
-            assert_eq!(plugin.status().state, PluginState::Quarantined);
-            let begin = Instant::now();
-            plugin.rest().await;
-            assert_eq!(begin.elapsed().as_secs(), rest);
-        }
-    }
-
-    fn of_standby(lead: Lead) -> Arc<Plugin> {
-        Plugin::new("p", &home(lead), &Metrics::new(), None)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_keys_of_a_standby_stay_in_the_queue_until_it_leads() {
-        let (lead, begin) = crate::lead::tests::standby();
-        let plugin = of_standby(lead);
-        plugin.start_workers();
-        // As a schedule does.
-        let key: ObjectKey = "ns/a".parse().unwrap();
-        plugin.queue.add_with(key, Reasons::SCHEDULED, Default::default());
-        tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert_eq!((plugin.queue.len(), plugin.queue.stats().unfinished_work), (1, Duration::ZERO));
-        begin.await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(plugin.queue.len(), 0);
-        plugin.retire();
-        plugin.tasks.wait().await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_standby_tells_of_what_went_when_it_leads_however_long_nobody_did() {
-        let (lead, begin) = crate::lead::tests::standby();
-        let plugin = of_standby(lead);
-        plugin.gate.gone("ns/a".parse().unwrap(), Reasons::DELETED);
-        tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert_eq!(plugin.queue.len(), 0);
-        begin.await;
-        let item = plugin.queue.get().await.expect("it is told");
-        assert_eq!((item.key.to_string().as_str(), item.payload), ("ns/a", Reasons::DELETED));
-        plugin.gate.changed("ns/b".parse().unwrap(), Reasons::ADDED, Default::default());
-        assert_eq!(plugin.queue.len(), 1);
-        plugin.retire();
-        plugin.tasks.wait().await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_plugin_that_comes_while_the_host_leads_has_an_open_gate() {
-        let (lead, begin) = crate::lead::tests::standby();
-        begin.await;
-        let plugin = of_standby(lead);
-        plugin.gate.changed("ns/a".parse().unwrap(), Reasons::ADDED, Default::default());
-        assert_eq!(plugin.queue.len(), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_went_is_forgotten_when_a_leader_was_seen_long_after_it() {
-        let second = Duration::from_secs(1);
-        let (lead, renew) = crate::lead::tests::standby_of_another();
-        let plugin = of_standby(lead);
-        let remembers = || plugin.gate.remembers();
-        tokio::time::sleep(second).await;
-        plugin.gate.gone("ns/a".parse().unwrap(), Reasons::DELETED);
-        // The leader renews, for the lease's duration and the grace: twenty seconds.
-        for _ in 0..10 {
-            tokio::time::sleep(second * 2).await;
-            renew();
-            assert_eq!(remembers(), 1);
-        }
-        // Not any more, and nothing is known of it.
-        tokio::time::sleep(second * 3600).await;
-        assert_eq!(remembers(), 1);
-        for _ in 0..40 {
-            tokio::time::sleep(second).await;
-            renew();
-        }
-        assert_eq!(remembers(), 0);
-        plugin.retire();
-        plugin.tasks.wait().await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_good_call_ends_a_row_of_faults() {
-        let plugin = plugin();
-        for _ in 0..FAULTS_TO_QUARANTINE - 1 {
-            plugin.faulted("trap");
-        }
-        plugin.answered();
-        plugin.faulted("trap");
-        assert_ne!(plugin.status().state, PluginState::Quarantined);
-        assert_eq!(plugin.status().last_error.as_deref(), Some("trap"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn removal_ends_a_rest_and_all_workers() {
-        let plugin = plugin();
-        for _ in 0..=FAULTS_TO_QUARANTINE {
-            plugin.faulted("trap");
-        }
-        plugin.start_workers();
-        let resting = tokio::spawn({
-            let plugin = Arc::clone(&plugin);
-            async move { plugin.rest().await }
-        });
-        tokio::task::yield_now().await;
-        let begin = Instant::now();
-        plugin.retire();
-        resting.await.unwrap();
-        plugin.tasks.wait().await;
-        assert_eq!(begin.elapsed(), Duration::ZERO);
-        assert_eq!(plugin.status().state, PluginState::Draining);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
-        let again = |before: &Arc<Plugin>| {
-            before.retire();
-            Plugin::new("p", &home(Lead::alone()), &Metrics::new(), Some(Arc::clone(before)))
-        };
-        let first = plugin();
-        first.spawn(tokio::time::sleep(Duration::from_secs(10)));
-        let second = again(&first);
-        let third = again(&second);
-        third.retire();
-        let begin = Instant::now();
-        third.alone().await;
-        assert_eq!(begin.elapsed(), Duration::from_secs(10));
-        second.ended().await;
-        assert_eq!(begin.elapsed(), Duration::from_secs(10));
-
-        let first = plugin();
-        first.spawn(tokio::time::sleep(Duration::from_secs(10)));
-        let third = again(&again(&first));
-        third.retire();
-        let begin = Instant::now();
-        third.ended().await;
-        assert_eq!(begin.elapsed(), Duration::from_secs(10));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_failed_load_wakes_those_who_wait_for_it() {
-        let plugin = plugin();
-        plugin.set_loading();
-        let waiting = tokio::spawn({
-            let plugin = Arc::clone(&plugin);
-            async move { plugin.loaded().await }
-        });
-        tokio::task::yield_now().await;
-        assert!(!waiting.is_finished());
-        plugin.load_failed("no wasm".to_owned());
-        waiting.await.unwrap();
-        assert_eq!(plugin.status().state, PluginState::Failed);
-    }
-}
+mod tests;

@@ -34,10 +34,10 @@ pub(crate) struct Services {
     /// Keys that the queue may hold when the guest adds another.
     pub(crate) queue_depth: usize,
     pub(crate) live: Live,
-    /// What the guest sends HTTP requests with, to the hosts that are granted.
-    pub(crate) http: HttpClient,
     /// Where events of guests go.
     pub(crate) events: Arc<PluginEvents>,
+    /// What the guest sends HTTP requests with, to the hosts that are granted.
+    pub(crate) http: HttpClient,
     pub(crate) log_limit: LogLimit,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
     pub(crate) kinds: OnceLock<HashMap<Gvk, KindView>>,
@@ -278,10 +278,6 @@ impl GuestHost for Services {
         self.live.call(call)
     }
 
-    fn http(&self) -> Option<HttpClient> {
-        Some(self.http.clone())
-    }
-
     fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
         if !self.live.lead.leads() {
             let message = "this host does not lead: only the leader of --leader-elect records events";
@@ -292,6 +288,10 @@ impl GuestHost for Services {
                 self.live.reporter.denied(&refusal.message);
             }
         })
+    }
+
+    fn http(&self) -> Option<HttpClient> {
+        Some(self.http.clone())
     }
 
     fn queue_room(&self, key: &ObjectKey) -> Result<(), String> {

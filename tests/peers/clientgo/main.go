@@ -3,12 +3,13 @@
 //	peers serve      a replay server; commands come by standard input
 //	peers client     client-go's informer, or a raw reader of the same stream
 //	peers decode     client-go's lists and watches, without a cache
+//	peers events     tools/record of client-go within one process
 //	peers flood      two users of one rate limiter of client-go, one of which asks for all it gets
 //	peers micro      parts of client-go within one process
 //	peers dump       pods or events as lines of JSON
 //	peers workqueue  work queues of client-go and controller-runtime within one process
 //
-// host/cache/benches/cache, host/client/benches/client and host/workqueue/benches/workqueue start them.
+// The benches of host/cache, host/client, host/events and host/workqueue start them.
 package main
 
 import (
@@ -30,7 +31,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("a command is needed: serve, client, decode, flood, micro, dump or workqueue")
+		return fmt.Errorf("a command is needed: serve, client, decode, events, flood, micro, dump or workqueue")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	switch args[0] {
@@ -40,6 +41,8 @@ func run(args []string) error {
 		return client(flags, args[1:])
 	case "decode":
 		return decode(flags, args[1:])
+	case "events":
+		return recordEvents(flags, args[1:])
 	case "flood":
 		return flood(flags, args[1:])
 	case "micro":

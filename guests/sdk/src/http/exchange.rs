@@ -25,14 +25,21 @@ pub(super) fn run(request: &Request) -> Result<Response, Error> {
     let deadline = request.timeout.map(|whole| monotonic_clock::subscribe_duration(nanoseconds(whole)));
     let exchange = Exchange { authority: url.authority, deadline };
     let outgoing = outgoing(request, &url)?;
-    let body = outgoing.body().map_err(|()| Error::new(ErrorKind::Other, "the request has no body"))?;
+    // A body that is asked for is sent in chunks unless its length is known, even if nothing is written.
+    let body = match request.body.as_slice() {
+        [] => None,
+        _ => Some(outgoing.body().map_err(|()| Error::new(ErrorKind::Other, "the request has no body"))?),
+    };
     let options = RequestOptions::new();
     if let Some(limit) = request.connect_timeout {
         // A host that does not know it keeps its own bound.
         let _ = options.set_connect_timeout(Some(nanoseconds(limit)));
     }
     let answer = outgoing_handler::handle(outgoing, Some(options)).map_err(|code| exchange.error(&code))?;
-    let unsent = exchange.send(body, &request.body, &answer)?;
+    let unsent = match body {
+        Some(body) => exchange.send(body, &request.body, &answer)?,
+        None => None,
+    };
     let response = exchange.answer(&answer)?;
     let read = exchange.read(&response);
     // Only now: dropping a body that is not whole ends the exchange.

@@ -138,6 +138,7 @@ impl Dev {
             compression: Compression::default(),
             manager: ManagerOptions::new(folder.plugins()),
             election: None,
+            pod: None,
         };
         let hosting = Hosting::start(options, guests).await?;
         let admin = hosting.admin();

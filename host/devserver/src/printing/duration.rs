@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 /// How long ago a time was; `<unknown>` for one that is absent, unreadable or Go's zero time.
-pub(crate) fn age(since: Option<&str>, now: Timestamp) -> String {
+#[must_use]
+pub fn age(since: Option<&str>, now: Timestamp) -> String {
     since.and_then(time).map_or_else(|| "<unknown>".to_owned(), |time| human(seconds_between(time, now)))
 }
 

@@ -17,6 +17,12 @@ const INTERFACE: &str = "wasi:http/types@0.2.12";
 
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
+    define(linker)?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+pub(super) fn define(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.instance(INTERFACE)?.func_wrap(
         "http-error-code",
         |mut store: StoreContextMut<'_, State>, (error,): (Resource<IoError>,)| {
@@ -24,9 +30,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
             let code = error.downcast_ref::<ErrorCode>().cloned();
             Ok((code.or_else(|| error.downcast_ref::<Error>().map(code_of)),))
         },
-    )?;
-    linker.allow_shadowing(false);
-    Ok(())
+    )
 }
 
 /// What the errors of a [body](super::body) are called in the interface.

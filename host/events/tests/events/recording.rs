@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use pilothouse_client::{Error, Status, StatusCause, StatusDetails};
 use pilothouse_events::{
-    EventBroadcaster, EventType, FnSink, MAX_TRIES_PER_EVENT, MemorySink, SinkCounts, SinkError, Write,
+    BroadcasterOptions, EventBroadcaster, EventType, FnSink, MAX_TRIES_PER_EVENT, MemorySink, SinkCounts,
+    SinkError, Write,
 };
 use tokio::time::Instant;
 
@@ -53,6 +54,21 @@ async fn what_the_sink_refuses_is_tried_once() {
         assert_eq!(sink.writes().len(), 1, "{refusal}");
         assert_eq!(counts, SinkCounts { received: 1, failed: 1, ..SinkCounts::default() }, "{refusal}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_finds_the_sinks_queue_full_is_counted_while_another_is_tried_again() {
+    let broadcaster = EventBroadcaster::new(BroadcasterOptions { queue_length: 2, ..options() });
+    let watch = broadcaster.start_recording_to_sink(Scripted::new(vec![transient(); 12])).await.unwrap();
+    let recorder = recorder(&broadcaster);
+    for number in 0..9 {
+        recorder.event(pod(&format!("pod-{number}")), EventType::Normal, "Failed", "no server");
+        // Less than any wait between tries, and long enough for the distributor.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // One is tried, two wait.
+    let counts = watch.metrics().counts();
+    assert_eq!((counts.received, counts.dropped, counts.pending()), (7, 6, 1), "{counts:?}");
 }
 
 #[tokio::test(start_paused = true)]

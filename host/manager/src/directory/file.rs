@@ -3,7 +3,7 @@
 //! Invariant: `view` is what was read while the file looked as `viewed` says; the file is settled iff it still looks so.
 //! Links are followed throughout, so that a ConfigMap's swap of links looks like the change of files that it is.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -63,12 +63,25 @@ pub(super) enum Look {
 /// Changes whenever a file's content may have changed. The change time is in it for writers that set the modification
 /// time back, such as `cp -p`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fingerprint {
+pub(crate) struct Fingerprint {
     device: u64,
     inode: u64,
     pub(super) size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
+}
+
+impl Fingerprint {
+    /// Of a file with this metadata.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
 }
 
 /// What a settled file holds.
@@ -180,13 +193,7 @@ impl Tracked {
 /// How the file looks now.
 pub(super) fn look(path: &Path) -> Look {
     match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => Look::File(Fingerprint {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }),
+        Ok(metadata) if metadata.is_file() => Look::File(Fingerprint::of(&metadata)),
         Ok(_) => Look::Unusable("it is not a regular file; move it out of the plugin directory".into()),
         // A link that leads nowhere is there, and someone should know.
         Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_symlink() => Look::Unusable(
@@ -222,7 +229,7 @@ pub(super) fn read_component(path: &Path) -> io::Result<(Bytes, Digest)> {
 }
 
 /// One byte more than allowed would show as another fingerprint afterwards, so nothing is made of it here.
-fn read_up_to(path: &Path, most: u64) -> io::Result<Bytes> {
+pub(crate) fn read_up_to(path: &Path, most: u64) -> io::Result<Bytes> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes.into())

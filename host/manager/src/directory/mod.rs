@@ -29,6 +29,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+pub(crate) use self::file::{Fingerprint, read_up_to};
 use crate::manifest::Manifest;
 
 /// How a directory is watched.

@@ -37,19 +37,6 @@ pub enum ManifestError {
         /// What to write instead.
         remedy: String,
     },
-    /// The manifest asks for what this version of the host does not do.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Unsupported(Vec<Unsupported>),
-}
-
-/// Something that the contract has and this version of the host has not.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: not supported yet by this version of the host; {remedy}")]
-pub struct Unsupported {
-    /// Path of the field.
-    pub field: String,
-    /// What to do instead.
-    pub remedy: &'static str,
 }
 
 /// `line 3, column 5: spec.limits.memory: `, as far as it is known.

@@ -1,4 +1,5 @@
-//! From YAML to serde types, with errors in words for operators. Used by [`super`] only.
+//! From YAML to serde types, with errors in words for operators. Used by [`super`], and by whoever reads more YAML of the
+//! operator's.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::MessageFormatter as _;
@@ -6,7 +7,7 @@ use serde_saphyr::MessageFormatter as _;
 use super::error::{ManifestError, Position};
 
 /// How YAML is read.
-pub(super) fn options() -> serde_saphyr::Options {
+pub(crate) fn options() -> serde_saphyr::Options {
     // YAML 1.2: `on` and `yes` are words. Snippets would quote values.
     serde_saphyr::options! { strict_booleans: true, with_snippet: false }
 }
@@ -18,7 +19,7 @@ pub(super) fn known(location: serde_saphyr::Location) -> Option<Position> {
 }
 
 /// Where an error is.
-pub(super) fn position(error: &serde_saphyr::Error) -> Option<Position> {
+pub(crate) fn position(error: &serde_saphyr::Error) -> Option<Position> {
     error.location().and_then(known)
 }
 

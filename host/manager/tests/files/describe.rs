@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pilothouse_engine::World;
 use pilothouse_manager::{
-    Bucket, Delivery, DescribeError, Description, IndexSource, KeyMap, Predicate, RateLimiter,
+    Batch, Bucket, Delivery, DescribeError, Description, IndexSource, KeyMap, Predicate, RateLimiter,
 };
 use pilothouse_object::Gvk;
 use serde_json::{Value, json};
@@ -369,4 +369,28 @@ fn no_answer_of_a_guest_makes_it_panic() {
     proptest::proptest!(|(bytes: Vec<u8>)| {
         let _ = Description::parse(&bytes, World::Controller);
     });
+}
+
+#[test]
+fn only_guests_that_take_many_keys_say_how_many() {
+    let batch = |fields: Value| parse(fields, World::BatchReconciler);
+    assert_eq!(batch(json!({})).unwrap().batch, Batch::default());
+    let (max, linger) = (500, Duration::from_millis(1500));
+    assert_eq!(batch(json!({"maxBatch": 500, "linger": "1.5s"})).unwrap().batch, Batch { max, linger });
+    assert!(batch(json!({"maxBatch": 10_000, "linger": "60s"})).is_ok());
+    for (fields, part) in [
+        (json!({"maxBatch": 0}), "maxBatch: 0 is out of bounds"),
+        (json!({"maxBatch": 10_001}), "maxBatch: 10001 is out of bounds"),
+        (json!({"linger": "61s"}), "linger: \"61s\" is too long"),
+        (json!({"linger": "soon"}), "linger: "),
+        (json!({"watches": [watch(json!({"map": {"type": "handler"}}))]}), "the guest exports no handler"),
+    ] {
+        let text = batch(fields).unwrap_err().to_string();
+        assert!(text.contains(part), "{text}");
+    }
+    for fields in [json!({"maxBatch": 5}), json!({"linger": "1s"})] {
+        refused(fields, &["the guest takes one key at a time", "batch-reconciler"]);
+    }
+    let schedule = json!({"schedules": [{"every": "1s", "key": "a"}]});
+    assert!(batch(schedule).is_ok());
 }

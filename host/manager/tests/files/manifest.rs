@@ -1,10 +1,11 @@
 //! [`Manifest`]: what is read, and that each refusal names field, reason and remedy.
 
-use std::path::Path;
 use std::time::Duration;
 
 use pilothouse_engine::OutgoingHost;
-use pilothouse_manager::{ConfigFrom, Manifest, ManifestError, NamespacedName, OnReload, PluginLimits};
+use pilothouse_manager::{
+    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, PluginLimits,
+};
 use serde_json::{Value, json};
 
 /// A manifest whose `spec` is the given lines, indented already.
@@ -79,7 +80,7 @@ fn a_name_is_enough() {
     assert_eq!(manifest, Manifest::bare("a").unwrap());
     assert_eq!(manifest.limits, PluginLimits::default());
     assert!(manifest.permissions.is_empty());
-    assert_eq!(manifest.merged_config([]).unwrap(), b"{}");
+    assert_eq!((manifest.config.len(), manifest.config_from.len()), (0, 0));
 }
 
 #[test]
@@ -217,22 +218,6 @@ fn a_component_alone_is_named_after_its_file() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_refused_rather_than_skipped() {
-    let text = refused(
-        "  configFrom: [ { file: /a }, { secretRef: { namespace: a, name: b } }, { configMapRef: { namespace: a, name: b } } ]",
-    );
-    says(
-        &text,
-        &[
-            "spec.configFrom[1].secretRef: not supported yet",
-            "spec.configFrom[2].configMapRef: not supported yet",
-            "name the file with `file`",
-        ],
-    );
-    assert!(!text.contains("configFrom[0]"), "{text}");
-}
-
-#[test]
 fn an_outgoing_host_is_host_and_port_and_nothing_else() {
     let manifest =
         with_spec("  outgoingHosts: [\"localhost:9200\", \"*.example.com\", \"[::1]:80\"]").unwrap();
@@ -243,7 +228,7 @@ fn an_outgoing_host_is_host_and_port_and_nothing_else() {
     assert!(with_spec("").unwrap().outgoing_hosts.is_empty());
     says(
         &refused("  outgoingHosts: [\"a:1\", \"https://b\"]"),
-        &["line 6", "spec.outgoingHosts[1]", "\"https://b\": it has a scheme", "write host:port"],
+        &["line 5", "spec.outgoingHosts[1]", "\"https://b\": it has a scheme", "write host:port"],
     );
     for bad in ["*", "a@b:1", "a/b", "a:0", "127.1"] {
         says(&refused(&format!("  outgoingHosts: [\"{bad}\"]")), &["spec.outgoingHosts[0]", bad]);
@@ -251,36 +236,48 @@ fn an_outgoing_host_is_host_and_port_and_nothing_else() {
 }
 
 #[test]
-fn files_are_merged_over_the_configuration_key_by_key() {
-    let manifest =
-        with_spec("  config: { a: { x: 1 }, b: 2 }\n  configFrom: [ { file: /1 }, { file: /2 } ]").unwrap();
-    let files: Vec<_> = manifest.config_files().collect();
-    assert_eq!(files, [Path::new("/1"), Path::new("/2")]);
-    let merged = manifest
-        .merged_config([(files[0], &br#"{"a":{"y":2},"c":3}"#[..]), (files[1], &b"c: 4\nd: [5]\n"[..])])
-        .unwrap();
-    let merged: Value = serde_json::from_slice(&merged).unwrap();
-    assert_eq!(merged, json!({"a": {"y": 2}, "b": 2, "c": 4, "d": [5]}));
+fn configuration_may_come_from_files_secrets_and_config_maps() {
+    let manifest = with_spec(
+        "  configFrom: [ { file: /a }, { secretRef: { namespace: a, name: b.c } }, \
+         { configMapRef: { namespace: a, name: b, optional: true } } ]",
+    );
+    let reference =
+        |name: &str, optional| ObjectReference { namespace: "a".into(), name: name.into(), optional };
+    let wanted = [
+        ConfigFrom::File("/a".into()),
+        ConfigFrom::Secret(reference("b.c", false)),
+        ConfigFrom::ConfigMap(reference("b", true)),
+    ];
+    assert_eq!(manifest.unwrap().config_from, wanted);
 }
 
 #[test]
-fn secrets_are_neither_printed_nor_quoted() {
+fn what_names_no_object_is_refused_and_so_are_too_many_entries() {
+    let entry = |text: &str| refused(&format!("  configFrom: [ {{ file: /a }}, {text} ]"));
+    for (text, field) in [
+        ("{ secretRef: { namespace: 'a/b', name: c } }", "spec.configFrom[1].secretRef.namespace: "),
+        ("{ secretRef: { namespace: a, name: 'b,c' } }", "spec.configFrom[1].secretRef.name: "),
+        ("{ configMapRef: { namespace: a, name: '../c' } }", "spec.configFrom[1].configMapRef.name: "),
+        ("{ configMapRef: { namespace: '', name: c } }", "spec.configFrom[1].configMapRef.namespace: "),
+    ] {
+        says(&entry(text), &["line 5", field, "not a name of Kubernetes", "namespace and name"]);
+    }
+    says(&entry("{ secretRef: { namespace: a } }"), &["line 5", "name"]);
+    says(&entry("{ secretRef: { namespace: a, name: b, key: c } }"), &["line 5", "key"]);
+    says(&entry("{ file: /a, optional: true }"), &["line 5", "optional"]);
+    let both = entry("{ file: /a, secretRef: { namespace: a, name: b } }");
+    says(&both, &["spec.configFrom[1]: ", "exactly one", "one entry for each"]);
+
+    let entries = |count: usize| with_spec(&format!("  configFrom: [ {} ]", "{ file: /a }, ".repeat(count)));
+    assert_eq!(entries(32).unwrap().config_from.len(), 32);
+    says(&entries(33).unwrap_err().to_string(), &["spec.configFrom: there are 33 entries", "at most 32"]);
+}
+
+#[test]
+fn secrets_are_not_printed() {
     let manifest = with_spec("  config: { password: hunter2 }\n  configFrom: [ { file: /s } ]").unwrap();
     let printed = format!("{manifest:?}");
     assert!(printed.contains("password") && !printed.contains("hunter2"), "{printed}");
-    for content in
-        ["hunter2", "- hunter2", "a: b: hunter2", "a: \"hunter2", "hunter2: *hunter2", "\u{feff}{hunter2"]
-    {
-        let error = manifest.merged_config([(Path::new("/s"), content.as_bytes())]).unwrap_err();
-        says(
-            &error.to_string(),
-            &["spec.configFrom", "/s", "does not hold one JSON or YAML object", "correct the file"],
-        );
-        assert!(
-            !error.to_string().contains("hunter2") && !format!("{error:?}").contains("hunter2"),
-            "{error:?}"
-        );
-    }
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! [`MergedConfig`]: a configuration as the guest gets it. Neither printed nor quoted: what came from `spec.configFrom` is secret.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::{Holds, MOST_BYTES, Unusable};
+
+/// Values shorter than this are words and numbers that stand in texts anyway.
+const SHORTEST_HIDDEN: usize = 4;
+
+/// What stands in the place of a hidden value.
+const HIDDEN: &str = "[hidden]";
+
+/// A configuration as the guest gets it; a cheap clone. Two are equal when the guest would see the same.
+#[derive(Clone)]
+pub(crate) struct MergedConfig {
+    json: Arc<[u8]>,
+    /// What came from elsewhere than the manifest.
+    from: Arc<[Holds]>,
+}
+
+impl MergedConfig {
+    /// The manifest's own, and over it, key by key at the top level, what the entries hold, in their order.
+    pub(super) fn new(own: &Map<String, Value>, from: Vec<Holds>) -> Result<Self, Unusable> {
+        let mut all = own.clone();
+        for holds in &from {
+            all.extend(holds.iter().map(|(key, value)| (key.clone(), value.clone())));
+        }
+        let json = Value::Object(all).to_string().into_bytes();
+        if json.len() > MOST_BYTES {
+            let message = format!(
+                "spec.configFrom: the configuration has {} bytes when it is put together, of {MOST_BYTES} at most; leave out \
+                 what the plugin does not need",
+                json.len()
+            );
+            return Err(Unusable { message, waits: false });
+        }
+        Ok(Self { json: json.into(), from: from.into() })
+    }
+
+    /// JSON for the guest. May be secret: never to be logged.
+    pub(crate) fn json(&self) -> &Arc<[u8]> {
+        &self.json
+    }
+
+    /// A text about this configuration that may quote it, such as a guest's, without the values of `spec.configFrom`: as they
+    /// are, and as they look between quotes. Short ones stay; they would be found everywhere.
+    pub(crate) fn hide(&self, mut text: String) -> String {
+        let mut hidden = Vec::new();
+        self.from.iter().flat_map(|holds| holds.values()).for_each(|value| scalars(value, &mut hidden));
+        // The longest first: one may be a part of another.
+        hidden.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        for value in hidden {
+            if text.contains(&value) {
+                text = text.replace(&value, HIDDEN);
+            }
+        }
+        text
+    }
+}
+
+/// Collects the texts by which the scalars of a value may be quoted.
+fn scalars(value: &Value, found: &mut Vec<String>) {
+    let mut add = |text: &str| {
+        if text.len() >= SHORTEST_HIDDEN {
+            found.push(text.to_owned());
+        }
+    };
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(number) => add(&number.to_string()),
+        Value::String(text) => {
+            add(text.trim());
+            let quoted = format!("{text:?}");
+            let quoted = &quoted[1..quoted.len() - 1];
+            if quoted != text {
+                add(quoted);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| scalars(value, found)),
+        Value::Object(values) => values.values().for_each(|value| scalars(value, found)),
+    }
+}
+
+impl PartialEq for MergedConfig {
+    fn eq(&self, other: &Self) -> bool {
+        self.json == other.json
+    }
+}
+
+impl fmt::Debug for MergedConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MergedConfig").field("bytes", &self.json.len()).finish_non_exhaustive()
+    }
+}

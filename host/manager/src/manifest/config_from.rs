@@ -1,0 +1,113 @@
+//! [`ConfigFrom`]: one entry of `spec.configFrom`, and how it is checked. What the entries hold is read by
+//! [`crate::config_sources`].
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use super::{ManifestError, is_dns_label, is_dns_name, refused};
+
+/// The most entries: each is a file that is looked at, or a watch.
+const MOST_ENTRIES: usize = 32;
+
+/// One more source of configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigFrom {
+    /// A file on the host, JSON or YAML; an absolute path.
+    File(PathBuf),
+    /// A Secret of the cluster.
+    Secret(ObjectReference),
+    /// A ConfigMap of the cluster.
+    ConfigMap(ObjectReference),
+}
+
+/// An object of the cluster that has configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectReference {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Whether the plugin runs without it; otherwise it waits until the object is there.
+    #[serde(default)]
+    pub optional: bool,
+}
+
+/// As the field is written.
+impl fmt::Display for ConfigFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File(_) => "file",
+            Self::Secret(_) => "secretRef",
+            Self::ConfigMap(_) => "configMapRef",
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct ConfigFromText {
+    secret_ref: Option<ObjectReference>,
+    config_map_ref: Option<ObjectReference>,
+    file: Option<PathBuf>,
+}
+
+/// The entries, if all of them are good.
+pub(super) fn check(entries: Vec<Spanned<ConfigFromText>>) -> Result<Vec<ConfigFrom>, ManifestError> {
+    if let Some(beyond) = entries.get(MOST_ENTRIES) {
+        let reason = format!("there are {} entries", entries.len());
+        let remedy = format!("write at most {MOST_ENTRIES}, and join small objects or files");
+        return Err(refused(beyond, "spec.configFrom", reason, &remedy));
+    }
+    let checked = entries.iter().enumerate().map(|(index, entry)| {
+        one(&entry.value).map_err(|Fault { part, reason, remedy }| {
+            refused(entry, &format!("spec.configFrom[{index}]{part}"), reason, remedy)
+        })
+    });
+    checked.collect()
+}
+
+struct Fault {
+    /// Below the entry, as `.secretRef.name`.
+    part: String,
+    reason: String,
+    remedy: &'static str,
+}
+
+fn one(entry: &ConfigFromText) -> Result<ConfigFrom, Fault> {
+    let fault = |reason: String, remedy| Err(Fault { part: String::new(), reason, remedy });
+    let from = match entry {
+        ConfigFromText { file: Some(file), secret_ref: None, config_map_ref: None } => {
+            if !file.is_absolute() {
+                let reason = format!("{:?} is not an absolute path", file.display().to_string());
+                return fault(reason, "write the whole path, beginning with /");
+            }
+            ConfigFrom::File(file.clone())
+        }
+        ConfigFromText { secret_ref: Some(secret), config_map_ref: None, file: None } => {
+            ConfigFrom::Secret(secret.clone())
+        }
+        ConfigFromText { config_map_ref: Some(map), secret_ref: None, file: None } => {
+            ConfigFrom::ConfigMap(map.clone())
+        }
+        _ => {
+            let reason = "an entry has exactly one of file, secretRef and configMapRef";
+            return fault(reason.to_owned(), "write one entry for each source");
+        }
+    };
+    if let ConfigFrom::Secret(object) | ConfigFrom::ConfigMap(object) = &from {
+        // Both become part of an address, and the name one of a selector.
+        let parts = [("namespace", is_dns_label(&object.namespace)), ("name", is_dns_name(&object.name))];
+        if let Some((part, _)) = parts.iter().find(|(_, good)| !good) {
+            return Err(Fault {
+                part: format!(".{from}.{part}"),
+                reason: "it is not a name of Kubernetes".to_owned(),
+                remedy: "name an object of the cluster by its namespace and name",
+            });
+        }
+    }
+    Ok(from)
+}

@@ -1,0 +1,179 @@
+use super::*;
+
+fn home(lead: Lead) -> Home {
+    Home {
+        guests: Handle::current(),
+        io: Handle::current(),
+        lead,
+        idle_ttl: Duration::from_secs(30),
+        host: Arc::from("h"),
+        host_events: HostEvents::default(),
+    }
+}
+
+fn plugin() -> Arc<Plugin> {
+    of_standby(Lead::alone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_faults_in_a_row_bring_longer_and_longer_rests() {
+    let plugin = plugin();
+    for _ in 0..FAULTS_TO_QUARANTINE - 1 {
+        plugin.faulted("trap");
+    }
+    let begin = Instant::now();
+    plugin.rest().await;
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+    for rest in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
+        plugin.faulted("trap");
+        assert_eq!(plugin.status().state, PluginState::Quarantined);
+        let begin = Instant::now();
+        plugin.rest().await;
+        assert_eq!(begin.elapsed().as_secs(), rest);
+    }
+}
+
+fn of_standby(lead: Lead) -> Arc<Plugin> {
+    Plugin::new("p", &home(lead), &Metrics::new(), None)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_of_a_standby_stay_in_the_queue_until_it_leads() {
+    let (lead, begin) = crate::lead::tests::standby();
+    let plugin = of_standby(lead);
+    plugin.start_workers();
+    // As a schedule does.
+    let key: ObjectKey = "ns/a".parse().unwrap();
+    plugin.queue.add_with(key, Reasons::SCHEDULED, Default::default());
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!((plugin.queue.len(), plugin.queue.stats().unfinished_work), (1, Duration::ZERO));
+    begin.await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(plugin.queue.len(), 0);
+    plugin.retire();
+    plugin.tasks.wait().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_tells_of_what_went_when_it_leads_however_long_nobody_did() {
+    let (lead, begin) = crate::lead::tests::standby();
+    let plugin = of_standby(lead);
+    plugin.gate.gone("ns/a".parse().unwrap(), Reasons::DELETED);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(plugin.queue.len(), 0);
+    begin.await;
+    let item = plugin.queue.get().await.expect("it is told");
+    assert_eq!((item.key.to_string().as_str(), item.payload), ("ns/a", Reasons::DELETED));
+    plugin.gate.changed("ns/b".parse().unwrap(), Reasons::ADDED, Default::default());
+    assert_eq!(plugin.queue.len(), 1);
+    plugin.retire();
+    plugin.tasks.wait().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_comes_while_the_host_leads_has_an_open_gate() {
+    let (lead, begin) = crate::lead::tests::standby();
+    begin.await;
+    let plugin = of_standby(lead);
+    plugin.gate.changed("ns/a".parse().unwrap(), Reasons::ADDED, Default::default());
+    assert_eq!(plugin.queue.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_went_is_forgotten_when_a_leader_was_seen_long_after_it() {
+    let second = Duration::from_secs(1);
+    let (lead, renew) = crate::lead::tests::standby_of_another();
+    let plugin = of_standby(lead);
+    let remembers = || plugin.gate.remembers();
+    tokio::time::sleep(second).await;
+    plugin.gate.gone("ns/a".parse().unwrap(), Reasons::DELETED);
+    // The leader renews, for the lease's duration and the grace: twenty seconds.
+    for _ in 0..10 {
+        tokio::time::sleep(second * 2).await;
+        renew();
+        assert_eq!(remembers(), 1);
+    }
+    // Not any more, and nothing is known of it.
+    tokio::time::sleep(second * 3600).await;
+    assert_eq!(remembers(), 1);
+    for _ in 0..40 {
+        tokio::time::sleep(second).await;
+        renew();
+    }
+    assert_eq!(remembers(), 0);
+    plugin.retire();
+    plugin.tasks.wait().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_good_call_ends_a_row_of_faults() {
+    let plugin = plugin();
+    for _ in 0..FAULTS_TO_QUARANTINE - 1 {
+        plugin.faulted("trap");
+    }
+    plugin.answered();
+    plugin.faulted("trap");
+    assert_ne!(plugin.status().state, PluginState::Quarantined);
+    assert_eq!(plugin.status().last_error.as_deref(), Some("trap"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn removal_ends_a_rest_and_all_workers() {
+    let plugin = plugin();
+    for _ in 0..=FAULTS_TO_QUARANTINE {
+        plugin.faulted("trap");
+    }
+    plugin.start_workers();
+    let resting = tokio::spawn({
+        let plugin = Arc::clone(&plugin);
+        async move { plugin.rest().await }
+    });
+    tokio::task::yield_now().await;
+    let begin = Instant::now();
+    plugin.retire();
+    resting.await.unwrap();
+    plugin.tasks.wait().await;
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+    assert_eq!(plugin.status().state, PluginState::Draining);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
+    let again = |before: &Arc<Plugin>| {
+        before.retire();
+        Plugin::new("p", &home(Lead::alone()), &Metrics::new(), Some(Arc::clone(before)))
+    };
+    let first = plugin();
+    first.spawn(tokio::time::sleep(Duration::from_secs(10)));
+    let second = again(&first);
+    let third = again(&second);
+    third.retire();
+    let begin = Instant::now();
+    third.alone().await;
+    assert_eq!(begin.elapsed(), Duration::from_secs(10));
+    second.ended().await;
+    assert_eq!(begin.elapsed(), Duration::from_secs(10));
+
+    let first = plugin();
+    first.spawn(tokio::time::sleep(Duration::from_secs(10)));
+    let third = again(&again(&first));
+    third.retire();
+    let begin = Instant::now();
+    third.ended().await;
+    assert_eq!(begin.elapsed(), Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_load_wakes_those_who_wait_for_it() {
+    let plugin = plugin();
+    plugin.set_loading();
+    let waiting = tokio::spawn({
+        let plugin = Arc::clone(&plugin);
+        async move { plugin.loaded().await }
+    });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    plugin.load_failed("no wasm".to_owned());
+    waiting.await.unwrap();
+    assert_eq!(plugin.status().state, PluginState::Failed);
+}

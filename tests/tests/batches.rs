@@ -1,0 +1,112 @@
+//! The world `batch-reconciler`: keys are gathered by number and time, and each goes its own way after the call.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use pilothouse_tests::controlplane::Server;
+use pilothouse_tests::host::HostOptions;
+use pilothouse_tests::plugins::{self, Manifest};
+use pilothouse_tests::{Cluster, ControlPlane, Host, guests, loglines, rest};
+use serde_json::{Value, json};
+
+pilothouse_tests::on_both_servers!(
+    keys_are_gathered_up_to_the_size_and_for_the_time,
+    each_key_goes_its_own_way,
+    a_key_that_makes_the_guest_trap_holds_up_no_other,
+);
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// The batches so far: keys with their attempts, as `name:attempt`.
+fn batches(host: &Host) -> Vec<Vec<String>> {
+    let lines = loglines::said(host, "batch", "batch");
+    let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
+    lines.iter().map(|line| line.field("keys").split(' ').map(name).collect()).collect()
+}
+
+/// A host with the plugin on these ConfigMaps of a namespace of its own: names and what to do.
+fn start(plane: &ControlPlane, namespace: &str, maps: &[(&str, &str)], mut config: Value) -> Result<Host> {
+    let cluster = Cluster::of(plane)?;
+    cluster.namespace(namespace)?;
+    for (name, what) in maps {
+        cluster.create(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": namespace, "name": name}, "data": {"do": what},
+        }))?;
+    }
+    config["namespaces"] = json!([namespace]);
+    let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
+    let manifest = Manifest::new("batch").config(config).reads(&["configmaps"], namespace);
+    host.install("batch", &guests::wasm("batch")?, Some(&manifest.to_string()))?;
+    Ok(host)
+}
+
+fn keys_are_gathered_up_to_the_size_and_for_the_time(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
+    let names: Vec<String> = (0..25).map(|number| format!("key-{number:02}")).collect();
+    let maps: Vec<_> = names.iter().map(|name| (name.as_str(), "done")).collect();
+    let host = start(plane, "gathered", &maps, json!({"maxBatch": 10, "linger": "2s"}))?;
+    host.wait_for("all keys", SOON, || anyhow::Ok(batches(&host).concat().len() >= names.len()))?;
+    rest::wait_quiet(&host, "batch", SOON)?;
+    // The initial list is there before the plugin runs, but its keys come while the first call is being gathered.
+    let batches = batches(&host);
+    ensure!(batches.iter().map(Vec::len).collect::<Vec<_>>() == [10, 10, 5], "{batches:?}");
+    let seen: BTreeSet<String> = batches.concat().into_iter().collect();
+    ensure!(seen == names.iter().map(|name| format!("{name}:0")).collect(), "{seen:?}");
+    let metrics = host.metrics()?;
+    let sum = |name: &str, labels: &[(&str, &str)]| metrics.sum(name, labels);
+    let of_batch = ("controller", "batch");
+    ensure!(sum("controller_runtime_reconcile_total", &[of_batch, ("result", "success")]) == Some(25.0));
+    ensure!(sum("controller_runtime_reconcile_time_seconds_count", &[of_batch]) == Some(3.0));
+    Ok(())
+}
+
+fn each_key_goes_its_own_way(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
+    let maps = [("fails", "fail"), ("final", "terminal"), ("fine", "done"), ("later", "later")];
+    let host = start(plane, "own-ways", &maps, json!({"linger": "1s"}))?;
+    let calls_of = |name: &str| {
+        let wanted = format!("{name}:");
+        batches(&host).concat().iter().filter(|key| key.starts_with(&wanted)).count()
+    };
+    host.wait_for("a failing key to be tried four times", SOON, || {
+        anyhow::Ok(batches(&host).concat().contains(&"fails:3".to_owned()))
+    })?;
+    ensure!([calls_of("final"), calls_of("fine"), calls_of("later")] == [1, 1, 1], "{:?}", batches(&host));
+    let metrics = host.metrics()?;
+    let result = |result| {
+        metrics.sum("controller_runtime_reconcile_total", &[("controller", "batch"), ("result", result)])
+    };
+    ensure!([result("success"), result("requeue_after")] == [Some(1.0), Some(1.0)]);
+    let terminal =
+        metrics.sum("controller_runtime_terminal_reconcile_errors_total", &[("controller", "batch")]);
+    ensure!(terminal == Some(1.0), "{terminal:?}");
+    let mut failed = loglines::of_plugin(&host, "batch");
+    failed.retain(|line| line.message == "reconcile failed: told to fail for good");
+    ensure!(failed.len() == 1 && failed[0].key.ends_with("/final"), "{failed:?}");
+    Ok(())
+}
+
+fn a_key_that_makes_the_guest_trap_holds_up_no_other(server: Server) -> Result<()> {
+    let plane = ControlPlane::shared(server)?;
+    let names: Vec<String> = (0..15).map(|number| format!("key-{number:02}")).collect();
+    let mut maps: Vec<_> = names.iter().map(|name| (name.as_str(), "done")).collect();
+    maps.push(("poison", "trap"));
+    let host = start(plane, "poisoned", &maps, json!({"maxBatch": 16, "linger": "2s"}))?;
+    let success = || {
+        let metrics = host.metrics()?;
+        let labels = [("controller", "batch"), ("result", "success")];
+        anyhow::Ok(metrics.sum("controller_runtime_reconcile_total", &labels).unwrap_or_default())
+    };
+    host.wait_for("all other keys to be done", SOON, || anyhow::Ok(success()? == 15.0))?;
+    let sizes: Vec<usize> = batches(&host).iter().map(Vec::len).collect();
+    ensure!(sizes[0] == 16, "{sizes:?}");
+    let alone = |batch: &Vec<String>| matches!(batch.as_slice(), [key] if key.starts_with("poison:"));
+    host.wait_for("the poison to be tried again, alone", SOON, || {
+        anyhow::Ok(batches(&host).iter().filter(|batch| alone(batch)).count() >= 2)
+    })?;
+    ensure!(success()? == 15.0, "another key was called again");
+    ensure!(plugins::status(&host, "batch")?.last_error.is_some_and(|error| error.contains("poison")));
+    Ok(())
+}
