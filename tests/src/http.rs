@@ -1,5 +1,5 @@
-//! A blocking HTTP client, just large enough for the admin ports of the control plane and the host: loopback, no TLS,
-//! one request per connection. It speaks HTTP/1.0, so that no server answers in chunks.
+//! A blocking HTTP client, just large enough for the admin ports of the control plane and the host, and for OpenSearch:
+//! loopback, no TLS, one request per connection. It speaks HTTP/1.0, so that no server answers in chunks.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,17 +28,31 @@ impl Response {
 
 /// Sends a request to `base` (`http://127.0.0.1:PORT`) and waits no longer than `timeout` for each part of the answer.
 pub(crate) fn request(method: &str, base: &str, path: &str, timeout: Duration) -> anyhow::Result<Response> {
-    exchange(method, base, path, timeout).with_context(|| format!("{method} {base}{path}"))
+    request_with(method, base, path, "", timeout)
 }
 
-fn exchange(method: &str, base: &str, path: &str, timeout: Duration) -> anyhow::Result<Response> {
+/// As [`request`], with JSON in the body.
+pub(crate) fn request_with(
+    method: &str,
+    base: &str,
+    path: &str,
+    json: &str,
+    timeout: Duration,
+) -> anyhow::Result<Response> {
+    exchange(method, base, path, json, timeout).with_context(|| format!("{method} {base}{path}"))
+}
+
+fn exchange(method: &str, base: &str, path: &str, json: &str, timeout: Duration) -> anyhow::Result<Response> {
     let host = base.strip_prefix("http://").context("not an http:// address")?.trim_end_matches('/');
     let address: SocketAddr = host.parse().context("not an IP address with a port")?;
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
-    let request = format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
+    let content = if json.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+    let length = json.len();
+    let head =
+        format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\n{content}Content-Length: {length}\r\n\r\n");
+    stream.write_all((head + json).as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     parse(&String::from_utf8_lossy(&answer))

@@ -31,6 +31,7 @@ pub mod informers;
 pub mod load;
 pub mod loglines;
 pub mod metrics;
+pub mod opensearch;
 mod paths;
 pub mod plugins;
 pub mod poll;

@@ -155,7 +155,7 @@ impl Drop for Proxy {
 
 /// A bound socket. One that never listens keeps the port while nobody does: with `SO_REUSEADDR` on both, a listener may
 /// bind beside it, and the kernel gives the port to no outgoing connection.
-fn bind(port: u16) -> anyhow::Result<TcpSocket> {
+pub(crate) fn bind(port: u16) -> anyhow::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket

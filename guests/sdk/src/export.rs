@@ -76,6 +76,7 @@ macro_rules! __export {
 
     (@used descriptor) => { <Export as $crate::bindings::descriptor::Guest>::describe };
     (@used reconcile) => { <Export as $crate::bindings::reconcile::Guest>::reconcile };
+    (@used reconcile_many) => { <Export as $crate::bindings::reconcile_many::Guest>::reconcile_many };
     (@used handler) => { <Export as $crate::bindings::handler::Guest>::on_delete };
 
     (@descriptor $world:ident) => {
