@@ -280,7 +280,7 @@ fn the_host_records_what_becomes_of_its_plugins_on_its_own_pod(server: Server) -
         let described = plane.kubectl(&["describe", "pod", "the-host", "-n", "hosted"])?;
         for reason in ["PluginLoaded", "PluginDenied", "PluginReloaded", "PluginQuarantined", "PluginFailed"]
         {
-            let shown = |line: &str| line.contains(reason) && line.contains("pilothouse, ");
+            let shown = |line: &str| line.contains(reason) && line.contains("pilothouse  plugin probe");
             ensure!(described.lines().any(shown), "{reason}: {described}");
         }
     }

@@ -203,11 +203,13 @@ pub trait GuestHost: Send + Sync + 'static {
     /// Makes a live call, after checking the plugin's permissions.
     fn client(&self, call: ClientCall) -> ClientFuture;
 
-    /// Records an event as the plugin.
+    /// Records an event as the plugin; a host without events refuses it.
     ///
     /// # Errors
     /// When the plugin may not record it, it is malformed, or there are too many.
-    fn record_event(&self, context: &CallContext, event: GuestEvent) -> Result<(), Refusal>;
+    fn record_event(&self, _context: &CallContext, _event: GuestEvent) -> Result<(), Refusal> {
+        Err(Refusal { reason: "unavailable", message: "this host records no events".to_owned() })
+    }
 
     /// What the plugin sends HTTP requests with, and what it may reach; without it every request is denied.
     fn http(&self) -> Option<HttpClient> {

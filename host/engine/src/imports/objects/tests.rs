@@ -8,7 +8,7 @@ use pilothouse_object::{Body, Dictionary, Gvk, ObjectKey};
 use super::*;
 use crate::bindings::pilothouse::controller::cache::{self, HostCursor};
 use crate::host::{
-    CallContext, ClientCall, ClientFuture, GuestEvent, GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
+    CallContext, ClientCall, ClientFuture, GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
 };
 use crate::imports::Cursor;
 use crate::wasi;
@@ -43,9 +43,6 @@ impl GuestHost for OneObject {
         unreachable!()
     }
     fn client(&self, _: ClientCall) -> ClientFuture {
-        unreachable!()
-    }
-    fn record_event(&self, _: &CallContext, _: GuestEvent) -> Result<(), Refusal> {
         unreachable!()
     }
     fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
