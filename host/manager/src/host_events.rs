@@ -355,3 +355,6 @@ impl fmt::Debug for HostEvents {
         f.debug_struct("HostEvents").field("records", &self.0.is_some()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

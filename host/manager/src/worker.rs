@@ -408,8 +408,19 @@ fn tell_fault(
 
 /// One more fault in a row.
 fn hold_against(plugin: &Plugin, generation: &Generation, key: &dyn Display, fault: &Fault) {
-    // What a call of the generation before leaves behind says nothing about the one that took over.
-    if plugin.current().is_none_or(|current| current.number == generation.number) {
+    if is_current(plugin, generation) {
         plugin.faulted(&format!("{key}: {fault}"));
     }
+}
+
+/// A fault beside calls that went well.
+fn note_fault(plugin: &Plugin, generation: &Generation, key: &dyn Display, fault: &Fault) {
+    if is_current(plugin, generation) {
+        plugin.set_error(Some(format!("{key}: {fault}")));
+    }
+}
+
+/// What a call of the generation before leaves behind says nothing about the one that took over.
+fn is_current(plugin: &Plugin, generation: &Generation) -> bool {
+    plugin.current().is_none_or(|current| current.number == generation.number)
 }

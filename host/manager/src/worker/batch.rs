@@ -15,7 +15,8 @@ use pilothouse_object::ObjectKey;
 use tokio::time::Instant;
 
 use super::{
-    Call, Key, Warm, add_again, failed, hold_against, instance, log, request, retry, settle, tell_fault, told,
+    Call, Key, Warm, add_again, failed, hold_against, instance, log, note_fault, request, retry, settle,
+    tell_fault, told,
 };
 use crate::generation::Generation;
 use crate::plugin::Plugin;
@@ -94,10 +95,12 @@ pub(super) async fn reconcile(
             }
         }
     }
-    match last {
-        Some((keys, fault)) if !any_answer => hold_against(plugin, generation, &keys, &fault),
-        Some((keys, fault)) => plugin.set_error(Some(format!("{keys}: {fault}"))),
-        None => {}
+    if let Some((keys, fault)) = last {
+        if any_answer {
+            note_fault(plugin, generation, &keys, &fault);
+        } else {
+            hold_against(plugin, generation, &keys, &fault);
+        }
     }
     items.iter().for_each(|item| plugin.queue.done(item));
     size
