@@ -4,6 +4,8 @@
 //! Invariant: a document counts as delivered only when the server has said that the index holds it. Everything that an operator can
 //! put right without a change of the Event is tried again: it ends when the Event does, after an hour in most clusters.
 
+use std::fmt;
+
 use pilothouse_sdk::prelude::*;
 use pilothouse_sdk::serde_json;
 
@@ -13,9 +15,13 @@ const SHOWN: usize = 200;
 /// The one kind of conflict that means the index has the document, in this version or a newer one.
 const VERSION_CONFLICT: &str = "version_conflict_engine_exception";
 
-/// Refusals with status 400 that are about the cluster and not about the document: its limit of shards, an alias that does not say
-/// which of its indices is written to.
-const ABOUT_THE_CLUSTER: [&str; 2] = ["validation_exception", "no write index is defined"];
+/// Refusals with status 400 that are about the document. All others are about the index or the cluster, which an operator can mend: a
+/// closed index, too many shards, an alias that does not say which of its indices is written to.
+const ABOUT_THE_DOCUMENT: [&str; 3] =
+    ["mapper_parsing_exception", "document_parsing_exception", "strict_dynamic_mapping_exception"];
+
+/// What a refusal of these kinds says that is about the index all the same: it has as many fields as it may have.
+const LIMIT: &str = "Limit of ";
 
 /// An answer, without what is of no use here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,11 +71,35 @@ struct Refused {
     error: Reason,
 }
 
+/// Each may be `null`, or missing.
 #[derive(Deserialize, Default)]
 #[serde(crate = "pilothouse_sdk::serde", default)]
 struct Reason {
-    r#type: String,
-    reason: String,
+    r#type: Option<String>,
+    reason: Option<String>,
+    caused_by: Option<Box<Reason>>,
+}
+
+impl Reason {
+    fn kind(&self) -> &str {
+        self.r#type.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it, or what it was caused by, says this.
+    fn says(&self, text: &str) -> bool {
+        self.reason.as_ref().is_some_and(|reason| reason.contains(text))
+            || self.caused_by.as_ref().is_some_and(|cause| cause.says(text))
+    }
+
+    fn is_about_the_document(&self) -> bool {
+        ABOUT_THE_DOCUMENT.contains(&self.kind()) && !self.says(LIMIT)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind(), self.reason.as_deref().unwrap_or_default())
+    }
 }
 
 impl Answer {
@@ -96,7 +126,7 @@ impl Answer {
 
     fn refusal(&self) -> Refusal {
         let why = match serde_json::from_slice::<Refused>(&self.body) {
-            Ok(Refused { error: Reason { r#type, reason } }) => format!("{type}: {reason}"),
+            Ok(Refused { error }) => error.to_string(),
             Err(_) => self.shown(),
         };
         let status = self.status;
@@ -128,12 +158,12 @@ impl Answer {
 
 impl Item {
     fn delivery(self) -> Delivery {
-        let Reason { r#type, reason } = self.error.unwrap_or_default();
-        let failed = |what: &str| format!("{what} (status {}): {type}: {reason}", self.status);
+        let error = self.error.unwrap_or_default();
+        let failed = |what: &str| format!("{what} (status {}): {error}", self.status);
         match self.status {
             200..300 => Ok(Outcome::Done),
-            409 if r#type == VERSION_CONFLICT => Ok(Outcome::Done),
-            400 if !ABOUT_THE_CLUSTER.iter().any(|text| *text == r#type || reason.contains(text)) => {
+            409 if error.kind() == VERSION_CONFLICT => Ok(Outcome::Done),
+            400 if error.is_about_the_document() => {
                 Err(Failure::terminal(failed("the index does not take the Event")))
             }
             _ => Err(Failure::transient(failed("the Event could not be indexed"))),
@@ -184,9 +214,7 @@ mod tests {
 
     #[test]
     fn only_what_is_wrong_with_the_document_is_terminal() {
-        for kind in
-            ["mapper_parsing_exception", "strict_dynamic_mapping_exception", "illegal_argument_exception"]
-        {
+        for kind in ABOUT_THE_DOCUMENT {
             let failure = refused(400, kind, "the reason");
             assert!(
                 failure.is_terminal() && failure.message().ends_with(&format!("{kind}: the reason")),
@@ -201,9 +229,26 @@ mod tests {
             (404, "index_not_found_exception", "no such index and [action.auto_create_index] is [false]"),
             (400, "validation_exception", "this cluster currently has [1000]/[1000] maximum shards open"),
             (400, "illegal_argument_exception", "no write index is defined for alias [events]"),
+            (400, "illegal_argument_exception", "Limit of total fields [1000] has been exceeded"),
+            (400, "mapper_parsing_exception", "Limit of total fields [1000] has been exceeded"),
+            (400, "index_closed_exception", "closed"),
         ] {
             assert!(!refused(status, kind, reason).is_terminal(), "{status} {kind}");
         }
+        let limit = json!({"type": "illegal_argument_exception", "reason": "Limit of total fields [1000] has been exceeded"});
+        let error =
+            json!({"type": "mapper_parsing_exception", "reason": "failed to parse", "caused_by": limit});
+        assert!(!one(&json!({"status": 400, "error": error})).unwrap_err().is_terminal());
+    }
+
+    #[test]
+    fn an_error_without_words_is_about_its_document_only() {
+        let nothing = json!({"type": null, "reason": null});
+        let body = json!({"items": [
+            {"index": {"status": 500, "error": nothing}}, {"index": {"status": 201}},
+        ]});
+        let all = answer(200, &body.to_string()).read(2).unwrap();
+        assert!(matches!(&all[..], [Err(failure), Ok(Outcome::Done)] if !failure.is_terminal()), "{all:?}");
     }
 
     #[test]

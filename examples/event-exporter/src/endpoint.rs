@@ -6,7 +6,8 @@ use pilothouse_sdk::serde::Deserialize;
 
 /// What is wanted of an answer: whether all went well, and why something did not. Without it each document is answered with half a
 /// dozen fields that nobody reads.
-const FIELDS: &str = "error.type,error.reason,items.*.status,items.*.error.type,items.*.error.reason";
+const FIELDS: &str =
+    "error.type,error.reason,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by";
 
 /// The URL of a search server, perhaps below a path of a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -74,7 +74,9 @@ impl EventExporter {
             .header("Content-Type", "application/x-ndjson")
             .timeout(*timeout)
             .body(body);
-        let answer = self.settings.authorize(request).send()?;
+        // Also what the host refuses: with `onReload: keep` nothing else brings the Event back when the manifest has been corrected.
+        let answer =
+            self.settings.authorize(request).send().map_err(|error| Failure::transient(error.to_string()))?;
         let (status, retry_after) = (answer.status, answer.retry_after());
         debug!("sent", bytes = body.len(), status = status);
         Ok(Answer { status, retry_after, body: answer.body })

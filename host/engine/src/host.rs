@@ -216,6 +216,9 @@ pub trait GuestHost: Send + Sync + 'static {
         None
     }
 
+    /// Is told that the guest was denied something here, which it has no grant for.
+    fn denied(&self, _what: &str) {}
+
     /// Whether the plugin may put the key into its queue.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ impl Loader {
                 }
                 Ok(config) => {
                     let another = loaded.as_ref() != Some(&config);
-                    plugin.config_there(another, cancel);
+                    plugin.config_there(another || load.is_some(), cancel);
                     if !another {
                         tracing::info!(
                             plugin = &*plugin.name,

@@ -19,6 +19,7 @@ use pilothouse_engine::{Code, Engine, HttpClient, HttpClientOptions, Instance, S
 use pilothouse_object::{Gvk, Projection};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::config_sources::MergedConfig;
 use crate::describe::{Description, IndexSource};
@@ -175,10 +176,11 @@ impl Loader {
         // Guest code runs on the guests' own threads only.
         let described = {
             let (code, services) = (code.clone(), Arc::clone(&services));
-            self.guests.spawn(async move {
+            // A load that gives way to another one takes its call with it.
+            AbortOnDropHandle::new(self.guests.spawn(async move {
                 let mut instance = Instance::new(&code, services, limits).await?;
                 instance.describe(&config).await
-            })
+            }))
         };
         let answer = described
             .await
@@ -204,15 +206,17 @@ impl Loader {
             .into());
         }
         for missing in grants.not_granted(&description.permissions) {
+            let missing = load.config.hide(missing.to_string());
             tracing::warn!(plugin = &*plugin.name, "the plugin asks for more than it is granted: {missing}");
         }
         for missing in manifest.outgoing_hosts.not_granted(&description.outgoing_hosts) {
+            let missing = load.config.hide(missing.to_string());
             tracing::warn!(
                 plugin = &*plugin.name,
                 "the plugin asks for more than it is granted: HTTP to {missing}; if it is meant, add to spec.outgoingHosts of the manifest: \"{missing}\""
             );
         }
-        let resources = self.resolve(plugin, &description).await;
+        let resources = self.resolve(plugin, &description, load.config).await;
         let kinds =
             self.lease(plugin, number, &description, &resources, &grants).map_err(Refused::manifest)?;
         plugin.writes.watch(kinds.values().map(|view| view.lease.id().clone()));
@@ -245,7 +249,12 @@ impl Loader {
     }
 
     /// Asks the server what the watched kinds are called, until it answers for all.
-    async fn resolve(&self, plugin: &Plugin, description: &Description) -> HashMap<Gvk, ApiResource> {
+    async fn resolve(
+        &self,
+        plugin: &Plugin,
+        description: &Description,
+        config: &MergedConfig,
+    ) -> HashMap<Gvk, ApiResource> {
         let mut resources = HashMap::new();
         for watch in &description.watches {
             let mut wait = RETRY.0;
@@ -258,7 +267,8 @@ impl Loader {
                         resources.insert(watch.kind.clone(), resource);
                     }
                     Err(error) => {
-                        let message = format!("cannot watch {}: {error}; trying again", watch.kind);
+                        let message =
+                            config.hide(format!("cannot watch {}: {error}; trying again", watch.kind));
                         tracing::warn!(plugin = &*plugin.name, "{message}");
                         plugin.set_error(Some(message));
                         tokio::time::sleep(wait.mul_f64(rand::random_range(0.8..1.2))).await;

@@ -406,7 +406,9 @@ impl Plugin {
     pub(crate) async fn loaded(&self) {
         loop {
             let released = self.released.notified();
-            if self.status().state != PluginState::Loading {
+            // One that waits for its configuration may wait for long, and is no reason for the host not to be ready.
+            let waits = self.condition.lock().config_error.is_some();
+            if waits || self.status().state != PluginState::Loading {
                 return;
             }
             released.await;

@@ -287,6 +287,10 @@ impl GuestHost for Services {
         })
     }
 
+    fn denied(&self, what: &str) {
+        self.live.reporter.denied(what);
+    }
+
     fn http(&self) -> Option<HttpClient> {
         Some(self.http.clone())
     }

@@ -15,9 +15,11 @@ const METADATA_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// The same for IPv6: Amazon EC2 and Google Compute Engine.
-const METADATA_V6: [Ipv6Addr; 2] =
-    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+/// The same for IPv6: Google Compute Engine.
+const METADATA_V6: [Ipv6Addr; 1] = [Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+
+/// Where Amazon EC2 has its services: instance metadata (`fd00:ec2::254`), credentials of pods (`fd00:ec2::23`), time, names.
+const AMAZON: [u16; 2] = [0xfd00, 0xec2];
 
 /// An address in one form: an IPv4 address that is mapped into IPv6 (`::ffff:0:0/96`) as the IPv4 address that it is.
 pub(crate) fn canonical(address: IpAddr) -> IpAddr {
@@ -59,7 +61,7 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
         Some("a link-local address")
     } else if address.is_multicast() {
         Some("a multicast or broadcast address")
-    } else if METADATA_V6.contains(&address) {
+    } else if METADATA_V6.contains(&address) || address.segments()[..2] == AMAZON {
         Some("a cloud's metadata service")
     } else {
         None
@@ -75,6 +77,8 @@ fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     };
     match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high, low] => Some(v4(high, low)),
+        // NAT64 with a prefix of the network's own (RFC 8215), of 96 bits as all have it.
+        [0x64, 0xff9b, 1, .., high, low] => Some(v4(high, low)),
         [0x2002, high, low, ..] => Some(v4(high, low)),
         _ => None,
     }
@@ -105,6 +109,8 @@ mod tests {
             "febf::1",
             "ff02::1",
             "fd00:ec2::254",
+            "fd00:ec2::23",
+            "64:ff9b:1::a9fe:a9fe",
             "fd20:ce::254",
             "::ffff:127.0.0.1",
             "::ffff:169.254.169.254",
@@ -132,7 +138,8 @@ mod tests {
             "169.253.1.1",
             "223.255.255.255",
             "fd00::1",
-            "fd00:ec2::253",
+            "fd00:ec3::254",
+            "64:ff9b:1::808:808",
             "2001:db8::1",
             "fec0::1",
             "::ffff:10.0.0.1",

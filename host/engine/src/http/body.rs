@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -46,13 +46,15 @@ pub(super) struct RequestBody {
     /// `Content-Length`, where the guest gave one.
     length: Option<u64>,
     sent: Arc<Sent>,
+    /// Dead when the instance has gone: its body then ends as if it were whole, but it is not.
+    guest_lives: Weak<()>,
 }
 
 impl RequestBody {
-    pub(super) fn new(guest: WasiBody, length: Option<u64>) -> (Self, Arc<Sent>) {
+    pub(super) fn new(guest: WasiBody, length: Option<u64>, guest_lives: Weak<()>) -> (Self, Arc<Sent>) {
         let sent = Arc::new(Sent::default());
         sent.whole.store(guest.is_end_stream() || length == Some(0), Relaxed);
-        (Self { guest, length, sent: Arc::clone(&sent) }, sent)
+        (Self { guest, length, sent: Arc::clone(&sent), guest_lives }, sent)
     }
 }
 
@@ -66,6 +68,9 @@ impl Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let frame = ready!(Pin::new(&mut self.guest).poll_frame(cx)).transpose()?;
         let Some(frame) = frame else {
+            if self.guest_lives.strong_count() == 0 {
+                return Poll::Ready(Some(Err(Error::ConnectionTerminated)));
+            }
             self.sent.whole.store(true, Relaxed);
             return Poll::Ready(None);
         };

@@ -1,6 +1,6 @@
 //! [`HttpClient`]: what one generation of a plugin sends its requests with, and where each is checked.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use http::header::{HOST, HeaderValue, USER_AGENT};
@@ -194,6 +194,7 @@ impl HttpClient {
         to: Destination,
         mut request: Request<WasiBody>,
         times: Times,
+        guest_lives: Weak<()>,
     ) -> Result<Response<WasiBody>, Refused> {
         let inner = &self.0;
         *request.uri_mut() = origin_form(request.uri()).map_err(|_| Error::HttpRequestUriInvalid)?;
@@ -206,7 +207,7 @@ impl HttpClient {
         let length = length(&request);
         let head = *request.method() == Method::HEAD;
         let (parts, guest) = request.into_parts();
-        let (body, sent) = RequestBody::new(guest, length);
+        let (body, sent) = RequestBody::new(guest, length, guest_lives);
         let request = Request::from_parts(parts, body);
 
         let permit = timeout_at(times.connect_by, inner.pool.permit())
@@ -260,7 +261,10 @@ impl HttpClient {
 
     async fn connect(&self, to: &Destination, by: Instant) -> Result<Connection, Refused> {
         let inner = &self.0;
-        let Some(tls) = (inner.tls)() else { return Err(Error::TlsCertificateError.into()) };
+        let tls = match to.tls {
+            true => Some((inner.tls)().ok_or(Error::TlsCertificateError)?),
+            false => None,
+        };
         inner.pool.make_room();
         let addresses = match timeout_at(by, inner.lookup.addresses(to, &inner.hosts)).await {
             Err(_) => return Err(Error::DnsTimeout.into()),
@@ -277,7 +281,7 @@ impl HttpClient {
             }
             Ok(Ok(addresses)) => addresses,
         };
-        Ok(Connection::open(to, &addresses, &tls, by).await?)
+        Ok(Connection::open(to, &addresses, tls.as_ref(), by).await?)
     }
 }
 

@@ -37,7 +37,7 @@ impl Connection {
     pub(super) async fn open(
         to: &Destination,
         addresses: &[SocketAddr],
-        tls: &Arc<ClientConfig>,
+        tls: Option<&Arc<ClientConfig>>,
         by: Instant,
     ) -> Result<Self, Error> {
         let mut last = Error::DestinationUnavailable;
@@ -57,14 +57,12 @@ impl Connection {
     async fn over(
         stream: TcpStream,
         to: &Destination,
-        tls: &Arc<ClientConfig>,
+        tls: Option<&Arc<ClientConfig>>,
         by: Instant,
     ) -> Result<Self, Error> {
         // A request is written at once: waiting for more to send only delays it.
         stream.set_nodelay(true).map_err(|error| connect_error(&error))?;
-        if !to.tls {
-            return Self::speak(stream).await;
-        }
+        let Some(tls) = tls else { return Self::speak(stream).await };
         let name = match &to.host {
             Host::Name(name) => {
                 ServerName::try_from(name.clone()).map_err(|_| Error::HttpRequestUriInvalid)?

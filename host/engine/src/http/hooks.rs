@@ -29,7 +29,8 @@ impl Http {
     pub(crate) fn new(host: Arc<dyn GuestHost>) -> Self {
         let mut ctx = WasiHttpCtx::new();
         ctx.set_field_size_limit(MAX_FIELDS);
-        Self { ctx, hooks: Hooks { host, call: CallContext::default(), deadline: Instant::now() } }
+        let (call, deadline) = (CallContext::default(), Instant::now());
+        Self { ctx, hooks: Hooks { host, call, deadline, lives: Arc::new(()) } }
     }
 }
 
@@ -39,6 +40,8 @@ pub(crate) struct Hooks {
     /// The running call and when it is cut; brought up to date before each use.
     pub(crate) call: CallContext,
     pub(crate) deadline: Instant,
+    /// Goes with the instance.
+    lives: Arc<()>,
 }
 
 /// Headers that guests may not set: those that wasmtime keeps (the host's own and hop-by-hop ones), and the others of the connection.
@@ -75,6 +78,9 @@ impl WasiHttpHooks for Hooks {
         let say = move |refused: Refused| {
             if let Some(message) = &refused.message {
                 host.log(&call, LogLevel::Warn, message, &[]);
+                if matches!(refused.error, Error::HttpRequestDenied | Error::DestinationIpProhibited) {
+                    host.denied(message);
+                }
             }
             refused.error
         };
@@ -93,7 +99,8 @@ impl WasiHttpHooks for Hooks {
         };
         let times = Times::new(options.unwrap_or_default(), self.deadline.into());
         // On the runtime of connections, and gone as soon as nobody waits for it.
-        let sending = Task(client.io().spawn(client.clone().send(to, request, times)));
+        let sending =
+            Task(client.io().spawn(client.clone().send(to, request, times, Arc::downgrade(&self.lives))));
         Box::new(async move {
             let answer = sending.await.map_err(say);
             client

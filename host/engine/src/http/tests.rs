@@ -82,6 +82,9 @@ proptest! {
     }
 }
 
+/// A guest that lives as long as the tests.
+static GUEST: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
+
 #[tokio::test]
 async fn lookups_that_nobody_waits_for_any_more_still_count() {
     struct Never(Arc<AtomicUsize>);
@@ -171,7 +174,11 @@ async fn get(client: &HttpClient, url: &str) -> Result<(u16, Vec<u8>), Error> {
     let to = client.check(&request).map_err(|refused: Refused| refused.error)?;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     let times = Times::new(RequestOptions::default(), deadline);
-    let answer = client.clone().send(to, request, times).await.map_err(|refused| refused.error)?;
+    let answer = client
+        .clone()
+        .send(to, request, times, Arc::downgrade(&GUEST))
+        .await
+        .map_err(|refused| refused.error)?;
     let status = answer.status().as_u16();
     Ok((status, answer.into_body().collect().await?.to_bytes().to_vec()))
 }
