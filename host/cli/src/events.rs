@@ -64,7 +64,7 @@ impl Events {
             loop {
                 match changes.next().await {
                     Some(Ok(WatchEvent::Added(event) | WatchEvent::Modified(event))) => {
-                        printer.show(&event)?
+                        printer.show(&event)?;
                     }
                     Some(Ok(WatchEvent::Deleted(event))) => printer.forget(&event),
                     Some(Ok(WatchEvent::Bookmark { .. })) => {}

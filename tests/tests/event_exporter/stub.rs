@@ -59,7 +59,9 @@ impl Reply {
         let item = |name: &String| match refused(name) {
             None => json!({"index": {"status": 201}}),
             Some(status) => {
-                json!({"index": {"status": status, "error": {"type": "stub", "reason": format!("not {name}")}}})
+                // What a server says of a document that does not fit, if it is its fault.
+                let kind = if status == 400 { "mapper_parsing_exception" } else { "stub" };
+                json!({"index": {"status": status, "error": {"type": kind, "reason": format!("not {name}")}}})
             }
         };
         let items: Vec<Value> = request.names().iter().map(item).collect();
