@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pilothouse_bench::{Better, Report};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
-use pilothouse_tests::plugins::Manifest;
+use pilothouse_tests::plugins::{self, Manifest};
 use pilothouse_tests::{Cluster, ControlPlane, Host, guests, loglines};
 use serde_json::json;
 
@@ -17,15 +17,14 @@ const OBJECTS: usize = 100;
 const CALLS: u32 = 200;
 /// From the issue.
 const MOST_NANOSECONDS: f64 = 2_000.0;
+/// How long a quota of 10,000 a second takes until it is full.
+const FILLED: Duration = Duration::from_secs(3);
 const SOON: Duration = Duration::from_secs(120);
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let plane = ControlPlane::shared(Server::Development)?;
     let cluster = Cluster::of(plane)?;
     cluster.namespace(NAMESPACE)?;
-    for number in 0..OBJECTS {
-        cluster.config_map(NAMESPACE, &format!("object-{number}"))?;
-    }
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
     // So many that the quota lets all of them through.
     let manifest = Manifest::new("recorder")
@@ -34,6 +33,12 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         .reads(&["configmaps"], NAMESPACE)
         .grant(&["events"], &["create"], &[NAMESPACE]);
     host.install("recorder", &guests::wasm("recorder")?, Some(&manifest.to_string()))?;
+    plugins::wait_running(&host, "recorder")?;
+    // The quota fills with time.
+    std::thread::sleep(FILLED);
+    for number in 0..OBJECTS {
+        cluster.config_map(NAMESPACE, &format!("object-{number}"))?;
+    }
     let measured = || loglines::said(&host, "recorder", "measured");
     host.wait_for("all objects to be reconciled", SOON, || anyhow::Ok(measured().len() >= OBJECTS))?;
     let mut figures = Vec::new();
