@@ -105,13 +105,14 @@ fn invalid(message: impl std::fmt::Display) -> Refusal {
 impl PluginEvents {
     /// Records nothing yet. Events are written on `io`; `host` is the reporting instance.
     pub(crate) fn new(plugin: Arc<str>, host: Arc<str>, io: Handle) -> Self {
+        let (qps, burst) = rate(None);
         Self {
             plugin,
             host,
             io,
             identity: Arc::default(),
             generation: AtomicU64::new(0),
-            quota: Mutex::new(bucket(None)),
+            quota: Mutex::new(TokenBucket::new(qps, burst)),
             running: OnceLock::new(),
             refused: AtomicU64::new(0),
             over_quota: AtomicU64::new(0),
@@ -120,10 +121,14 @@ impl PluginEvents {
 
     /// A new generation took over: events are written with its client, and counted against its quota.
     pub(crate) fn speak_as(&self, generation: u64, client: Client, qps: Option<f64>) {
-        self.generation.store(generation, Relaxed);
         self.identity.0.store(Some(Arc::new(CoreV1Sink::new(client))));
         let (qps, burst) = rate(qps);
-        self.quota.lock().change(qps, burst);
+        let mut quota = self.quota.lock();
+        if self.generation.swap(generation, Relaxed) == 0 {
+            *quota = TokenBucket::new(qps, burst);
+        } else {
+            quota.change(qps, burst);
+        }
     }
 
     /// Records an event of a guest of this generation, with these grants, on a host that leads or not.
@@ -193,11 +198,9 @@ impl PluginEvents {
         }
         self.check_grant(grants, regarding.event_namespace())?;
         let annotations = options.annotations.into_iter().collect();
-        let mut action = event.action;
-        action.truncate(action.floor_char_boundary(FIELD_LIMIT));
         let details = EventDetails {
             related: related.map(Arc::new),
-            action,
+            action: event.action,
             annotations,
             timestamp: timestamp.transpose()?,
         };
@@ -270,11 +273,6 @@ struct Checked {
 fn rate(qps: Option<f64>) -> (f64, f64) {
     let qps = qps.unwrap_or(DEFAULT_QPS);
     (qps, (qps * BURST_SECONDS).max(1.0))
-}
-
-fn bucket(qps: Option<f64>) -> TokenBucket {
-    let (qps, burst) = rate(qps);
-    TokenBucket::new(qps, burst)
 }
 
 fn reference(target: EventTarget) -> ObjectReference {

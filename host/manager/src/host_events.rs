@@ -23,7 +23,7 @@ use crate::guest_events::{EventCounts, PLUGIN_ANNOTATION};
 use crate::token_bucket::TokenBucket;
 
 /// The component of the host's own events.
-pub const HOST_COMPONENT: &str = "pilothouse";
+const HOST_COMPONENT: &str = "pilothouse";
 
 /// The object that a host's events are about.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -48,7 +48,7 @@ pub use directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
 pub use duration::{DurationError, parse_duration};
 pub use grants::{Access, Grants, Missing, Place, Rule, Scope, Visibility};
 pub use guest_events::PLUGIN_ANNOTATION;
-pub use host_events::{HOST_COMPONENT, HostObject};
+pub use host_events::HostObject;
 pub use lead::Lead;
 pub use manager::{Manager, ManagerOptions};
 pub use manifest::{

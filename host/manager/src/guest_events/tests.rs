@@ -162,3 +162,16 @@ async fn an_event_that_stands_for_several_is_the_plugin_s_too() {
     assert_eq!((written.len(), combined.len()), (10, 1));
     assert_eq!(combined[0].annotation(PLUGIN_ANNOTATION).as_deref(), Some("p"));
 }
+
+#[tokio::test]
+async fn the_quota_is_full_at_first_and_a_reload_gives_none_of_it_back() {
+    let events = plugin();
+    let (_server, client) = server().await;
+    let recorded = || (0..1000).filter(|_| record(&events, event("R")).is_ok()).count();
+    events.speak_as(1, client.clone(), Some(100.0));
+    // Twice the rate, and what comes in while they are counted.
+    let first = recorded();
+    assert!(first >= 200, "{first}");
+    events.speak_as(2, client, Some(0.01));
+    assert!(recorded() <= 1);
+}
