@@ -23,12 +23,12 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::config_sources::MergedConfig;
-use crate::generation::{Feeds, Generation};
-use crate::live::Live;
-use crate::log_limit::LogLimit;
-use crate::plugin::Plugin;
-use crate::services::{KindView, Services};
+use crate::imports::live::Live;
+use crate::imports::log_limit::LogLimit;
+use crate::imports::services::{KindView, Services};
+use crate::lifecycle::config_sources::MergedConfig;
+use crate::lifecycle::generation::{Feeds, Generation};
+use crate::lifecycle::plugin::Plugin;
 
 /// What loading needs of the host.
 pub(crate) struct Loader {

@@ -15,7 +15,7 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 
 use crate::manager::Manager;
-use crate::metrics::Metrics;
+use crate::observe::metrics::Metrics;
 
 /// Serves the admin endpoints on a listener until the future is dropped.
 pub async fn serve(listener: TcpListener, manager: Manager, metrics: Metrics) {

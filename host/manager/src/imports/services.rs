@@ -1,6 +1,6 @@
 //! [`Services`]: what one generation of a plugin reaches through its imports, with the plugin's grants in force.
 //!
-//! Cached reads and queue calls are answered here; live calls go to [`live`](crate::live). The engine calls it from guest
+//! Cached reads and queue calls are answered here; live calls go to [`live`](crate::imports::live). The engine calls it from guest
 //! threads; nothing in this file blocks.
 
 use std::collections::HashMap;
@@ -18,12 +18,12 @@ use pilothouse_workqueue::{Priority, Queue};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::guest_events::PluginEvents;
-use crate::live::Live;
-use crate::log_limit::LogLimit;
-use crate::reasons::Reasons;
-use crate::visible_objects::VisibleObjects;
-use crate::writes::{self, Heed, Waited};
+use crate::dispatch::reasons::Reasons;
+use crate::dispatch::writes::{self, Heed, Waited};
+use crate::imports::guest_events::PluginEvents;
+use crate::imports::live::Live;
+use crate::imports::log_limit::LogLimit;
+use crate::imports::visible_objects::VisibleObjects;
 
 /// What one generation of a plugin reaches.
 pub(crate) struct Services {

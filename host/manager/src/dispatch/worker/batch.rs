@@ -18,8 +18,8 @@ use super::{
     Call, Key, Warm, add_again, failed, hold_against, instance, log, note_fault, request, retry, settle,
     tell_fault, told,
 };
-use crate::generation::Generation;
-use crate::plugin::Plugin;
+use crate::lifecycle::generation::Generation;
+use crate::lifecycle::plugin::Plugin;
 
 /// Faults of one round without an answer between them, beyond those that lead to one key: the guest is at fault then, not a key.
 const MOST_FAULTS: usize = 16;

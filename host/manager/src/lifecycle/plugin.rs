@@ -19,19 +19,19 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config_sources::Unusable;
-use crate::gate::Gate;
-use crate::generation::Generation;
-use crate::guest_events::PluginEvents;
-use crate::host_events::{HostEvents, Reporter};
+use crate::dispatch::gate::Gate;
+use crate::dispatch::limiter::PluginLimiter;
+use crate::dispatch::memory::Turns;
+use crate::dispatch::reasons::Reasons;
+use crate::dispatch::worker;
+use crate::dispatch::writes::Writes;
+use crate::imports::guest_events::PluginEvents;
 use crate::lead::Lead;
-use crate::limiter::PluginLimiter;
-use crate::memory::Turns;
-use crate::metrics::{Metrics, PluginMetrics};
-use crate::reasons::Reasons;
-use crate::status::{PluginState, PluginStatus};
-use crate::worker;
-use crate::writes::Writes;
+use crate::lifecycle::config_sources::Unusable;
+use crate::lifecycle::generation::Generation;
+use crate::observe::host_events::{HostEvents, Reporter};
+use crate::observe::metrics::{Metrics, PluginMetrics};
+use crate::observe::status::{PluginState, PluginStatus};
 
 /// Faults in a row, without one good call between, after which a plugin is quarantined.
 const FAULTS_TO_QUARANTINE: u32 = 10;

@@ -14,9 +14,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::generation::Generation;
-use crate::plugin::Plugin;
-use crate::worker::{Warm, faulted, instance, next_call_id};
+use crate::dispatch::worker::{Warm, faulted, instance, next_call_id};
+use crate::lifecycle::generation::Generation;
+use crate::lifecycle::plugin::Plugin;
 
 /// Most events taken from the ring at once.
 const BATCH: usize = 64;

@@ -19,8 +19,8 @@ use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::{Priority, Queue};
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::memory::{MOST_REMEMBERED, Memory};
-use crate::reasons::Reasons;
+use crate::dispatch::memory::{MOST_REMEMBERED, Memory};
+use crate::dispatch::reasons::Reasons;
 
 /// What stands between changes and the queue of a plugin.
 pub(crate) struct Gate {

@@ -14,9 +14,9 @@ use pilothouse_object::{Object, ObjectKey};
 use pilothouse_plugin::{KeyMap, Predicate};
 use pilothouse_workqueue::Priority;
 
-use crate::gate::Gate;
-use crate::mapping::{self, Filter, Seen};
-use crate::reasons::Reasons;
+use crate::dispatch::gate::Gate;
+use crate::dispatch::mapping::{self, Filter, Seen};
+use crate::dispatch::reasons::Reasons;
 
 /// Keys that are added under one lock of the queue.
 const ADDED_AT_ONCE: usize = 64;

@@ -6,7 +6,7 @@
 //!
 //! Invariants: a guest never waits, and nothing that a guest sends is kept without a bound; each plugin has a queue and a correlator of
 //! its own, so that one which floods costs no other plugin an event; they live on over reloads, so that repeated events go on
-//! counting. A plugin that never records has none of it. Called from guest threads by [`Services`](crate::services::Services).
+//! counting. A plugin that never records has none of it. Called from guest threads by [`Services`](crate::imports::services::Services).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,7 +29,7 @@ use pilothouse_plugin::{Access, Grants, Place};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
-use crate::token_bucket::TokenBucket;
+use crate::imports::token_bucket::TokenBucket;
 
 /// Annotation of every event of or about a plugin: the plugin's name. `pilothouse events` finds them by it.
 pub const PLUGIN_ANNOTATION: &str = "pilothouse.dev/plugin";

@@ -18,13 +18,13 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::mapper::Mapper;
-use crate::mapping::Filter;
-use crate::memory::MOST_REMEMBERED;
-use crate::plugin::Plugin;
-use crate::pump::{Leftover, Pump};
-use crate::reasons::Reasons;
-use crate::services::{KindView, Services};
+use crate::dispatch::mapper::Mapper;
+use crate::dispatch::mapping::Filter;
+use crate::dispatch::memory::MOST_REMEMBERED;
+use crate::dispatch::pump::{Leftover, Pump};
+use crate::dispatch::reasons::Reasons;
+use crate::imports::services::{KindView, Services};
+use crate::lifecycle::plugin::Plugin;
 
 /// One loaded version of a plugin.
 pub(crate) struct Generation {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::token_bucket::TokenBucket;
+use crate::imports::token_bucket::TokenBucket;
 
 /// Lines a second, on average and at once.
 const RATE: f64 = 1000.0;

@@ -24,9 +24,9 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use self::body::{Body, BodyMeta};
-use crate::host_events::Reporter;
+use crate::dispatch::writes::{Writes, Written};
 use crate::lead::Lead;
-use crate::writes::{Writes, Written};
+use crate::observe::host_events::Reporter;
 
 /// Bytes that one page of a live list may have: 500 objects of 128 KB each.
 const LARGEST_PAGE: usize = 64 << 20;

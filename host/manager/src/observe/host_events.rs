@@ -19,8 +19,8 @@ use pilothouse_events::{
 use pilothouse_object::{Gvk, ObjectKey};
 use tokio_util::sync::CancellationToken;
 
-use crate::guest_events::{EventCounts, PLUGIN_ANNOTATION};
-use crate::token_bucket::TokenBucket;
+use crate::imports::guest_events::{EventCounts, PLUGIN_ANNOTATION};
+use crate::imports::token_bucket::TokenBucket;
 
 /// The component of the host's own events.
 const HOST_COMPONENT: &str = "pilothouse";

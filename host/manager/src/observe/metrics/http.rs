@@ -1,5 +1,5 @@
 //! [`HttpMetrics`]: what plugins send over `wasi:http`, by result, and how many bytes of bodies that moves. Part of
-//! [`Metrics`](crate::metrics::Metrics).
+//! [`Metrics`](crate::observe::metrics::Metrics).
 
 use pilothouse_engine::{HttpObserver, HttpResult};
 use prometheus_client::encoding::EncodeLabelSet;

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use pilothouse_plugin::directory::Files;
 use tokio_util::sync::CancellationToken;
 
-use crate::config_sources::{ConfigSources, MergedConfig, Unusable};
-use crate::load::{Load, Loader};
-use crate::plugin::Plugin;
+use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, Unusable};
+use crate::lifecycle::load::{Load, Loader};
+use crate::lifecycle::plugin::Plugin;
 
 /// A load.
 type UnderWay<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -16,7 +16,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::reasons::Reasons;
+use crate::dispatch::reasons::Reasons;
 
 /// Priorities that are told apart, as in controller-runtime.
 const MOST_PRIORITIES: usize = 25;

@@ -19,7 +19,7 @@ use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Merge as _;
 use tokio::time::Instant;
 
-use crate::reasons::Reasons;
+use crate::dispatch::reasons::Reasons;
 
 /// Most keys that one plugin's memory holds, some 10 MiB; the youngest are kept.
 pub(crate) const MOST_REMEMBERED: usize = 100_000;

@@ -3,6 +3,14 @@
 //! Hot counters are handles taken once for each plugin. Figures that others keep anyway (queues, informers, process) are
 //! read when a scrape comes, so they cost nothing in between. A plugin's series go with it.
 
+pub(crate) mod election;
+pub(crate) mod events;
+pub(crate) mod exec;
+pub(crate) mod http;
+pub(crate) mod informers;
+pub(crate) mod queues;
+pub(crate) mod rest;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +30,16 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::election_metrics::ElectionCollector;
-use crate::event_metrics::{AllEvents, EventCollector, HostEventCollector};
-use crate::exec_metrics::ExecMetrics;
-use crate::guest_events::PluginEvents;
-use crate::host_events::HostEvents;
-use crate::http_metrics::{HttpMetrics, PluginHttpMetrics};
-use crate::informer_metrics::InformerCollector;
-use crate::queue_metrics::{QueueCollector, Queues};
-use crate::reasons::Reasons;
-use crate::rest_metrics::RestMetrics;
+use crate::dispatch::reasons::Reasons;
+use crate::imports::guest_events::PluginEvents;
+use crate::observe::host_events::HostEvents;
+use crate::observe::metrics::election::ElectionCollector;
+use crate::observe::metrics::events::{AllEvents, EventCollector, HostEventCollector};
+use crate::observe::metrics::exec::ExecMetrics;
+use crate::observe::metrics::http::{HttpMetrics, PluginHttpMetrics};
+use crate::observe::metrics::informers::InformerCollector;
+use crate::observe::metrics::queues::{QueueCollector, Queues};
+use crate::observe::metrics::rest::RestMetrics;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Controller {

@@ -21,11 +21,11 @@ use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Item;
 use tokio::time::Instant;
 
-use crate::generation::Generation;
-use crate::plugin::Plugin;
-use crate::reasons::Reasons;
-use crate::services::clip;
-use crate::writes::{Heed, Waited};
+use crate::dispatch::reasons::Reasons;
+use crate::dispatch::writes::{Heed, Waited};
+use crate::imports::services::clip;
+use crate::lifecycle::generation::Generation;
+use crate::lifecycle::plugin::Plugin;
 
 type Key = Item<ObjectKey, Reasons>;
 

@@ -14,7 +14,7 @@
 //! * What is told differs from what was told before: another merged text, or another error.
 //!
 //! The objects are read with the host's own identity, one by one: a shared informer would hold all Secrets of a namespace.
-//! Called by [`crate::follow`].
+//! Called by [`crate::lifecycle::follow`].
 
 mod entry;
 mod file;

@@ -130,7 +130,7 @@ mod tests {
     use pilothouse_client::ApiResource;
     use pilothouse_object::{Gvk, ListMeta, Object};
 
-    use crate::metrics::Metrics;
+    use crate::observe::metrics::Metrics;
 
     use super::*;
 

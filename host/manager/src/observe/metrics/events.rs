@@ -11,8 +11,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
-use crate::guest_events::{EventCounts, PluginEvents};
-use crate::host_events::HostEvents;
+use crate::imports::guest_events::{EventCounts, PluginEvents};
+use crate::observe::host_events::HostEvents;
 
 /// The events by their plugins.
 pub(crate) type AllEvents = Arc<Mutex<BTreeMap<String, Arc<PluginEvents>>>>;

@@ -8,7 +8,7 @@ use pilothouse_plugin::Rule;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::host_events::HostEvents;
+use crate::observe::host_events::HostEvents;
 
 /// A plugin that may do all with ConfigMaps of one namespace.
 struct Plugin {
