@@ -9,7 +9,7 @@ use crate::duration::milliseconds;
 
 /// Adds a key; a key that is queued already is not added twice. This function, [`add_after`] and [`add_rate_limited`]
 /// end the current call with a fault if the queue already holds as many other keys as `limits.queueDepth` of the
-/// manifest allows.
+/// manifest allows. Malformed keys end the call with a fault in all functions of this module.
 pub fn add(key: &Key) {
     raw::add(key);
 }
@@ -29,7 +29,7 @@ pub fn forget(key: &Key) {
     raw::forget(key);
 }
 
-/// Number of [`add_rate_limited`] calls for the key since the last [`forget`].
+/// How often the key was added rate-limited since the last [`forget`], by the plugin or by the host after a failure.
 pub fn num_requeues(key: &Key) -> u32 {
     raw::num_requeues(key)
 }
