@@ -15,7 +15,6 @@ use pilothouse_devserver::age;
 use pilothouse_manager::PLUGIN_ANNOTATION;
 use pilothouse_object::{Gvk, Object};
 
-use crate::hosting::install_tls;
 use crate::table::Table;
 
 #[derive(Args)]
@@ -41,7 +40,6 @@ const HEADER: [&str; 8] = ["LAST SEEN", "TYPE", "REASON", "NAMESPACE", "OBJECT",
 
 impl Events {
     pub(crate) fn main(self) -> Result<()> {
-        install_tls()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(self.print())
     }
