@@ -4,6 +4,8 @@
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy -p pilothouse-client -- -D warnings
+    cargo clippy -p pilothouse --no-default-features -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 # Everything, end-to-end tests on the real control plane included.

@@ -71,10 +71,10 @@ fn an_impersonated_service_account_without_rights_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_kube_client_can_be_made() -> Result<()> {
+async fn a_client_can_be_made() -> Result<()> {
     let plane = ControlPlane::shared(Server::Real)?;
     let client = plane.client().await?;
-    assert_eq!(client.apiserver_version().await?.git_version, "v1.36.3");
+    assert_eq!(client.server_version().await?.git_version, "v1.36.3");
     Ok(())
 }
 
