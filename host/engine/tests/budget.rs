@@ -10,7 +10,7 @@ use pilothouse_engine::{
     Instance, Limits, LogLevel, ObjectCursor, Outcome, Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
-use pilothouse_tests::guests;
+use pilothouse_testkit::guests;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use pilothouse_engine::{
     Outcome, Refusal, Request, ResolveFuture, Resolver, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
-use pilothouse_tests::guests;
+use pilothouse_testkit::guests;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
