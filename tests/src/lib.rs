@@ -40,6 +40,8 @@ pub use cluster::Cluster;
 pub use controlplane::ControlPlane;
 pub use fleet::Fleet;
 pub use host::Host;
+pub use pilothouse_testkit::skip::or_skip;
+pub use pilothouse_testkit::tools;
 pub use pilothouse_testkit::{Signal, guests, poll, process};
 use pilothouse_testkit::{cargo, http, paths};
 pub use proxy::Proxy;

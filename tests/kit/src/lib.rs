@@ -10,5 +10,7 @@ pub mod http;
 pub mod paths;
 pub mod poll;
 pub mod process;
+pub mod skip;
+pub mod tools;
 
 pub use rustix::process::Signal;
