@@ -2,7 +2,7 @@
 //! by [`crate::guests`] and by the harness of the end-to-end tests for the host itself.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
@@ -55,21 +55,23 @@ pub struct Artifacts {
     pub files: Vec<PathBuf>,
 }
 
-/// Runs `cargo build` with further arguments; the error of a failed build shows what the compiler said.
-pub fn build(what: Build, args: &[&str], target: &std::path::Path) -> anyhow::Result<Artifacts> {
+/// A Cargo command with further arguments that uses a target folder and knows nothing of the package under test.
+pub fn command(what: Build, args: &[&str], target: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(|name| leaks(what, name)) {
             command.env_remove(name);
         }
     }
+    command.args(args).env("CARGO_TARGET_DIR", target).stdin(Stdio::null());
     command
-        .arg("build")
-        .args(args)
-        .arg("--message-format=json-render-diagnostics")
-        .env("CARGO_TARGET_DIR", target)
-        .stdin(Stdio::null());
-    let output = command.output().context("starting cargo")?;
+}
+
+/// Runs `cargo build` with further arguments; the error of a failed build shows what the compiler said.
+pub fn build(what: Build, args: &[&str], target: &Path) -> anyhow::Result<Artifacts> {
+    let mut command = command(what, &[&["build"], args].concat(), target);
+    let output =
+        command.arg("--message-format=json-render-diagnostics").output().context("starting cargo")?;
     if !output.status.success() {
         bail!("`cargo build {}` failed:\n{}", args.join(" "), String::from_utf8_lossy(&output.stderr));
     }
