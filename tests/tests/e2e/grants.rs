@@ -24,6 +24,8 @@ pilothouse_tests::on_both_servers!(
     live_calls_keep_to_the_rate_of_the_manifest,
 );
 
+pilothouse_tests::on_the_real_server!(live_calls_are_made_as_the_service_account_of_the_manifest);
+
 const SOON: Duration = Duration::from_secs(30);
 
 /// What `snoop` does, with the API's verb and the resource's suffix in each case.
@@ -241,7 +243,6 @@ fn live_calls_keep_to_the_rate_of_the_manifest(server: Server) -> Result<()> {
 }
 
 /// On the real server alone: the development server has no rules of access yet.
-#[test]
 fn live_calls_are_made_as_the_service_account_of_the_manifest() -> Result<()> {
     const ACCOUNT: &str = "system:serviceaccount:acting:robot";
 

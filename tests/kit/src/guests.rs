@@ -53,8 +53,11 @@ fn build_all() -> anyhow::Result<Guests> {
     })
 }
 
-/// The manifests of `guests/` and of each example that is there.
-fn workspaces(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// The manifests of `guests/` and of each example that is there, below the root of the repository.
+///
+/// # Errors
+/// When the examples cannot be listed.
+pub fn workspaces(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut manifests = vec![repository.join("guests/Cargo.toml")];
     let examples = repository.join("examples");
     if examples.is_dir() {

@@ -15,6 +15,11 @@ use scene::{Api, Call, PAST, Scene};
 use seen::{Difference, compare, compare_printed};
 use serde_json::Value;
 
+pilothouse_tests::on_the_real_server!(
+    core_v1_events_are_those_that_client_go_records,
+    events_k8s_io_events_are_those_that_client_go_records,
+);
+
 fn about(kind: &str, name: &str, r#type: &str, reason: &str, message: &str) -> Call {
     let [method, kind, name, r#type, reason, message] =
         ["eventf", kind, name, r#type, reason, message].map(str::to_owned);
@@ -38,7 +43,6 @@ fn is_long_text(text: &Value, length: usize) -> bool {
     text.as_str().is_some_and(|text| text.len() == length && long().starts_with(text))
 }
 
-#[test]
 fn core_v1_events_are_those_that_client_go_records() -> Result<()> {
     let scene = Scene::set("events-record")?;
     let mut calls = vec![
@@ -103,7 +107,6 @@ fn core_v1_events_are_those_that_client_go_records() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn events_k8s_io_events_are_those_that_client_go_records() -> Result<()> {
     let scene = Scene::set("events-events")?;
     let acting = |call: Call| Call { action: "Acting".to_owned(), ..call };

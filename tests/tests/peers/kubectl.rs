@@ -14,6 +14,8 @@ use pilothouse_tests::{ControlPlane, poll};
 
 pilothouse_tests::on_both_servers!(a_watch_is_shown_line_by_line);
 
+pilothouse_tests::on_the_real_server!(kubectl_prints_the_same_on_both_servers);
+
 const SOON: Duration = Duration::from_secs(30);
 
 /// One command, with what it reads from standard input.
@@ -351,7 +353,6 @@ fn a_watch_is_shown_line_by_line(server: Server) -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn kubectl_prints_the_same_on_both_servers() -> Result<()> {
     let real = play(Server::Real).context("on the real server")?;
     let development = play(Server::Development).context("on the development server")?;

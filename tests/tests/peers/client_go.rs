@@ -22,7 +22,7 @@ fn go_test(server: Server, content_type: &str) -> Result<()> {
         Server::Development => Vec::new(),
     };
     let plane = ControlPlane::start(Options { controllers, ..Options::on(server) })?;
-    let mut go = clientgo::command("test");
+    let mut go = clientgo::command("test")?;
     go.args(["-count=1", "./..."])
         .env("KUBECONFIG", plane.kubeconfig())
         .env("CLIENTGO_CONTENT_TYPE", content_type);
@@ -34,15 +34,15 @@ fn go_test(server: Server, content_type: &str) -> Result<()> {
 
 #[test]
 fn on_the_real_server() -> Result<()> {
-    go_test(Server::Real, "")
+    Server::Real.test(|server| go_test(server, ""))
 }
 
 #[test]
 fn on_the_development_server() -> Result<()> {
-    go_test(Server::Development, "")
+    Server::Development.test(|server| go_test(server, ""))
 }
 
 #[test]
 fn on_the_development_server_in_json() -> Result<()> {
-    go_test(Server::Development, JSON)
+    Server::Development.test(|server| go_test(server, JSON))
 }

@@ -19,6 +19,8 @@ pilothouse_tests::on_both_servers!(
     the_host_records_what_becomes_of_its_plugins_on_its_own_pod,
 );
 
+pilothouse_tests::on_the_real_server!(outside_of_a_cluster_the_host_records_on_a_namespace);
+
 const SOON: Duration = Duration::from_secs(60);
 
 /// The events of a namespace with this reason, in the order of their names.
@@ -288,7 +290,6 @@ fn the_host_records_what_becomes_of_its_plugins_on_its_own_pod(server: Server) -
 }
 
 /// Outside of a cluster the Namespace of the context stands for the host.
-#[test]
 fn outside_of_a_cluster_the_host_records_on_a_namespace() -> Result<()> {
     let plane = ControlPlane::shared(Server::Real)?;
     let host = Host::start(HostOptions::new(plane.kubeconfig()))?;

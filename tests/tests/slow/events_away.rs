@@ -186,7 +186,7 @@ fn calls_go_on_while_the_server_hangs_and_each_event_is_delivered_or_counted(ser
     scene.outage(Away::Hanging, some_are_given_up).map(drop)
 }
 
-/// A minute, and the waits that client-go has. `cargo test -p pilothouse-tests --test events_away -- --ignored`
+/// A minute, and the waits that client-go has. `cargo test -p pilothouse-tests --test slow events_away -- --ignored`
 #[test]
 #[ignore = "it takes two minutes"]
 fn a_server_that_is_away_for_a_minute_gets_the_events_that_there_was_room_for() -> Result<()> {

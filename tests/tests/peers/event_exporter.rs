@@ -28,6 +28,12 @@ pilothouse_tests::on_both_servers!(
     what_was_not_taken_comes_again_and_nothing_else_does,
 );
 
+pilothouse_tests::on_the_real_server!(
+    an_event_that_the_index_refuses_keeps_no_other_out,
+    what_is_sent_again_changes_nothing_and_what_changed_replaces_its_document,
+    over_restarts_of_both_sides_the_index_has_each_event_once,
+);
+
 const SOON: Duration = Duration::from_secs(60);
 const NAME: &str = "event-exporter";
 
@@ -223,9 +229,8 @@ fn is_document_of(document: &Document, event: &Value, prefix: &str) -> Result<()
     Ok(())
 }
 
-#[test]
 fn an_event_that_the_index_refuses_keeps_no_other_out() -> Result<()> {
-    let Some(search) = OpenSearch::start()? else { return Ok(()) };
+    let search = OpenSearch::start()?;
     let plane = ControlPlane::shared(Server::Real)?;
     let cluster = namespace(plane, "refusing", 1)?;
     let numbers = json!({"mappings": {"properties": {"reason": {"type": "long"}}}});
@@ -247,9 +252,8 @@ fn an_event_that_the_index_refuses_keeps_no_other_out() -> Result<()> {
     documents(&host, &search, "refusing", 2).map(drop)
 }
 
-#[test]
 fn what_is_sent_again_changes_nothing_and_what_changed_replaces_its_document() -> Result<()> {
-    let Some(search) = OpenSearch::start()? else { return Ok(()) };
+    let search = OpenSearch::start()?;
     let plane = ControlPlane::shared(Server::Real)?;
     let cluster = namespace(plane, "versions", 2)?;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/event-exporter/index-template.json");
@@ -326,9 +330,8 @@ fn listed(plane: &ControlPlane, namespace: &str) -> Result<BTreeMap<String, Valu
     by_uid.collect()
 }
 
-#[test]
 fn over_restarts_of_both_sides_the_index_has_each_event_once() -> Result<()> {
-    let Some(mut search) = OpenSearch::start()? else { return Ok(()) };
+    let mut search = OpenSearch::start()?;
     let plane = ControlPlane::shared(Server::Real)?;
     namespace(plane, "exported", 0)?;
     let dir = tempfile::tempdir()?;

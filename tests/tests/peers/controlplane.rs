@@ -7,6 +7,20 @@ use anyhow::{Context, Result};
 use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::{ControlPlane, Proxy, Signal, poll};
 
+pilothouse_tests::on_the_real_server!(
+    the_shared_control_plane_has_what_a_cluster_has,
+    both_kubeconfigs_are_of_an_admin,
+    an_impersonated_service_account_without_rights_is_refused,
+    a_client_can_be_made,
+    a_killed_api_server_comes_back_on_its_port_with_its_data,
+    a_paused_api_server_accepts_but_does_not_answer,
+    without_a_watch_cache_a_compaction_makes_old_versions_gone,
+    with_a_watch_cache_old_versions_are_gone_after_a_restart,
+    a_proxy_fits_between,
+    controllers_run_on_demand,
+    nothing_is_left_behind,
+);
+
 const SOON: Duration = Duration::from_secs(20);
 
 /// The resource version of a ConfigMap of the namespace `default`.
@@ -26,7 +40,6 @@ fn watch(plane: &ControlPlane, version: &str) -> Result<Vec<serde_json::Value>> 
     frames.lines().map(|line| serde_json::from_str(line).context("a frame")).collect()
 }
 
-#[test]
 fn the_shared_control_plane_has_what_a_cluster_has() -> Result<()> {
     let plane = ControlPlane::shared(Server::Real)?;
     let version: serde_json::Value = serde_json::from_str(&plane.kubectl(&["version", "-o", "json"])?)?;
@@ -42,7 +55,6 @@ fn the_shared_control_plane_has_what_a_cluster_has() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn both_kubeconfigs_are_of_an_admin() -> Result<()> {
     let plane = ControlPlane::shared(Server::Real)?;
     for (kubeconfig, user) in [(plane.kubeconfig(), "admin"), (plane.kubeconfig_token(), "admin-by-token")] {
@@ -55,7 +67,6 @@ fn both_kubeconfigs_are_of_an_admin() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn an_impersonated_service_account_without_rights_is_refused() -> Result<()> {
     let plane = ControlPlane::shared(Server::Real)?;
     let account = "--as=system:serviceaccount:default:nobody";
@@ -70,15 +81,14 @@ fn an_impersonated_service_account_without_rights_is_refused() -> Result<()> {
     poll::until("the grant to count", SOON, || plane.kubectl(&["get", "configmaps", account]).map(|_| true))
 }
 
-#[tokio::test]
-async fn a_client_can_be_made() -> Result<()> {
+fn a_client_can_be_made() -> Result<()> {
     let plane = ControlPlane::shared(Server::Real)?;
-    let client = plane.client().await?;
-    assert_eq!(client.server_version().await?.git_version, "v1.36.3");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let version = runtime.block_on(async { anyhow::Ok(plane.client().await?.server_version().await?) })?;
+    assert_eq!(version.git_version, "v1.36.3");
     Ok(())
 }
 
-#[test]
 fn a_killed_api_server_comes_back_on_its_port_with_its_data() -> Result<()> {
     let plane = ControlPlane::start(Options::default())?;
     let before = plane.status()?;
@@ -106,7 +116,6 @@ fn a_killed_api_server_comes_back_on_its_port_with_its_data() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn a_paused_api_server_accepts_but_does_not_answer() -> Result<()> {
     let plane = ControlPlane::start(Options::default())?;
     assert!(plane.pause_apiserver()?.apiserver_paused);
@@ -121,7 +130,6 @@ fn a_paused_api_server_accepts_but_does_not_answer() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn without_a_watch_cache_a_compaction_makes_old_versions_gone() -> Result<()> {
     let plane = ControlPlane::start(Options { watch_cache: false, ..Options::default() })?;
     let old = create(&plane, "first")?;
@@ -139,7 +147,6 @@ fn without_a_watch_cache_a_compaction_makes_old_versions_gone() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn with_a_watch_cache_old_versions_are_gone_after_a_restart() -> Result<()> {
     let plane = ControlPlane::start(Options { min_request_timeout: Some(2), ..Options::default() })?;
     let old = create(&plane, "first")?;
@@ -152,7 +159,6 @@ fn with_a_watch_cache_old_versions_are_gone_after_a_restart() -> Result<()> {
     poll::until("410", SOON, || watch(&plane, &old).map(|frames| frames[0]["object"]["code"] == 410))
 }
 
-#[test]
 fn a_proxy_fits_between() -> Result<()> {
     let plane = ControlPlane::shared(Server::Real)?;
     let proxy = Proxy::start(plane.address())?;
@@ -164,7 +170,6 @@ fn a_proxy_fits_between() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn controllers_run_on_demand() -> Result<()> {
     let controllers = ["serviceaccount", "root-ca-cert-publisher", "deployment", "replicaset", "namespace"];
     let controllers = controllers.map(str::to_owned).to_vec();
@@ -177,7 +182,6 @@ fn controllers_run_on_demand() -> Result<()> {
     })
 }
 
-#[test]
 fn nothing_is_left_behind() -> Result<()> {
     let plane = ControlPlane::start(Options::default())?;
     let (status, dir) = (plane.status()?, plane.dir().to_owned());

@@ -1,8 +1,8 @@
 //! Cargo within Cargo: builds what the tests need from inside `cargo test` and reads which files came out of it. Used
-//! by [`crate::host`] and [`crate::guests`].
+//! by [`crate::guests`] and by the harness of the end-to-end tests for the host itself.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
@@ -29,7 +29,7 @@ const NATIVE_FLAGS: [&str; 3] = ["RUSTFLAGS", "RUSTDOCFLAGS", "RUSTC_WORKSPACE_W
 
 /// Whom a build is for, which tells how much of the environment it may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Build {
+pub enum Build {
     /// A part of the outer workspace: the same flags, so that nothing is compiled twice.
     Native,
     /// A workspace of its own for WebAssembly.
@@ -48,28 +48,30 @@ struct Message {
 
 /// What a build has made, whether anew or before.
 #[derive(Debug, Default)]
-pub(crate) struct Artifacts {
+pub struct Artifacts {
     /// Executables.
-    pub(crate) executables: Vec<PathBuf>,
+    pub executables: Vec<PathBuf>,
     /// All files, libraries of dependencies included.
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
 }
 
-/// Runs `cargo build` with further arguments; the error of a failed build shows what the compiler said.
-pub(crate) fn build(what: Build, args: &[&str], target: &std::path::Path) -> anyhow::Result<Artifacts> {
+/// A Cargo command with further arguments that uses a target folder and knows nothing of the package under test.
+pub fn command(what: Build, args: &[&str], target: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(|name| leaks(what, name)) {
             command.env_remove(name);
         }
     }
+    command.args(args).env("CARGO_TARGET_DIR", target).stdin(Stdio::null());
     command
-        .arg("build")
-        .args(args)
-        .arg("--message-format=json-render-diagnostics")
-        .env("CARGO_TARGET_DIR", target)
-        .stdin(Stdio::null());
-    let output = command.output().context("starting cargo")?;
+}
+
+/// Runs `cargo build` with further arguments; the error of a failed build shows what the compiler said.
+pub fn build(what: Build, args: &[&str], target: &Path) -> anyhow::Result<Artifacts> {
+    let mut command = command(what, &[&["build"], args].concat(), target);
+    let output =
+        command.arg("--message-format=json-render-diagnostics").output().context("starting cargo")?;
     if !output.status.success() {
         bail!("`cargo build {}` failed:\n{}", args.join(" "), String::from_utf8_lossy(&output.stderr));
     }
@@ -85,7 +87,7 @@ pub(crate) fn build(what: Build, args: &[&str], target: &std::path::Path) -> any
 }
 
 /// Whether a variable must not reach the inner build.
-pub(crate) fn leaks(what: Build, name: &str) -> bool {
+pub fn leaks(what: Build, name: &str) -> bool {
     let one_of = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     match what {
         Build::Native => one_of(&OF_THE_OUTER_PACKAGE),

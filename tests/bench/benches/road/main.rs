@@ -1,6 +1,6 @@
 //! Figures of the main road, with the real binary on the real control plane and all defaults on.
 //!
-//! `cargo bench -p pilothouse-manager` runs all parts; a word after `--` runs those whose name contains it (`latency`,
+//! `cargo bench -p pilothouse-bench --bench road` runs all parts; a word after `--` runs those whose name contains it (`latency`,
 //! `throughput`, `memory`, `wake`).
 
 mod latency;
@@ -11,8 +11,8 @@ mod wake;
 
 fn main() -> anyhow::Result<()> {
     pilothouse_bench::run(
-        "pilothouse-manager",
-        "cargo bench -p pilothouse-manager",
+        "road",
+        "cargo bench -p pilothouse-bench --bench road",
         &[
             ("latency", latency::run),
             ("throughput", throughput::run),

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::seen::Seen;
+use super::seen::Seen;
 
 /// Longer than anything takes.
 const SOON: Duration = Duration::from_secs(90);

@@ -21,6 +21,8 @@ pilothouse_tests::on_both_servers!(
     a_change_that_cannot_be_used_keeps_the_generation_and_is_told_without_values,
 );
 
+pilothouse_tests::on_the_real_server!(a_host_without_rights_says_which_and_a_role_for_the_one_name_is_enough,);
+
 const SOON: Duration = Duration::from_secs(60);
 
 /// In every value that must not be told.
@@ -267,7 +269,6 @@ fn a_change_that_cannot_be_used_keeps_the_generation_and_is_told_without_values(
 }
 
 /// On the real server alone: the development server has no rules of access.
-#[test]
 fn a_host_without_rights_says_which_and_a_role_for_the_one_name_is_enough() -> Result<()> {
     let plane = ControlPlane::shared(Server::Real)?;
     let namespace = "entitled";

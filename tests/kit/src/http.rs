@@ -27,12 +27,12 @@ impl Response {
 }
 
 /// Sends a request to `base` (`http://127.0.0.1:PORT`) and waits no longer than `timeout` for each part of the answer.
-pub(crate) fn request(method: &str, base: &str, path: &str, timeout: Duration) -> anyhow::Result<Response> {
+pub fn request(method: &str, base: &str, path: &str, timeout: Duration) -> anyhow::Result<Response> {
     request_with(method, base, path, "", timeout)
 }
 
 /// As [`request`], with JSON in the body.
-pub(crate) fn request_with(
+pub fn request_with(
     method: &str,
     base: &str,
     path: &str,

@@ -1,4 +1,5 @@
 //! What a recorder call costs a guest: from its side of the boundary, with the grant, the quota and the queue of a running host.
+//! `cargo bench -p pilothouse-bench --bench recorder`.
 
 use std::time::Duration;
 
@@ -19,7 +20,12 @@ const CALLS: u32 = 200;
 const MOST_NANOSECONDS: f64 = 2_000.0;
 const SOON: Duration = Duration::from_secs(120);
 
-pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
+    let command = "cargo bench -p pilothouse-bench --bench recorder";
+    pilothouse_bench::run("recorder", command, &[("guest", guest)])
+}
+
+fn guest(report: &mut Report) -> anyhow::Result<()> {
     let plane = ControlPlane::shared(Server::Development)?;
     let cluster = Cluster::of(plane)?;
     cluster.namespace(NAMESPACE)?;

@@ -2,8 +2,8 @@
 //! bound ([`run`]).
 //!
 //! Invariants of [`Process`]: it is killed and waited for when dropped; if the test process ends before that, its
-//! standard input closes, and if that is not enough for it a shell beside it kills it; a signal is never sent to a pid that was already waited for. Used by [`crate::host`] and
-//! [`crate::controlplane`].
+//! standard input closes, and if that is not enough for it a shell beside it kills it; a signal is never sent to a pid that
+//! was already waited for.
 
 use std::collections::VecDeque;
 use std::fs;

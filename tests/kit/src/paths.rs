@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 /// The repository's root.
-pub(crate) fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/"))
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"))
 }
 
 /// Cargo's target folder, which is where this test's executable is (`TARGET/[TRIPLE/]PROFILE/deps/NAME`): wherever the
 /// user has put it, it is the one marked with `CACHEDIR.TAG`.
-pub(crate) fn target() -> PathBuf {
+pub fn target() -> PathBuf {
     let marked = || {
         let executable = std::env::current_exe().ok()?;
         executable.ancestors().skip(1).find(|dir| dir.join("CACHEDIR.TAG").exists()).map(Path::to_owned)
@@ -22,7 +22,7 @@ pub(crate) fn target() -> PathBuf {
 }
 
 /// The profile that this test was built with, as `cargo build --profile` wants it.
-pub(crate) fn profile() -> String {
+pub fn profile() -> String {
     let folder = || {
         let executable = std::env::current_exe().ok()?;
         let within = executable.parent()?;
@@ -38,7 +38,7 @@ pub(crate) fn profile() -> String {
 }
 
 /// Runs `work` while no other test process runs one for the same folder, which is created.
-pub(crate) fn locked<T>(folder: &Path, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+pub fn locked<T>(folder: &Path, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     let path = folder.join(".lock");
     let lock = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
