@@ -11,6 +11,7 @@ use pilothouse_tests::{ControlPlane, Host, guests};
 
 const WRITES: usize = 500;
 const RUNS: usize = 5;
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let plane = ControlPlane::start(Options::default())?;
@@ -64,11 +65,10 @@ async fn write(plane: &ControlPlane, run: usize) -> anyhow::Result<HashMap<Strin
         let body = serde_json::json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"n": number.to_string()},
         });
-        let request = http::Request::post("/api/v1/namespaces/default/configmaps")
-            .header("content-type", "application/json")
-            .body(serde_json::to_vec(&body)?)?;
+        let body = serde_json::to_vec(&body)?;
         let at = now();
-        client.request::<serde_json::Value>(request).await?;
+        let (status, _) = client.request_raw(http::Method::POST, CONFIG_MAPS, Some(&body)).await?;
+        anyhow::ensure!(status.is_success(), "creating {name}: {status}");
         sent.insert(name, at);
     }
     Ok(sent)
