@@ -241,9 +241,9 @@ impl ControlPlane {
 
     /// A `kubectl` as admin, to be started.
     pub fn kubectl_command(&self, args: &[&str]) -> anyhow::Result<Command> {
-        let mut command = Command::new(binary::built()?);
+        let server = if self.development().is_some() { Server::Development } else { Server::Real };
+        let mut command = binary::kubectl(server)?;
         command
-            .arg("kubectl")
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
             .args(args)
