@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
 use crate::manager::Manager;
@@ -31,8 +31,8 @@ pub async fn serve(listener: TcpListener, manager: Manager, metrics: Metrics) {
                 let answer = answer(&request, &manager, &metrics);
                 async move { Ok::<_, Infallible>(answer) }
             });
-            let mut server = auto::Builder::new(TokioExecutor::new());
-            server.http1().timer(TokioTimer::new());
+            let mut server = http1::Builder::new();
+            server.timer(TokioTimer::new());
             if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
                 tracing::debug!(%peer, %error, "admin connection");
             }
