@@ -93,8 +93,12 @@ pub fn example_objects() -> PathBuf {
 impl Dev {
     /// Starts `pilothouse dev ARGS` in a folder.
     pub fn start<A: AsRef<OsStr>>(dir: &Path, args: &[A]) -> Result<Dev> {
-        let process = Process::spawn_watched(&mut command(dir, args)?)?;
-        Ok(Dev { process, dir: dir.to_owned() })
+        Dev::spawn(dir, &mut command(dir, args)?)
+    }
+
+    /// Starts what [`command`] made for this folder.
+    pub fn spawn(dir: &Path, command: &mut Command) -> Result<Dev> {
+        Ok(Dev { process: Process::spawn_watched(command)?, dir: dir.to_owned() })
     }
 
     /// All lines so far that contain `needle`.

@@ -6,16 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::task::{self, Poll, Waker};
 
 use anyhow::{Context, anyhow, bail};
+use pilothouse_toolchain::{TARGET, ensure_target};
 
 use crate::cargo::{self, Build};
 use crate::paths;
-
-const TARGET: &str = "wasm32-wasip2";
 
 /// Paths of components by the name of their crate, with `_` for `-`.
 type Guests = BTreeMap<String, PathBuf>;
@@ -73,18 +75,22 @@ fn build(manifest: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(artifacts.files.into_iter().filter(|file| file.extension().is_some_and(|it| it == "wasm")).collect())
 }
 
-/// Says what to do when the compiler cannot build for WebAssembly.
+/// Makes sure that the repository's toolchain can build for WebAssembly: a missing target is added through rustup.
 fn check_target() -> anyhow::Result<()> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut command = Command::new(rustc);
+    let folder = paths::repository();
     // In the repository, for rustup to pick the toolchain of rust-toolchain.toml.
-    command.args(["--print", "target-libdir", "--target", TARGET]).current_dir(paths::repository());
-    let output = command.output().context("asking rustc for its targets")?;
-    let libraries = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if output.status.success() && Path::new(&libraries).is_dir() {
-        return Ok(());
+    let command = |program: &str| {
+        let mut command = Command::new(program);
+        command.current_dir(folder);
+        command
+    };
+    // Not by `eprintln!`, whose output is not shown of a test that passes.
+    let report = |line: &str| drop(writeln!(io::stderr(), "{line}"));
+    let work = ensure_target(folder, command, async |mut command| command.output(), report);
+    match pin!(work).poll(&mut task::Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => Ok(result?),
+        Poll::Pending => bail!("a command that blocks was waited for"),
     }
-    bail!("the Rust target {TARGET} is not installed: run `rustup target add {TARGET}`")
 }
 
 #[cfg(test)]

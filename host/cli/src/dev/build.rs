@@ -5,11 +5,13 @@
 //! Called by [`super::workshop`], one build at a time.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow};
+use pilothouse_toolchain::{TARGET, ensure_target};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
@@ -31,6 +33,8 @@ pub(crate) struct Order {
     pub(crate) folder: PathBuf,
     /// Shared by all crates, so that what they have in common is built once.
     pub(crate) target: PathBuf,
+    /// The workspace's `Cargo.lock`, whether it exists or not.
+    pub(crate) lock: PathBuf,
     /// Nothing of it was built by this process: everything is worth telling.
     pub(crate) first: bool,
 }
@@ -44,6 +48,8 @@ pub(crate) struct Report {
     pub(crate) packages: BTreeSet<PathBuf>,
     /// Files that were read.
     pub(crate) files: Vec<PathBuf>,
+    /// What `Cargo.lock` held once Cargo had chosen the versions: Cargo writes it where it is missing or incomplete.
+    pub(crate) lock: Option<Vec<u8>>,
     /// Whether anything was compiled.
     pub(crate) compiled: bool,
     pub(crate) began: SystemTime,
@@ -56,29 +62,24 @@ pub(crate) async fn build(order: Order, log: Log) -> Report {
     let (began, start) = (SystemTime::now(), Instant::now());
     let component = run(&order, &mut progress).await;
     let files = component.as_deref().map(depinfo::files).unwrap_or_default();
-    let Progress { packages, compiled, .. } = progress;
-    Report { component, packages, files, compiled: compiled > 0, began, took: start.elapsed() }
+    let Progress { packages, compiled, lock, .. } = progress;
+    Report { component, packages, files, lock, compiled: compiled > 0, began, took: start.elapsed() }
 }
 
 async fn run(order: &Order, progress: &mut Progress<'_>) -> Result<PathBuf> {
     if order.first {
-        let folder = order.folder.clone();
-        tokio::task::spawn_blocking(move || cargo::check_target(&folder)).await??;
+        let command = |program: &str| cargo::command(program, &order.folder);
+        let report = |line: &str| progress.log.say(progress.label, Tone::Plain, line);
+        ensure_target(&order.folder, command, output, report).await?;
     }
     let manifest = order.folder.join("Cargo.toml");
     let format = if progress.log.colours() { "json-diagnostic-rendered-ansi" } else { "json" };
     let mut command = cargo::command("cargo", &order.folder);
-    command
-        .args(["build", "--lib", "--release", "--target", cargo::TARGET, "--manifest-path"])
-        .arg(&manifest);
+    command.args(["build", "--lib", "--release", "--target", TARGET, "--manifest-path"]).arg(&manifest);
     command.arg("--target-dir").arg(&order.target).arg(format!("--message-format={format}"));
     // Its lines are taken apart here.
-    command.args(["--color", "never"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let mut child = tokio::process::Command::from(command)
-        .spawn()
-        .map_err(|error| cargo::not_started("cargo", &error))?;
-    let mut group = Group::of(&child);
+    command.args(["--color", "never"]);
+    let (mut child, mut group) = spawn(command).map_err(|error| cargo::not_started("cargo", &error))?;
     let (mut messages, mut lines) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let (mut message, mut line) = (Vec::new(), Vec::new());
     let mut ticks = tokio::time::interval(PROGRESS);
@@ -109,6 +110,23 @@ async fn run(order: &Order, progress: &mut Progress<'_>) -> Result<PathBuf> {
             status.code().map_or_else(|| status.to_string(), |code| format!("cargo ended with code {code}"))
         )),
     }
+}
+
+/// Starts a command as the head of a process group of its own, with pipes for its output.
+fn spawn(mut command: Command) -> io::Result<(Child, Group)> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let child = tokio::process::Command::from(command).spawn()?;
+    let group = Group::of(&child);
+    Ok((child, group))
+}
+
+/// Runs a command to its end; its processes are killed when the future is dropped.
+async fn output(command: Command) -> io::Result<Output> {
+    let (child, mut group) = spawn(command)?;
+    let output = child.wait_with_output().await;
+    group.0 = None;
+    output
 }
 
 type Lines = Option<BufReader<Box<dyn AsyncRead + Send + Unpin>>>;
@@ -173,15 +191,25 @@ struct Progress<'a> {
     announced: bool,
     packages: BTreeSet<PathBuf>,
     compiled: usize,
+    /// The file, and what it held when Cargo had chosen the versions.
+    lock_file: &'a Path,
+    lock: Option<Vec<u8>>,
     /// What Cargo does now, in its words.
     now: String,
 }
 
 impl<'a> Progress<'a> {
     fn new(order: &'a Order, log: &'a Log) -> Self {
-        let label = &order.label;
-        let mut progress =
-            Self { label, log, announced: false, packages: BTreeSet::new(), compiled: 0, now: String::new() };
+        let mut progress = Self {
+            label: &order.label,
+            log,
+            announced: false,
+            packages: BTreeSet::new(),
+            compiled: 0,
+            lock_file: &order.lock,
+            lock: None,
+            now: String::new(),
+        };
         if order.first {
             progress.announce();
         }
@@ -197,6 +225,10 @@ impl<'a> Progress<'a> {
     /// Takes note of a message; the component, if it tells of it.
     fn message(&mut self, json: &[u8], manifest: &Path) -> Option<PathBuf> {
         let message: Message = serde_json::from_slice(json).ok()?;
+        // The first message comes after the versions were chosen; a later change of the file is not in this build.
+        if self.lock.is_none() {
+            self.lock = std::fs::read(self.lock_file).ok();
+        }
         // Not from a registry.
         if message.package_id.starts_with("path+") {
             self.packages.extend(message.manifest_path.parent().map(Path::to_owned));
@@ -261,7 +293,13 @@ mod tests {
     use super::*;
 
     fn order(first: bool) -> Order {
-        Order { label: "guest".into(), folder: "/g".into(), target: "/t".into(), first }
+        Order {
+            label: "guest".into(),
+            folder: "/g".into(),
+            target: "/t".into(),
+            lock: "/g/Cargo.lock".into(),
+            first,
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Cargo as seen from here: how it is started, what it says of a crate, and whether it can build for WebAssembly. Called by
-//! [`super::projects`] and [`super::build`].
+//! Cargo as seen from here: how it is started and what it says of a crate. Called by [`super::projects`] and
+//! [`super::build`].
 //!
 //! Invariant: a guest is built as `cargo build` in its own folder would build it, whatever toolchain and Cargo run this
 //! process was started by.
@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use pilothouse_toolchain::RUSTUP;
 use serde::Deserialize;
-
-/// What guests are built for.
-pub(crate) const TARGET: &str = "wasm32-wasip2";
 
 /// What `cargo run` tells of the package it runs; a build script must not take it for its own.
 const OF_THE_OUTER_PACKAGE: [&str; 7] = [
@@ -44,33 +42,11 @@ pub(crate) fn command(program: &str, folder: &Path) -> Command {
 pub(crate) fn not_started(program: &str, error: &std::io::Error) -> anyhow::Error {
     if error.kind() == std::io::ErrorKind::NotFound {
         anyhow!(
-            "{program} is not to be found, and guests are built with it: install Rust with rustup (https://rustup.rs), then \
-             run `rustup target add {TARGET}`"
+            "{program} is not installed, and plugins are built with it: install Rust with rustup ({RUSTUP})"
         )
     } else {
         anyhow!("cannot start {program}: {error}")
     }
-}
-
-/// Says what to do when the compiler that a folder uses cannot build for WebAssembly. Blocks.
-pub(crate) fn check_target(folder: &Path) -> Result<()> {
-    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
-    let output = command(&rustc, folder)
-        .args(["--print", "target-libdir", "--target", TARGET])
-        .output()
-        .map_err(|error| not_started(&rustc, &error))?;
-    let libraries = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if output.status.success() && Path::new(&libraries).is_dir() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim();
-    let separator = if said.is_empty() { "" } else { ": " };
-    bail!(
-        "the Rust compiler used in {} cannot build for {TARGET}{separator}{said}; run `rustup target add {TARGET}` there, after \
-         `rustup update` if the compiler is older than 1.95",
-        folder.display()
-    )
 }
 
 /// A package that builds a component.
@@ -82,6 +58,15 @@ pub(crate) struct Package {
     pub(crate) workspace: PathBuf,
     /// Folders of the packages that it depends on by path, directly.
     pub(crate) beside: Vec<PathBuf>,
+    /// Whether it is run only when its own path is given: `package.metadata.pilothouse.dev = false` in its `Cargo.toml`.
+    pub(crate) on_request: bool,
+}
+
+impl Package {
+    /// The file with the versions of all dependencies, whether it exists or not.
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.workspace.join("Cargo.lock")
+    }
 }
 
 #[derive(Deserialize)]
@@ -95,6 +80,8 @@ struct PackageText {
     name: String,
     manifest_path: PathBuf,
     targets: Vec<TargetText>,
+    #[serde(default)]
+    metadata: Option<serde_json::Value>,
     dependencies: Vec<DependencyText>,
 }
 
@@ -133,7 +120,9 @@ fn pick(json: &[u8], manifest: &Path) -> Result<Option<Package>> {
     };
     let cdylib = |target: &&TargetText| target.crate_types.iter().any(|crate_type| crate_type == "cdylib");
     let Some(library) = package.targets.iter().find(cdylib) else { return Ok(None) };
+    let metadata = package.metadata.unwrap_or_default();
     Ok(Some(Package {
+        on_request: metadata.pointer("/pilothouse/dev").and_then(serde_json::Value::as_bool) == Some(false),
         component: format!("{}.wasm", library.name.replace('-', "_")),
         name: package.name,
         workspace: workspace_root,
@@ -148,7 +137,7 @@ mod tests {
     const JSON: &str = r#"{"workspace_root": "/w", "packages": [
         {"name": "tool", "manifest_path": "/w/tool/Cargo.toml", "dependencies": [],
          "targets": [{"name": "tool", "crate_types": ["bin"]}]},
-        {"name": "my-guest", "manifest_path": "/w/guest/Cargo.toml",
+        {"name": "my-guest", "manifest_path": "/w/guest/Cargo.toml", "metadata": {"pilothouse": {"dev": false}},
          "dependencies": [{"name": "sdk", "path": "/sdk"}, {"name": "serde"}],
          "targets": [{"name": "build-script-build", "crate_types": ["bin"]},
                      {"name": "my-guest", "crate_types": ["cdylib", "rlib"]}]}]}"#;
@@ -161,6 +150,7 @@ mod tests {
             component: "my_guest.wasm".into(),
             workspace: "/w".into(),
             beside: vec!["/sdk".into()],
+            on_request: true,
         };
         assert_eq!(guest, Some(expected));
         assert_eq!(pick(JSON.as_bytes(), Path::new("/w/tool/Cargo.toml")).unwrap(), None);
@@ -171,6 +161,9 @@ mod tests {
     fn a_missing_program_comes_with_a_remedy() {
         let error = command("no-such-cargo", Path::new("/")).output().unwrap_err();
         let error = not_started("cargo", &error).to_string();
-        assert!(error.contains("rustup.rs") && error.contains("rustup target add wasm32-wasip2"), "{error}");
+        assert_eq!(
+            error,
+            "cargo is not installed, and plugins are built with it: install Rust with rustup (https://rustup.rs)"
+        );
     }
 }

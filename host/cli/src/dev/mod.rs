@@ -37,6 +37,7 @@ use tokio::runtime::Handle;
 
 use self::folder::Folder;
 use self::log::{Log, Tone, counted, spell};
+use self::projects::Found;
 use self::workshop::Workshop;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, on_runtimes};
 
@@ -113,8 +114,8 @@ impl Dev {
 
     async fn start(&self, log: &Log, guests: Handle) -> Result<Started> {
         let folder = Arc::new(Folder::open(Path::new("."))?);
-        let projects = if self.api_only {
-            Vec::new()
+        let Found { projects, left_out } = if self.api_only {
+            Found::default()
         } else {
             let paths = self.paths.clone();
             tokio::task::spawn_blocking(move || projects::find(&paths)).await??
@@ -129,6 +130,10 @@ impl Dev {
         }
         let names: Vec<&str> = projects.iter().map(|project| project.label.as_str()).collect();
         log.say("dev", Tone::Plain, &format!("{}: {}", counted(names.len(), "guest"), names.join(", ")));
+        for (name, folder) in left_out {
+            let text = format!("{name} is left out: to run it, name its path ({})", folder.display());
+            log.say("dev", Tone::Quiet, &text);
+        }
         // Before the host, which looks into the plugin directory at once.
         let workshop = Workshop::new(projects, Arc::clone(&folder), log.clone())?;
         let options = HostingOptions {

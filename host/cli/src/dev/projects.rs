@@ -86,15 +86,24 @@ impl Project {
     }
 }
 
-/// Finds the plugins of all paths, in their order. Blocks.
-pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Project>> {
+/// What the paths lead to.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// In the order of the paths.
+    pub(crate) projects: Vec<Project>,
+    /// Names and folders of crates that run only when their own path is given, and was not.
+    pub(crate) left_out: Vec<(String, PathBuf)>,
+}
+
+/// Finds the plugins of all paths. Blocks.
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Found> {
     let mut search = Search::default();
     for path in paths {
-        let before = search.projects.len() + search.again;
+        let before = search.count();
         let given =
             path.canonicalize().with_context(|| format!("cannot look for plugins in {}", path.display()))?;
         search.given(&given)?;
-        if search.projects.len() + search.again == before {
+        if search.count() == before {
             bail!(
                 "there is nothing to run in {}: looked for crates whose [lib] has crate-type = [\"cdylib\"], {LEVELS} levels \
                  down, and for .wasm files in the folder itself",
@@ -102,9 +111,19 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Project>> {
             );
         }
     }
-    let projects = search.projects;
+    let Search { projects, mut left_out, seen, .. } = search;
     check_names(&projects)?;
-    Ok(projects)
+    // Another path may have been that of the crate.
+    left_out.sort();
+    left_out.dedup();
+    left_out.retain(|(_, folder)| !seen.contains(&folder.join("Cargo.toml")));
+    if let ([], [(name, folder), ..]) = (&*projects, &*left_out) {
+        bail!(
+            "{name} runs only when its own path is given (its Cargo.toml says dev = false): give {}",
+            folder.display()
+        );
+    }
+    Ok(Found { projects, left_out })
 }
 
 #[derive(Default)]
@@ -112,10 +131,16 @@ struct Search {
     projects: Vec<Project>,
     /// What was found before, by another path.
     again: usize,
+    left_out: Vec<(String, PathBuf)>,
     seen: BTreeSet<PathBuf>,
 }
 
 impl Search {
+    /// How often something was found.
+    fn count(&self) -> usize {
+        self.projects.len() + self.again + self.left_out.len()
+    }
+
     fn given(&mut self, path: &Path) -> Result<()> {
         if path.is_dir() {
             self.folder(path, 0, &mut BTreeSet::new())
@@ -123,7 +148,7 @@ impl Search {
             self.component(path);
             Ok(())
         } else if path.file_name().is_some_and(|name| name == "Cargo.toml") {
-            self.manifest(path).map(drop)
+            self.manifest(path, true).map(drop)
         } else {
             Ok(())
         }
@@ -135,7 +160,7 @@ impl Search {
         if !within.insert(folder.canonicalize().unwrap_or_else(|_| folder.to_owned())) {
             return Ok(());
         }
-        let is_crate = self.manifest(&folder.join("Cargo.toml"))?;
+        let is_crate = self.manifest(&folder.join("Cargo.toml"), level == 0)?;
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             // One on the way that may not be read has nothing for us.
@@ -159,8 +184,8 @@ impl Search {
         Ok(())
     }
 
-    /// Takes the crate of a `Cargo.toml`, if there is one and it builds a component.
-    fn manifest(&mut self, manifest: &Path) -> Result<bool> {
+    /// Takes the crate of a `Cargo.toml`, if there is one and it builds a component. `given`: its own path is one of those given.
+    fn manifest(&mut self, manifest: &Path, given: bool) -> Result<bool> {
         let Ok(manifest) = manifest.canonicalize() else { return Ok(false) };
         // Cargo is not asked about crates that cannot be guests.
         if !fs::read_to_string(&manifest).is_ok_and(|text| text.contains("cdylib")) {
@@ -171,8 +196,12 @@ impl Search {
             return Ok(true);
         }
         let Some(package) = cargo::package(&manifest)? else { return Ok(false) };
-        self.seen.insert(manifest.clone());
         let folder = manifest.parent().unwrap_or(Path::new("/")).to_owned();
+        if package.on_request && !given {
+            self.left_out.push((package.name, folder));
+            return Ok(true);
+        }
+        self.seen.insert(manifest);
         let component = package.component.clone();
         self.add(package.name.clone(), folder, component, Source::Crate(package));
         Ok(true)

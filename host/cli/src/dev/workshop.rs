@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -35,8 +36,41 @@ struct Bench {
     failed: bool,
     /// A component of it is in the plugin directory.
     installed: bool,
+    /// What `Cargo.lock` held for the last build.
+    lock: Option<Vec<u8>>,
+    /// It changed since, or during a build: [`Bench::compare_lock`] is due.
+    lock_changed: bool,
     /// A component that was built and waits for its manifests to be put right.
     waiting: Option<Vec<u8>>,
+}
+
+impl Bench {
+    /// Takes note of a change.
+    fn changed(&mut self, path: &Path) {
+        let Some(need) = self.project.need(&self.roots, path) else { return };
+        if self.lock_file().as_deref() == Some(path) {
+            self.lock_changed = true;
+        } else {
+            self.need = self.need.max(Some(need));
+        }
+    }
+
+    /// Asks for a build if `Cargo.lock` changed, unless it holds what the last build was made with: Cargo wrote it then. To be
+    /// called while no build is under way.
+    fn compare_lock(&mut self) {
+        if std::mem::take(&mut self.lock_changed)
+            && self.lock_file().is_some_and(|file| fs::read(file).ok() != self.lock)
+        {
+            self.need = self.need.max(Some(Need::Build));
+        }
+    }
+
+    fn lock_file(&self) -> Option<PathBuf> {
+        match &self.project.source {
+            Source::Crate(package) => Some(package.lock()),
+            Source::Component(_) => None,
+        }
+    }
 }
 
 /// All projects.
@@ -61,6 +95,8 @@ impl Workshop {
             tried: false,
             failed: false,
             installed: false,
+            lock: None,
+            lock_changed: false,
             waiting: None,
         };
         let benches: Vec<Bench> = projects.into_iter().map(bench).collect();
@@ -82,7 +118,7 @@ impl Workshop {
                 changed = self.watch.next() => {
                     for path in &changed {
                         for bench in &mut self.benches {
-                            bench.need = bench.need.max(bench.project.need(&bench.roots, path));
+                            bench.changed(path);
                         }
                     }
                 }
@@ -99,6 +135,9 @@ impl Workshop {
     fn begin_work(&mut self) {
         for number in 0..self.benches.len() {
             let bench = &mut self.benches[number];
+            if self.builds.is_empty() {
+                bench.compare_lock();
+            }
             match (&bench.project.source, bench.need) {
                 (_, None) => {}
                 (Source::Component(path), Some(need)) => {
@@ -120,12 +159,13 @@ impl Workshop {
                         self.install(number, None, "manifest installed");
                     }
                 }
-                (Source::Crate(_), Some(Need::Build)) if self.builds.is_empty() => {
+                (Source::Crate(package), Some(Need::Build)) if self.builds.is_empty() => {
                     bench.need = None;
                     let order = Order {
                         label: bench.project.label.clone(),
                         folder: bench.project.folder.clone(),
                         target: self.folder.target(),
+                        lock: package.lock(),
                         first: !bench.tried,
                     };
                     let log = self.log.clone();
@@ -136,9 +176,10 @@ impl Workshop {
         }
     }
 
-    fn end_build(&mut self, number: usize, report: Report) {
+    fn end_build(&mut self, number: usize, mut report: Report) {
         self.watch_what_was_read(number, &report);
         let bench = &mut self.benches[number];
+        bench.lock = report.lock.take();
         let first = !std::mem::replace(&mut bench.tried, true);
         let mended = std::mem::replace(&mut bench.failed, report.component.is_err());
         let path = match &report.component {
@@ -171,7 +212,7 @@ impl Workshop {
         let roots = &mut self.benches[number].roots;
         let trees = report.packages.iter().cloned().map(Root::Tree);
         let mut more: BTreeSet<Root> = trees.filter(|root| !roots.contains(root)).collect();
-        let held = |path: &std::path::Path| roots.iter().chain(&more).any(|root| root.holds(path));
+        let held = |path: &Path| roots.iter().chain(&more).any(|root| root.holds(path));
         let files: Vec<Root> =
             report.files.iter().filter(|path| !held(path)).cloned().map(Root::File).collect();
         more.extend(files);

@@ -27,7 +27,9 @@ fn manifest(dir: &Path, path: &str, name: &str, component: &str) {
 fn found(dir: &Path, paths: &[&str]) -> Result<Vec<(String, String)>, String> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| dir.join(path)).collect();
     match find(&paths) {
-        Ok(projects) => Ok(projects.into_iter().map(|project| (project.label, project.component)).collect()),
+        Ok(found) => {
+            Ok(found.projects.into_iter().map(|project| (project.label, project.component)).collect())
+        }
         Err(error) => Err(format!("{error:#}")),
     }
 }
@@ -57,6 +59,34 @@ fn crates_are_found_a_few_levels_down_and_not_where_builds_are_kept() {
     assert_eq!(found(dir, &["guests"]).unwrap(), expected);
     // Twice is once, whichever path leads there.
     assert_eq!(found(dir, &["guests", "guests/two", "guests/two/Cargo.toml"]).unwrap(), expected);
+}
+
+#[test]
+fn a_crate_that_wants_to_be_asked_for_is_left_out_unless_its_own_path_is_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for name in ["usual", "special"] {
+        guest(dir, &format!("guests/{name}"), name);
+    }
+    let toml = dir.join("guests/special/Cargo.toml");
+    let text = fs::read_to_string(&toml).unwrap() + "[package.metadata.pilothouse]\ndev = false\n";
+    fs::write(&toml, text).unwrap();
+    let (usual, special) = (pair("usual", "usual.wasm"), pair("special", "special.wasm"));
+    let folder = dir.join("guests/special").canonicalize().unwrap();
+    let all = find(&[dir.join("guests")]).unwrap();
+    assert_eq!(all.left_out, [("special".to_owned(), folder)]);
+    assert_eq!(found(dir, &["guests"]).unwrap(), [usual.clone()]);
+    assert_eq!(found(dir, &["guests/special"]).unwrap(), [special.clone()]);
+    assert_eq!(found(dir, &["guests/special/Cargo.toml"]).unwrap(), [special.clone()]);
+    for both in [["guests", "guests/special"], ["guests/special", "guests"]] {
+        assert_eq!(found(dir, &both).unwrap().len(), 2, "{both:?}");
+        let both = both.map(|path| dir.join(path));
+        assert_eq!(find(&both).unwrap().left_out, []);
+    }
+    // Nothing else is there.
+    fs::remove_dir_all(dir.join("guests/usual")).unwrap();
+    let error = found(dir, &["guests"]).unwrap_err();
+    assert!(error.contains("special runs only when its own path is given"), "{error}");
 }
 
 #[test]
@@ -110,7 +140,7 @@ fn a_change_asks_for_a_build_or_for_the_manifest_alone() {
     let dir = dir.path().canonicalize().unwrap();
     guest(&dir, "g", "g");
     write(&dir, "w/c.wasm", "");
-    let projects = find(&[dir.join("g"), dir.join("w")]).unwrap();
+    let projects = find(&[dir.join("g"), dir.join("w")]).unwrap().projects;
     let need = |index: usize, path: &str| projects[index].need(&projects[index].roots(), &dir.join(path));
     assert_eq!(need(0, "g/src/lib.rs"), Some(Need::Build));
     assert_eq!(need(0, "g/g.yaml"), Some(Need::Install));

@@ -1,0 +1,36 @@
+//! Warns while the host is built, long before the first component is, when components cannot be built: neither the compiler
+//! has the target nor is there a rustup that could add it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TARGET: &str = "wasm32-wasip2";
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=PATH");
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    if let Some(rustup) = on_the_path("rustup") {
+        println!("cargo:rerun-if-changed={}", rustup.display());
+        return;
+    }
+    let answer = Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output();
+    let libraries = answer.map(|answer| String::from_utf8_lossy(&answer.stdout).trim().to_owned());
+    let libraries = libraries.unwrap_or_default();
+    if Path::new(&libraries).is_dir() {
+        println!("cargo:rerun-if-changed={libraries}");
+        return;
+    }
+    // A path that does not exist: the question is asked again at the next build.
+    println!("cargo:rerun-if-changed=no-target-and-no-rustup");
+    println!(
+        "cargo:warning=components cannot be built on this machine: the Rust compiler has no standard library for {TARGET} and \
+         rustup, which would add it, is not on the PATH. Install Rust with rustup (https://rustup.rs), or {TARGET} by the means \
+         that installed this compiler."
+    );
+}
+
+fn on_the_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}

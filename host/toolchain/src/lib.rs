@@ -1,0 +1,161 @@
+//! The Rust toolchain that builds components: whether it can build for [`TARGET`], and what to do when it cannot.
+//!
+//! ```text
+//!  rustc --print target-libdir ──► the target's libraries are there ─────────────► done
+//!                              └─► missing ──► rustup target add ──► asked again ─► done, or an error with a remedy
+//! ```
+//!
+//! The toolchain is the one in force in the folder of the crate, which rustup picks by `rust-toolchain.toml`, so each command
+//! runs in that folder. Callers: `pilothouse dev` before the first build of a crate, and the tests before they build theirs.
+//! The build script of this crate warns during a build when neither the target nor rustup is there.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The target that components are built for.
+pub const TARGET: &str = "wasm32-wasip2";
+
+/// Where rustup is to be had.
+pub const RUSTUP: &str = "https://rustup.rs";
+
+/// Why the toolchain of a folder cannot build for [`TARGET`]. Each text ends with the remedy.
+#[derive(Debug)]
+pub enum TargetError {
+    /// The compiler could not be started.
+    NoCompiler {
+        /// Its name, or the value of `RUSTC`.
+        program: String,
+        /// Why it could not be started.
+        error: io::Error,
+    },
+    /// The target is missing and there is no rustup to add it.
+    NoRustup {
+        /// The folder of the crate.
+        folder: PathBuf,
+        /// What the compiler reported; may be empty.
+        compiler: String,
+    },
+    /// `rustup target add` failed.
+    NotAdded {
+        /// The folder of the crate.
+        folder: PathBuf,
+        /// What rustup reported.
+        rustup: String,
+    },
+    /// rustup added the target to a toolchain that the compiler in use does not belong to.
+    OtherCompiler {
+        /// The folder of the crate.
+        folder: PathBuf,
+        /// The compiler in use.
+        program: String,
+    },
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCompiler { program, error } if error.kind() == io::ErrorKind::NotFound => {
+                write!(
+                    f,
+                    "the Rust compiler ({program}) is not installed: install Rust with rustup ({RUSTUP})"
+                )
+            }
+            Self::NoCompiler { program, error } => {
+                write!(
+                    f,
+                    "cannot start the Rust compiler ({program}): {error}; reinstall Rust with rustup ({RUSTUP})"
+                )
+            }
+            Self::NoRustup { folder, compiler } => {
+                let separator = if compiler.is_empty() { "" } else { ": " };
+                write!(
+                    f,
+                    "the Rust compiler used in {} cannot build for {TARGET}{separator}{compiler}; install Rust with rustup \
+                     ({RUSTUP}), or add the standard library for {TARGET} by the means that installed this compiler",
+                    folder.display()
+                )
+            }
+            Self::NotAdded { folder, rustup } => write!(
+                f,
+                "cannot add the Rust target {TARGET}: {rustup}; run `rustup target add {TARGET}` in {}, after `rustup update` \
+                 if the compiler is older than 1.95",
+                folder.display()
+            ),
+            Self::OtherCompiler { folder, program } => write!(
+                f,
+                "rustup added the Rust target {TARGET}, but the compiler in use ({program}) does not have it: unset RUSTC, or \
+                 put rustup's rustc first on the PATH, for {}",
+                folder.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+/// Makes sure that the toolchain in force in `folder` can build for [`TARGET`]: adds the target through rustup when it is
+/// missing, and then calls `report` once with a line that says so, before the download begins.
+///
+/// `command` makes the command of a program with the environment that a build in `folder` has. `run` runs it to its end and
+/// returns its output; a caller that is dropped meanwhile ends what it started.
+pub async fn ensure_target(
+    folder: &Path,
+    command: impl Fn(&str) -> Command,
+    run: impl AsyncFn(Command) -> io::Result<Output>,
+    report: impl FnOnce(&str),
+) -> Result<(), TargetError> {
+    let program = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let ask = async || {
+        let mut rustc = command(&program);
+        rustc.args(["--print", "target-libdir", "--target", TARGET]);
+        run(rustc).await.map_err(|error| TargetError::NoCompiler { program: program.clone(), error })
+    };
+    let rustup = async |args: &[&str]| {
+        let mut rustup = command("rustup");
+        rustup.args(args);
+        run(rustup).await
+    };
+    let answer = ask().await?;
+    if has_libraries(&answer) {
+        return Ok(());
+    }
+    let Ok(active) = rustup(&["show", "active-toolchain"]).await else {
+        return Err(TargetError::NoRustup { folder: folder.to_owned(), compiler: text(&answer.stderr) });
+    };
+    let active = text(&active.stdout);
+    let toolchain = active.split_whitespace().next().unwrap_or("in use");
+    report(&format!("adding the Rust target {TARGET} to the toolchain {toolchain} (rustup target add)"));
+    let not_added = |rustup: String| TargetError::NotAdded { folder: folder.to_owned(), rustup };
+    match rustup(&["target", "add", TARGET]).await {
+        Ok(added) if added.status.success() => {}
+        Ok(failed) => return Err(not_added(last_line(&failed.stderr))),
+        Err(error) => return Err(not_added(format!("cannot run rustup: {error}"))),
+    }
+    if has_libraries(&ask().await?) {
+        return Ok(());
+    }
+    Err(TargetError::OtherCompiler { folder: folder.to_owned(), program })
+}
+
+/// Whether the folder that the compiler names for the target's libraries exists.
+fn has_libraries(answer: &Output) -> bool {
+    answer.status.success() && Path::new(&text(&answer.stdout)).is_dir()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+/// The last line that rustup wrote, without its label: the lines before it show progress.
+fn last_line(stderr: &[u8]) -> String {
+    let said = text(stderr);
+    let line = said.lines().rev().find(|line| line.starts_with("error:")).or_else(|| said.lines().last());
+    line.unwrap_or("rustup failed without a message").trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests;
