@@ -9,10 +9,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pilothouse_plugin::directory::Files;
 use tokio_util::sync::CancellationToken;
 
 use crate::config_sources::{ConfigSources, MergedConfig, Unusable};
-use crate::directory::Files;
 use crate::load::{Load, Loader};
 use crate::plugin::Plugin;
 

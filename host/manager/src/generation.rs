@@ -10,15 +10,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_cache::{CacheError, FilteringResourceEventHandler, Registration, Ring, RingOptions};
-use pilothouse_engine::{Code, Limits};
+use pilothouse_engine::Code;
 use pilothouse_object::Gvk;
+use pilothouse_plugin::{Delivery, Description, KeyMap, Limits, OnReload, WatchSpec};
 use pilothouse_workqueue::Priority;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::describe::{Delivery, Description, KeyMap, WatchSpec};
-use crate::manifest::OnReload;
 use crate::mapper::Mapper;
 use crate::mapping::Filter;
 use crate::memory::MOST_REMEMBERED;

@@ -25,10 +25,10 @@ use pilothouse_events::{
     SinkError,
 };
 use pilothouse_object::is_qualified_name;
+use pilothouse_plugin::{Access, Grants, Place};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
-use crate::grants::{Access, Grants, Place};
 use crate::token_bucket::TokenBucket;
 
 /// Annotation of every event of or about a plugin: the plugin's name. `pilothouse events` finds them by it.

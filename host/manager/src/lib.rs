@@ -2,16 +2,13 @@
 
 pub mod admin;
 mod config_sources;
-mod describe;
 mod directory;
-mod duration;
 mod election_metrics;
 mod event_metrics;
 mod exec_metrics;
 mod follow;
 mod gate;
 mod generation;
-mod grants;
 mod guest_events;
 mod host_events;
 mod http_metrics;
@@ -22,14 +19,12 @@ mod live;
 mod load;
 mod log_limit;
 mod manager;
-mod manifest;
 mod mapper;
 mod mapping;
 mod memory;
 mod metrics;
 mod plugin;
 mod pump;
-mod quantity;
 mod queue_metrics;
 mod reasons;
 mod rest_metrics;
@@ -40,23 +35,12 @@ mod visible_objects;
 mod worker;
 mod writes;
 
-pub use describe::{
-    Batch, Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate,
-    ProjectionSpec, RateLimiter, Schedule, WatchSpec,
-};
-pub use directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
-pub use duration::{DurationError, parse_duration};
-pub use grants::{Access, Grants, Missing, Place, Rule, Scope, Visibility};
+pub use directory::{Directory, DirectoryError, DirectoryOptions};
 pub use guest_events::PLUGIN_ANNOTATION;
 pub use host_events::HostObject;
 pub use lead::Lead;
 pub use manager::{Manager, ManagerOptions};
-pub use manifest::{
-    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, PluginLimits, Position,
-    Source,
-};
 pub use metrics::Metrics;
-pub use quantity::{QuantityError, parse_memory};
 pub use reasons::Reasons;
 pub use status::{ElectionView, PluginList, PluginState, PluginStatus, Role};
 pub use worker::RECONCILES;

@@ -9,26 +9,24 @@ use pilothouse_workqueue::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter,
 };
 
-use crate::describe;
-
 /// A rate limiter that a new generation may replace; a cheap clone.
 #[derive(Clone)]
 pub(crate) struct PluginLimiter(Arc<RwLock<Box<dyn RateLimiter<ObjectKey>>>>);
 
 impl PluginLimiter {
     /// Failures counted so far are forgotten.
-    pub(crate) fn replace(&self, settings: &describe::RateLimiter) {
+    pub(crate) fn replace(&self, settings: &pilothouse_plugin::RateLimiter) {
         *self.0.write() = build(settings);
     }
 }
 
 impl Default for PluginLimiter {
     fn default() -> Self {
-        Self(Arc::new(RwLock::new(build(&describe::RateLimiter::default()))))
+        Self(Arc::new(RwLock::new(build(&pilothouse_plugin::RateLimiter::default()))))
     }
 }
 
-fn build(settings: &describe::RateLimiter) -> Box<dyn RateLimiter<ObjectKey>> {
+fn build(settings: &pilothouse_plugin::RateLimiter) -> Box<dyn RateLimiter<ObjectKey>> {
     let item = Box::new(ItemExponentialFailureRateLimiter::new(settings.base_delay, settings.max_delay));
     match settings.bucket {
         None => item,

@@ -17,13 +17,13 @@ use pilothouse_client::{
 };
 use pilothouse_engine::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientVerb};
 use pilothouse_object::{Object, ObjectKey};
+use pilothouse_plugin::{Access, Grants, Place};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use self::body::{Body, BodyMeta};
-use crate::grants::{Access, Grants, Place};
 use crate::host_events::Reporter;
 use crate::lead::Lead;
 use crate::writes::{Writes, Written};

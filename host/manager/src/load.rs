@@ -17,18 +17,16 @@ use pilothouse_cache::{IndexFn, SharedInformerFactory};
 use pilothouse_client::{ApiResource, Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::{Code, Engine, HttpClient, HttpClientOptions, Instance, SystemResolver};
 use pilothouse_object::{Gvk, Projection};
+use pilothouse_plugin::directory::Files;
+use pilothouse_plugin::{Access, Description, Grants, IndexSource, Manifest, Place, Scope};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::config_sources::MergedConfig;
-use crate::describe::{Description, IndexSource};
-use crate::directory::Files;
 use crate::generation::{Feeds, Generation};
-use crate::grants::{Access, Grants, Place, Scope};
 use crate::live::Live;
 use crate::log_limit::LogLimit;
-use crate::manifest::Manifest;
 use crate::plugin::Plugin;
 use crate::services::{KindView, Services};
 

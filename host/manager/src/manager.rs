@@ -13,12 +13,13 @@ use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::Client;
 use pilothouse_engine::Engine;
+use pilothouse_plugin::directory::{Change, Files};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
+use crate::directory::{Directory, DirectoryError, DirectoryOptions};
 use crate::host_events::{HostEvents, HostObject};
 use crate::lead::Lead;
 use crate::load::Loader;

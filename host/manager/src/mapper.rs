@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use pilothouse_cache::{EventFilter as _, Listener};
 use pilothouse_object::{Object, ObjectKey};
+use pilothouse_plugin::{KeyMap, Predicate};
 use pilothouse_workqueue::Priority;
 
-use crate::describe::{KeyMap, Predicate};
 use crate::gate::Gate;
 use crate::mapping::{self, Filter, Seen};
 use crate::reasons::Reasons;
@@ -151,7 +151,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::grants::{Grants, Rule};
+    use pilothouse_plugin::{Grants, Rule};
 
     /// A mapper of pods with these labels, and its queue.
     fn mapper(labels: &str, map: KeyMap, open: bool) -> (Mapper, Queue<ObjectKey, Reasons>) {

@@ -6,9 +6,7 @@
 
 use pilothouse_cache::EventFilter;
 use pilothouse_object::{FieldSelector, LabelSelector, Object, ObjectKey, json_string};
-
-use crate::describe::{KeyMap, Predicate, WatchSpec};
-use crate::grants::Visibility;
+use pilothouse_plugin::{KeyMap, Visibility, WatchSpec};
 
 /// Which objects a subscription shows.
 #[derive(Debug, Clone)]
@@ -58,25 +56,6 @@ impl EventFilter for Filter {
 
     fn shows(&self, object: &Object) -> bool {
         self.shows_key(object.key()) && self.labels.matches(object) && self.fields.matches(object)
-    }
-}
-
-impl Predicate {
-    /// Whether an update matters.
-    pub(crate) fn passes(&self, old: &Object, new: &Object) -> bool {
-        match self {
-            Self::GenerationChanged => old.generation() != new.generation(),
-            Self::ResourceVersionChanged => old.resource_version() != new.resource_version(),
-            Self::LabelsChanged => !old.same_labels(new),
-            Self::AnnotationsChanged => !old.same_annotations(new),
-            Self::FieldChanged(path) => {
-                let mut before = Vec::new();
-                old.select(path, |value| before.push(value));
-                let mut after = Vec::with_capacity(before.len());
-                new.select(path, |value| after.push(value));
-                before != after
-            }
-        }
     }
 }
 
@@ -171,16 +150,5 @@ mod tests {
     fn an_empty_field_maps_to_nothing() {
         let map = KeyMap::Field { path: "/spec/nodeName".parse().unwrap(), same_namespace: false };
         assert_eq!(mapped(&map, true, &pod("", "x")), [""; 0]);
-    }
-
-    #[test]
-    fn predicates_compare_what_they_name() {
-        let (a, b) = (pod("n1", "web"), pod("n2", "web"));
-        let field = |path: &str| Predicate::FieldChanged(path.parse().unwrap());
-        assert!(field("/spec/nodeName").passes(&a, &b));
-        assert!(!field("/metadata/name").passes(&a, &b));
-        assert!(!Predicate::GenerationChanged.passes(&a, &b));
-        assert!(!Predicate::LabelsChanged.passes(&a, &b));
-        assert!(Predicate::LabelsChanged.passes(&a, &pod("n1", "db")));
     }
 }

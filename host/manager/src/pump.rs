@@ -9,11 +9,11 @@ use std::sync::Arc;
 use pilothouse_cache::{Batch, Event, Ring};
 use pilothouse_engine as engine;
 use pilothouse_object::Gvk;
+use pilothouse_plugin::Predicate;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::describe::Predicate;
 use crate::generation::Generation;
 use crate::plugin::Plugin;
 use crate::worker::{Warm, faulted, instance, next_call_id};

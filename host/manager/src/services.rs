@@ -13,11 +13,11 @@ use pilothouse_engine::{
     Refusal, WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
+use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility};
 use pilothouse_workqueue::{Priority, Queue};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::grants::{Access, Grants, Place, Scope, Visibility};
 use crate::guest_events::PluginEvents;
 use crate::live::Live;
 use crate::log_limit::LogLimit;

@@ -6,8 +6,7 @@
 use pilothouse_cache::Cursor;
 use pilothouse_engine::ObjectCursor;
 use pilothouse_object::{LabelSelector, Object};
-
-use crate::grants::Visibility;
+use pilothouse_plugin::Visibility;
 
 /// The objects of a cursor that a plugin may see.
 pub(crate) struct VisibleObjects {
@@ -48,7 +47,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::grants::{Grants, Rule};
+    use pilothouse_plugin::{Grants, Rule};
 
     fn indexer() -> Indexer {
         let indexer = Indexer::new(true);

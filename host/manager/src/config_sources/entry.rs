@@ -6,13 +6,14 @@ use std::io;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pilothouse_plugin::Position;
+use pilothouse_plugin::yaml::{options, position};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::MOST_BYTES;
 use super::object::Kind;
-use crate::manifest::{Position, options, position};
 
 /// Endings of the keys whose value is a document.
 const DOCUMENTS: [&str; 3] = [".json", ".yaml", ".yml"];

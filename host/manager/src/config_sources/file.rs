@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
+use pilothouse_plugin::directory::{Fingerprint, read_up_to};
 use tokio::time::sleep;
 
 use super::entry::document;
 use super::{MOST_BYTES, Read, Report, Unusable};
-use crate::directory::{Fingerprint, read_up_to};
 
 /// Between two looks; as for the plugin directory.
 const POLL: Duration = Duration::from_secs(2);

@@ -26,13 +26,13 @@ use std::time::Duration;
 
 use pilothouse_cache::Availability;
 use pilothouse_client::Client;
+use pilothouse_plugin::{ConfigFrom, Manifest};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::merged::MergedConfig;
-use crate::manifest::{ConfigFrom, Manifest};
 
 /// A change is told when nothing more has come for so long: several objects are often applied together.
 const QUIET: Duration = Duration::from_millis(250);

@@ -12,10 +12,10 @@ use std::time::Duration;
 use pilothouse_cache::{Availability, Backoff};
 use pilothouse_client::{ApiResource, Client, Error, ListParams, WatchEvent, WatchParams, WatchStream};
 use pilothouse_object::{Gvk, Object};
+use pilothouse_plugin::{ConfigFrom, ObjectReference};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Read, Report, Unusable, entry};
-use crate::manifest::{ConfigFrom, ObjectReference};
 
 /// From the beginning of a round to that of the next one, at least: servers end watches when they like.
 const SPACING: Duration = Duration::from_secs(1);

@@ -5,32 +5,19 @@
 //!  a timer ─┴─► look: list + stat ─► settled? ─► read + digest ─► plan ─► what is new ──►─┴─ Directory::next
 //! ```
 //!
-//! Rules:
-//! * A `*.yaml` or `*.yml` is a manifest; its component is `spec.source.file`, or its own stem with `.wasm`. A `*.wasm`
-//!   to which no manifest refers is a plugin of its own, without grants. Names that begin with a dot are not looked at,
-//!   and other endings neither: that leaves out what editors and copying tools put beside a file for a while.
-//! * A file counts, and counts as gone, only when it has been so for the settling time; a plugin changes only when all its
-//!   files have settled. What is told is a change of content: `touch` is not one.
-//! * A file that cannot be used is told as [`Change::Broken`] and leaves the plugin's previous generation alone. Only a
-//!   component that is gone, or a manifest that no longer stands for the name, ends a plugin.
+//! The rules are those of [`pilothouse_plugin::directory`].
 //!
 //! Listing, reading and hashing happen on a thread of their own, so that a slow disk stalls no worker. Called by the life
 //! cycle.
 
-mod file;
-mod plan;
-mod scanner;
 mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as signals;
 use std::time::Duration;
 
-use bytes::Bytes;
+use pilothouse_plugin::directory::Change;
 use tokio::sync::mpsc;
-
-pub(crate) use self::file::{Fingerprint, read_up_to};
-use crate::manifest::Manifest;
 
 /// How a directory is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,53 +33,6 @@ impl Default for DirectoryOptions {
     fn default() -> Self {
         Self { poll_interval: Duration::from_secs(2), settle: Duration::from_millis(150) }
     }
-}
-
-/// What happened in the directory.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "changes are few and taken apart at once")]
-pub enum Change {
-    /// A plugin is there or has other content than before. Also told when a plugin that was broken is back at the content
-    /// it had.
-    Changed(Files),
-    /// No file stands for this plugin any longer, or its component is gone.
-    Removed {
-        /// Name of the plugin.
-        name: String,
-    },
-    /// A file cannot be used; a previous generation of the plugin goes on.
-    Broken {
-        /// Name of the plugin, as far as it is known: otherwise the file's stem.
-        name: String,
-        /// The file to blame.
-        file: PathBuf,
-        /// Reason and remedy.
-        reason: String,
-    },
-    /// All that was there at the start has been told. Comes once.
-    Synced,
-    /// The directory itself cannot be read; plugins go on, and it is looked for again.
-    Unreadable {
-        /// Reason and remedy.
-        reason: String,
-    },
-}
-
-/// The files of one plugin, read at one moment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Files {
-    /// Name of the plugin.
-    pub name: String,
-    /// Where the component is.
-    pub wasm_path: PathBuf,
-    /// The component, whatever it is: it was not looked into.
-    pub wasm: Bytes,
-    /// `sha256:…` of the component.
-    pub digest: String,
-    /// Where the manifest is; none for a component alone.
-    pub manifest_path: Option<PathBuf>,
-    /// The manifest; [`Manifest::bare`] for a component alone.
-    pub manifest: Manifest,
 }
 
 /// Why a directory cannot be watched.

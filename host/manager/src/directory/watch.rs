@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use pilothouse_plugin::directory::{Change, Scanner};
 
-use super::scanner::Scanner;
-use super::{Change, DirectoryOptions};
+use super::DirectoryOptions;
 
 /// What wakes the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 use pilothouse_client::{ClientOptions, ListParams};
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_object::{Gvk, Object};
+use pilothouse_plugin::Rule;
 use serde_json::json;
 
 use super::*;
-use crate::grants::Rule;
 
 fn grants() -> Grants {
     let rule: Rule = serde_json::from_value(json!({

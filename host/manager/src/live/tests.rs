@@ -4,10 +4,10 @@ use pilothouse_client::ClientOptions;
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_engine::CallContext;
 use pilothouse_object::Gvk;
+use pilothouse_plugin::Rule;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::grants::Rule;
 use crate::host_events::HostEvents;
 
 /// A plugin that may do all with ConfigMaps of one namespace.

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use pilothouse_manager::{Change, Directory, DirectoryError, DirectoryOptions, Files};
+use pilothouse_manager::{Directory, DirectoryError, DirectoryOptions};
+use pilothouse_plugin::directory::{Change, Files};
 use tempfile::TempDir;
 
 /// Long enough for a machine that builds meanwhile.
@@ -247,11 +248,11 @@ async fn files_moved_over_and_written_by_editors_are_seen_once() {
     plugins.write("a.yaml", &manifest("a", "onReload: keep"));
     plugins.remove("a.yaml~");
     let files = plugins.changed().await;
-    assert_eq!(files.manifest.on_reload, pilothouse_manager::OnReload::Keep);
+    assert_eq!(files.manifest.on_reload, pilothouse_plugin::OnReload::Keep);
     // As others do it.
     plugins.write(".a.yaml.x7", &manifest("a", ""));
     fs::rename(plugins.path(".a.yaml.x7"), plugins.path("a.yaml")).unwrap();
-    assert_eq!(plugins.changed().await.manifest.on_reload, pilothouse_manager::OnReload::Resync);
+    assert_eq!(plugins.changed().await.manifest.on_reload, pilothouse_plugin::OnReload::Resync);
     plugins.nothing_else().await;
 }
 
@@ -282,7 +283,7 @@ async fn a_config_map_is_seen_through_its_links() {
     assert_eq!(plugins.changed().await.name, "b");
     swap(&plugins.dir, "2026_2", &[("a.wasm", "2"), ("a.yaml", &keep), ("b.wasm", "b")]);
     let files = plugins.changed().await;
-    assert_eq!((&files.wasm[..], files.manifest.on_reload), (&b"2"[..], pilothouse_manager::OnReload::Keep));
+    assert_eq!((&files.wasm[..], files.manifest.on_reload), (&b"2"[..], pilothouse_plugin::OnReload::Keep));
     plugins.nothing_else().await;
 }
 

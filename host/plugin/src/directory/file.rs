@@ -63,7 +63,7 @@ pub(super) enum Look {
 /// Changes whenever a file's content may have changed. The change time is in it for writers that set the modification
 /// time back, such as `cp -p`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fingerprint {
+pub struct Fingerprint {
     device: u64,
     inode: u64,
     pub(super) size: u64,
@@ -73,7 +73,8 @@ pub(crate) struct Fingerprint {
 
 impl Fingerprint {
     /// Of a file with this metadata.
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -228,8 +229,11 @@ pub(super) fn read_component(path: &Path) -> io::Result<(Bytes, Digest)> {
     Ok((bytes, digest))
 }
 
-/// One byte more than allowed would show as another fingerprint afterwards, so nothing is made of it here.
-pub(crate) fn read_up_to(path: &Path, most: u64) -> io::Result<Bytes> {
+/// Reads a file, but not more than `most` bytes of it: one byte more than allowed shows as another [`Fingerprint`] afterwards.
+///
+/// # Errors
+/// When the file cannot be opened or read.
+pub fn read_up_to(path: &Path, most: u64) -> io::Result<Bytes> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes.into())

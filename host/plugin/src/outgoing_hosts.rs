@@ -2,17 +2,17 @@
 //!
 //! One grammar for what is granted and for what a guest asks for, so that both are compared in one form: lower case, without the
 //! trailing dot, addresses as numbers. What could be read in two ways (`127.1`, `0x7f.1`, `::ffff:1.2.3.4`) is refused or
-//! brought into one form. Called by the manager, which decides what is granted, and by [`destination`](super::destination).
+//! brought into one form. Called by the manager, which decides what is granted, and by the engine for each request.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use super::address::{canonical, special};
+use crate::address::{canonical, special};
 
 /// A host as a name or as an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Host {
+pub enum Host {
     /// A DNS name in lower case, without a trailing dot.
     Name(String),
     /// An address; an IPv4 address in IPv6 clothes is the IPv4 address.
@@ -21,7 +21,10 @@ pub(crate) enum Host {
 
 impl Host {
     /// Reads the host part of an authority: a name, an IPv4 address, or an IPv6 address in brackets.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         if let Some(address) = text.strip_prefix('[') {
             let address = address.strip_suffix(']').ok_or("the bracket is not closed")?;
             let address: Ipv6Addr = address.parse().map_err(|_| "no IPv6 address stands in the brackets")?;
@@ -77,7 +80,10 @@ fn is_label(label: &str) -> bool {
 }
 
 /// Splits `host:port`, where a port may be missing and an IPv6 address stands in brackets.
-pub(crate) fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str> {
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str> {
     let end = match text.rfind(']') {
         Some(bracket) => bracket + 1,
         None => text.find(':').unwrap_or(text.len()),
@@ -236,13 +242,17 @@ impl OutgoingHosts {
     }
 
     /// Whether a request to this host may be made, so far as its name goes.
-    pub(crate) fn permits(&self, host: &Host, port: u16) -> bool {
+    #[must_use]
+    pub fn permits(&self, host: &Host, port: u16) -> bool {
         self.0.iter().any(|own| own.permits(host, port))
     }
 
     /// Whether a connection to this address may be made for a host that is permitted: an ordinary address, or one that is named
     /// itself. Otherwise, what is special about it.
-    pub(crate) fn permits_address(&self, address: IpAddr, port: u16) -> Result<(), &'static str> {
+    ///
+    /// # Errors
+    /// What is special about the address.
+    pub fn permits_address(&self, address: IpAddr, port: u16) -> Result<(), &'static str> {
         match special(address) {
             Some(what) if !self.0.iter().any(|own| own.names(address, port)) => Err(what),
             _ => Ok(()),

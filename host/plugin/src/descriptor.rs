@@ -8,17 +8,18 @@
 //! Called by the life cycle, once per generation.
 
 mod index;
+mod predicate;
 mod projection;
 mod text;
 
 use std::time::Duration;
 
-use pilothouse_engine::{OutgoingHost, OutgoingHostError, World};
 use pilothouse_object::{FieldSelector, Gvk, LabelSelector, ObjectKey, Pointer};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use self::index::{IndexSource, IndexSpec};
+pub use self::predicate::Predicate;
 pub use self::projection::ProjectionSpec;
 use self::text::{
     Document, Head, KindOnly, MapText, PredicateText, RateLimiterText, ScheduleText, WatchText,
@@ -26,6 +27,8 @@ use self::text::{
 use crate::duration::parse_duration;
 use crate::grants::Rule;
 use crate::manifest::MAX_CONCURRENT_RECONCILES;
+use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError};
+use crate::world::World;
 
 /// What a plugin is and needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,21 +74,6 @@ pub struct WatchSpec {
     pub map: KeyMap,
     /// Whether changes may be merged.
     pub delivery: Delivery,
-}
-
-/// Which updates matter; adds and deletes always do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Predicate {
-    /// `metadata.generation` changed.
-    GenerationChanged,
-    /// `metadata.resourceVersion` changed.
-    ResourceVersionChanged,
-    /// A label changed.
-    LabelsChanged,
-    /// An annotation changed.
-    AnnotationsChanged,
-    /// The value at a pointer changed.
-    FieldChanged(Pointer),
 }
 
 /// From a changed object to keys.

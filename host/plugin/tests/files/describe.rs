@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pilothouse_engine::World;
-use pilothouse_manager::{
+use pilothouse_object::Gvk;
+use pilothouse_plugin::World;
+use pilothouse_plugin::{
     Batch, Bucket, Delivery, DescribeError, Description, IndexSource, KeyMap, Predicate, RateLimiter,
 };
-use pilothouse_object::Gvk;
 use serde_json::{Value, json};
 
 fn parse(mut value: Value, world: World) -> Result<Description, DescribeError> {

@@ -2,7 +2,7 @@
 //!
 //! Invariants: `told` is what the consumer believes to run; `broken` is what it was told of files that cannot be used;
 //! `named` has all plugins of either and those whose error was dropped since. A look tells the difference between these and the plan, never more. Bytes of components are not kept between two
-//! looks. Called by [`super::watch`] on its thread.
+//! looks. Called by the thread of the manager that watches the directory.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -23,7 +23,7 @@ const PATIENCE: u32 = 20;
 
 /// What is known of the directory.
 #[derive(Debug)]
-pub(super) struct Scanner {
+pub struct Scanner {
     path: PathBuf,
     settle: Duration,
     /// Components of one batch, in bytes.
@@ -51,14 +51,17 @@ struct Told {
 
 /// Outcome of a look.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) changes: Vec<Change>,
+pub struct Seen {
+    /// What is new, in the order in which it is to be followed.
+    pub changes: Vec<Change>,
     /// When a file may have settled.
-    pub(super) due: Option<Instant>,
+    pub due: Option<Instant>,
 }
 
 impl Scanner {
-    pub(super) fn new(path: PathBuf, settle: Duration) -> Self {
+    /// Of a directory, whose files count when they have kept still for `settle`.
+    #[must_use]
+    pub fn new(path: PathBuf, settle: Duration) -> Self {
         Self {
             path,
             settle,
@@ -74,7 +77,7 @@ impl Scanner {
     }
 
     /// Looks at the directory.
-    pub(super) fn look(&mut self, now: Instant) -> Seen {
+    pub fn look(&mut self, now: Instant) -> Seen {
         let found = match list(&self.path) {
             Ok(found) => found,
             Err(error) => return self.lost(&error),

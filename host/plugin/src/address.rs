@@ -1,7 +1,7 @@
 //! Which addresses a name must not lead to, whoever wrote the name: the host's own services, its neighbours on the link, and the
 //! services from which a machine of a cloud gets its credentials. Private networks are no such thing: a cluster's services live there.
 //!
-//! Called by [`hosts`](super::hosts) for each address that a name was resolved to.
+//! Called by [`OutgoingHosts`](crate::OutgoingHosts) for each address that a name was resolved to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,12 +22,14 @@ const METADATA_V6: [Ipv6Addr; 1] = [Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0
 const AMAZON: [u16; 2] = [0xfd00, 0xec2];
 
 /// An address in one form: an IPv4 address that is mapped into IPv6 (`::ffff:0:0/96`) as the IPv4 address that it is.
-pub(crate) fn canonical(address: IpAddr) -> IpAddr {
+#[must_use]
+pub fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
 /// What is special about an address, if anything is.
-pub(crate) fn special(address: IpAddr) -> Option<&'static str> {
+#[must_use]
+pub fn special(address: IpAddr) -> Option<&'static str> {
     match canonical(address) {
         IpAddr::V4(address) => special_v4(address),
         IpAddr::V6(address) => special_v6(address).or_else(|| carried(address).and_then(special_v4)),

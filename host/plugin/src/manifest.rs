@@ -7,13 +7,11 @@
 
 mod config_from;
 mod error;
-mod read;
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use pilothouse_engine::{Limits, OutgoingHost, OutgoingHostError, OutgoingHosts};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
@@ -21,11 +19,12 @@ use serde_saphyr::Spanned;
 use self::config_from::ConfigFromText;
 pub use self::config_from::{ConfigFrom, ObjectReference};
 pub use self::error::{ManifestError, Position};
-use self::read::{known, read};
-pub(crate) use self::read::{options, position};
 use crate::duration::parse_duration;
 use crate::grants::Rule;
+use crate::limits::Limits;
+use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError, OutgoingHosts};
 use crate::quantity::parse_memory;
+use crate::yaml::{known, read};
 
 /// What an operator says about a plugin.
 #[derive(Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! Durations as manifests and descriptors write them, in Go's form: `250ms`, `10s`, `1m30s`, `1.5h`.
 //!
 //! Invariant: what is read is exact to the nanosecond, never negative, and an overflow is an error. Called by
-//! [`crate::manifest`] and [`crate::describe`].
+//! [`crate::manifest`] and [`crate::descriptor`].
 
 use std::time::Duration;
 

@@ -1,30 +1,32 @@
-//! From YAML to serde types, with errors in words for operators. Used by [`super`], and by whoever reads more YAML of the
-//! operator's.
+//! From YAML to serde types, with errors in words for operators. Used for manifests, and by the manager for the files of
+//! `configFrom`.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::MessageFormatter as _;
 
-use super::error::{ManifestError, Position};
+use crate::manifest::{ManifestError, Position};
 
 /// How YAML is read.
-pub(crate) fn options() -> serde_saphyr::Options {
+#[must_use]
+pub fn options() -> serde_saphyr::Options {
     // YAML 1.2: `on` and `yes` are words. Snippets would quote values.
     serde_saphyr::options! { strict_booleans: true, with_snippet: false }
 }
 
 /// A place of the parser, if it has one.
-pub(super) fn known(location: serde_saphyr::Location) -> Option<Position> {
+pub(crate) fn known(location: serde_saphyr::Location) -> Option<Position> {
     let position = Position { line: location.line(), column: location.column() };
     (position.line > 0).then_some(position)
 }
 
 /// Where an error is.
-pub(crate) fn position(error: &serde_saphyr::Error) -> Option<Position> {
+#[must_use]
+pub fn position(error: &serde_saphyr::Error) -> Option<Position> {
     error.location().and_then(known)
 }
 
 /// Reads a document into a type; what does not fit is an error with a place.
-pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ManifestError> {
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ManifestError> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
         let at = position(&error);
         let field = at.and_then(|at| field_before(text, at)).map(str::to_owned);

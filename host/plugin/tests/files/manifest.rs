@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pilothouse_engine::OutgoingHost;
-use pilothouse_manager::{
+use pilothouse_plugin::OutgoingHost;
+use pilothouse_plugin::{
     ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, PluginLimits,
 };
 use serde_json::{Value, json};
