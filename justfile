@@ -4,6 +4,8 @@
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy -p pilothouse-client -- -D warnings
+    cargo clippy -p pilothouse --no-default-features -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 # Everything, end-to-end tests on the real control plane included.
@@ -14,13 +16,9 @@ test:
 e2e:
     cargo test -p pilothouse-tests
 
-# The figures of docs/benchmarks.md.
-bench:
-    cargo bench -p pilothouse-manager
-    cargo bench -p pilothouse-devserver
-    cargo bench -p pilothouse-cache
-    cargo bench -p pilothouse-workqueue --bench workqueue
-    cargo bench -p pilothouse-events
+# Figures of docs/benchmarks.md, by the name of the benchmark: cache, client, events, recorder, road, server, workqueue.
+bench name *args:
+    cargo bench --workspace --bench {{name}} -- {{args}}
 
 # Interleavings of store, delta queue and work queue under thousands of random schedules.
 interleavings:

@@ -35,8 +35,8 @@ pub struct HostOptions {
     pub args: Vec<String>,
     /// Variables added to its environment.
     pub env: Vec<(String, String)>,
-    /// The folder with its `plugins` and `cache`, for a host that goes on where another has left; a new temporary one
-    /// if absent.
+    /// The folder with its `plugins` and a compile `cache` of its own, for a host that goes on where another has left. If absent,
+    /// a new temporary one, and the compile cache is the one that all tests share, so that a guest is compiled once.
     pub dir: Option<PathBuf>,
     /// Another program than `pilothouse` of this workspace, for tests of the harness itself and of what is shipped.
     pub program: Option<PathBuf>,
@@ -66,15 +66,15 @@ impl Host {
             Some(program) => program.clone(),
             None => built()?,
         };
-        let (dir, temporary) = match options.dir {
-            Some(dir) => (dir, None),
+        let (dir, cache, temporary) = match options.dir {
+            Some(dir) => (dir.clone(), dir.join("cache"), None),
             None => {
                 let made = tempfile::Builder::new().prefix("host-").tempdir().context("making a folder")?;
-                (made.path().to_owned(), Some(made))
+                (made.path().to_owned(), paths::target().join("compile-cache"), Some(made))
             }
         };
-        for part in ["plugins", "cache", "incoming"] {
-            fs::create_dir_all(dir.join(part)).with_context(|| format!("making {}/{part}", dir.display()))?;
+        for folder in [dir.join("plugins"), dir.join("incoming"), cache.clone()] {
+            fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         }
         let mut command = Command::new(program);
         command
@@ -84,7 +84,7 @@ impl Host {
             .arg("--kubeconfig")
             .arg(&options.kubeconfig)
             .arg("--cache-dir")
-            .arg(dir.join("cache"))
+            .arg(cache)
             .args(["--listen", "127.0.0.1:0", "--log-format", "json"])
             .args(&options.args)
             .env_remove("KUBECONFIG")
@@ -102,7 +102,7 @@ impl Host {
         &self.admin
     }
 
-    /// The folder with `plugins` and `cache`.
+    /// The folder with `plugins`.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -229,8 +229,10 @@ fn build() -> anyhow::Result<PathBuf> {
     let manifest = paths::repository().join("Cargo.toml");
     let manifest = manifest.to_str().context("the repository's path is not UTF-8")?;
     let profile = paths::profile();
-    // Cargo's own lock lets one test process build at a time.
-    let args = ["--manifest-path", manifest, "--package", "pilothouse", "--profile", &profile];
+    // Cargo's own lock lets one test process build at a time. Together with the tests, so that both take the same features of
+    // shared crates and none of these is compiled twice.
+    let packages = ["--package", "pilothouse", "--package", "pilothouse-tests", "--bin", "pilothouse"];
+    let args = [&["--manifest-path", manifest, "--profile", &profile], packages.as_slice()].concat();
     let artifacts = cargo::build(Build::Native, &args, &paths::target())?;
     let named = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "pilothouse");
     match artifacts.executables.into_iter().find(named) {

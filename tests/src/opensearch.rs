@@ -2,11 +2,10 @@
 //!
 //! Invariants: it is built once per state of its sources, however many test processes want it; it keeps its port and its data over
 //! restarts, and nobody else gets the port while it is down; it ends with the test process, since its standard input closes then.
-//! Without a JDK or Maven there is none, and [`OpenSearch::start`] says so where it is seen. All methods block.
+//! Without a JDK or Maven a test that starts one is skipped. All methods block.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use tempfile::TempDir;
 use tokio::net::TcpSocket;
 
 use crate::process::{self, Process, Stream};
+use crate::tools::{self, Tool};
 use crate::{Signal, http, paths, poll, proxy};
 
 /// Everything that is built, and what builds it.
@@ -65,27 +65,16 @@ pub struct OpenSearch {
 }
 
 impl OpenSearch {
-    /// Builds it if need be, starts it in a new temporary folder and waits until it answers. `None` on a machine that lacks what
-    /// it takes, which is told on standard error, also for a test that passes.
-    pub fn start() -> anyhow::Result<Option<OpenSearch>> {
-        if let Some(missing) = missing() {
-            let test = std::thread::current();
-            // Not by `eprintln!`: of a test that passes, the output of that is not shown.
-            writeln!(
-                io::stderr(),
-                "\n*** SKIPPED: {}: {missing} cannot be run, so there is no OpenSearch to test against. Install a JDK of version 17 \
-                 or newer and Maven: apt-get install openjdk-17-jdk-headless maven ***\n",
-                test.name().unwrap_or_default(),
-            )?;
-            return Ok(None);
-        }
+    /// Builds it if need be, starts it in a new temporary folder and waits until it answers.
+    pub fn start() -> anyhow::Result<OpenSearch> {
+        require()?;
         let built = build()?;
         let dir = tempfile::Builder::new().prefix("opensearch-").tempdir().context("making a folder")?;
         let reserved = proxy::bind(0)?;
         let port = reserved.local_addr()?.port();
         let mut made = OpenSearch { process: None, built, port, dir, _reserved: reserved };
         made.start_again()?;
-        Ok(Some(made))
+        Ok(made)
     }
 
     /// Its URL, as `http://127.0.0.1:PORT`.
@@ -171,14 +160,14 @@ fn place() -> PathBuf {
     paths::target().join("opensearch").join(name)
 }
 
-/// The first program that is needed and not there.
-fn missing() -> Option<&'static str> {
-    let needed: &[_] = if place().exists() { &["java"] } else { &["java", "javac", "mvn"] };
-    let found = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-    };
-    needed.iter().copied().find(|program| !found(program))
+/// Fails when it is not built and cannot be, or cannot be run.
+fn require() -> anyhow::Result<()> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // The compiler and Maven are for the build.
+    if !(place().exists() && tools::find("java", &path).is_some()) {
+        Tool::Java.require()?;
+    }
+    Ok(())
 }
 
 /// The folder with the jars and classes, which is filled unless that was done before.
@@ -209,10 +198,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::or_skip;
 
     #[test]
-    fn what_was_acknowledged_survives_a_kill_and_an_end_in_good_order() {
-        let Some(mut search) = OpenSearch::start().unwrap() else { return };
+    fn what_was_acknowledged_survives_a_kill_and_an_end_in_good_order() -> anyhow::Result<()> {
+        or_skip(|| OpenSearch::start().map(kill_and_end))
+    }
+
+    fn kill_and_end(mut search: OpenSearch) {
         let body = json!({"a": 1}).to_string();
         let one = search.ask("PUT", "/one/_doc/x?version=7&version_type=external", &body).unwrap();
         assert_eq!(one["result"], "created");

@@ -11,7 +11,7 @@ use pilothouse_engine::{
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::Limits;
-use pilothouse_tests::guests;
+use pilothouse_testkit::guests;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 

@@ -11,7 +11,7 @@ use pilothouse_engine::{
 };
 use pilothouse_object::{Gvk, Object, ObjectKey, PARTIAL_ANNOTATION, Projection};
 use pilothouse_plugin::Limits;
-use pilothouse_tests::guests;
+use pilothouse_testkit::guests;
 use serde_json::{Value, json};
 
 /// A host whose cache holds one object a thousand times, and which writes down what its guest asks and says.

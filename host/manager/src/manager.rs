@@ -19,13 +19,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::directory::{Directory, DirectoryError, DirectoryOptions};
-use crate::host_events::{HostEvents, HostObject};
 use crate::lead::Lead;
-use crate::load::Loader;
-use crate::metrics::Metrics;
-use crate::plugin::{Home, Plugin};
-use crate::status::{ElectionView, PluginList, PluginState, Role};
+use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
+use crate::lifecycle::load::Loader;
+use crate::lifecycle::plugin::{Home, Plugin};
+use crate::observe::host_events::{HostEvents, HostObject};
+use crate::observe::metrics::Metrics;
+use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
 
 /// How a manager is made.
 #[derive(Debug, Clone)]

@@ -8,17 +8,16 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
 
+use super::Server;
 use crate::paths;
+use crate::tools::Tool;
 
-const REMEDY: &str = "These tests link a real kube-apiserver from Go modules: install Go 1.26 or newer \
-     (https://go.dev/dl) and have `go` on the PATH. The first build takes about ten minutes and 4 GB of Go's caches, \
-     and needs a Go module proxy (GOPROXY).";
+const REMEDY: &str = "These tests link a real kube-apiserver from Go modules. The first build takes about ten minutes and 4 GB of \
+     Go's caches, and needs a Go module proxy (GOPROXY).";
 
 /// The path of the binary, which is built unless one of the same sources exists.
 pub(super) fn built() -> anyhow::Result<PathBuf> {
-    let sources = paths::repository().join("tests/controlplane");
-    let folder = paths::target().join("controlplane");
-    let name = format!("controlplane-{}", fingerprint(&sources)?);
+    let (sources, folder, name) = place()?;
     let binary = folder.join(&name);
     if binary.exists() {
         return Ok(binary);
@@ -27,11 +26,45 @@ pub(super) fn built() -> anyhow::Result<PathBuf> {
         if binary.exists() {
             return Ok(());
         }
-        check_go(&sources)?;
+        Tool::Go.require()?;
         build(&sources, &folder, &binary)?;
         forget_others(&folder, &name)
     })?;
     Ok(binary)
+}
+
+/// Fails when the binary is not built and cannot be.
+pub(super) fn require() -> anyhow::Result<()> {
+    if !exists()? {
+        Tool::Go.require()?;
+    }
+    Ok(())
+}
+
+/// A `kubectl`: that of the binary. For the development server the one on the PATH will do, so that Go is not needed.
+pub(super) fn kubectl(server: Server) -> anyhow::Result<Command> {
+    if server == Server::Development && !exists()? {
+        match Tool::Kubectl.require() {
+            Ok(()) => return Ok(Command::new("kubectl")),
+            // Go builds one; without it, kubectl is what is easier to install.
+            Err(missing) => Tool::Go.require().map_err(|_| missing)?,
+        }
+    }
+    let mut command = Command::new(built()?);
+    command.arg("kubectl");
+    Ok(command)
+}
+
+fn exists() -> anyhow::Result<bool> {
+    let (_, folder, name) = place()?;
+    Ok(folder.join(name).exists())
+}
+
+/// The sources, and the folder and the name of the binary.
+fn place() -> anyhow::Result<(PathBuf, PathBuf, String)> {
+    let sources = paths::repository().join("tests/controlplane");
+    let name = format!("controlplane-{}", fingerprint(&sources)?);
+    Ok((sources, paths::target().join("controlplane"), name))
 }
 
 /// A hash over all that the binary is made from, the flags in `build.sh` included.
@@ -56,18 +89,6 @@ fn fingerprint(sources: &Path) -> anyhow::Result<String> {
         hash.update(Sha256::digest(&content));
     }
     Ok(hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// A command that reads go.mod fails when that asks for a newer Go (unless it can fetch one, which is as good).
-fn check_go(sources: &Path) -> anyhow::Result<()> {
-    let answer = match Command::new("go").args(["list", "-m"]).current_dir(sources).output() {
-        Ok(answer) => answer,
-        Err(error) => bail!("`go` cannot be run ({error}). {REMEDY}"),
-    };
-    if !answer.status.success() {
-        bail!("this Go cannot be used: {} {REMEDY}", String::from_utf8_lossy(&answer.stderr).trim());
-    }
-    Ok(())
 }
 
 fn build(sources: &Path, folder: &Path, binary: &Path) -> anyhow::Result<()> {

@@ -1,5 +1,7 @@
 //! [`Options`] of a control plane, and the flags they become.
 
+use super::binary;
+
 /// Which API server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Server {
@@ -8,6 +10,31 @@ pub enum Server {
     Real,
     /// The development server, `pilothouse-devserver`.
     Development,
+}
+
+impl Server {
+    /// Fails when this machine cannot run it.
+    ///
+    /// # Errors
+    /// [`MissingTool`](crate::tools::MissingTool), of the real server.
+    pub fn require(self) -> anyhow::Result<()> {
+        match self {
+            Server::Real => binary::require(),
+            Server::Development => Ok(()),
+        }
+    }
+
+    /// Runs a test on it, or skips the test where this machine cannot run it or another tool that the test asks for.
+    ///
+    /// # Errors
+    /// That of the test.
+    pub fn test(self, test: impl FnOnce(Server) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        crate::or_skip(|| {
+            // At the start: what is shared keeps the text of its error only.
+            self.require()?;
+            test(self)
+        })
+    }
 }
 
 /// Runs tests on both API servers: for each function `fn NAME(server: Server) -> anyhow::Result<()>` a module of that name
@@ -20,12 +47,26 @@ macro_rules! on_both_servers {
 
             #[test]
             fn on_the_real_server() -> anyhow::Result<()> {
-                super::$name(Server::Real)
+                Server::Real.test(super::$name)
             }
 
             #[test]
             fn on_the_development_server() -> anyhow::Result<()> {
-                super::$name(Server::Development)
+                Server::Development.test(super::$name)
+            }
+        }
+    )+};
+}
+
+/// Runs tests on the real API server alone: for each function `fn NAME() -> anyhow::Result<()>` a module of that name with one
+/// test.
+#[macro_export]
+macro_rules! on_the_real_server {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn on_the_real_server() -> anyhow::Result<()> {
+                $crate::controlplane::Server::Real.test(|_| super::$name())
             }
         }
     )+};

@@ -43,7 +43,7 @@ fn the_host_is_started_on_its_folders() {
     let host = start("http://127.0.0.1:1", "exec sleep 600").unwrap();
     assert_eq!(host.admin(), "http://127.0.0.1:1");
     let args = host.wait_for("the arguments", SOON, || host.log().matching("args: ").pop()).unwrap();
-    let (plugins, cache) = (host.dir().join("plugins"), host.dir().join("cache"));
+    let (plugins, cache) = (host.dir().join("plugins"), paths::target().join("compile-cache"));
     let expected = format!(
         "args: run --plugins {} --kubeconfig /some/kubeconfig --cache-dir {} --listen 127.0.0.1:0 --log-format json --extra",
         plugins.display(),

@@ -14,7 +14,7 @@ use pilothouse_engine::{
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::Limits;
-use pilothouse_tests::guests;
+use pilothouse_testkit::guests;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 

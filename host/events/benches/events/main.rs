@@ -1,13 +1,12 @@
 //! Figures of events beside client-go's `tools/record` in the same run: `cargo bench -p pilothouse-events`.
 //!
-//! A word after `--` runs the parts whose name contains it: `correlate`, `record`, `memory`, `guest`.
+//! A word after `--` runs the parts whose name contains it: `correlate`, `record`, `memory`.
 //! Every figure of every run comes from a process of its own, ours from this same program started once more, and all processes
 //! are told the same word: a scenario. Processor time is counted and not the time by the clock, as machines are shared.
 //! Needs Go 1.26 for the peers; the first run builds them into `target/peers`.
 
 mod correlate;
 mod events;
-mod guest;
 mod measure;
 mod memory;
 mod race;
@@ -26,11 +25,6 @@ fn main() -> anyhow::Result<()> {
     pilothouse_bench::run(
         "pilothouse-events",
         "cargo bench -p pilothouse-events",
-        &[
-            ("correlate", correlate::run),
-            ("record", record::run),
-            ("memory", memory::run),
-            ("guest", guest::run),
-        ],
+        &[("correlate", correlate::run), ("record", record::run), ("memory", memory::run)],
     )
 }

@@ -1,0 +1,314 @@
+//! Child processes: one that runs on with its output kept by line ([`Process`]), and one that is run to its end within a
+//! bound ([`run`]).
+//!
+//! Invariants of [`Process`]: it is killed and waited for when dropped; if the test process ends before that, its
+//! standard input closes, and if that is not enough for it a shell beside it kills it; a signal is never sent to a pid that
+//! was already waited for.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::poll;
+
+/// How many lines of output are kept; a host that logs each event of a soak test must not fill the memory.
+const MOST_LINES: usize = 200_000;
+
+/// Linux shows CPU time to user space in hundredths of a second on every architecture that we run on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Locks, also after a test that held the lock has failed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a line of output came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// The lines that a process has written so far, both streams in the order in which they were read.
+#[derive(Debug, Default)]
+pub struct Output {
+    lines: Mutex<VecDeque<(Stream, String)>>,
+}
+
+impl Output {
+    /// The last `count` lines, joined.
+    pub fn tail(&self, count: usize) -> String {
+        let lines = lock(&self.lines);
+        let skipped = lines.len().saturating_sub(count);
+        lines.iter().skip(skipped).map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// All lines that contain `needle`.
+    pub fn matching(&self, needle: &str) -> Vec<String> {
+        let lines = lock(&self.lines);
+        lines.iter().filter(|(_, line)| line.contains(needle)).map(|(_, line)| line.clone()).collect()
+    }
+
+    /// The first line on one stream for which `pick` answers.
+    pub fn find_map<T>(&self, stream: Stream, pick: impl Fn(&str) -> Option<T>) -> Option<T> {
+        lock(&self.lines).iter().filter(|(from, _)| *from == stream).find_map(|(_, line)| pick(line))
+    }
+
+    fn push(&self, stream: Stream, line: String) {
+        let mut lines = lock(&self.lines);
+        if lines.len() == MOST_LINES {
+            lines.pop_front();
+        }
+        lines.push_back((stream, line));
+    }
+}
+
+/// A running child process.
+#[derive(Debug)]
+pub struct Process {
+    child: Mutex<Child>,
+    pid: u32,
+    name: String,
+    output: Arc<Output>,
+    readers: Vec<JoinHandle<()>>,
+    stdin: Option<ChildStdin>,
+    watchdog: Option<Child>,
+}
+
+impl Process {
+    /// Starts a command that ends by itself when its standard input does, which is at [`Process::close_stdin`] or
+    /// with this process.
+    pub fn spawn(command: &mut Command) -> anyhow::Result<Process> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
+        let output = Arc::new(Output::default());
+        let mut readers = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            readers.push(read_lines(stdout, Stream::Out, output.clone()));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            readers.push(read_lines(stderr, Stream::Err, output.clone()));
+        }
+        let (pid, stdin) = (child.id(), child.stdin.take());
+        Ok(Process { child: Mutex::new(child), pid, name, output, readers, stdin, watchdog: None })
+    }
+
+    /// Starts a command that does not mind its standard input: it is killed should this process end before it.
+    pub fn spawn_watched(command: &mut Command) -> anyhow::Result<Process> {
+        let mut process = Process::spawn(command)?;
+        process.watchdog = Some(watchdog(process.pid)?);
+        Ok(process)
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What the process has written so far.
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// Closes the process's standard input.
+    pub fn close_stdin(&mut self) {
+        self.stdin = None;
+    }
+
+    /// How the process ended, if it has.
+    pub fn exit_status(&self) -> Option<ExitStatus> {
+        lock(&self.child).try_wait().ok().flatten()
+    }
+
+    /// Sends a signal; fails if the process has ended.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let mut child = lock(&self.child);
+        if let Some(status) = child.try_wait()? {
+            bail!("{} has ended ({status}), it cannot be sent {signal:?}", self.name);
+        }
+        Ok(kill_process(Pid::from_child(&child), signal)?)
+    }
+
+    /// Waits for the end of the process, and for the last of its output.
+    pub fn wait_exit(&self, deadline: Duration) -> anyhow::Result<ExitStatus> {
+        let what = format!("{} (pid {}) to end", self.name, self.pid);
+        let status = poll::until(&what, deadline, || self.exit_status())?;
+        // A grandchild may keep the pipes open.
+        let _ = poll::until("its output to end", Duration::from_secs(1), || {
+            self.readers.iter().all(JoinHandle::is_finished)
+        });
+        Ok(status)
+    }
+
+    /// The CPU time, user and system, that all threads of the running process have used.
+    pub fn cpu_time(&self) -> anyhow::Result<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
+        cpu_time_of(&stat).with_context(|| format!("cannot read the CPU time of {} from {stat:?}", self.name))
+    }
+
+    /// The memory of the running process that is resident, in bytes.
+    pub fn resident_bytes(&self) -> anyhow::Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
+        let kilobytes =
+            status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        let kilobytes = kilobytes.with_context(|| format!("{} has ended", self.name))?;
+        Ok(kilobytes.parse::<u64>()? * 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = child.kill();
+        let _ = child.wait();
+        // The pid may now be another's: a line tells the watchdog to let it be.
+        if let Some(watchdog) = &mut self.watchdog {
+            if let Some(mut stdin) = watchdog.stdin.take() {
+                let _ = stdin.write_all(b"\n");
+            }
+            let _ = watchdog.wait();
+        }
+    }
+}
+
+/// A shell that kills `pid` when its standard input ends without a line, which is when this process dies.
+fn watchdog(pid: u32) -> anyhow::Result<Child> {
+    Command::new("/bin/sh")
+        .args(["-c", "read -r line || kill -9 \"$1\"", "watchdog", &pid.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("starting /bin/sh")
+}
+
+fn read_lines(from: impl Read + Send + 'static, stream: Stream, into: Arc<Output>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            into.push(stream, String::from_utf8_lossy(&line).trim_end().to_owned());
+            line.clear();
+        }
+    })
+}
+
+/// Fields 14 and 15 of `/proc/PID/stat`, counted after the command's name, which may hold blanks and parentheses.
+fn cpu_time_of(stat: &str) -> Option<Duration> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = fields.get(11)?.parse::<u32>().ok()? + fields.get(12)?.parse::<u32>().ok()?;
+    Some(Duration::from_secs_f64(f64::from(ticks) / TICKS_PER_SECOND))
+}
+
+/// What a command that ran to its end has left.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+/// Runs a command with `input` on its standard input and kills it when it has not ended within `deadline`.
+pub fn run(command: &mut Command, input: &str, deadline: Duration) -> anyhow::Result<Finished> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
+    let feeder = child.stdin.take().map(|mut stdin| {
+        let input = input.to_owned();
+        // A command that does not read its input closes the pipe; that is no error.
+        thread::spawn(move || drop(stdin.write_all(input.as_bytes())))
+    });
+    let stdout = child.stdout.take().map(read_all);
+    let stderr = child.stderr.take().map(read_all);
+    let ended = poll::until(&format!("{name} to end"), deadline, || child.try_wait().ok().flatten());
+    if ended.is_err() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let text = |reader: Option<JoinHandle<String>>| reader.and_then(|it| it.join().ok()).unwrap_or_default();
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    let _ = feeder.map(JoinHandle::join);
+    let status = ended.with_context(|| format!("it said: {stdout}{stderr}"))?;
+    Ok(Finished { status, stdout, stderr })
+}
+
+fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        let _ = from.read_to_end(&mut all);
+        String::from_utf8_lossy(&all).into_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn the_lines_of_a_process_are_kept_by_stream() {
+        let process = Process::spawn(&mut shell("echo one; echo two >&2; exit 3")).unwrap();
+        assert_eq!(process.wait_exit(Duration::from_secs(10)).unwrap().code(), Some(3));
+        let upper = |line: &str| Some(line.to_uppercase());
+        assert_eq!(process.output().find_map(Stream::Out, upper).as_deref(), Some("ONE"));
+        assert_eq!(process.output().find_map(Stream::Err, upper).as_deref(), Some("TWO"));
+        assert_eq!(process.output().matching("tw"), ["two"]);
+        assert!(process.signal(Signal::TERM).is_err());
+    }
+
+    #[test]
+    fn a_dropped_process_is_gone() {
+        let process = Process::spawn_watched(&mut shell("exec sleep 600")).unwrap();
+        let pid = process.pid();
+        assert!(process.cpu_time().unwrap() < Duration::from_secs(5));
+        drop(process);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn the_watchdog_kills_when_the_test_process_is_gone() {
+        let mut victim = shell("exec sleep 600").spawn().unwrap();
+        let mut watchdog = watchdog(victim.id()).unwrap();
+        drop(watchdog.stdin.take());
+        poll::until("the victim to die", Duration::from_secs(10), || victim.try_wait().unwrap()).unwrap();
+        watchdog.wait().unwrap();
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_killed() {
+        let error =
+            run(&mut shell("echo hello; exec sleep 600"), "", Duration::from_millis(200)).unwrap_err();
+        assert!(format!("{error:#}").contains("hello"), "{error:#}");
+    }
+
+    #[test]
+    fn a_command_reads_its_input() {
+        let finished = run(&mut shell("cat; echo no >&2; exit 1"), "yes", Duration::from_secs(10)).unwrap();
+        assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("yes", "no\n"));
+        assert_eq!(finished.status.code(), Some(1));
+    }
+
+    #[test]
+    fn cpu_time_is_read_behind_any_name() {
+        let stat = "12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20 0";
+        assert_eq!(cpu_time_of(stat), Some(Duration::from_millis(1750)));
+    }
+}

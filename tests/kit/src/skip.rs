@@ -1,0 +1,72 @@
+//! [`or_skip`]: a test whose tool is missing is skipped where everybody sees it, or fails when nothing may be skipped.
+//!
+//! A test, or any function of the harness below it, asks by [`Tool::require`](crate::tools::Tool::require) and passes the error
+//! on; the test's own function is wrapped by [`or_skip`].
+
+use std::env;
+use std::io::{self, Write as _};
+use std::thread;
+
+use crate::tools::MissingTool;
+
+/// Set to `1`, a missing tool makes a test fail: nothing is skipped. CI sets it.
+pub const REQUIRE_ALL: &str = "PILOTHOUSE_REQUIRE_ALL";
+
+/// Runs a test. When its error is that a tool is missing, it is skipped: a line on standard error says so, also of a test that
+/// passes, and the answer is `Ok`, unless [`REQUIRE_ALL`] is set.
+///
+/// # Errors
+/// That of the test.
+pub fn or_skip(test: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let require_all = env::var_os(REQUIRE_ALL).is_some_and(|value| value == "1");
+    decide(test(), require_all, |line| {
+        // Not by `eprintln!`: libtest shows the output of that only for a test that fails.
+        let _ = io::stderr().write_all(line.as_bytes());
+    })
+}
+
+fn decide(result: anyhow::Result<()>, require_all: bool, say: impl FnOnce(&str)) -> anyhow::Result<()> {
+    let Err(error) = result else { return Ok(()) };
+    // Also below the context that callers have added.
+    let Some(missing) = error.downcast_ref::<MissingTool>() else { return Err(error) };
+    if require_all {
+        return Err(error.context(format!("{REQUIRE_ALL}=1 allows no test to be skipped")));
+    }
+    let test = thread::current();
+    say(&format!("\n*** SKIPPED: {}: {missing} ***\n", test.name().unwrap_or_default()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+    use crate::tools::Tool;
+
+    fn missing() -> anyhow::Result<()> {
+        let missing = MissingTool { tool: Tool::Go, reason: "no `go`".to_owned() };
+        Err(missing).context("starting the control plane")
+    }
+
+    #[test]
+    fn a_test_without_its_tool_is_skipped_and_says_so() {
+        let mut said = String::new();
+        decide(missing(), false, |line| line.clone_into(&mut said)).unwrap();
+        assert!(said.contains("SKIPPED: ") && said.contains("no `go`; install Go 1.26"), "{said}");
+        assert!(said.contains("a_test_without_its_tool_is_skipped_and_says_so"), "names the test: {said}");
+    }
+
+    #[test]
+    fn it_fails_where_nothing_may_be_skipped() {
+        let error = decide(missing(), true, |line| panic!("said {line}")).unwrap_err();
+        assert!(format!("{error:#}").contains("no `go`"), "{error:#}");
+    }
+
+    #[test]
+    fn any_other_error_is_the_tests_own() {
+        let error = decide(Err(anyhow::anyhow!("broken")), false, |line| panic!("said {line}")).unwrap_err();
+        assert_eq!(error.to_string(), "broken");
+        decide(Ok(()), false, |line| panic!("said {line}")).unwrap();
+    }
+}

@@ -1,0 +1,158 @@
+//! [`Tool`]: programs outside of the workspace that some tests run. Used by [`crate::skip`] at run time and by the build script,
+//! which reports what is missing before the first test; so only the standard library is used here.
+
+use std::error::Error;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The oldest Go that builds `tests/controlplane` and `tests/clientgo`: that of their `go.mod`.
+const OLDEST_GO: (u32, u32) = (1, 26);
+
+/// A program that some tests need, or several that come together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// Go 1.26 or newer.
+    Go,
+    /// A Java runtime and compiler, and Maven.
+    Java,
+    /// kubectl.
+    Kubectl,
+    /// valgrind.
+    Valgrind,
+}
+
+impl Tool {
+    /// All tools.
+    pub const ALL: [Tool; 4] = [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind];
+
+    /// The programs that have to be on the PATH.
+    pub fn programs(self) -> &'static [&'static str] {
+        match self {
+            Tool::Go => &["go"],
+            Tool::Java => &["java", "javac", "mvn"],
+            Tool::Kubectl => &["kubectl"],
+            Tool::Valgrind => &["valgrind"],
+        }
+    }
+
+    /// The tests that are skipped without it.
+    pub fn skipped(self) -> &'static str {
+        match self {
+            Tool::Go => {
+                "tests on the real kube-apiserver (unless it was built before), tests beside client-go"
+            }
+            Tool::Java => "tests of the event exporter on a real OpenSearch",
+            Tool::Kubectl => {
+                "tests that run kubectl (it is also a part of the kube-apiserver that Go builds)"
+            }
+            Tool::Valgrind => "the count of the work queue's instructions",
+        }
+    }
+
+    /// How to install it.
+    pub fn install(self) -> &'static str {
+        match self {
+            Tool::Go => "install Go 1.26 or newer: https://go.dev/dl",
+            Tool::Java => {
+                "install a JDK of version 17 or newer and Maven: apt-get install openjdk-17-jdk-headless maven"
+            }
+            Tool::Kubectl => "install kubectl: https://kubernetes.io/docs/tasks/tools",
+            Tool::Valgrind => "install valgrind: apt-get install valgrind",
+        }
+    }
+
+    /// Fails when it cannot be used.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn require(self) -> Result<(), MissingTool> {
+        self.require_on(&std::env::var_os("PATH").unwrap_or_default())
+    }
+
+    /// As [`Tool::require`], on another PATH.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn require_on(self, path: &OsStr) -> Result<(), MissingTool> {
+        let missing = |reason: String| Err(MissingTool { tool: self, reason });
+        for program in self.programs() {
+            let Some(found) = find(program, path) else {
+                return missing(format!("`{program}` is not on the PATH"));
+            };
+            if self == Tool::Go
+                && let Err(reason) = check_go(&found)
+            {
+                return missing(reason);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A tool that a test needs and the machine lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingTool {
+    /// The tool.
+    pub tool: Tool,
+    /// Why it cannot be used.
+    pub reason: String,
+}
+
+impl fmt::Display for MissingTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.reason, self.tool.install())
+    }
+}
+
+impl Error for MissingTool {}
+
+/// The program's file on a PATH.
+pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Whether this Go, or the one that it fetches for a `go.mod` that asks for it, is new enough.
+fn check_go(go: &Path) -> Result<(), String> {
+    let module = concat!(env!("CARGO_MANIFEST_DIR"), "/../controlplane");
+    let answer = Command::new(go).args(["env", "GOVERSION"]).current_dir(module).output();
+    let answer = answer.map_err(|error| format!("`go` cannot be run ({error})"))?;
+    let said = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+    if answer.status.success() && is_new_enough(&said) {
+        return Ok(());
+    }
+    let said = format!("{said} {}", String::from_utf8_lossy(&answer.stderr).trim());
+    Err(format!("this Go cannot be used: {}", said.trim()))
+}
+
+/// Whether a version such as `go1.26.8` or `go1.26rc1` is not older than [`OLDEST_GO`].
+fn is_new_enough(version: &str) -> bool {
+    let numbers = || {
+        let mut numbers = version.strip_prefix("go")?.split(|other: char| !other.is_ascii_digit());
+        Some((numbers.next()?.parse::<u32>().ok()?, numbers.next()?.parse::<u32>().ok()?))
+    };
+    numbers().is_some_and(|version| version >= OLDEST_GO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_on_the_path_is_named_with_its_remedy() {
+        let missing = Tool::Java.require_on(OsStr::new("/nowhere")).unwrap_err();
+        assert_eq!(missing.tool, Tool::Java);
+        let said = missing.to_string();
+        assert!(said.starts_with("`java` is not on the PATH; install a JDK"), "{said}");
+    }
+
+    #[test]
+    fn a_go_that_is_too_old_is_not_used() {
+        for (text, usable) in
+            [("go1.25.9", false), ("go1.26.0", true), ("go1.26rc1", true), ("go2.0", true), ("devel", false)]
+        {
+            assert_eq!(is_new_enough(text), usable, "{text}");
+        }
+    }
+}

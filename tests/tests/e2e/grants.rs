@@ -1,0 +1,347 @@
+//! What a plugin may do: what its manifest does not grant is refused by the host before anything goes on the wire, and
+//! what it does grant is done as the service account that the manifest names.
+//!
+//! The proof is the API server's own record of the requests it got, not what the host believes. All guests are probes
+//! that reach for an object in every way there is (`snoop`).
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use pilothouse_tests::audit::Event;
+use pilothouse_tests::controlplane::Server;
+use pilothouse_tests::host::HostOptions;
+use pilothouse_tests::loglines::{self, Line};
+use pilothouse_tests::plugins::{self, Manifest};
+use pilothouse_tests::{Audit, Cluster, Host, guests};
+use serde_json::json;
+
+pilothouse_tests::on_both_servers!(
+    what_is_not_granted_is_refused_and_never_reaches_the_wire,
+    a_grant_for_reading_or_for_one_name_is_no_more_than_that,
+    a_host_may_insist_on_service_accounts,
+    live_calls_keep_to_the_rate_of_the_manifest,
+);
+
+pilothouse_tests::on_the_real_server!(live_calls_are_made_as_the_service_account_of_the_manifest);
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// What `snoop` does, with the API's verb and the resource's suffix in each case.
+const CACHED: [&str; 3] = ["cache.get", "cache.list", "cache.keys"];
+const LIVE: [(&str, &str, &str); 9] = [
+    ("client.get", "get", ""),
+    ("client.list", "list", ""),
+    ("client.create", "create", ""),
+    ("client.update", "update", ""),
+    ("client.update-status", "update", "/status"),
+    ("client.patch-merge", "patch", ""),
+    ("client.patch-json", "patch", ""),
+    ("client.apply", "patch", ""),
+    ("client.delete", "delete", ""),
+];
+const ALL_VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
+
+/// The control plane of this suite on a server.
+fn audit(server: Server) -> Result<&'static Audit> {
+    static AUDITS: [OnceLock<Result<Audit, String>>; 2] = [const { OnceLock::new() }; 2];
+    let started =
+        AUDITS[server as usize].get_or_init(|| Audit::start(server).map_err(|error| format!("{error:#}")));
+    started.as_ref().map_err(|error| anyhow!("the control plane: {error}"))
+}
+
+/// The manifest of a probe that watches the ConfigMaps of a namespace and reaches for a target.
+fn snoop(name: &str, namespace: &str, kind: &str, key: &str) -> Manifest {
+    Manifest::new(name).reads(&["configmaps"], namespace).config(json!({
+        "mode": "snoop", "namespaces": [namespace], "onlyPrefix": "go", "targetKind": kind, "targetKey": key,
+    }))
+}
+
+fn install(host: &Host, name: &str, manifest: &Manifest) -> Result<()> {
+    host.install(name, &guests::wasm("probe")?, Some(&manifest.to_string()))?;
+    plugins::wait_running(host, name).map(drop)
+}
+
+/// What came of the last whole `snoop` of a plugin, by call.
+fn last_outcomes(host: &Host, plugin: &str) -> Option<BTreeMap<String, Line>> {
+    let lines = loglines::said(host, plugin, "snoop");
+    let last = lines.iter().rfind(|line| line.field("call") == "client.delete")?.call;
+    Some(
+        lines
+            .into_iter()
+            .filter(|line| line.call == last)
+            .map(|line| (line.field("call").to_owned(), line))
+            .collect(),
+    )
+}
+
+fn wait_for_outcomes(host: &Host, plugin: &str) -> Result<BTreeMap<String, Line>> {
+    let outcomes =
+        host.wait_for(&format!("{plugin} to have tried all"), SOON, || last_outcomes(host, plugin))?;
+    assert_eq!(outcomes.len(), CACHED.len() + LIVE.len(), "{outcomes:?}");
+    Ok(outcomes)
+}
+
+/// Checks that each live call was refused by the host itself, naming the missing grant.
+fn all_refused(outcomes: &BTreeMap<String, Line>, resource: &str) {
+    let (plural, group) = resource.split_at(resource.find('.').unwrap_or(resource.len()));
+    for (call, verb, suffix) in LIVE {
+        let line = &outcomes[call];
+        // An answer of the server has a code.
+        assert_eq!((line.field("reason"), line.field("code")), ("forbidden", "0"), "{call}: {line:?}");
+        let message = line.field("message");
+        for words in [
+            format!("no permission to {verb} {plural}{suffix}{group}"),
+            "add to spec.permissions of the plugin's manifest".to_owned(),
+            format!("verbs: [\"{verb}\"]"),
+        ] {
+            assert!(message.contains(&words), "{call} says nothing of {words:?}: {message}");
+        }
+    }
+}
+
+fn what_is_not_granted_is_refused_and_never_reaches_the_wire(server: Server) -> Result<()> {
+    let (audit, namespace) = (audit(server)?, "snoopers");
+    let cluster = Cluster::of(audit.plane())?;
+    cluster.namespace(namespace)?;
+    cluster.namespace("vault")?;
+    cluster.config_map("vault", "target")?;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": "target"},
+        "stringData": {"password": "hunter2"},
+    });
+    cluster.create(&secret)?;
+    let host = Host::start(HostOptions::new(audit.plane().kubeconfig()))?;
+
+    // Not granted at all: a kind of a group that it has other grants in, one of another group, one without namespaces.
+    // Granted in another namespace, for another name, for reading only.
+    let target = "snoopers/target";
+    let secrets = |name| snoop(name, namespace, "v1/Secret", target);
+    let refused = [
+        ("secret", secrets("secret"), "secrets"),
+        ("group", snoop("group", namespace, "apps/v1/Deployment", target), "deployments.apps"),
+        ("node", snoop("node", namespace, "v1/Node", "target"), "nodes"),
+        ("vault", snoop("vault", namespace, "v1/ConfigMap", "vault/target"), "configmaps"),
+        ("elsewhere", secrets("elsewhere").grant(&["secrets"], &ALL_VERBS, &["vault"]), "secrets"),
+    ];
+    for (name, manifest, _) in &refused {
+        install(&host, name, manifest)?;
+    }
+    // And one that may do it all: it shows that such calls would be on record.
+    install(
+        &host,
+        "granted",
+        &secrets("granted").grant(&["secrets", "secrets/status"], &ALL_VERBS, &[namespace]),
+    )?;
+
+    cluster.config_map(namespace, "go")?;
+    for (name, _, resource) in &refused {
+        let outcomes = wait_for_outcomes(&host, name)?;
+        all_refused(&outcomes, resource);
+        // The one kind that it watches is hidden outside of its namespaces; of others there is no cache at all.
+        let (reason, words) = match *name {
+            "vault" => ("forbidden", "no permission to "),
+            _ => ("not-watched", "add it to `watches` of the descriptor"),
+        };
+        for call in CACHED {
+            let line = &outcomes[call];
+            assert_eq!(line.field("reason"), reason, "{name}: {line:?}");
+            assert!(line.field("message").contains(words), "{name}: {line:?}");
+        }
+    }
+    let allowed = wait_for_outcomes(&host, "granted")?;
+    assert_eq!(allowed["client.get"].field("reason"), "ok", "{:?}", allowed["client.get"]);
+
+    let sent = audit.of_plugin("granted")?;
+    for (call, verb, _) in LIVE {
+        assert!(sent.iter().any(|event| event.verb == verb), "{call} is not on record: {sent:?}");
+    }
+    for (name, ..) in &refused {
+        assert_eq!(audit.of_plugin(name)?, [], "{name} was refused, and yet this went on the wire");
+    }
+    // Nor did the host ask for it under its own name or another's.
+    let of_host = |event: &Event| {
+        event.user_agent.starts_with("pilothouse/") && !event.user_agent.ends_with("(granted)")
+    };
+    for event in audit.events()?.iter().filter(|event| of_host(event)) {
+        let object = event.object_ref.clone().unwrap_or_default();
+        let secret = ["secrets", "deployments", "nodes"].contains(&object.resource.as_str());
+        assert!(!secret && object.namespace != "vault", "{event:?}");
+    }
+    Ok(())
+}
+
+fn a_grant_for_reading_or_for_one_name_is_no_more_than_that(server: Server) -> Result<()> {
+    let (audit, namespace) = (audit(server)?, "narrow");
+    let cluster = Cluster::of(audit.plane())?;
+    cluster.namespace(namespace)?;
+    cluster.config_map(namespace, "target")?;
+    let host = Host::start(HostOptions::new(audit.plane().kubeconfig()))?;
+    // It may read all that it reaches for, from the cache too, and write something else.
+    let names = json!({
+        "groups": [""], "resources": ["configmaps"], "verbs": ["*"], "namespaces": [namespace], "names": ["other"],
+    });
+    let read = json!({
+        "groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": [namespace],
+    });
+    let manifest =
+        snoop("reader", namespace, "v1/ConfigMap", "narrow/target").with("permissions", json!([read, names]));
+    install(&host, "reader", &manifest)?;
+    cluster.config_map(namespace, "go")?;
+    let outcomes = wait_for_outcomes(&host, "reader")?;
+    for call in CACHED.into_iter().chain(["client.get", "client.list"]) {
+        assert_eq!(outcomes[call].field("reason"), "ok", "{:?}", outcomes[call]);
+    }
+    for (call, verb, _) in &LIVE[2..] {
+        let line = &outcomes[*call];
+        assert_eq!((line.field("reason"), line.field("code")), ("forbidden", "0"), "{line:?}");
+        assert!(line.field("message").contains(&format!("no permission to {verb} configmaps")), "{line:?}");
+    }
+    let mut sent: Vec<String> = audit.of_plugin("reader")?.into_iter().map(|event| event.verb).collect();
+    sent.sort();
+    sent.dedup();
+    assert_eq!(sent, ["get", "list"], "what was refused went on the wire");
+    let target = cluster.get("v1/ConfigMap", namespace, "target")?.context("it was deleted")?;
+    assert_eq!(target["metadata"].get("labels"), None, "it was changed");
+    Ok(())
+}
+
+fn live_calls_keep_to_the_rate_of_the_manifest(server: Server) -> Result<()> {
+    let (audit, namespace) = (audit(server)?, "paced");
+    let cluster = Cluster::of(audit.plane())?;
+    cluster.namespace(namespace)?;
+    let host = Host::start(HostOptions::new(audit.plane().kubeconfig()))?;
+    // One call, and the next after 50 s, which is longer than a reconcile may take.
+    let limits = json!({"apiQPS": 0.02, "callTimeout": "3s"});
+    for (name, limits) in [("slow", limits), ("swift", json!({"apiQPS": 1000}))] {
+        let manifest = snoop(name, namespace, "v1/ConfigMap", "paced/target").limits(limits);
+        install(
+            &host,
+            name,
+            &manifest.grant(&["configmaps", "configmaps/status"], &ALL_VERBS, &[namespace]),
+        )?;
+    }
+    cluster.config_map(namespace, "go")?;
+    wait_for_outcomes(&host, "swift")?;
+    let failed = [("controller", "slow")];
+    host.wait_for("the slow plugin's reconcile to fail", SOON, || {
+        let errors = host.metrics().ok()?.sum("controller_runtime_reconcile_errors_total", &failed);
+        errors.filter(|errors| *errors > 0.0)
+    })?;
+    // Nine calls each; a reconcile that was cut is tried again and gets no turn either.
+    let answered = |plugin| -> Result<usize> {
+        let events = audit.of_plugin(plugin)?;
+        Ok(events.iter().filter(|event| event.stage == "ResponseComplete").count())
+    };
+    assert_eq!(answered("slow")?, 1);
+    assert!(answered("swift")? >= LIVE.len());
+    let metrics = host.metrics()?;
+    let turns = metrics.sum("rest_client_rate_limiter_duration_seconds_count", &[]);
+    assert!(turns >= Some(LIVE.len() as f64 + 1.0), "{turns:?}");
+    Ok(())
+}
+
+/// On the real server alone: the development server has no rules of access yet.
+fn live_calls_are_made_as_the_service_account_of_the_manifest() -> Result<()> {
+    const ACCOUNT: &str = "system:serviceaccount:acting:robot";
+
+    let (audit, namespace) = (audit(Server::Real)?, "acting");
+    let cluster = Cluster::of(audit.plane())?;
+    cluster.namespace(namespace)?;
+    let host = Host::start(HostOptions::new(audit.plane().kubeconfig()))?;
+    let mut manifest = snoop("robot", namespace, "v1/ConfigMap", "acting/target")
+        .grant(&["configmaps", "configmaps/status"], &ALL_VERBS, &[namespace])
+        .with("serviceAccount", json!({"namespace": namespace, "name": "robot"}));
+    install(&host, "robot", &manifest)?;
+    cluster.config_map(namespace, "go")?;
+
+    // The host grants it all, the cluster nothing yet; that is the server's answer, not the host's.
+    let outcomes = wait_for_outcomes(&host, "robot")?;
+    for (call, ..) in LIVE {
+        let line = &outcomes[call];
+        assert_eq!((line.field("reason"), line.field("code")), ("Forbidden", "403"), "{line:?}");
+        assert!(line.field("message").contains(ACCOUNT), "{line:?}");
+    }
+    // Its end is written down when the answer is out.
+    let done: Vec<Event> = host.wait_for("all calls on record", SOON, || {
+        let mut done = audit.of_plugin("robot")?;
+        done.retain(|event| event.stage == "ResponseComplete");
+        anyhow::Ok((done.len() >= LIVE.len()).then_some(done))
+    })?;
+    assert_eq!(done.len(), LIVE.len(), "{done:?}");
+    for event in &done {
+        let user = event.impersonated_user.as_ref().context("not impersonated")?;
+        assert_eq!((user.username.as_str(), event.user.username.as_str()), (ACCOUNT, "admin"), "{event:?}");
+        for group in ["system:serviceaccounts", "system:serviceaccounts:acting", "system:authenticated"] {
+            assert!(user.groups.iter().any(|it| it == group), "{group} is missing: {event:?}");
+        }
+        assert_eq!(event.response_status.map(|status| status.code), Some(403), "{event:?}");
+    }
+    // The shared watch is the host's own.
+    let watches = audit.events()?;
+    let watch = watches.iter().find(|event| {
+        event.verb == "watch" && event.object_ref.as_ref().is_some_and(|object| object.namespace == namespace)
+    });
+    assert_eq!(watch.context("no watch on record")?.impersonated_user, None);
+
+    // What the account may do, the plugin may.
+    let binding = [
+        "rolebinding",
+        "robot",
+        "--clusterrole=cluster-admin",
+        "--serviceaccount=acting:robot",
+        "-n",
+        namespace,
+    ];
+    audit.plane().kubectl(&[&["create"], binding.as_slice()].concat())?;
+    let mut turn = 0;
+    let outcomes = host.wait_for("the role to count", SOON, || {
+        turn += 1;
+        cluster.config_map(namespace, &format!("go-{turn}"))?;
+        let outcomes = last_outcomes(&host, "robot");
+        anyhow::Ok(outcomes.filter(|outcomes| outcomes["client.create"].field("reason") == "ok"))
+    })?;
+    for call in [
+        "client.list",
+        "client.create",
+        "client.update",
+        "client.patch-merge",
+        "client.patch-json",
+        "client.delete",
+    ] {
+        assert_eq!(outcomes[call].field("reason"), "ok", "{:?}", outcomes[call]);
+    }
+
+    // And another one may not, at once.
+    manifest = manifest.with("serviceAccount", json!({"namespace": namespace, "name": "stranger"}));
+    host.install_manifest("robot", &manifest.to_string())?;
+    let refused = host.wait_for("the stranger to be refused", SOON, || {
+        outcomes_of_generation(&host, 2).filter(|outcomes| outcomes.contains_key("client.delete"))
+    })?;
+    let line = &refused["client.create"];
+    assert_eq!(line.field("code"), "403", "{line:?}");
+    assert!(line.field("message").contains("system:serviceaccount:acting:stranger"), "{line:?}");
+    Ok(())
+}
+
+fn outcomes_of_generation(host: &Host, generation: u64) -> Option<BTreeMap<String, Line>> {
+    last_outcomes(host, "robot")
+        .filter(|outcomes| outcomes.values().all(|line| line.generation == Some(generation)))
+}
+
+fn a_host_may_insist_on_service_accounts(server: Server) -> Result<()> {
+    let audit = audit(server)?;
+    let mut options = HostOptions::new(audit.plane().kubeconfig());
+    options.args = vec!["--require-service-account".to_owned()];
+    let host = Host::start(options)?;
+    let manifest = snoop("nobody", "default", "v1/ConfigMap", "default/target");
+    host.install("nobody", &guests::wasm("probe")?, Some(&manifest.to_string()))?;
+    let status = plugins::wait_until(&host, "nobody", "refused", |status| status.state == "failed")?;
+    let error = status.last_error.unwrap_or_default();
+    assert!(error.contains("nobody.yaml") && error.contains("spec.serviceAccount is missing"), "{error}");
+
+    let account = json!({"namespace": "default", "name": "somebody"});
+    host.install_manifest("nobody", &manifest.with("serviceAccount", account).to_string())?;
+    plugins::wait_running(&host, "nobody").map(drop)
+}

@@ -1,0 +1,18 @@
+//! End-to-end tests of the host: on both API servers, or on the development server alone. Those that wait for long are in
+//! `slow`, those that run other programs beside ours in `peers`: three binaries, each of which links the host's crates once
+//! and starts one control plane of each kind.
+
+mod bad_guests;
+mod bad_plugins;
+mod batches;
+mod config_from;
+mod deployment_watcher;
+mod dev;
+mod dev_toolchain;
+mod events;
+mod grants;
+mod guest_events;
+mod host_lifecycle;
+mod lists;
+mod own_writes;
+mod projections;

@@ -1,0 +1,11 @@
+//! Ours beside others: client-go, kubectl, apimachinery, OpenSearch; and the control plane that all end-to-end tests run on.
+
+mod client_go;
+mod clients;
+mod controlplane;
+mod discovery;
+mod event_exporter;
+mod events_peers;
+mod kubectl;
+mod leader_election_peers;
+mod selectors;
