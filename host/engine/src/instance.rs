@@ -16,7 +16,7 @@ use crate::bindings::pilothouse::controller::types as wit;
 use crate::budget::Budget;
 use crate::code::Code;
 use crate::error::{Fault, FaultKind};
-use crate::host::{CallContext, GuestHost};
+use crate::host::{CallContext, HostImports};
 use crate::state::State;
 use crate::wasi;
 
@@ -108,7 +108,7 @@ impl Instance {
     ///
     /// # Errors
     /// When the component cannot be mapped, there is no room for it, or its start code faults.
-    pub async fn new(code: &Code, host: Arc<dyn GuestHost>, limits: Limits) -> Result<Self, Fault> {
+    pub async fn new(code: &Code, host: Arc<dyn HostImports>, limits: Limits) -> Result<Self, Fault> {
         let linked = code.linked().map_err(|e| Fault::new(FaultKind::Instantiate, e.to_string()))?;
         let wasi = wasi::context(&host);
         let mut store = Store::new(&code.engine().0.wasmtime, State::new(host, limits.memory, wasi));

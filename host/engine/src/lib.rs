@@ -3,7 +3,7 @@
 //! ```text
 //!  bytes ──► Compiler (a process of its own) ──► CompileCache (.cwasm by digest) ──► Code (linked, unloadable)
 //!                                                                                      │ instantiate
-//!                      GuestHost (the manager) ◄── imports ── Instance (one store) ◄───┘
+//!                      HostImports (the manager) ◄── imports ── Instance (one store) ◄───┘
 //!                                                               │ describe · reconcile(_many) · handle
 //!                                                               ▼
 //!                                                        answer or Fault
@@ -33,8 +33,9 @@ pub use compile::{Compiler, compile_worker};
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
 pub use host::{
-    ApiError, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientVerb, EventTarget, GuestEvent,
-    GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
+    ApiError, CacheImports, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientImports, ClientVerb,
+    ConfigImports, EventImports, EventTarget, GuestEvent, HostImports, HttpImports, LogImports, LogLevel,
+    Nothing, ObjectCursor, QueueImports, Refusal, WaitFuture,
 };
 pub use http::{
     HttpClient, HttpClientOptions, HttpObserver, HttpResult, ResolveFuture, Resolver, SystemResolver,

@@ -10,13 +10,13 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::budget::Budget;
-use crate::host::{CallContext, GuestHost};
+use crate::host::{CallContext, HostImports};
 use crate::http::{Http, MAX_HANDLES};
 use crate::limits::Limiter;
 
 /// What a guest's store carries.
 pub(crate) struct State {
-    pub(crate) host: Arc<dyn GuestHost>,
+    pub(crate) host: Arc<dyn HostImports>,
     pub(crate) limiter: Limiter,
     pub(crate) budget: Arc<Budget>,
     pub(crate) call: CallContext,
@@ -33,7 +33,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(host: Arc<dyn GuestHost>, max_memory: usize, wasi: WasiCtx) -> Self {
+    pub(crate) fn new(host: Arc<dyn HostImports>, max_memory: usize, wasi: WasiCtx) -> Self {
         let mut wasi_table = ResourceTable::new();
         wasi_table.set_max_capacity(MAX_HANDLES);
         Self {

@@ -12,7 +12,7 @@ use wasmtime_wasi::p2::bindings::{cli, random};
 use wasmtime_wasi::random::WasiRandom;
 use wasmtime_wasi::{WasiCtx, WasiView as _};
 
-use crate::host::{CallContext, GuestHost, LogLevel};
+use crate::host::{CallContext, HostImports, LogLevel};
 use crate::state::State;
 
 /// Most bytes of randomness in one call.
@@ -35,7 +35,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     Ok(())
 }
 
-pub(crate) fn context(host: &Arc<dyn GuestHost>) -> WasiCtx {
+pub(crate) fn context(host: &Arc<dyn HostImports>) -> WasiCtx {
     let stream = |level| LogStream { host: Arc::clone(host), level };
     WasiCtx::builder()
         .stdout(stream(LogLevel::Info))
@@ -46,7 +46,7 @@ pub(crate) fn context(host: &Arc<dyn GuestHost>) -> WasiCtx {
 
 /// Standard output or error of a guest: each line becomes a line of the plugin's log.
 struct LogStream {
-    host: Arc<dyn GuestHost>,
+    host: Arc<dyn HostImports>,
     level: LogLevel,
 }
 
@@ -68,7 +68,7 @@ impl StdoutStream for LogStream {
 }
 
 struct LineWriter {
-    host: Arc<dyn GuestHost>,
+    host: Arc<dyn HostImports>,
     level: LogLevel,
     line: Vec<u8>,
 }

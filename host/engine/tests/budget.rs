@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pilothouse_engine::{
-    CallContext, ClientCall, ClientFuture, Compiler, Engine, EngineOptions, Fault, FaultKind, GuestHost,
-    Instance, LogLevel, ObjectCursor, Outcome, Refusal, Request, WaitFuture,
+    CacheImports, ClientCall, ClientFuture, ClientImports, Compiler, ConfigImports, Engine, EngineOptions,
+    EventImports, Fault, FaultKind, HttpImports, Instance, LogImports, ObjectCursor, Outcome, QueueImports,
+    Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::Limits;
@@ -33,14 +34,15 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-impl GuestHost for Costly {
+impl ConfigImports for Costly {
     fn config(&self) -> Arc<[u8]> {
         Arc::clone(&self.config)
     }
-    fn log_enabled(&self, _: LogLevel) -> bool {
-        false
-    }
-    fn log(&self, _: &CallContext, _: LogLevel, _: &str, _: &[(String, String)]) {}
+}
+
+impl LogImports for Costly {}
+
+impl CacheImports for Costly {
     fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
         self.reads.fetch_add(1, Relaxed);
         let began = cpu_time();
@@ -49,15 +51,11 @@ impl GuestHost for Costly {
         }
         Ok(Some(self.object.clone()))
     }
+
     fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Ok(Box::new(Vec::new().into_iter()))
     }
-    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        Ok(Box::new(Vec::new().into_iter()))
-    }
-    fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
-        Ok(Vec::new())
-    }
+
     fn cache_wait_for_writes(&self, limit: Duration) -> WaitFuture {
         let wait = self.wait.min(limit);
         Box::pin(async move {
@@ -65,23 +63,19 @@ impl GuestHost for Costly {
             false
         })
     }
+}
+
+impl ClientImports for Costly {
     fn client(&self, _: ClientCall) -> ClientFuture {
         Box::pin(std::future::pending())
     }
-    fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
-        Ok(())
-    }
-    fn queue_add(&self, _: ObjectKey) {}
-    fn queue_add_after(&self, _: ObjectKey, _: Duration) {}
-    fn queue_add_rate_limited(&self, _: ObjectKey) {}
-    fn queue_forget(&self, _: &ObjectKey) {}
-    fn queue_num_requeues(&self, _: &ObjectKey) -> u32 {
-        0
-    }
-    fn queue_len(&self) -> usize {
-        0
-    }
 }
+
+impl EventImports for Costly {}
+
+impl HttpImports for Costly {}
+
+impl QueueImports for Costly {}
 
 /// How a call ended, how long it took and how many cached reads it made.
 struct Ended {

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pilothouse_engine::{
-    ApiError, CallContext, ClientCall, ClientFuture, ClientVerb, Compiler, Engine, EngineOptions, GuestHost,
-    Instance, LogLevel, ObjectCursor, Outcome, Refusal, Request, WaitFuture,
+    ApiError, CacheImports, CallContext, ClientCall, ClientFuture, ClientImports, ClientVerb, Compiler,
+    ConfigImports, Engine, EngineOptions, EventImports, HttpImports, Instance, LogImports, LogLevel,
+    ObjectCursor, Outcome, QueueImports, Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey, PARTIAL_ANNOTATION, Projection};
 use pilothouse_plugin::Limits;
@@ -50,31 +50,33 @@ impl ObjectCursor for Row {
     }
 }
 
-impl GuestHost for Shelf {
+impl ConfigImports for Shelf {
     fn config(&self) -> Arc<[u8]> {
         Arc::clone(&self.config)
     }
+}
+
+impl LogImports for Shelf {
     fn log_enabled(&self, _: LogLevel) -> bool {
         true
     }
+
     fn log(&self, _: &CallContext, _: LogLevel, message: &str, fields: &[(String, String)]) {
         self.said.lock().unwrap().push((message.to_owned(), fields.to_vec()));
     }
+}
+
+impl CacheImports for Shelf {
     fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
         Ok(Some(self.object.clone()))
     }
+
     fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Ok(Box::new(Row { object: self.object.clone(), left: 1000, taken: Arc::clone(&self.taken) }))
     }
-    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        Ok(Box::new(Vec::new().into_iter()))
-    }
-    fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
-        Ok(Vec::new())
-    }
-    fn cache_wait_for_writes(&self, _: Duration) -> WaitFuture {
-        Box::pin(async { true })
-    }
+}
+
+impl ClientImports for Shelf {
     fn client(&self, call: ClientCall) -> ClientFuture {
         if let ClientVerb::Update(body) = call.verb {
             self.updates.lock().unwrap().push(body);
@@ -84,20 +86,13 @@ impl GuestHost for Shelf {
             ApiError { code: 0, reason: "unavailable".to_owned(), message, retry_after_seconds: None };
         Box::pin(async { Err(error) })
     }
-    fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
-        Ok(())
-    }
-    fn queue_add(&self, _: ObjectKey) {}
-    fn queue_add_after(&self, _: ObjectKey, _: Duration) {}
-    fn queue_add_rate_limited(&self, _: ObjectKey) {}
-    fn queue_forget(&self, _: &ObjectKey) {}
-    fn queue_num_requeues(&self, _: &ObjectKey) -> u32 {
-        0
-    }
-    fn queue_len(&self) -> usize {
-        0
-    }
 }
+
+impl EventImports for Shelf {}
+
+impl HttpImports for Shelf {}
+
+impl QueueImports for Shelf {}
 
 /// Runs one reconcile of the probe with this configuration on a host with this object.
 async fn call(config: Value, object: Object) -> Result<Arc<Shelf>> {

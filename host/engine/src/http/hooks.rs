@@ -17,7 +17,7 @@ use wasmtime_wasi_http::{
 use super::client::{HttpResult, Refused, Times, not_granted};
 use super::destination::Destination;
 use super::{BODY_CHUNK, MAX_FIELDS};
-use crate::host::{CallContext, GuestHost, LogLevel};
+use crate::host::{CallContext, HostImports, LogLevel};
 
 /// What an instance carries for `wasi:http`.
 pub(crate) struct Http {
@@ -26,7 +26,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    pub(crate) fn new(host: Arc<dyn GuestHost>) -> Self {
+    pub(crate) fn new(host: Arc<dyn HostImports>) -> Self {
         let mut ctx = WasiHttpCtx::new();
         ctx.set_field_size_limit(MAX_FIELDS);
         let (call, deadline) = (CallContext::default(), Instant::now());
@@ -36,7 +36,7 @@ impl Http {
 
 /// Where wasmtime hands a guest's request over.
 pub(crate) struct Hooks {
-    host: Arc<dyn GuestHost>,
+    host: Arc<dyn HostImports>,
     /// The running call and when it is cut; brought up to date before each use.
     pub(crate) call: CallContext,
     pub(crate) deadline: Instant,

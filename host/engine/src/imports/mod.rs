@@ -1,4 +1,4 @@
-//! What guests import, carried to the [`GuestHost`](crate::GuestHost): one file an interface.
+//! What guests import, carried to the [`HostImports`](crate::HostImports): one file an interface.
 
 mod cache;
 mod client;

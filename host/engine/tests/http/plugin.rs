@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use pilothouse_engine::{
-    ApiError, CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, Fault, GuestHost,
-    HttpClient, HttpClientOptions, HttpObserver, HttpResult, Instance, LogLevel, ObjectCursor, Outcome,
-    Refusal, Request, ResolveFuture, Resolver, WaitFuture,
+    CacheImports, CallContext, ClientImports, Code, Compiler, ConfigImports, Engine, EngineOptions,
+    EventImports, Fault, HttpClient, HttpClientOptions, HttpImports, HttpObserver, HttpResult, Instance,
+    LogImports, LogLevel, Outcome, QueueImports, Request, ResolveFuture, Resolver, WaitFuture,
 };
-use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_object::ObjectKey;
 use pilothouse_plugin::Limits;
 use pilothouse_testkit::guests;
 use serde_json::{Value, json};
@@ -178,52 +178,33 @@ async fn code() -> Result<Code> {
     Ok(prepared.engine.prepare(&prepared.wasm).await?)
 }
 
-impl GuestHost for Plugin {
+impl ConfigImports for Plugin {
     fn config(&self) -> Arc<[u8]> {
         Arc::clone(&self.config)
     }
-    fn http(&self) -> Option<HttpClient> {
-        self.http.clone()
-    }
+}
+
+impl LogImports for Plugin {
     fn log_enabled(&self, _: LogLevel) -> bool {
         true
     }
+
     fn log(&self, _: &CallContext, level: LogLevel, message: &str, fields: &[(String, String)]) {
         let fields = fields.iter().cloned().map(|(name, value)| (name, Value::from(value))).collect();
         self.said.lock().unwrap().push((level, message.to_owned(), fields));
     }
-    fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
-        Ok(None)
-    }
-    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        Ok(Box::new(Vec::new().into_iter()))
-    }
-    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        Ok(Box::new(Vec::new().into_iter()))
-    }
-    fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
-        Ok(Vec::new())
-    }
-    fn cache_wait_for_writes(&self, _: Duration) -> WaitFuture {
-        Box::pin(async { true })
-    }
-    fn client(&self, _: ClientCall) -> ClientFuture {
-        let message = "this host has no cluster".to_owned();
-        let error =
-            ApiError { code: 0, reason: "unavailable".to_owned(), message, retry_after_seconds: None };
-        Box::pin(async { Err(error) })
-    }
-    fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
-        Ok(())
-    }
-    fn queue_add(&self, _: ObjectKey) {}
-    fn queue_add_after(&self, _: ObjectKey, _: Duration) {}
-    fn queue_add_rate_limited(&self, _: ObjectKey) {}
-    fn queue_forget(&self, _: &ObjectKey) {}
-    fn queue_num_requeues(&self, _: &ObjectKey) -> u32 {
-        0
-    }
-    fn queue_len(&self) -> usize {
-        0
+}
+
+impl CacheImports for Plugin {}
+
+impl ClientImports for Plugin {}
+
+impl EventImports for Plugin {}
+
+impl HttpImports for Plugin {
+    fn http(&self) -> Option<HttpClient> {
+        self.http.clone()
     }
 }
+
+impl QueueImports for Plugin {}

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use pilothouse_cache::InformerLease;
 use pilothouse_engine::{
-    CallContext, ClientCall, ClientFuture, GuestEvent, GuestHost, HttpClient, LogLevel, ObjectCursor,
-    Refusal, WaitFuture,
+    CacheImports, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports, EventImports,
+    GuestEvent, HttpClient, HttpImports, LogImports, LogLevel, ObjectCursor, QueueImports, Refusal,
+    WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
 use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility};
@@ -160,11 +161,13 @@ impl Services {
     }
 }
 
-impl GuestHost for Services {
+impl ConfigImports for Services {
     fn config(&self) -> Arc<[u8]> {
         Arc::clone(&self.config)
     }
+}
 
+impl LogImports for Services {
     fn log_enabled(&self, level: LogLevel) -> bool {
         match level {
             LogLevel::Trace => tracing::enabled!(target: "guest", tracing::Level::TRACE),
@@ -202,7 +205,9 @@ impl GuestHost for Services {
             LogLevel::Error => line!(ERROR),
         }
     }
+}
 
+impl CacheImports for Services {
     fn cache_get(&self, kind: &Gvk, key: &ObjectKey) -> Result<Option<Object>, Refusal> {
         let view = self.view(kind)?;
         if !view.gettable.sees(key) {
@@ -273,11 +278,15 @@ impl GuestHost for Services {
             writes.wait(caches, Heed::All, until).await != Waited::TimedOut
         })
     }
+}
 
+impl ClientImports for Services {
     fn client(&self, call: ClientCall) -> ClientFuture {
         self.live.call(call)
     }
+}
 
+impl EventImports for Services {
     fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
         let leads = self.live.lead.leads();
         self.events.record(self.generation, leads, &self.live.grants, event).inspect_err(|refusal| {
@@ -286,7 +295,9 @@ impl GuestHost for Services {
             }
         })
     }
+}
 
+impl HttpImports for Services {
     fn denied(&self, what: &str) {
         self.live.reporter.denied(what);
     }
@@ -294,7 +305,9 @@ impl GuestHost for Services {
     fn http(&self) -> Option<HttpClient> {
         Some(self.http.clone())
     }
+}
 
+impl QueueImports for Services {
     fn queue_room(&self, key: &ObjectKey) -> Result<(), String> {
         if self.queue.has_room_for(key, self.queue_depth) {
             return Ok(());

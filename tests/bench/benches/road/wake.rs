@@ -3,14 +3,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pilothouse_bench::{Better, Report, quantile};
-use pilothouse_engine::{
-    CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, GuestHost, Instance,
-    LogLevel, ObjectCursor, Refusal, Request, WaitFuture,
-};
-use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_engine::{Code, Compiler, Engine, EngineOptions, Instance, Nothing, Request};
+use pilothouse_object::ObjectKey;
 use pilothouse_plugin::Limits;
 
 use super::memory::PLUGINS;
@@ -68,48 +65,4 @@ async fn wake(code: &Code) -> anyhow::Result<f64> {
     drop(instance);
     code.unload();
     Ok(took)
-}
-
-/// A host that has nothing: the no-op guest asks for nothing but its configuration.
-struct Nothing;
-
-impl GuestHost for Nothing {
-    fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
-        Ok(())
-    }
-    fn config(&self) -> Arc<[u8]> {
-        Arc::from(&b"{}"[..])
-    }
-    fn log_enabled(&self, _: LogLevel) -> bool {
-        false
-    }
-    fn log(&self, _: &CallContext, _: LogLevel, _: &str, _: &[(String, String)]) {}
-    fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
-        Ok(None)
-    }
-    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        Ok(Box::new(Vec::new().into_iter()))
-    }
-    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        Ok(Box::new(Vec::new().into_iter()))
-    }
-    fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
-        Ok(Vec::new())
-    }
-    fn cache_wait_for_writes(&self, _: Duration) -> WaitFuture {
-        Box::pin(async { true })
-    }
-    fn client(&self, _: ClientCall) -> ClientFuture {
-        Box::pin(std::future::pending())
-    }
-    fn queue_add(&self, _: ObjectKey) {}
-    fn queue_add_after(&self, _: ObjectKey, _: Duration) {}
-    fn queue_add_rate_limited(&self, _: ObjectKey) {}
-    fn queue_forget(&self, _: &ObjectKey) {}
-    fn queue_num_requeues(&self, _: &ObjectKey) -> u32 {
-        0
-    }
-    fn queue_len(&self) -> usize {
-        0
-    }
 }

@@ -1,14 +1,14 @@
 //! How much of the packed objects that a guest reads stays unpacked in the host.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pilothouse_object::{Body, Dictionary, Gvk, ObjectKey};
 
 use super::*;
 use crate::bindings::pilothouse::controller::cache::{self, HostCursor};
 use crate::host::{
-    CallContext, ClientCall, ClientFuture, GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
+    CacheImports, ClientImports, ConfigImports, EventImports, HostImports, HttpImports, LogImports,
+    QueueImports, Refusal,
 };
 use crate::imports::Cursor;
 use crate::wasi;
@@ -17,56 +17,23 @@ use crate::wasi;
 #[derive(Default)]
 struct OneObject(Option<Object>);
 
-impl GuestHost for OneObject {
-    fn config(&self) -> Arc<[u8]> {
-        unreachable!()
-    }
-    fn log_enabled(&self, _: LogLevel) -> bool {
-        unreachable!()
-    }
-    fn log(&self, _: &CallContext, _: LogLevel, _: &str, _: &[(String, String)]) {
-        unreachable!()
-    }
+impl ConfigImports for OneObject {}
+
+impl LogImports for OneObject {}
+
+impl CacheImports for OneObject {
     fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
         Ok(self.0.clone())
     }
-    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        unreachable!()
-    }
-    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
-        unreachable!()
-    }
-    fn cache_index_values(&self, _: &Gvk, _: &str) -> Result<Vec<String>, Refusal> {
-        unreachable!()
-    }
-    fn cache_wait_for_writes(&self, _: Duration) -> WaitFuture {
-        unreachable!()
-    }
-    fn client(&self, _: ClientCall) -> ClientFuture {
-        unreachable!()
-    }
-    fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
-        unreachable!()
-    }
-    fn queue_add(&self, _: ObjectKey) {
-        unreachable!()
-    }
-    fn queue_add_after(&self, _: ObjectKey, _: Duration) {
-        unreachable!()
-    }
-    fn queue_add_rate_limited(&self, _: ObjectKey) {
-        unreachable!()
-    }
-    fn queue_forget(&self, _: &ObjectKey) {
-        unreachable!()
-    }
-    fn queue_num_requeues(&self, _: &ObjectKey) -> u32 {
-        unreachable!()
-    }
-    fn queue_len(&self) -> usize {
-        unreachable!()
-    }
 }
+
+impl ClientImports for OneObject {}
+
+impl EventImports for OneObject {}
+
+impl HttpImports for OneObject {}
+
+impl QueueImports for OneObject {}
 
 /// What a guest does to read of an object.
 type Read = fn(&mut State, Resource<Object>);
@@ -84,7 +51,7 @@ fn state() -> State {
 }
 
 fn state_with(object: Option<Object>) -> State {
-    let host: Arc<dyn GuestHost> = Arc::new(OneObject(object));
+    let host: Arc<dyn HostImports> = Arc::new(OneObject(object));
     let wasi = wasi::context(&host);
     State::new(host, 0, wasi)
 }
