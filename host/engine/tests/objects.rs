@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use pilothouse_engine::{
     ApiError, CacheImports, CallContext, ClientCall, ClientFuture, ClientImports, ClientVerb, Compiler,
     ConfigImports, Engine, EngineOptions, EventImports, HttpImports, Instance, LogImports, LogLevel,
-    ObjectCursor, Outcome, QueueImports, Refusal, Request, WaitFuture,
+    ObjectCursor, Outcome, QueueImports, Refusal, Request,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey, PARTIAL_ANNOTATION, Projection};
 use pilothouse_plugin::Limits;

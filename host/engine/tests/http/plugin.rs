@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use pilothouse_engine::{
     CacheImports, CallContext, ClientImports, Code, Compiler, ConfigImports, Engine, EngineOptions,
     EventImports, Fault, HttpClient, HttpClientOptions, HttpImports, HttpObserver, HttpResult, Instance,
-    LogImports, LogLevel, Outcome, QueueImports, Request, ResolveFuture, Resolver, WaitFuture,
+    LogImports, LogLevel, Outcome, QueueImports, Request, ResolveFuture, Resolver,
 };
 use pilothouse_object::ObjectKey;
 use pilothouse_plugin::Limits;
