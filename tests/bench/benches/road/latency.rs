@@ -5,13 +5,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use pilothouse_bench::{Better, Report, quantile};
+use pilothouse_client::{ApiResource, WriteParams};
+use pilothouse_object::Gvk;
 use pilothouse_tests::controlplane::Options;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host, guests};
 
 const WRITES: usize = 500;
 const RUNS: usize = 5;
-const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let plane = ControlPlane::start(Options::default())?;
@@ -57,6 +58,7 @@ fn now() -> f64 {
 /// Creates ConfigMaps one after the other; when each was sent.
 async fn write(plane: &ControlPlane, run: usize) -> anyhow::Result<HashMap<String, f64>> {
     let client = plane.client().await?;
+    let config_maps = ApiResource::new(Gvk::new("", "v1", "ConfigMap"), "configmaps", true);
     let mut sent = HashMap::new();
     let mut pace = tokio::time::interval(Duration::from_millis(10));
     for number in 0..WRITES {
@@ -67,8 +69,7 @@ async fn write(plane: &ControlPlane, run: usize) -> anyhow::Result<HashMap<Strin
         });
         let body = serde_json::to_vec(&body)?;
         let at = now();
-        let (status, _) = client.request_raw(http::Method::POST, CONFIG_MAPS, Some(&body)).await?;
-        anyhow::ensure!(status.is_success(), "creating {name}: {status}");
+        client.create(&config_maps, Some("default"), &body, &WriteParams::default()).await?;
         sent.insert(name, at);
     }
     Ok(sent)

@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use crate::fifo::KeyFn;
+use crate::satellites::fifo::KeyFn;
 
 /// A store by key that tells the whole list after each change.
 pub struct UndeltaStore<T, K> {

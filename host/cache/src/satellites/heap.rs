@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::error::CacheError;
-use crate::fifo::KeyFn;
+use crate::satellites::fifo::KeyFn;
 
 type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
 

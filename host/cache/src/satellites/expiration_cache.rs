@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::fifo::KeyFn;
+use crate::satellites::fifo::KeyFn;
 
 /// Tells whether an entry has expired: the item, and when it was put in.
 type Policy<T> = Box<dyn Fn(&T, Instant) -> bool + Send + Sync>;

@@ -22,8 +22,8 @@ use crate::delta::{Delta, Deltas};
 use crate::delta_fifo::{DeltaFifo, Work, WorkKind};
 use crate::indexer::Indexer;
 use crate::listener::Listener;
-use crate::lister_watcher::ListerWatcher;
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus, Shared};
+use crate::source::lister_watcher::ListerWatcher;
 
 /// What processing failed with.
 pub type ProcessFailure = Box<dyn std::error::Error + Send + Sync>;

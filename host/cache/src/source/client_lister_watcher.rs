@@ -6,7 +6,7 @@ use futures_util::stream::unfold;
 use pilothouse_client::{ApiResource, Client, ListParams, Result, WatchParams};
 use pilothouse_object::ListMeta;
 
-use crate::lister_watcher::{EventStream, ItemSink, ListerWatcher, both};
+use crate::source::lister_watcher::{EventStream, ItemSink, ListerWatcher, both};
 
 /// Lists and watches one resource through a client, in one namespace or in all, under selectors.
 #[derive(Clone)]

@@ -15,9 +15,9 @@ use pilothouse_client::{Error, Result, Status, WatchEvent, WatchParams};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::informer_source::{InformerSource, Wanted, Wide};
-use crate::lister_watcher::EventStream;
-use crate::tap::{Tap, version_of};
+use crate::source::informer_source::{InformerSource, Wanted, Wide};
+use crate::source::lister_watcher::EventStream;
+use crate::source::tap::{Tap, version_of};
 use crate::version::{compare_resource_versions, is_older};
 
 /// How long the own watch is kept for lack of a bookmark: servers send one each minute. Then the informer lists from the

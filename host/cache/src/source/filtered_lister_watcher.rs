@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use pilothouse_client::{ListParams, Result, WatchParams};
 use pilothouse_object::ListMeta;
 
-use crate::lister_watcher::{EventStream, ItemSink, ListerWatcher, both};
+use crate::source::lister_watcher::{EventStream, ItemSink, ListerWatcher, both};
 
 type Tweak<P> = Arc<dyn Fn(&mut P) + Send + Sync>;
 

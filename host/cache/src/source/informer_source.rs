@@ -29,10 +29,10 @@ use pilothouse_object::{ListMeta, Object, Projection};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::feed::Feed;
-use crate::lister_watcher::{EventStream, ItemSink, ListerWatcher};
 use crate::shared_informer::SharedInformer;
-use crate::tap::Tap;
+use crate::source::feed::Feed;
+use crate::source::lister_watcher::{EventStream, ItemSink, ListerWatcher};
+use crate::source::tap::Tap;
 
 /// How long a list waits for the wide informer to have what this one has seen, before it goes to the server.
 const CATCH_UP_PATIENCE: Duration = Duration::from_secs(5);
