@@ -1,75 +1,11 @@
-//! The `pilothouse` binary: parses the command line and hands over to one file for each command.
-
-#[cfg(feature = "dev")]
-mod dev;
-mod election;
-mod events;
-mod hosting;
-mod log_filter;
-mod own_pod;
-mod run;
-mod status;
-mod table;
-#[cfg(any(test, not(feature = "dev")))]
-mod without_dev;
-mod worker;
+//! The `pilothouse` binary.
 
 use std::process::ExitCode;
-
-use clap::{Parser, Subcommand};
 
 /// Pages of freed lists go back to the system; glibc keeps the peak of the first list.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Runs Kubernetes controllers as sandboxed WebAssembly plugins, all in one process.
-#[derive(Parser)]
-#[command(name = "pilothouse", version, propagate_version = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    #[cfg(feature = "dev")]
-    /// Develop plugins: an API server in memory, plugins built from source and reloaded at every change.
-    Dev(dev::Dev),
-    /// Connect to a cluster and run the plugins of a directory.
-    Run(Box<run::Run>),
-    /// Show the Kubernetes Events that plugins recorded, and those that hosts recorded about them.
-    Events(events::Events),
-    /// Show how the plugins of a running host fare.
-    Status(status::Status),
-    /// Compile one component, in a process of its own (started by the host).
-    #[command(name = worker::COMMAND, hide = true)]
-    Compile(worker::Compile),
-}
-
-#[cfg(feature = "dev")]
-fn parse() -> Cli {
-    Cli::parse()
-}
-
-#[cfg(not(feature = "dev"))]
-fn parse() -> Cli {
-    Cli::try_parse().unwrap_or_else(|error| without_dev::explain(error).exit())
-}
-
 fn main() -> ExitCode {
-    let outcome = match parse().command {
-        #[cfg(feature = "dev")]
-        Command::Dev(dev) => dev.main(),
-        Command::Events(events) => events.main(),
-        Command::Run(run) => run.main(),
-        Command::Status(status) => status.main(),
-        Command::Compile(compile) => return compile.main(),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("error: {error:#}\n"));
-            ExitCode::FAILURE
-        }
-    }
+    pilothouse_cli::main()
 }
