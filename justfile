@@ -1,9 +1,11 @@
-# Each recipe is one plain command line (`check` three): it can be typed without just.
+# Each recipe but `check` is one plain command line: it can be typed without just.
 
 # Format, lints and docs.
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy -p pilothouse-client -- -D warnings
+    cargo clippy -p pilothouse --no-default-features -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 # Tier 0: the crates by themselves. No Go, no component is built.

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 
 use crate::Host;
 use crate::loglines::{self, Line};

@@ -5,9 +5,8 @@
 //! tokio runtime.
 
 use anyhow::Context;
-use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube_client::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube_client::{Api, Client};
+use pilothouse_client::{ApiResource, Client, DeleteParams, Patch, WriteParams};
+use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -56,16 +55,15 @@ impl Cluster {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let kind = format!("{}/{}", text("/apiVersion"), text("/kind"));
         let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
-        let api = self.api(&kind, namespace);
-        let object: DynamicObject = serde_json::from_value(object.clone())?;
-        let made = self.runtime.block_on(api.create(&PostParams::default(), &object));
+        let (resource, body) = (resource(&kind, namespace), serde_json::to_vec(object)?);
+        let (of, params) = ((!namespace.is_empty()).then_some(namespace), WriteParams::default());
+        let made = self.runtime.block_on(self.client.create(&resource, of, &body, &params));
         finish(made, "creating", &kind, namespace, name)
     }
 
     /// Changes an object by a merge patch. The kind is written as `apps/v1/Deployment`.
     pub fn merge(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> anyhow::Result<Value> {
-        let (api, params) = (self.api(kind, namespace), PatchParams::default());
-        let changed = self.runtime.block_on(api.patch(name, &params, &Patch::Merge(patch)));
+        let changed = self.patch(kind, namespace, name, patch, &WriteParams::default())?;
         finish(changed, "changing", kind, namespace, name)
     }
 
@@ -77,43 +75,62 @@ impl Cluster {
         name: &str,
         patch: &Value,
     ) -> anyhow::Result<Value> {
-        let (api, params) = (self.api(kind, namespace), PatchParams::default());
-        let changed = self.runtime.block_on(api.patch_status(name, &params, &Patch::Merge(patch)));
+        let params = WriteParams { subresource: Some("status".to_owned()), ..WriteParams::default() };
+        let changed = self.patch(kind, namespace, name, patch, &params)?;
         finish(changed, "changing the status of", kind, namespace, name)
     }
 
     /// Deletes an object.
     pub fn delete(&self, kind: &str, namespace: &str, name: &str) -> anyhow::Result<()> {
-        let deleted = self.runtime.block_on(self.api(kind, namespace).delete(name, &DeleteParams::default()));
+        let (resource, key) = (resource(kind, namespace), key(namespace, name)?);
+        let deleted = self.runtime.block_on(self.client.delete(&resource, &key, &DeleteParams::default()));
         deleted.map(drop).with_context(|| format!("deleting {kind} {namespace}/{name}"))
     }
 
     /// An object, if it is there.
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> anyhow::Result<Option<Value>> {
-        let found = self.runtime.block_on(self.api(kind, namespace).get_opt(name));
-        let found = found.with_context(|| format!("reading {kind} {namespace}/{name}"))?;
-        Ok(found.map(serde_json::to_value).transpose()?)
+        let (resource, key) = (resource(kind, namespace), key(namespace, name)?);
+        match self.runtime.block_on(self.client.get(&resource, &key, None)) {
+            Err(error) if error.is_not_found() => Ok(None),
+            found => finish(found, "reading", kind, namespace, name).map(Some),
+        }
     }
 
-    fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
-        let (api_version, kind) = kind.rsplit_once('/').unwrap_or(("v1", kind));
-        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        if namespace.is_empty() {
-            Api::all_with(self.client.clone(), &resource)
-        } else {
-            Api::namespaced_with(self.client.clone(), namespace, &resource)
-        }
+    /// The answer of the API server to a merge patch.
+    fn patch(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+        params: &WriteParams,
+    ) -> anyhow::Result<pilothouse_client::Result<Object>> {
+        let (resource, key, body) =
+            (resource(kind, namespace), key(namespace, name)?, serde_json::to_vec(patch)?);
+        Ok(self.runtime.block_on(self.client.patch(&resource, &key, Patch::Merge(&body), params)))
     }
 }
 
+/// The resource of a kind that is written as `apps/v1/Deployment`; it has no namespaces if `namespace` is empty. An `s` makes the
+/// plural of every kind that tests use here.
+fn resource(kind: &str, namespace: &str) -> ApiResource {
+    let (api_version, kind) = kind.rsplit_once('/').unwrap_or(("v1", kind));
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let plural = format!("{}s", kind.to_lowercase());
+    ApiResource::new(Gvk::new(group, version, kind), &plural, !namespace.is_empty())
+}
+
+fn key(namespace: &str, name: &str) -> anyhow::Result<ObjectKey> {
+    Ok(ObjectKey::new((!namespace.is_empty()).then_some(namespace), name)?)
+}
+
 fn finish(
-    answer: kube_client::Result<DynamicObject>,
+    answer: pilothouse_client::Result<Object>,
     doing: &str,
     kind: &str,
     namespace: &str,
     name: &str,
 ) -> anyhow::Result<Value> {
     let object = answer.with_context(|| format!("{doing} {kind} {namespace}/{name}"))?;
-    Ok(serde_json::to_value(object)?)
+    Ok(serde_json::from_slice(object.bytes())?)
 }

@@ -23,12 +23,15 @@ use serde::Deserialize;
 
 use development::Development;
 pub use options::{Options, Server};
+use pilothouse_client::{Client, ClientOptions};
 use pilothouse_devserver::DevServer;
 use real::Real;
 
 use crate::process;
 use crate::{Proxy, Signal};
 
+/// Who the tests' own client is to the API server.
+const CLIENT: &str = "pilothouse-tests";
 /// How long a `kubectl` may take.
 const KUBECTL: Duration = Duration::from_secs(60);
 
@@ -151,13 +154,16 @@ impl ControlPlane {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// A client for the API server as admin. It belongs to the runtime it is made in.
-    pub async fn client(&self) -> anyhow::Result<kube_client::Client> {
-        use kube_client::config::{Config, KubeConfigOptions, Kubeconfig};
-
-        let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        Ok(kube_client::Client::try_from(config)?)
+    /// A client of this project for the API server as admin, with a user agent and a field manager of its own. It belongs to the
+    /// runtime it is made in.
+    pub async fn client(&self) -> anyhow::Result<Client> {
+        let options = ClientOptions {
+            kubeconfig: Some(self.kubeconfig().to_owned()),
+            user_agent: CLIENT.to_owned(),
+            field_manager: CLIENT.to_owned(),
+            ..ClientOptions::default()
+        };
+        Ok(Client::new(options).await?)
     }
 
     /// The state of the processes and the revision of the last write.

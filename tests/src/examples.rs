@@ -20,6 +20,9 @@ pub fn client(name: &str) -> anyhow::Result<PathBuf> {
         manifest,
         "--package",
         "pilothouse-client",
+        // It asks for all features of the client.
+        "--package",
+        "pilothouse-tests",
         "--example",
         name,
         "--profile",

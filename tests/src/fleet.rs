@@ -1,8 +1,9 @@
 //! [`Fleet`]: nodes and pods on a control plane, and what `pods-per-node` must say about them.
 //!
 //! Invariants: all pods and the plugin's ConfigMaps are in the fleet's own namespace; what is expected always comes from
-//! fresh quorum lists of the whole cluster, never from what the fleet believes to have done; no kubelet and no controller
-//! runs, so a pod changes only by the fleet's hand. All methods block.
+//! fresh quorum lists of the whole cluster, never from what the fleet believes to have done; kubectl reads these lists, so that
+//! the client under test is not its own oracle; no kubelet and no controller runs, so a pod changes only by the fleet's hand. All
+//! methods block.
 
 mod churn;
 
@@ -12,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
-use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube_client::{Api, Client};
+use k8s_openapi::{List, ListableResource};
+use pilothouse_client::{Api, Client, DeleteParams, ListParams, Patch, WriteParams};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Semaphore;
@@ -44,13 +46,13 @@ pub struct Settled {
 }
 
 /// Nodes and pods on a control plane.
-pub struct Fleet {
+pub struct Fleet<'a> {
+    plane: &'a ControlPlane,
     runtime: Runtime,
     client: Client,
     pods: Pods,
     maps: Api<ConfigMap>,
     nodes: Api<Node>,
-    all_pods: Api<Pod>,
     namespace: String,
 }
 
@@ -58,19 +60,19 @@ pub struct Fleet {
 #[derive(Clone)]
 struct Pods(Api<Pod>);
 
-impl Fleet {
+impl<'a> Fleet<'a> {
     /// An empty fleet with a new namespace.
-    pub fn new(plane: &ControlPlane, namespace: &str) -> anyhow::Result<Fleet> {
+    pub fn new(plane: &'a ControlPlane, namespace: &str) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let client: Client = runtime.block_on(plane.client())?;
+        let client = runtime.block_on(plane.client())?;
         let object: Namespace = serde_json::from_value(json!({"metadata": {"name": namespace}}))?;
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        runtime.block_on(namespaces.create(&PostParams::default(), &object))?;
+        let namespaces: Api<Namespace> = Api::all(&client);
+        runtime.block_on(namespaces.create(&object, &WriteParams::default()))?;
         Ok(Fleet {
-            pods: Pods(Api::namespaced(client.clone(), namespace)),
-            maps: Api::namespaced(client.clone(), namespace),
-            nodes: Api::all(client.clone()),
-            all_pods: Api::all(client.clone()),
+            plane,
+            pods: Pods(Api::namespaced(&client, namespace)),
+            maps: Api::namespaced(&client, namespace),
+            nodes: Api::all(&client),
             client,
             namespace: namespace.to_owned(),
             runtime,
@@ -110,7 +112,7 @@ impl Fleet {
     /// Makes a node.
     pub fn add_node(&self, name: &str) -> anyhow::Result<()> {
         let node: Node = serde_json::from_value(json!({"metadata": {"name": name}}))?;
-        let made = self.runtime.block_on(self.nodes.create(&PostParams::default(), &node));
+        let made = self.runtime.block_on(self.nodes.create(&node, &WriteParams::default()));
         made.map(drop).with_context(|| format!("creating the node {name}"))
     }
 
@@ -169,17 +171,13 @@ impl Fleet {
 
     /// What the ConfigMaps must say, by fresh quorum lists of nodes and pods.
     pub fn expected(&self) -> anyhow::Result<Counts> {
-        // Without a resource version the API server answers with the newest state.
-        let list = ListParams::default();
-        let (nodes, pods) = self.runtime.block_on(async {
-            anyhow::Ok((self.nodes.list(&list).await?, self.all_pods.list(&list).await?))
-        })?;
+        let (nodes, pods) = (self.list::<Node>("/api/v1/nodes")?, self.list::<Pod>("/api/v1/pods")?);
         let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-        for node in nodes {
+        for node in nodes.items {
             let name = node.metadata.name.unwrap_or_default();
             counts.insert(name, BTreeMap::from([("total".to_owned(), 0)]));
         }
-        for pod in pods {
+        for pod in pods.items {
             let node = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
             let Some(entries) = counts.get_mut(&node) else { continue };
             let phase = pod.status.and_then(|status| status.phase).unwrap_or_else(|| "Unknown".to_owned());
@@ -193,10 +191,17 @@ impl Fleet {
         Ok(counts.into_iter().map(|(node, entries)| (map_of(&node), text(entries))).collect())
     }
 
+    /// A list by kubectl. Without a resource version the API server answers with the newest state.
+    fn list<K: ListableResource + DeserializeOwned>(&self, path: &str) -> anyhow::Result<List<K>> {
+        let text = self.plane.kubectl(&["get", "--raw", path])?;
+        serde_json::from_str(&text).with_context(|| format!("the list at {path}"))
+    }
+
     /// What the plugin's ConfigMaps say.
     pub fn written(&self) -> anyhow::Result<Counts> {
-        let list = ListParams::default().labels("app.kubernetes.io/managed-by=pods-per-node");
-        let maps = self.runtime.block_on(self.maps.list(&list))?;
+        let label_selector = "app.kubernetes.io/managed-by=pods-per-node".to_owned();
+        let list = ListParams { label_selector, ..ListParams::default() };
+        let maps = self.runtime.block_on(self.maps.list(&list))?.items;
         let named = maps.into_iter().map(|map| (map.metadata.name.unwrap_or_default(), map.data));
         Ok(named.map(|(name, data)| (name, data.unwrap_or_default())).collect())
     }
@@ -204,9 +209,8 @@ impl Fleet {
     /// Begins to create, delete, move and change pods on these nodes, so many times a second. The same seed makes the
     /// same choices, as long as requests end in the same order.
     pub fn churn(&self, per_second: u32, seed: u64, nodes: &[String]) -> anyhow::Result<Churn> {
-        let list = ListParams::default();
-        let pods = self.runtime.block_on(self.pods.0.list(&list))?;
-        let names = pods.into_iter().filter_map(|pod| pod.metadata.name).collect();
+        let pods = self.runtime.block_on(self.pods.0.list(&ListParams::default()))?;
+        let names = pods.items.into_iter().filter_map(|pod| pod.metadata.name).collect();
         Ok(Churn::start(self.runtime(), self.pods.clone(), per_second, seed, nodes, names))
     }
 
@@ -263,26 +267,28 @@ impl Pods {
             "metadata": {"name": name},
             "spec": {"nodeName": node, "containers": [{"name": "main", "image": "none"}]},
         }))?;
-        let made = self.0.create(&PostParams::default(), &pod).await;
+        let made = self.0.create(&pod, &WriteParams::default()).await;
         made.map(drop).with_context(|| format!("creating the pod {name}"))
     }
 
     /// Deletes a pod at once: there is no kubelet that would agree to its end.
     async fn delete(&self, name: &str) -> anyhow::Result<()> {
-        let deleted = self.0.delete(name, &DeleteParams::default().grace_period(0)).await;
+        let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        let deleted = self.0.delete(name, &at_once).await;
         deleted.map(drop).with_context(|| format!("deleting the pod {name}"))
     }
 
     async fn delete_if_there(&self, name: &str) -> anyhow::Result<()> {
-        match self.0.delete(name, &DeleteParams::default().grace_period(0)).await {
-            Err(kube_client::Error::Api(status)) if status.code == 404 => Ok(()),
-            deleted => deleted.map(drop).with_context(|| format!("deleting the pod {name}")),
+        match self.delete(name).await {
+            Err(error) if error.downcast_ref().is_some_and(pilothouse_client::Error::is_not_found) => Ok(()),
+            deleted => deleted,
         }
     }
 
     async fn set_phase(&self, name: &str, phase: &str) -> anyhow::Result<()> {
-        let patch = Patch::Merge(json!({"status": {"phase": phase}}));
-        let patched = self.0.patch_status(name, &PatchParams::default(), &patch).await;
+        let patch = json!({"status": {"phase": phase}}).to_string();
+        let params = WriteParams { subresource: Some("status".to_owned()), ..WriteParams::default() };
+        let patched = self.0.patch(name, Patch::Merge(patch.as_bytes()), &params).await;
         patched.map(drop).with_context(|| format!("setting the phase of the pod {name}"))
     }
 }

@@ -229,8 +229,10 @@ fn build() -> anyhow::Result<PathBuf> {
     let manifest = paths::repository().join("Cargo.toml");
     let manifest = manifest.to_str().context("the repository's path is not UTF-8")?;
     let profile = paths::profile();
-    // Cargo's own lock lets one test process build at a time.
-    let args = ["--manifest-path", manifest, "--package", "pilothouse", "--profile", &profile];
+    // Cargo's own lock lets one test process build at a time. Together with the tests, so that both take the same features of
+    // shared crates and none of these is compiled twice.
+    let packages = ["--package", "pilothouse", "--package", "pilothouse-tests", "--bin", "pilothouse"];
+    let args = [&["--manifest-path", manifest, "--profile", &profile], packages.as_slice()].concat();
     let artifacts = cargo::build(Build::Native, &args, &paths::target())?;
     let named = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "pilothouse");
     match artifacts.executables.into_iter().find(named) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -1,31 +1,30 @@
-//! The attribute macros of `pilothouse-sdk`, which re-exports them: each makes a guest of one world out of an
-//! `impl` block.
+//! The attribute macros of `pilothouse-sdk`, which re-exports them. Each turns an `impl` block into the exports of one
+//! world.
 //!
-//! They leave the block as it is and add `pilothouse_sdk::__export!(WORLD, TYPE);` behind it; what that exports
-//! stands in the SDK, in plain Rust. So little is read here that no parser is needed: the trait's name and the type
-//! between `for` and the braces.
+//! They keep the block and add `pilothouse_sdk::__export!(WORLD, TYPE);` after it; the SDK defines that macro in plain
+//! Rust. They read only the trait's name and the type between `for` and the braces, so no parser is needed.
 
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 
-/// Makes a guest of the world `reconciler` out of an `impl Reconciler for …` block.
+/// Exports the world `reconciler` from an `impl Reconciler for …` block.
 #[proc_macro_attribute]
 pub fn reconciler(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand(&arguments, item, "reconciler", "Reconciler")
 }
 
-/// Makes a guest of the world `batch-reconciler` out of an `impl BatchReconciler for …` block.
+/// Exports the world `batch-reconciler` from an `impl BatchReconciler for …` block.
 #[proc_macro_attribute]
 pub fn batch_reconciler(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand(&arguments, item, "batch_reconciler", "BatchReconciler")
 }
 
-/// Makes a guest of the world `event-handler` out of an `impl EventHandler for …` block.
+/// Exports the world `event-handler` from an `impl EventHandler for …` block.
 #[proc_macro_attribute]
 pub fn event_handler(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand(&arguments, item, "event_handler", "EventHandler")
 }
 
-/// Makes a guest of the world `controller` out of an `impl Controller for …` block.
+/// Exports the world `controller` from an `impl Controller for …` block.
 #[proc_macro_attribute]
 pub fn controller(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand(&arguments, item, "controller", "Controller")

@@ -1,16 +1,16 @@
-//! What wit-bindgen makes of `wit/`: the raw imports, shared by everything, and one module for each interface that
-//! a guest exports. Used by the modules of this crate that wrap them and by the code that the attribute macros
-//! write into a guest; guests themselves have no business here.
+//! Bindings that wit-bindgen generates from `wit/`: the raw imports, and one module for each exported interface. Used
+//! by the modules of this crate that wrap them, and by the code that the attribute macros generate. Plugins do not
+//! use this module directly.
 //!
-//! Exports are generated interface by interface instead of world by world. Each module carries the component type
-//! of one export, which reaches a guest only when its export macro is called; the linker of components puts
-//! together what it finds. `descriptor` + `reconcile` thus make the world `reconciler`, `descriptor` +
-//! `reconcile-many` the world `batch-reconciler`, `descriptor` + `handler` the world `event-handler`, and
-//! `descriptor` + `handler` + `reconcile` the world `controller`. Generating the worlds themselves would give
-//! `descriptor` three times, with macros of the same name.
+//! Exports are generated per interface instead of per world. Each module has the component type of one export, which
+//! gets into a component only when its export macro is called; the component linker merges the types that it finds.
+//! `descriptor` + `reconcile` thus make the world `reconciler`, `descriptor` + `reconcile-many` the world
+//! `batch-reconciler`, `descriptor` + `handler` the world `event-handler`, and `descriptor` + `handler` + `reconcile`
+//! the world `controller`. Generating the worlds themselves would give `descriptor` three times, with macros of the
+//! same name.
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
 
-/// Generates one module. The only place that knows where the WIT files are.
+/// Generates one module. The only place with the path of the WIT files.
 macro_rules! generate {
     ($inline:tt, { $($options:tt)* }) => {
         wit_bindgen::generate!({
@@ -24,7 +24,7 @@ macro_rules! generate {
 
 pub use wit_bindgen::rt;
 
-/// Everything that a guest may import.
+/// All interfaces that a plugin may import.
 pub mod imports {
     generate!("
         package pilothouse:sdk-imports;

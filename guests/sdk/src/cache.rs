@@ -1,5 +1,5 @@
-//! Reads from the host's cache: no request is made. Only kinds that the plugin's descriptor watches can be read,
-//! and only what its permissions cover is seen.
+//! Reads from the host's cache; no request is made. Only kinds that the plugin's descriptor watches can be read.
+//! Objects that the plugin's manifest does not grant are not visible.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,40 +9,40 @@ use serde::Serialize;
 use crate::bindings::imports::{cache as raw, objects};
 use crate::{Key, Kind, Object};
 
-/// How many handles cross at once while a list is read: few visits to the host, and few handles alive.
+/// Handles fetched at once while a list is read: few calls of the host, and few live handles.
 const BATCH: u32 = 100;
 
-/// One object, or none.
+/// Reads one object, or none.
 pub fn get(kind: &Kind, key: &Key) -> Result<Option<Object>, CacheError> {
     Ok(raw::get(&kind.raw(), key)?.map(Object::new))
 }
 
-/// The objects that a query selects.
+/// Reads the objects that a query selects.
 pub fn list(kind: &Kind, query: &Query) -> Result<Objects, CacheError> {
     Ok(Objects::new(raw::list(&kind.raw(), &query.to_json())?))
 }
 
-/// The keys of the objects that a query selects.
+/// Reads the keys of the objects that a query selects.
 pub fn keys(kind: &Kind, query: &Query) -> Result<Vec<Key>, CacheError> {
     Ok(raw::keys(&kind.raw(), &query.to_json())?)
 }
 
-/// The objects that have a value in an index of the plugin's descriptor.
+/// Reads the objects with this value in an index of the plugin's descriptor.
 pub fn by_index(kind: &Kind, index: &str, value: &str) -> Result<Objects, CacheError> {
     Ok(Objects::new(raw::by_index(&kind.raw(), index, value)?))
 }
 
-/// All values in an index of the plugin's descriptor, sorted.
+/// Reads all values in an index of the plugin's descriptor, sorted.
 pub fn index_values(kind: &Kind, index: &str) -> Result<Vec<String>, CacheError> {
     Ok(raw::index_values(&kind.raw(), index)?)
 }
 
-/// Waits until the cache shows all that this plugin has written, of the kinds that it watches: its live writes that were
-/// answered, deletes included. `false` when it did not within `limit`, which the host cuts at five seconds and before the
-/// deadline of the call.
+/// Waits until the cache shows this plugin's own writes: completed live writes, deletes included, of the kinds that
+/// it watches. Returns `false` if it does not show them within `limit`. The host limits the wait to five seconds, and
+/// to nine tenths of the time that the call has left.
 ///
-/// Before each reconcile the host waits by itself, for a second at most. This is for a call that writes and then
-/// reads the cache, and for event handlers. Waiting costs no CPU budget.
+/// Before each reconcile the host waits by itself, for at most one second. Use this function in a call that writes
+/// and then reads the cache, and in event handlers. Waiting costs no CPU budget.
 ///
 /// ```no_run
 /// use pilothouse_sdk::prelude::*;
@@ -62,20 +62,20 @@ pub fn wait_for_writes(limit: Duration) -> bool {
     raw::wait_for_writes(u32::try_from(limit.as_millis()).unwrap_or(u32::MAX))
 }
 
-/// Which objects to read; all of them unless narrowed.
+/// Selects the objects to read; all of them by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Query {
     /// Only this namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Only objects with these labels, as `app=web,tier!=test`.
+    /// Only objects with these labels, such as `app=web,tier!=test`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
 }
 
 impl Query {
-    /// Everything of the kind that the plugin may see.
+    /// All objects of the kind that are visible to the plugin.
     pub fn all() -> Self {
         Self::default()
     }
@@ -100,7 +100,7 @@ impl Query {
     }
 }
 
-/// Objects of one moment; later changes do not show. `len()` counts them without reading any.
+/// A snapshot of objects; later changes are not visible. `len()` counts them without reading any.
 #[derive(Debug)]
 pub struct Objects {
     cursor: raw::Cursor,
@@ -140,14 +140,14 @@ impl ExactSizeIterator for Objects {}
 /// Why a cached read was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheError {
-    /// `forbidden`, `not-watched`, `unknown-index`, `invalid`; more may come.
+    /// `forbidden`, `not-watched`, `unknown-index` or `invalid`; later versions may add others.
     pub reason: String,
-    /// For people: what is missing and how to get it.
+    /// Human-readable: what is missing, and how to add it.
     pub message: String,
 }
 
 impl CacheError {
-    /// Whether the plugin lacks a grant.
+    /// Whether the manifest does not grant the read.
     pub fn is_forbidden(&self) -> bool {
         self.reason == "forbidden"
     }
@@ -157,7 +157,7 @@ impl CacheError {
         self.reason == "not-watched"
     }
 
-    /// Whether it stays as it is until the plugin is reloaded.
+    /// Whether the refusal lasts until the plugin is reloaded.
     pub(crate) fn is_refused_by_host(&self) -> bool {
         matches!(self.reason.as_str(), "forbidden" | "not-watched" | "unknown-index" | "invalid")
     }

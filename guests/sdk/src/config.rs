@@ -1,15 +1,15 @@
-//! [`Config`]: the configuration that the plugin's manifest gives. Handed to `describe` and `new` of every guest.
+//! [`Config`]: the configuration of the plugin's manifest, an argument of `describe` and `new`.
 
 use serde::de::DeserializeOwned;
 
 use crate::bindings::imports::config;
 
-/// The configuration of the plugin's manifest: JSON, `{}` when the manifest has none.
+/// The configuration of the plugin's manifest, as JSON; `{}` if the manifest has none.
 #[derive(Debug, Clone)]
 pub struct Config(Vec<u8>);
 
 impl Config {
-    /// Asks the host for it. Rarely needed: `describe` and `new` get it as an argument.
+    /// Reads it from the host. Rarely needed: `describe` and `new` get it as an argument.
     pub fn fetch() -> Self {
         Self(config::get())
     }
@@ -19,7 +19,7 @@ impl Config {
         Self(json.into())
     }
 
-    /// Reads it into a type of one's own. The error says which field is wrong and why, for the operator who wrote it.
+    /// Parses it into your own type. The error names the field and the reason, for the operator.
     ///
     /// Give the type `#[serde(rename_all = "camelCase", deny_unknown_fields, default)]`: a misspelt field is then an
     /// error instead of being ignored.

@@ -1,33 +1,33 @@
-//! The world `controller`: handlers put keys on the queue, reconcile takes them, as with client-go.
+//! The world `controller`: event handlers put keys on the queue and reconcile takes them, as in client-go.
 
 use crate::{Config, Deleted, Descriptor, Failure, Object, Outcome, Request};
 
-/// A controller in the style of client-go: for watches with [`Map::handler`](crate::Map::handler) the guest itself
-/// decides in `on_add`, `on_update` and `on_delete` which keys a change concerns, and adds them to the
-/// [`queue`](crate::queue). Watches with another map go straight to the queue.
+/// A controller in the style of client-go. For watches with [`Map::handler`](crate::Map::handler), `on_add`,
+/// `on_update` and `on_delete` decide which keys to reconcile, and add them to the [`queue`](crate::queue). For
+/// watches with another map, the host adds the keys to the queue.
 ///
-/// Handlers and reconciles may run in different instances: nothing that one keeps in `self` is sure to be seen by the
-/// other. Handlers that are not implemented do nothing.
+/// Event handlers and reconciles may run in different instances, with different state in `self`. The default event
+/// handlers do nothing.
 ///
 /// Put [`#[pilothouse_sdk::controller]`](macro@crate::controller) on the `impl` block.
 pub trait Controller: Sized + 'static {
-    /// What the plugin is and needs; see [`Reconciler::describe`](crate::Reconciler::describe).
+    /// Returns the descriptor; see [`Reconciler::describe`](crate::Reconciler::describe).
     fn describe(config: &Config) -> Result<Descriptor, String>;
 
-    /// Makes the state of an instance; see [`Reconciler::new`](crate::Reconciler::new).
+    /// Creates the state of an instance; see [`Reconciler::new`](crate::Reconciler::new).
     fn new(config: &Config) -> Result<Self, String>;
 
-    /// An object came into view; `initial` while the first list is delivered.
+    /// An object was added. `initial` is true while the first list is delivered.
     fn on_add(&mut self, object: &Object, initial: bool) {
         let _ = (object, initial);
     }
 
-    /// An object changed; `old` is none when the host had to let it go.
+    /// An object changed. `old` is none if the host did not keep it.
     fn on_update(&mut self, old: Option<&Object>, new: &Object) {
         let _ = (old, new);
     }
 
-    /// An object is gone.
+    /// An object was deleted.
     fn on_delete(&mut self, deleted: &Deleted<'_>) {
         let _ = deleted;
     }

@@ -1,5 +1,5 @@
-//! Durations as text, in the form that descriptors and manifests use: `250ms`, `10s`, `1m30s`, `2h`. Written by the
-//! descriptor's builders; guests use [`parse`] for durations of their own configuration.
+//! Durations as text, in the form of descriptors and manifests: `250ms`, `10s`, `1m30s`, `2h`. The builders of the
+//! descriptor write them. Use [`parse`] for durations in your own configuration.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::Serializer;
 /// Units, largest first, in milliseconds.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Text of a duration, to the millisecond.
+/// Formats a duration, rounded up to a millisecond.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,7 +28,7 @@ pub fn format(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// Reads a duration: whole numbers with the units `h`, `m`, `s`, `ms`, from the largest to the smallest.
+/// Parses a duration: whole numbers with the units `h`, `m`, `s` and `ms`, from the largest to the smallest.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let malformed = || format!("`{text}` is not a duration: write one like `250ms`, `10s`, `1m30s` or `2h`");
     let mut rest = text;
@@ -52,12 +52,12 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(malformed()) } else { Ok(Duration::from_millis(total)) }
 }
 
-/// Whole milliseconds as the host takes them. Rounded up: a wait must not become shorter, least of all none.
+/// Whole milliseconds, as the host takes them. Rounded up, so that a wait does not become shorter or zero.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// Serde's side of [`format()`].
+/// [`format()`] for serde.
 #[allow(clippy::ref_option, reason = "the signature is serde's")]
 pub(crate) fn serialize<S: Serializer>(
     duration: &Option<Duration>,

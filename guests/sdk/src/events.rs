@@ -1,4 +1,4 @@
-//! Kubernetes Events, which people see with `kubectl describe` and `kubectl get events`.
+//! Kubernetes Events, which `kubectl describe` and `kubectl get events` show.
 //!
 //! ```no_run
 //! # use pilothouse_sdk::prelude::*;
@@ -7,12 +7,12 @@
 //! # }
 //! ```
 //!
-//! Recording never waits, and nothing is written during the call: the host writes later, as the plugin (the reporting controller is
-//! the plugin's name), makes similar events one, and counts repeated ones up. The plugin needs a permission to `create` `events`
-//! where the events live: in the namespace of the object, or in `default` for an object without a namespace.
+//! Recording never waits: the host writes Events later. The reporting controller is the plugin's name. The host
+//! combines similar Events and counts repeated ones. The manifest must grant `create` on `events` in the namespace of
+//! the object, or in `default` for a cluster-scoped object.
 //!
-//! [`normal`] and [`warning`] are for most callers: what the host refuses they only log, since a reconcile should not fail for want
-//! of an event. [`Event`] is for the others.
+//! Most plugins use [`normal`] and [`warning`]. They log refusals of the host, so a reconcile does not fail because
+//! of an Event. [`Event`] sets all fields and returns the refusal.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::bindings::imports::events as raw;
 use crate::{Key, Kind, Object, warn};
 
-/// What an event can be about.
+/// The object that an event is about.
 #[derive(Debug, Clone, Copy)]
 pub struct Regarding<'a>(Target<'a>);
 
@@ -34,8 +34,8 @@ enum Target<'a> {
 }
 
 impl<'a> Regarding<'a> {
-    /// An object of which no more than this is known. `kubectl describe` shows the events of an object only with its UID; where
-    /// that is not known it may be empty.
+    /// An object without a handle. `kubectl describe` shows only events with the UID of the object; an unknown UID
+    /// may be empty.
     #[must_use]
     pub fn key(kind: &'a Kind, key: &'a Key, uid: &'a str) -> Self {
         Self(Target::Key { kind, key, uid })
@@ -66,22 +66,23 @@ impl<'a> From<(&'a Kind, &'a Key)> for Regarding<'a> {
     }
 }
 
-/// Whether an event tells of something that should not be.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
-    /// `Normal`.
+    /// `Normal`: normal operation.
     Normal,
-    /// `Warning`.
+    /// `Warning`: a problem.
     Warning,
 }
 
 /// Why the host refused an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventError {
-    /// `forbidden` (a grant is missing), `invalid` (the event is malformed), `over-quota` (events come faster than
-    /// `limits.eventQPS` of the manifest), `unavailable` (this host does not lead); more may come.
+    /// `forbidden` (the manifest does not grant it), `invalid` (the event is malformed), `over-quota` (more events
+    /// than `limits.eventQPS` of the manifest) or `unavailable` (this host is not the leader). Later versions may add
+    /// others.
     pub reason: String,
-    /// For people.
+    /// Human-readable.
     pub message: String,
 }
 
@@ -93,12 +94,13 @@ impl fmt::Display for EventError {
 
 impl std::error::Error for EventError {}
 
-/// Records that something happened as it should. `reason` says in `UpperCamelCase` to programs what the note says to people.
+/// Records an event of the type `Normal`. `reason` is machine-readable, in `UpperCamelCase`; `note` is
+/// human-readable.
 pub fn normal<'a>(regarding: impl Into<Regarding<'a>>, reason: &str, note: impl fmt::Display) {
     log_refusal(reason, Event::new(EventType::Normal, reason, note).record(regarding));
 }
 
-/// Records that something happened that should not.
+/// Records an event of the type `Warning`; see [`normal`].
 pub fn warning<'a>(regarding: impl Into<Regarding<'a>>, reason: &str, note: impl fmt::Display) {
     log_refusal(reason, Event::new(EventType::Warning, reason, note).record(regarding));
 }
@@ -109,7 +111,7 @@ fn log_refusal(reason: &str, outcome: Result<(), EventError>) {
     }
 }
 
-/// An event with all that can be said of one.
+/// An event with all its fields.
 ///
 /// ```no_run
 /// # use pilothouse_sdk::prelude::*;
@@ -144,7 +146,7 @@ struct Options<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// An event of this type. Notes are cut at 1024 bytes, reasons and actions at 128.
+    /// An event of this type. Notes are truncated to 1024 bytes, reasons and actions to 128.
     #[must_use]
     pub fn new(event_type: EventType, reason: impl Into<Cow<'a, str>>, note: impl fmt::Display) -> Self {
         Self {
@@ -157,35 +159,35 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// What was done, in `UpperCamelCase`.
+    /// Sets the action: what was done, in `UpperCamelCase`.
     #[must_use]
     pub fn action(mut self, action: impl Into<Cow<'a, str>>) -> Self {
         self.action = action.into();
         self
     }
 
-    /// Another object that has to do with it.
+    /// Sets another object that is involved in the event.
     #[must_use]
     pub fn related(mut self, related: impl Into<Regarding<'a>>) -> Self {
         self.related = Some(related.into());
         self
     }
 
-    /// An annotation of the Event itself.
+    /// Adds an annotation to the Event itself.
     #[must_use]
     pub fn annotation(mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) -> Self {
         self.options.annotations.insert(name.into(), value.into());
         self
     }
 
-    /// The part of the object that it is about, as `spec.containers{web}`.
+    /// Sets the part of the object that it is about, such as `spec.containers{web}`.
     #[must_use]
     pub fn field_path(mut self, path: impl Into<Cow<'a, str>>) -> Self {
         self.options.field_path = Some(path.into());
         self
     }
 
-    /// When it happened, as RFC 3339; now, unless set.
+    /// Sets the time of the event, as RFC 3339. The default is now.
     #[must_use]
     pub fn timestamp(mut self, time: impl Into<Cow<'a, str>>) -> Self {
         self.options.timestamp = Some(time.into());
@@ -195,7 +197,7 @@ impl<'a> Event<'a> {
     /// Records it about an object.
     ///
     /// # Errors
-    /// When the host refuses it; that it was recorded does not mean that it is ever written.
+    /// When the host refuses it. A recorded event may still be dropped before it is written.
     pub fn record<'b>(&self, regarding: impl Into<Regarding<'b>>) -> Result<(), EventError> {
         let related = self.related.map(Regarding::raw);
         let event_type = match self.event_type {

@@ -1,18 +1,18 @@
-//! From the exports of a component to the trait that a guest implements. Written into a guest by the attribute
-//! macros, by way of [`__export!`](crate::__export).
+//! Connects the exports of a component to the trait that a plugin implements. The attribute macros generate the code
+//! with [`__export!`](crate::__export).
 //!
-//! An instance runs one call at a time, so its state needs a cell and no lock. It is made at the first call that
-//! needs it: `describe` runs without one.
+//! An instance runs one call at a time, so its state needs a cell and no lock. The first call that needs the state
+//! creates it; `describe` runs without it.
 
 use std::cell::RefCell;
 use std::thread::LocalKey;
 
 use crate::{Config, Descriptor, Failure, Outcome};
 
-/// Where a guest keeps the state of an instance.
+/// The state of an instance.
 pub type State<T> = RefCell<Option<T>>;
 
-/// Answers `describe`.
+/// Runs `describe`.
 pub fn describe(
     config: Vec<u8>,
     describe: fn(&Config) -> Result<Descriptor, String>,
@@ -20,7 +20,7 @@ pub fn describe(
     describe(&Config::from_json(config))?.to_json()
 }
 
-/// Runs `call` on the state of this instance, which is made if it does not exist.
+/// Runs `call` on the state of this instance, and creates the state if it does not exist.
 pub fn with_state<T: 'static, R>(
     state: &'static LocalKey<State<T>>,
     new: fn(&Config) -> Result<T, String>,
@@ -35,15 +35,15 @@ pub fn with_state<T: 'static, R>(
     })
 }
 
-/// Ends a handler whose instance could not be set up. Handlers answer nothing, so a panic is the only way to tell the
-/// host that the call failed.
+/// Ends an event handler whose state could not be created. Event handlers return nothing, so only a panic can report
+/// the failure to the host.
 pub fn handled(result: Result<(), String>) {
     if let Err(message) = result {
         panic!("{message}");
     }
 }
 
-/// Answers as many times as there were keys, that the instance could not be set up.
+/// One failure per key, for a call whose state could not be created.
 pub fn failed_many(message: &str, keys: usize) -> Vec<Result<Outcome, Failure>> {
     vec![Err(Failure::transient(message)); keys]
 }
@@ -67,8 +67,8 @@ macro_rules! __export {
                 static STATE: $crate::export::State<Guest> = const { ::std::cell::RefCell::new(None) };
             }
             $($crate::__export!(@$interface $world);)+
-            // A native linker cannot do with the names of components' exports. There (tests, editors) the guest is
-            // only checked, and counts as used.
+            // Native linkers do not support the export names of components. In native builds (tests, editors) the code
+            // is only type-checked, and counts as used.
             #[cfg(not(target_family = "wasm"))]
             const _: fn() = || { $(let _ = $crate::__export!(@used $interface);)+ };
         };

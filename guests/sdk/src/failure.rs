@@ -1,11 +1,9 @@
-//! [`Failure`]: why a reconcile did not succeed, and what `?` makes of the errors of this SDK. Returned by
-//! reconcilers.
+//! [`Failure`]: the error of a reconcile, and the conversion of the SDK's errors into it by `?`.
 //!
-//! One rule decides what is terminal by itself: what the *host* refuses (a grant, a watch or an index is missing, a
-//! call is malformed) cannot change until the plugin is reloaded, and then every key is reconciled anyway (unless
-//! the manifest says `onReload: keep`). Everything else is transient: conflicts, timeouts, and also a `Forbidden` or
-//! `Invalid` of the API server, since roles, quotas and other objects change without a word to this key. Trying
-//! again costs little: the rate limiter spaces the tries out.
+//! Refusals of the *host* become terminal: a permission, watch or index is missing, or a call is malformed. They last
+//! until the plugin is reloaded, and a reload reconciles every key (unless the manifest says `onReload: keep`). All
+//! other errors become transient: conflicts, timeouts, and also `Forbidden` or `Invalid` of the API server, since
+//! roles, quotas and other objects may change without an event for this key. The rate limiter delays the retries.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +13,7 @@ use crate::cache::CacheError;
 use crate::client::ApiError;
 use crate::duration::milliseconds;
 
-/// A reconcile that did not succeed.
+/// The error of a reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     message: String,
@@ -24,36 +22,36 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Tried again after the rate limiter's delay.
+    /// A failure that is retried after the rate limiter's delay.
     pub fn transient(message: impl Into<String>) -> Self {
         Self { message: message.into(), terminal: false, retry_after: None }
     }
 
-    /// Not tried again until something changes.
+    /// A failure that is not retried until something changes.
     pub fn terminal(message: impl Into<String>) -> Self {
         Self { message: message.into(), terminal: true, retry_after: None }
     }
 
-    /// Sets how long to wait at least before the next try.
+    /// Sets the minimum delay before the retry.
     #[must_use]
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.retry_after = Some(delay);
         self
     }
 
-    /// Puts what was being done before the message: `writing a/b: the object has been modified`.
+    /// Prefixes the message with the operation: `writing a/b: the object has been modified`.
     #[must_use]
     pub fn while_doing(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
     }
 
-    /// The message, for people.
+    /// The human-readable message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Whether it will not be tried again until something changes.
+    /// Whether it is not retried until something changes.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }

@@ -1,4 +1,5 @@
-//! HTTP requests to the hosts that the manifest grants (`spec.outgoingHosts`); all others are denied before anything is sent.
+//! HTTP requests to the hosts that the manifest grants (`spec.outgoingHosts`). Other hosts are denied before anything
+//! is sent.
 //!
 //! ```no_run
 //! use pilothouse_sdk::prelude::*;
@@ -17,11 +18,12 @@
 //! # }
 //! ```
 //!
-//! - A request blocks the instance until the whole response is there; it costs no CPU budget meanwhile, but counts against the deadline
-//!   of the call (`limits.callTimeout`), at which the instance is dropped. A [`Request::timeout`] below it is an error that can be handled.
+//! - A request blocks the instance until the whole response has arrived. Waiting costs no CPU budget, but counts
+//!   against the deadline of the call (`limits.callTimeout`), at which the instance is dropped. Set a shorter
+//!   [`Request::timeout`]: exceeding it is an error that you can handle.
 //! - A status is no error: 404 and 503 are responses like 200.
-//! - HTTP/1.1, with and without TLS. Redirects are not followed, nothing is decompressed, there are no cookies and no proxies.
-//!   Bodies are held in memory, 16 MiB at most in either direction.
+//! - The protocol is HTTP/1.1, with or without TLS. There are no redirects, decompression, cookies or proxies.
+//! - Bodies are held in memory, at most 16 MiB in each direction.
 //! - The host keeps connections alive, so many requests cost one handshake.
 
 mod error;

@@ -1,7 +1,6 @@
-//! What [`Key`], the identity of an object within its kind, can do beyond being two strings. Used everywhere.
+//! Methods of [`Key`], the identity of an object within its kind. Used everywhere.
 //!
-//! `Key` is the record of the WIT itself, so that keys pass to and from the host without being copied into another
-//! type.
+//! `Key` is the record of the WIT file itself, so keys cross to and from the host without a conversion.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +19,7 @@ impl Key {
     }
 }
 
-/// `namespace/name`, or `name` when cluster-scoped.
+/// Formats as `namespace/name`, or `name` for a cluster-scoped object.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(namespace) = &self.namespace {
@@ -30,7 +29,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// The reverse of `Display`.
+/// Parses the format of `Display`.
 impl FromStr for Key {
     type Err = String;
 

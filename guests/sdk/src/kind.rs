@@ -24,7 +24,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// A kind known when the guest is written; the core group is the empty string.
+    /// A kind known at compile time; the core group is the empty string.
     pub const fn new(group: &'static str, version: &'static str, kind: &'static str) -> Self {
         Self { group: Cow::Borrowed(group), version: Cow::Borrowed(version), kind: Cow::Borrowed(kind) }
     }
@@ -34,22 +34,22 @@ impl Kind {
         Self::new("", version, kind)
     }
 
-    /// API group, as `apps`; empty for the core group.
+    /// API group, such as `apps`; empty for the core group.
     pub fn group(&self) -> &str {
         &self.group
     }
 
-    /// API version, as `v1`.
+    /// API version, such as `v1`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Kind, as `Deployment`.
+    /// Kind, such as `Deployment`.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// What an object of this kind has as `apiVersion`: `apps/v1`, or `v1` in the core group.
+    /// The `apiVersion` of objects of this kind: `apps/v1`, or `v1` in the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()
@@ -58,13 +58,13 @@ impl Kind {
         }
     }
 
-    /// The form that imports take.
+    /// The type that imports use.
     pub(crate) fn raw(&self) -> Gvk {
         Gvk { group: self.group.to_string(), version: self.version.to_string(), kind: self.kind.to_string() }
     }
 }
 
-/// `group/version/Kind`, in the core group `version/Kind`.
+/// Formats as `group/version/Kind`, in the core group as `version/Kind`.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.group.is_empty() {
@@ -74,7 +74,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The reverse of `Display`, for kinds that stand in a configuration.
+/// Parses the format of `Display`, for kinds in a configuration.
 impl FromStr for Kind {
     type Err = String;
 

@@ -1,4 +1,4 @@
-//! Write Kubernetes controllers that run as WebAssembly guests of Pilothouse. This crate is all that a guest needs.
+//! Write Kubernetes controllers that run as WebAssembly plugins of Pilothouse. A plugin needs no other dependency.
 //!
 //! ```
 //! use pilothouse_sdk::prelude::*;
@@ -35,18 +35,18 @@
 //! }
 //! ```
 //!
-//! - A guest targets one of four worlds, chosen by the attribute on its `impl` block: [`macro@reconciler`],
+//! - A plugin targets one of four worlds. The attribute on its `impl` block selects the world: [`macro@reconciler`],
 //!   [`macro@batch_reconciler`], [`macro@event_handler`] or [`macro@controller`].
-//! - Reads come from the host's [`cache`]; [`client`] talks to the API server itself, [`http`] to others.
+//! - [`cache`] reads from the host's cache. [`client`] calls the API server, and [`http`] other servers.
 //! - [`events`] records Kubernetes Events about objects.
-//! - Memory is a cache. Up to `maxConcurrentReconciles` instances of a guest run side by side, and an instance may
-//!   vanish between two calls: when it was idle, after a trap, at a reload. What must not be lost belongs into the
-//!   cluster.
-//! - A panic ends the instance; its message goes to the host's log, and the call is tried again like any failure.
+//! - Instance memory may be dropped between calls: when the instance was idle, after a fault, at a reload. Store
+//!   state in the cluster. Up to `maxConcurrentReconciles` instances of a plugin reconcile concurrently.
+//! - A panic ends the instance, and its message is logged by the host. A reconcile that panicked is retried like a
+//!   failed one.
 
 #![warn(rustdoc::broken_intra_doc_links)]
 
-// The attribute macros name this crate from outside; its own tests and examples are guests too.
+// The attribute macros name this crate from outside; its own tests and examples use the macros too.
 extern crate self as pilothouse_sdk;
 
 #[doc(hidden)]
@@ -84,7 +84,7 @@ pub use pilothouse_sdk_macros::{batch_reconciler, controller, event_handler, rec
 pub use reconciler::{BatchReconciler, Outcome, Reconciler, Request};
 pub use {serde, serde_json};
 
-/// Everything that most guests name.
+/// The items that most plugins use.
 pub mod prelude {
     pub use std::time::Duration;
 

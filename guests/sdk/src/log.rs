@@ -10,24 +10,23 @@
 //! debug!("{} of {} done", done, all, round = 3);
 //! ```
 //!
-//! The text is a format string with its arguments; what has a name becomes a field, of any type with `Display`.
-//! Nothing of it is evaluated when the host does not keep lines of that level.
+//! The text is a format string with its arguments. Named arguments after it become fields, of any type with
+//! `Display`. Arguments are evaluated only if the host logs lines of that level.
 
 use crate::bindings::imports::log as raw;
 pub use crate::bindings::imports::log::Level;
 
-/// Whether lines of this level are kept. The macros ask by themselves.
+/// Whether the host logs lines of this level. The macros check it themselves.
 pub fn enabled(level: Level) -> bool {
     raw::enabled(level)
 }
 
-/// Writes a line with further fields. The macros are shorter.
+/// Writes a line with additional fields. The macros are shorter.
 pub fn write(level: Level, message: &str, fields: &[(String, String)]) {
     raw::write(level, message, fields);
 }
 
-/// What the five macros have in common. Sorts what follows the text, one by one, into arguments of the text and
-/// fields.
+/// Shared implementation of the five macros. Sorts the tokens after the text into format arguments and fields.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __log {
@@ -53,31 +52,31 @@ macro_rules! __log {
     };
 }
 
-/// Logs single steps, for following them. See [`log`](crate::log).
+/// Logs single steps. See [`log`](crate::log).
 #[macro_export]
 macro_rules! trace {
     ($($line:tt)+) => { $crate::__log!(Trace $($line)+) };
 }
 
-/// Logs what developers want to know. See [`log`](crate::log).
+/// Logs details for developers. See [`log`](crate::log).
 #[macro_export]
 macro_rules! debug {
     ($($line:tt)+) => { $crate::__log!(Debug $($line)+) };
 }
 
-/// Logs what happened. See [`log`](crate::log).
+/// Logs normal operation. See [`log`](crate::log).
 #[macro_export]
 macro_rules! info {
     ($($line:tt)+) => { $crate::__log!(Info $($line)+) };
 }
 
-/// Logs that something is odd, but the work goes on. See [`log`](crate::log).
+/// Logs an unexpected condition that does not stop the work. See [`log`](crate::log).
 #[macro_export]
 macro_rules! warn {
     ($($line:tt)+) => { $crate::__log!(Warn $($line)+) };
 }
 
-/// Logs that something failed. See [`log`](crate::log).
+/// Logs a failure. See [`log`](crate::log).
 #[macro_export]
 macro_rules! error {
     ($($line:tt)+) => { $crate::__log!(Error $($line)+) };

@@ -1,7 +1,6 @@
-//! [`Object`]: a Kubernetes object as the host holds it. Got from events, cached reads and live calls.
+//! [`Object`]: a handle to a Kubernetes object in the host. Event handlers, cached reads and live calls provide it.
 //!
-//! Invariant: an `Object` is only a handle of the host; nothing of the object is in the guest's memory until a method
-//! asks for it.
+//! Invariant: an `Object` is a handle only; the plugin's memory holds no part of the object until a method copies it.
 
 use ref_cast::RefCast;
 use serde::de::DeserializeOwned;
@@ -13,12 +12,12 @@ pub use crate::bindings::imports::objects::OwnerReference;
 
 /// A Kubernetes object, immutable.
 ///
-/// Reading a field through the handle is much cheaper than parsing the object: the host finds it and only its text
-/// crosses into the guest. Parse the whole ([`Object::parse`]) only when much of it is needed, and then into a
-/// struct with the fields that matter rather than into `serde_json::Value`.
+/// Reading a field through the handle is much cheaper than parsing the object: the host finds the field, and only its
+/// text is copied. Parse the whole object ([`Object::parse`]) only if you need much of it, and then into a struct
+/// with the fields that you use instead of `serde_json::Value`.
 ///
-/// A handle is good until the call of the guest that got it returns. One that is kept longer (in a field of the
-/// controller, say) makes the next call fail when it is used.
+/// A handle is valid until the call that got it returns. Using a handle that was kept longer, for example in a field
+/// of the controller, makes that later call fail.
 #[derive(Debug, RefCast)]
 #[repr(transparent)]
 pub struct Object(objects::Object);
@@ -39,7 +38,7 @@ impl Object {
         self.0.key().name
     }
 
-    /// `metadata.namespace`; none when cluster-scoped.
+    /// `metadata.namespace`; none for a cluster-scoped object.
     pub fn namespace(&self) -> Option<String> {
         self.0.key().namespace
     }
@@ -54,7 +53,7 @@ impl Object {
         self.0.resource_version()
     }
 
-    /// `metadata.generation`; none where the kind keeps none.
+    /// `metadata.generation`; none if the kind has none.
     pub fn generation(&self) -> Option<i64> {
         self.0.generation()
     }
@@ -84,46 +83,47 @@ impl Object {
         self.0.owner_references()
     }
 
-    /// The owner that is marked as the managing controller.
+    /// The owner that is the managing controller.
     pub fn controller(&self) -> Option<OwnerReference> {
         self.owner_references().into_iter().find(|owner| owner.controller)
     }
 
-    /// When deletion was asked for, as RFC 3339; none when it was not.
+    /// `metadata.deletionTimestamp`, as RFC 3339; none if deletion was not requested.
     pub fn deletion_timestamp(&self) -> Option<String> {
         self.0.deletion_timestamp()
     }
 
-    /// The value at an RFC 6901 JSON pointer such as `/spec/nodeName`; none when nothing or `null` is there.
+    /// The value at an RFC 6901 JSON pointer such as `/spec/nodeName`; none if it is missing or `null`.
     ///
     /// In a pointer `~1` stands for `/` and `~0` for `~`.
     pub fn get<T: DeserializeOwned>(&self, pointer: &str) -> Result<Option<T>, serde_json::Error> {
         self.get_json(pointer).map_or(Ok(None), |json| serde_json::from_str(&json))
     }
 
-    /// The JSON text at a pointer; none when nothing is there.
+    /// The JSON text at a pointer; none if there is no value.
     pub fn get_json(&self, pointer: &str) -> Option<String> {
         self.0.get(pointer)
     }
 
-    /// The JSON texts at several pointers, in their order: one visit to the host instead of several.
+    /// The JSON texts at several pointers, in their order: one call of the host instead of several.
     pub fn get_many(&self, pointers: &[&str]) -> Vec<Option<String>> {
         let pointers: Vec<String> = pointers.iter().map(|pointer| (*pointer).to_owned()).collect();
         self.0.get_many(&pointers)
     }
 
-    /// The whole object.
+    /// Parses the whole object.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.bytes())
     }
 
-    /// The whole object as UTF-8 JSON, without `metadata.managedFields`. Of a partial object ([`Object::is_partial`]) what
-    /// the host has, with the annotation `pilothouse.dev/partial`; the host refuses writes that carry it.
+    /// The whole object as UTF-8 JSON, without `metadata.managedFields`. For a partial object
+    /// ([`Object::is_partial`]) the stored fields, with the annotation `pilothouse.dev/partial`; the host refuses
+    /// writes with that annotation.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.bytes()
     }
 
-    /// Whether the body holds only the fields that the host's store keeps; such a body must not be written back.
+    /// Whether the body may lack fields that the host's store does not keep. Do not write such a body back.
     pub fn is_partial(&self) -> bool {
         self.0.is_partial()
     }
@@ -136,7 +136,7 @@ impl Object {
         Self(raw)
     }
 
-    /// Wraps what a handler was lent. For the code that the macros write.
+    /// Wraps a borrowed handle of an event handler. For the code that the macros generate.
     #[doc(hidden)]
     pub fn from_raw(raw: &objects::Object) -> &Self {
         Self::ref_cast(raw)

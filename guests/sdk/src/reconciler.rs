@@ -1,4 +1,4 @@
-//! The worlds `reconciler` and `batch-reconciler`: the traits, what they are asked and what they answer. Level-triggered, the
+//! The worlds `reconciler` and `batch-reconciler`: the traits, the requests and the results. Level-triggered, the
 //! usual way to write a controller.
 
 use std::time::Duration;
@@ -7,62 +7,64 @@ use crate::bindings::imports::types as raw;
 use crate::duration::milliseconds;
 use crate::{Config, Descriptor, Failure, Key};
 
-/// A level-triggered controller: brings the world in line for one key, whatever happened to it.
+/// A level-triggered controller: it reconciles one key, regardless of the event.
 ///
 /// Put [`#[pilothouse_sdk::reconciler]`](macro@crate::reconciler) on the `impl` block.
 pub trait Reconciler: Sized + 'static {
-    /// What the plugin is and needs. Called once per generation, before anything else, in an instance that may not be
-    /// used for work. An error is a message for the operator; the plugin is then not started.
+    /// Returns the descriptor. Called once per generation, before all other functions, possibly in a separate
+    /// instance. An error is a message for the operator; the plugin is then not started.
     fn describe(config: &Config) -> Result<Descriptor, String>;
 
-    /// Makes the state of an instance, at its first call; an error fails that call, and the next one tries again.
+    /// Creates the state of an instance, at its first call. An error fails that call, and the next call tries again.
     ///
-    /// There may be several instances, and each may vanish between two calls (idle, trapped, reloaded): what is
-    /// kept in `self` is a cache and never the truth.
+    /// There may be several instances, and each may be dropped between two calls (idle, fault, reload). Use `self` as
+    /// a cache only; store state in the cluster.
     fn new(config: &Config) -> Result<Self, String>;
 
     /// Reconciles one key. Calls for one key never overlap.
     fn reconcile(&mut self, request: &Request) -> Result<Outcome, Failure>;
 }
 
-/// A level-triggered controller that takes many keys at once: for guests that pay for each call outside, as exporters do.
+/// A level-triggered controller that reconciles many keys per call: for plugins with a high cost per request, such as
+/// exporters.
 ///
-/// Put [`#[pilothouse_sdk::batch_reconciler]`](macro@crate::batch_reconciler) on the `impl` block, and say in the descriptor how
-/// many keys a call may bring ([`Descriptor::max_batch`]) and how long the host gathers them ([`Descriptor::linger`]).
+/// Put [`#[pilothouse_sdk::batch_reconciler]`](macro@crate::batch_reconciler) on the `impl` block. The descriptor
+/// sets the maximum number of keys per call ([`Descriptor::max_batch`]) and how long the host collects them
+/// ([`Descriptor::linger`]).
 pub trait BatchReconciler: Sized + 'static {
-    /// What the plugin is and needs; see [`Reconciler::describe`].
+    /// Returns the descriptor; see [`Reconciler::describe`].
     fn describe(config: &Config) -> Result<Descriptor, String>;
 
-    /// Makes the state of an instance; see [`Reconciler::new`].
+    /// Creates the state of an instance; see [`Reconciler::new`].
     fn new(config: &Config) -> Result<Self, String>;
 
-    /// Reconciles keys, which are all different. Calls for one key never overlap.
+    /// Reconciles several different keys. Calls for one key never overlap.
     ///
-    /// Answers one result a request, in their order: each key goes its own way from there. An answer of another length is a fault,
-    /// after which every key of the call is tried again.
+    /// Returns one result per request, in the same order. The host treats each key by its own result. A result of
+    /// another length is a fault, after which every key of the call is retried.
     fn reconcile_many(&mut self, requests: &[Request]) -> Vec<Result<Outcome, Failure>>;
 }
 
-/// What to reconcile and why.
+/// A key to reconcile, and the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The key.
     pub key: Key,
-    /// How many calls for this key have failed in a row; 0 on the first try.
+    /// Number of failed calls for this key in a row; 0 at the first attempt.
     pub attempt: u32,
-    /// Why, in no order: `added`, `updated`, `deleted`, `owned`, `resync`, `requeued`, `reloaded`, `scheduled`,
-    /// `manual`; more may come. For logs: a decision must come from the state of the world.
+    /// Unordered: `added`, `updated`, `deleted`, `owned`, `resync`, `requeued`, `reloaded`, `scheduled`. Later
+    /// versions may add others. Use them for logs; decide from the current state of the objects.
     pub reasons: Vec<String>,
 }
 
-/// What follows from a reconcile that went well.
+/// The result of a successful reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing until something changes.
+    /// No further call until something changes.
     Done,
-    /// Again, after the rate limiter's delay; failures are not forgotten.
+    /// Reconcile again after the rate limiter's delay; the failure count is kept.
     Requeue,
-    /// Again after this time; failures are forgotten.
+    /// Reconcile again after this time; the failure count is reset.
     RequeueAfter(Duration),
 }
 

@@ -22,12 +22,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::availability::Availability;
-use crate::client_lister_watcher::ClientListerWatcher;
-use crate::informer_source::{InformerSource, Sourced};
 use crate::lease::InformerLease;
-use crate::lister_watcher::ListerWatcher;
 use crate::metrics::InformerMetrics;
 use crate::shared_informer::{InformerOptions, InformerStatus, SharedInformer};
+use crate::source::client_lister_watcher::ClientListerWatcher;
+use crate::source::informer_source::{InformerSource, Sourced};
+use crate::source::lister_watcher::ListerWatcher;
 use crate::sync_progress::{SyncProgress, wait_for};
 
 /// Makes the source of an informer: resource and namespace.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pilothouse_object::Projection;
 
 use crate::factory::{InformerId, Informers};
-use crate::informer_source::Sourced;
 use crate::shared_informer::SharedInformer;
+use crate::source::informer_source::Sourced;
 
 /// One user's share in an informer. Dropping the last one ends the informer.
 #[must_use = "dropping the last lease ends the informer"]

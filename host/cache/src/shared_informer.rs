@@ -29,13 +29,13 @@ use crate::error::CacheError;
 use crate::indexer::Indexer;
 use crate::listener::Listener;
 use crate::lister::Lister;
-use crate::lister_watcher::ListerWatcher;
 use crate::metrics::InformerMetrics;
-use crate::mutation_detector::{self, MutationDetector};
 use crate::packing::Compression;
 use crate::processor::{Audience, Processor};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus, Shared, count, get};
 use crate::registration::{Registration, Remove};
+use crate::satellites::mutation_detector::{self, MutationDetector};
+use crate::source::lister_watcher::ListerWatcher;
 
 /// How an informer behaves.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use pilothouse_client::Error;
 use tokio::time::sleep;
 
 use crate::factory::InformerId;
-use crate::informer_source::Sourced;
+use crate::source::informer_source::Sourced;
 
 /// How far the informers of a factory have come.
 #[derive(Debug, Clone)]

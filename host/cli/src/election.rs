@@ -14,7 +14,8 @@ use pilothouse_election::{
     ConfigError, ElectionStatus, Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership,
     LeaseLock, default_identity,
 };
-use pilothouse_manager::{Lead, parse_duration};
+use pilothouse_manager::Lead;
+use pilothouse_plugin::parse_duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

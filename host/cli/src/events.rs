@@ -11,11 +11,9 @@ use jiff::Timestamp;
 use pilothouse_client::{
     ApiResource, Client, ClientOptions, ListParams, RetryWatcher, WatchEvent, WatchParams,
 };
-use pilothouse_devserver::age;
 use pilothouse_manager::PLUGIN_ANNOTATION;
-use pilothouse_object::{Gvk, Object};
+use pilothouse_object::{Gvk, Object, human_duration};
 
-use crate::hosting::install_tls;
 use crate::table::Table;
 
 #[derive(Args)]
@@ -41,7 +39,6 @@ const HEADER: [&str; 8] = ["LAST SEEN", "TYPE", "REASON", "NAMESPACE", "OBJECT",
 
 impl Events {
     pub(crate) fn main(self) -> Result<()> {
-        install_tls()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(self.print())
     }
@@ -147,6 +144,12 @@ fn last_seen(event: &Object) -> Option<String> {
         .find_map(at)
 }
 
+/// How long ago an event was seen last.
+fn age(event: &Object, now: Timestamp) -> String {
+    let time = last_seen(event).and_then(|time| time.parse().ok());
+    time.map_or_else(|| "<unknown>".to_owned(), |time| human_duration(now.duration_since(time).as_secs()))
+}
+
 fn row(event: &Object, now: Timestamp) -> [String; 8] {
     let text = |pointer: &str| event.get_string(pointer).map(String::from).unwrap_or_default();
     let number = |pointer: &str| event.get(pointer).and_then(|count| count.parse::<u64>().ok());
@@ -154,7 +157,7 @@ fn row(event: &Object, now: Timestamp) -> [String; 8] {
     let from = [text("/reportingComponent"), text("/source/component")];
     let object = format!("{}/{}", text("/involvedObject/kind").to_lowercase(), text("/involvedObject/name"));
     [
-        age(last_seen(event).as_deref(), now),
+        age(event, now),
         text("/type"),
         text("/reason"),
         text("/metadata/namespace"),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Error, Result, anyhow};
+use anyhow::{Context as _, Error, Result};
 use pilothouse_cache::{Compression, FactoryOptions, InformerOptions, SharedInformerFactory};
 use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::{Compiler, Engine, EngineOptions};
@@ -28,7 +28,6 @@ pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
 /// Runs `work` on a runtime for the network, and hands it the one for guests. What still runs when it ends is dropped: it
 /// was given its time.
 pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(work: impl FnOnce(Handle) -> W) -> Result<()> {
-    install_tls()?;
     let guests = Builder::new_multi_thread().thread_name("guest").enable_all().build()?;
     let io =
         Builder::new_multi_thread().worker_threads(io_threads()).thread_name("io").enable_all().build()?;
@@ -36,12 +35,6 @@ pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(work: impl FnOnce(Hand
     guests.shutdown_background();
     io.shutdown_background();
     outcome
-}
-
-/// kube-client's TLS settings ask for the process's provider.
-pub(crate) fn install_tls() -> Result<()> {
-    let installed = rustls::crypto::ring::default_provider().install_default();
-    installed.map_err(|_| anyhow!("a TLS provider is installed already"))
 }
 
 /// Threads for the network. An event passes from task to task, and each thread that might take one is woken for it: with two

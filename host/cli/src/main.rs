@@ -1,13 +1,17 @@
 //! The `pilothouse` binary: parses the command line and hands over to one file for each command.
 
+#[cfg(feature = "dev")]
 mod dev;
 mod election;
 mod events;
 mod hosting;
+mod log_filter;
 mod own_pod;
 mod run;
 mod status;
 mod table;
+#[cfg(any(test, not(feature = "dev")))]
+mod without_dev;
 mod worker;
 
 use std::process::ExitCode;
@@ -28,6 +32,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    #[cfg(feature = "dev")]
     /// Develop plugins: an API server in memory, plugins built from source and reloaded at every change.
     Dev(dev::Dev),
     /// Connect to a cluster and run the plugins of a directory.
@@ -41,8 +46,19 @@ enum Command {
     Compile(worker::Compile),
 }
 
+#[cfg(feature = "dev")]
+fn parse() -> Cli {
+    Cli::parse()
+}
+
+#[cfg(not(feature = "dev"))]
+fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| without_dev::explain(error).exit())
+}
+
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let outcome = match parse().command {
+        #[cfg(feature = "dev")]
         Command::Dev(dev) => dev.main(),
         Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),

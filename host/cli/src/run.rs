@@ -10,10 +10,12 @@ use clap::{Args, ValueEnum};
 use pilothouse_cache::Compression;
 use pilothouse_client::{ClientOptions, RateLimit};
 use pilothouse_manager::{ManagerOptions, admin};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::election::LeaderElection;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, on_runtimes};
+use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
 
 #[derive(Args)]
@@ -76,7 +78,7 @@ impl Run {
         // The allocator asks for huge pages, and a heap of small objects then keeps some 10 MB that it does not need, idle, and
         // twice that after a list. Children inherit it; where it is refused, that is all there is to it.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
-        start_log(self.log_format);
+        start_log(self.log_format)?;
         on_runtimes(|guests| self.serve(guests))
     }
 
@@ -118,13 +120,13 @@ impl Run {
     }
 }
 
-fn start_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+fn start_log(format: LogFormat) -> Result<()> {
+    let registry = tracing_subscriber::registry().with(log_filter("info")?);
     let colours = std::io::stderr().is_terminal();
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Text => registry.with(lines).init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
     }
+    Ok(())
 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use http_body_util::{BodyExt as _, Empty};
+use hyper::Request;
 use hyper::body::Bytes;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper::client::conn::http1;
+use hyper::header::HOST;
+use hyper_util::rt::TokioIo;
 use pilothouse_manager::{PluginList, PluginStatus};
+use tokio::net::TcpStream;
 
 use crate::hosting::DEFAULT_LISTEN;
 use crate::table::Table;
@@ -54,11 +56,13 @@ impl Status {
 
     async fn fetch(&self) -> Result<Bytes> {
         let address = self.admin.trim_start_matches("http://").trim_end_matches('/');
-        let client: Client<HttpConnector, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-        let uri =
-            format!("http://{address}/plugins").parse().with_context(|| format!("address {address:?}"))?;
+        let request = Request::get("/plugins").header(HOST, address).body(Empty::<Bytes>::new());
+        let request = request.with_context(|| format!("address {address:?}"))?;
         let ask = async {
-            let answer = client.get(uri).await?;
+            let (mut sender, connection) =
+                http1::handshake(TokioIo::new(TcpStream::connect(address).await?)).await?;
+            tokio::spawn(connection);
+            let answer = sender.send_request(request).await?;
             let status = answer.status();
             anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
         };

@@ -2,8 +2,8 @@
 //! names the groups that could not be asked.
 //!
 //! ```text
-//! cargo run -p pilothouse-client --example discovery             asks the server
-//! cargo run -p pilothouse-client --example discovery -- --cached uses ~/.kube/cache, which kubectl shares
+//! cargo run -p pilothouse-client --features discovery-disk --example discovery             asks the server
+//! cargo run -p pilothouse-client --features discovery-disk --example discovery -- --cached uses ~/.kube/cache, which kubectl shares
 //! ```
 
 use std::io::{self, Write as _};

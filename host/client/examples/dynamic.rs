@@ -2,8 +2,8 @@
 //! in the namespace of the current context.
 //!
 //! ```text
-//! cargo run -p pilothouse-client --example dynamic            a config map
-//! cargo run -p pilothouse-client --example dynamic -- secrets or anything that needs no more than a name
+//! cargo run -p pilothouse-client --features dynamic --example dynamic            a config map
+//! cargo run -p pilothouse-client --features dynamic --example dynamic -- secrets or anything that needs no more than a name
 //! ```
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 

@@ -2,7 +2,7 @@
 //! config maps are deleted together. They are created through the dynamic client, since metadata alone is no object.
 //!
 //! ```text
-//! cargo run -p pilothouse-client --example metadata
+//! cargo run -p pilothouse-client --features dynamic --example metadata
 //! ```
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 

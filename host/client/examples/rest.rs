@@ -2,7 +2,7 @@
 //! a config map in the namespace of the current context.
 //!
 //! ```text
-//! cargo run -p pilothouse-client --example rest
+//! cargo run -p pilothouse-client --features rest,typed --example rest
 //! ```
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 

@@ -2,7 +2,7 @@
 //! context.
 //!
 //! ```text
-//! cargo run -p pilothouse-client --example typed
+//! cargo run -p pilothouse-client --features scale,typed --example typed
 //! ```
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 

@@ -1,31 +1,19 @@
 //! [`Authorizer`]: the `Authorization` header of a request.
 //!
-//! Tokens, token files and passwords are made into headers here, exec plugins are asked, and OIDC is kube-client's auth
-//! layer, which gets a new token with the refresh token. No header is ever printed: all are marked sensitive.
+//! Tokens, token files and passwords are made into headers here, and exec plugins are asked. No header is ever printed: all
+//! are marked sensitive.
 
-use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderValue};
-use http::{Request, Response};
-use http_body_util::Empty;
-use kube_client::client::AuthError;
-use kube_client::client::middleware::AuthLayer;
+use http::header::HeaderValue;
 use parking_lot::Mutex;
-use tower::util::BoxCloneSyncService;
-use tower::{BoxError, Layer, Service, service_fn};
 
-use crate::answer::short;
 use crate::error::{Error, Result};
 use crate::exec::ExecPlugin;
 use crate::tls::Reading;
-
-/// A request that only carries headers past the layer.
-type Blank = Request<Empty<Bytes>>;
 
 /// Where the credentials of requests come from.
 pub(crate) enum Authorizer {
@@ -37,8 +25,6 @@ pub(crate) enum Authorizer {
     File(TokenFile),
     /// A program gives it.
     Plugin(Arc<ExecPlugin>),
-    /// OIDC: kube-client knows when to refresh it.
-    Layer(BoxCloneSyncService<Blank, Response<()>, BoxError>),
 }
 
 /// What a request shows.
@@ -84,17 +70,6 @@ impl Authorizer {
         Ok(Self::File(TokenFile { path, current: Mutex::new(header), reading }))
     }
 
-    /// What kube-client makes of the configuration.
-    pub(crate) fn layer(layer: &AuthLayer) -> Self {
-        // The layer puts its header into a request on the way to a service; this service gives the headers back.
-        let mirror = service_fn(|request: Blank| async move {
-            let mut response = Response::new(());
-            *response.headers_mut() = request.into_parts().0.headers;
-            Ok::<_, BoxError>(response)
-        });
-        Self::Layer(BoxCloneSyncService::new(layer.layer(mirror)))
-    }
-
     /// What a request shows now.
     pub(crate) async fn shown(&self) -> Result<Shown> {
         let header = match self {
@@ -104,13 +79,6 @@ impl Authorizer {
             Self::Plugin(plugin) => {
                 let credential = plugin.credential().await?;
                 return Ok(Shown { header: credential.header.clone(), serial: credential.serial });
-            }
-            Self::Layer(service) => {
-                let mut service = service.clone();
-                let failed = |error: BoxError| Error::Config(explain(error.as_ref()));
-                poll_fn(|cx| service.poll_ready(cx)).await.map_err(failed)?;
-                let response = service.call(Request::new(Empty::new())).await.map_err(failed)?;
-                response.headers().get(AUTHORIZATION).cloned()
             }
         };
         Ok(Shown { header, serial: 0 })
@@ -122,7 +90,7 @@ impl Authorizer {
         match self {
             Self::File(file) => file.reading.refused(),
             Self::Plugin(plugin) => plugin.rejected(serial),
-            Self::None | Self::Fixed(_) | Self::Layer(_) => {}
+            Self::None | Self::Fixed(_) => {}
         }
     }
 }
@@ -163,17 +131,4 @@ pub(crate) fn bearer(token: &str) -> Option<HeaderValue> {
 
 fn bad_token(source: &str) -> Error {
     Error::Config(format!("{source}: empty, or not a token: one line of ASCII is expected"))
-}
-
-/// What went wrong with OIDC, without what the provider answered beyond its first words.
-pub(crate) fn explain(error: &(dyn std::error::Error + 'static)) -> String {
-    let remedy = "log in again, or use an exec plugin for OIDC, as kubelogin";
-    let what = match error.downcast_ref::<AuthError>() {
-        Some(AuthError::InvalidBearerToken(_)) => {
-            "the token holds characters that a header cannot carry".to_owned()
-        }
-        Some(other) => short(other.to_string().as_bytes()),
-        None => short(error.to_string().as_bytes()),
-    };
-    format!("auth-provider oidc: {what}; {remedy}")
 }

@@ -165,6 +165,7 @@ impl Call {
     }
 
     /// Of what is answered, one object, the metadata is enough.
+    #[cfg(feature = "dynamic")]
     pub(crate) fn metadata_only(self) -> Self {
         self.accept(ACCEPT_METADATA)
     }
@@ -195,11 +196,13 @@ impl Call {
     }
 
     /// Headers in place of those that every call has, or beside them.
+    #[cfg(feature = "rest")]
     pub(crate) fn headers(mut self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
         self.headers = headers;
         self
     }
 
+    #[cfg(feature = "rest")]
     pub(crate) fn timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;
         self
@@ -505,6 +508,7 @@ pub(crate) fn protocol(doing: String, message: &str) -> Error {
 
 /// The answer is not the JSON that was expected. Where and how, but not what: serde_json's own text quotes values, which may
 /// be secret.
+#[cfg(any(feature = "rest", feature = "scale", feature = "typed"))]
 pub(crate) fn unexpected(doing: String, error: &serde_json::Error) -> Error {
     let how = match error.classify() {
         serde_json::error::Category::Data => "a value is not of the type that was expected",

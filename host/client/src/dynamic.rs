@@ -13,7 +13,8 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::list::ObjectList;
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, WatchParams, WriteParams};
-use crate::typed::ScaleApi;
+#[cfg(feature = "scale")]
+use crate::scale::ScaleApi;
 use crate::verbs::{self, Deleted};
 use crate::watch::WatchStream;
 
@@ -183,6 +184,7 @@ impl DynamicResource {
     }
 
     /// The scale of these objects.
+    #[cfg(feature = "scale")]
     #[must_use]
     pub fn scale(&self) -> ScaleApi {
         self.0.client.scale(&self.0.resource, self.0.namespace.as_deref())

@@ -15,6 +15,20 @@
 //!           config                           kubeconfig or service account: makes auth, exec, tls, proxy
 //!           broadcaster, retry_watcher       what stands on it, or beside it
 //! ```
+//!
+//! # Features
+//!
+//! The host needs none of them; programs that use this crate choose.
+//!
+//! | feature | holds |
+//! |---|---|
+//! | `typed` | `Api` over `k8s-openapi` types or your own (`Resource`) |
+//! | `scale` | `Client::scale`, and `scale` of the typed and the dynamic client |
+//! | `dynamic` | `Client::dynamic` and `Client::metadata` |
+//! | `rest` | `Client::rest`: requests put together part by part, streams of bytes |
+//! | `discovery-disk` | `CachedDiscovery::on_disk`: discovery in kubectl's cache files |
+//! | `openapi` | `DiscoveryClient::openapi_v2` and `openapi_v3` |
+//! | `full` | all of them |
 
 mod answer;
 mod auth;
@@ -28,6 +42,7 @@ mod connection;
 mod decompress;
 mod dial;
 mod discovery;
+#[cfg(feature = "dynamic")]
 mod dynamic;
 mod error;
 mod exec;
@@ -39,12 +54,16 @@ mod pool;
 mod proxy;
 mod rate_limiter;
 mod read_ahead;
+#[cfg(feature = "rest")]
 mod rest;
 mod retry;
 mod retry_watcher;
 mod runtime;
+#[cfg(feature = "scale")]
+mod scale;
 mod tls;
 mod transport;
+#[cfg(feature = "typed")]
 mod typed;
 mod url;
 mod verbs;
@@ -53,24 +72,32 @@ mod watch;
 
 pub use broadcaster::{BroadcastWatcher, Broadcaster, BroadcasterShutDown, FullChannelBehavior};
 pub use client::{Client, ServerVersion};
+#[cfg(feature = "discovery-disk")]
+pub use discovery::DiskCacheOptions;
 pub use discovery::{
-    ApiGroup, CachedDiscovery, DiscoveryClient, DiskCacheOptions, FailedGroup, GroupVersion,
-    GroupVersionResources, MappingError, OpenApiEntry, OpenApiIndex, PartialResource, RestMapper,
-    ServerResources,
+    ApiGroup, CachedDiscovery, DiscoveryClient, FailedGroup, GroupVersion, GroupVersionResources,
+    MappingError, PartialResource, RestMapper, ServerResources,
 };
+#[cfg(feature = "openapi")]
+pub use discovery::{OpenApiEntry, OpenApiIndex};
+#[cfg(feature = "dynamic")]
 pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
 pub use exec::ExecPluginEvent;
 pub use list::{ListSummary, Listed, ObjectList, PAGE_SIZE};
 pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RateLimit, RequestObserver};
 pub use params::{
-    ApiResource, DeleteParams, ListParams, Patch, Preconditions, Propagation, ResourceVersionMatch,
-    WatchEvent, WatchParams, WriteParams,
+    ApiResource, DeleteParams, ListParams, Patch, PatchKind, Preconditions, Propagation,
+    ResourceVersionMatch, WatchEvent, WatchParams, WriteParams,
 };
-pub use rest::{ByteStream, PatchKind, RestClient, RestRequest, RestResponse};
+#[cfg(feature = "rest")]
+pub use rest::{ByteStream, RestClient, RestRequest, RestResponse};
 pub use retry::RetryPolicy;
 pub use retry_watcher::RetryWatcher;
-pub use typed::{Api, Resource, Scale, ScaleApi, ScaleSpec, ScaleStatus, TypedList, TypedWatch};
+#[cfg(feature = "scale")]
+pub use scale::{Scale, ScaleApi, ScaleSpec, ScaleStatus};
+#[cfg(feature = "typed")]
+pub use typed::{Api, Resource, TypedList, TypedWatch};
 pub use verbs::Deleted;
 pub use warnings::Warning;
 pub use watch::WatchStream;

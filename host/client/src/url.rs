@@ -4,12 +4,18 @@
 //! segments with a `/` are refused (proxies normalise even their encoded forms); a query value cannot end its pair.
 //! The verbs call this.
 
+#[cfg(feature = "rest")]
+mod parts;
+
 use http::uri::PathAndQuery;
 
 use pilothouse_object::ObjectKey;
 
 use crate::error::{Error, Result};
 use crate::params::{ApiResource, ListParams, ResourceVersionMatch, WatchParams, WriteParams};
+
+#[cfg(feature = "rest")]
+pub(crate) use parts::Parts;
 
 /// Path and query of a request, below the server's base address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,44 +24,7 @@ pub(crate) struct Target {
     path_len: usize,
 }
 
-/// The parts of a path, for who has no [`ApiResource`]. What is empty is not in the path.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Parts {
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) namespace: Option<String>,
-    pub(crate) resource: String,
-    pub(crate) name: Option<String>,
-    pub(crate) subresource: Vec<String>,
-}
-
 impl Target {
-    /// A group version, or a collection of it, an object or what is below that.
-    pub(crate) fn parts(parts: &Parts) -> Result<Self> {
-        let missing =
-            |what: &str, of: &str| Err(Error::Request(format!("{of} of which {what}? say it first")));
-        let mut text = String::with_capacity(96);
-        group_version(&mut text, &parts.group, &parts.version)?;
-        if let Some(namespace) = &parts.namespace {
-            text.push_str("/namespaces");
-            segment(&mut text, "namespace", namespace)?;
-        }
-        if !parts.resource.is_empty() {
-            segment(&mut text, "resource", &parts.resource)?;
-        } else if parts.namespace.is_some() || parts.name.is_some() {
-            return missing("resource", "a namespace or a name");
-        }
-        match &parts.name {
-            Some(name) => segment(&mut text, "name", name)?,
-            None if !parts.subresource.is_empty() => return missing("object", "a subresource"),
-            None => {}
-        }
-        for subresource in &parts.subresource {
-            segment(&mut text, "subresource", subresource)?;
-        }
-        Ok(Self { path_len: text.len(), text })
-    }
-
     /// The collection of a resource: all of it, or that of one namespace.
     pub(crate) fn collection(resource: &ApiResource, namespace: Option<&str>) -> Result<Self> {
         let namespace = namespace.filter(|n| !n.is_empty());

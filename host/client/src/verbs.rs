@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::call::{Call, OBJECT_LIMIT, protocol};
 use crate::client::Client;
 use crate::error::{Error, Result, Status};
-use crate::params::{ApiResource, DeleteParams, ListParams, Patch, Propagation, WriteParams};
-use crate::rest::PatchKind;
+use crate::params::{ApiResource, DeleteParams, ListParams, Patch, PatchKind, Propagation, WriteParams};
 use crate::url::Target;
 
 /// What a server answers to a delete.
@@ -212,6 +211,13 @@ impl Client {
         self.caller.as_ref().map(|caller| caller.field_manager.as_str()).map_err(Error::clone)
     }
 
+    /// Sends a call and reads its answer as JSON.
+    #[cfg(any(feature = "typed", feature = "scale"))]
+    pub(crate) async fn fetch_json<T: serde::de::DeserializeOwned>(&self, call: &Call) -> Result<T> {
+        let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
+        serde_json::from_slice(&body).map_err(|e| crate::call::unexpected(self.doing(call), &e))
+    }
+
     pub(crate) async fn object(&self, call: &Call, resource: &ApiResource) -> Result<Object> {
         let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
         Object::decode_as(&body, &resource.gvk).map_err(|e| protocol(self.doing(call), &e.to_string()))
@@ -219,6 +225,7 @@ impl Client {
 }
 
 /// The key of an object, for who has its parts.
+#[cfg(any(feature = "dynamic", feature = "scale", feature = "typed"))]
 pub(crate) fn key(namespace: Option<&str>, name: &str) -> Result<ObjectKey> {
     ObjectKey::new(namespace, name).map_err(|e| Error::Request(e.to_string()))
 }

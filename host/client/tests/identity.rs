@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use jiff::Timestamp;
+use base64::prelude::BASE64_STANDARD;
 use pilothouse_client::{Client, Identity, Impersonation, WatchParams};
 use serde_json::json;
 
@@ -69,33 +68,22 @@ async fn no_credentials_go_over_plain_http_through_a_proxy() {
     assert_eq!(logs.count("not sent over plain http"), 1, "{}", logs.text());
 }
 
-fn id_token(expires: i64) -> String {
-    let part = |value: serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
-    format!("{}.{}.c2lnbmVk", part(json!({"alg": "none"})), part(json!({"exp": expires})))
-}
-
 #[tokio::test]
-async fn an_id_token_of_oidc_is_sent_and_an_old_one_that_cannot_be_renewed_is_told() {
-    let good = id_token(Timestamp::now().as_second() + 600);
-    let provider = |token: &str| format!("auth-provider: {{name: oidc, config: {{id-token: {token}}}}}");
-    assert_eq!(authorization(&[&provider(&good)]).await, Some(format!("Bearer {good}")));
-    let old = id_token(1);
-    let kubeconfig = Kubeconfig::new("http://127.0.0.1:1", &[], &[&provider(&old)]);
-    let client = kubeconfig.client().await.unwrap();
-    let message = client.get(&pods(), &key("default/a"), None).await.unwrap_err().to_string();
-    has(&message, &["auth-provider oidc", "log in again", "kubelogin"]);
-    assert!(!message.contains(&old), "{message}");
-}
-
-#[tokio::test]
-async fn providers_that_were_removed_are_refused_with_what_to_use_instead() {
+async fn auth_providers_are_refused_with_the_user_and_what_to_use_instead() {
     let of = async |provider: &str| {
         refused(&Kubeconfig::new("https://h", &[], &[&format!("auth-provider: {{{provider}}}")])).await
     };
+    let oidc =
+        of("name: oidc, config: {id-token: s3cret, client-secret: s3cret, refresh-token: s3cret}").await;
+    has(
+        &oidc,
+        &["user \"me\": auth-provider oidc is not supported", "kubelogin", "kubectl oidc-login setup"],
+    );
     let gcp = of("name: gcp, config: {access-token: s3cret, cmd-path: /bin/false}").await;
     has(&gcp, &["auth-provider gcp was removed", "gke-gcloud-auth-plugin"]);
     has(&of("name: azure").await, &["auth-provider azure was removed", "kubelogin"]);
-    has(&of("name: other").await, &["auth-provider: its name is not known", "exec plugin"]);
+    let other = of("name: other").await;
+    has(&other, &["user \"me\": auth-provider: its name is not known", "exec plugin"]);
 }
 
 #[tokio::test]

@@ -279,3 +279,35 @@ async fn an_expired_certificate_does_not_replace_a_good_one() {
     })
     .await;
 }
+
+/// Set for the process that [`without_an_authority_the_platform_s_certificates_count`] starts: the server to ask.
+const SERVER: &str = "PILOTHOUSE_TEST_SERVER";
+
+#[tokio::test]
+async fn without_an_authority_the_platform_s_certificates_count() {
+    // The platform's certificates are read from the environment, so the client runs in a process of its own.
+    if let Ok(url) = std::env::var(SERVER) {
+        let client = Kubeconfig::new(&url, &[], &[]).client().await.unwrap();
+        soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+        return;
+    }
+    let authority = Authority::new();
+    let server = Server::start_tls(authority.server().0, |_| Reply::json(pod("a", 1))).await;
+    let dir = tempfile::tempdir().unwrap();
+    for (pem, trusted) in [(&authority.pem, true), (&Authority::new().pem, false)] {
+        let path = dir.path().join("platform.pem");
+        std::fs::write(&path, pem).unwrap();
+        let output = tokio::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tls::without_an_authority_the_platform_s_certificates_count"])
+            .env(SERVER, &server.url)
+            .env("SSL_CERT_FILE", &path)
+            .env_remove("SSL_CERT_DIR")
+            .output()
+            .await
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.success(), trusted, "{said}");
+        assert!(said.contains("1 passed") == trusted, "{said}");
+    }
+    assert_eq!(server.seen().len(), 1);
+}

@@ -38,5 +38,4 @@ pub use error::StartError;
 pub use faults::{Fault, FaultRule, FaultState, Faults, When};
 pub use http::Served;
 pub use options::DevServerOptions;
-pub use printing::age;
 pub use server::{DevServer, Seeded};

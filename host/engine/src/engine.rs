@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_plugin::Limits;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker};
@@ -14,7 +15,6 @@ use crate::cache::{CompileCache, hex};
 use crate::code::Code;
 use crate::compile::{Compiler, check_header};
 use crate::error::{EngineError, LoadError};
-use crate::limits::MAX_MEMORY;
 use crate::state::State;
 use crate::wasi;
 
@@ -77,7 +77,7 @@ pub(crate) fn wasmtime_engine(pool: &Pool) -> wasmtime::Result<wasmtime::Engine>
         slots.total_component_instances(n).total_core_instances(4 * n).total_memories(n).total_tables(2 * n);
         // Each live store keeps its last fiber stack.
         slots.total_stacks(n);
-        slots.max_memory_size(MAX_MEMORY).table_elements(20_000);
+        slots.max_memory_size(Limits::MAX_MEMORY).table_elements(20_000);
         slots.max_memories_per_component(1).max_core_instances_per_component(8).max_tables_per_component(4);
         // Nothing of a slot stays resident when its instance goes. Keeping it would make an instance 20 µs cheaper to make, but
         // slots are never trimmed: a thousand plugins that once ran together would hold their pages for ever

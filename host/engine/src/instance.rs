@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_plugin::Limits;
 use wasmtime::component::Resource;
 use wasmtime::{Store, Trap, UpdateDeadline};
 
@@ -16,7 +17,6 @@ use crate::budget::Budget;
 use crate::code::Code;
 use crate::error::{Fault, FaultKind};
 use crate::host::{CallContext, GuestHost};
-use crate::limits::Limits;
 use crate::state::State;
 use crate::wasi;
 

@@ -28,7 +28,7 @@ mod limits;
 mod state;
 mod wasi;
 
-pub use code::{Code, World};
+pub use code::Code;
 pub use compile::{Compiler, compile_worker};
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
@@ -37,8 +37,6 @@ pub use host::{
     GuestHost, LogLevel, ObjectCursor, Refusal, WaitFuture,
 };
 pub use http::{
-    HttpClient, HttpClientOptions, HttpObserver, HttpResult, OutgoingHost, OutgoingHostError, OutgoingHosts,
-    ResolveFuture, Resolver, SystemResolver,
+    HttpClient, HttpClientOptions, HttpObserver, HttpResult, ResolveFuture, Resolver, SystemResolver,
 };
 pub use instance::{Event, Failure, Instance, Outcome, Request};
-pub use limits::Limits;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pilothouse_object::Object;
+use pilothouse_plugin::Limits;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
@@ -11,7 +12,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use crate::budget::Budget;
 use crate::host::{CallContext, GuestHost};
 use crate::http::{Http, MAX_HANDLES};
-use crate::limits::{Limiter, Limits};
+use crate::limits::Limiter;
 
 /// What a guest's store carries.
 pub(crate) struct State {

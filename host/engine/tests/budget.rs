@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use pilothouse_engine::{
     CallContext, ClientCall, ClientFuture, Compiler, Engine, EngineOptions, Fault, FaultKind, GuestHost,
-    Instance, Limits, LogLevel, ObjectCursor, Outcome, Refusal, Request, WaitFuture,
+    Instance, LogLevel, ObjectCursor, Outcome, Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_plugin::Limits;
 use pilothouse_testkit::guests;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};

@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use pilothouse_engine::{
     ApiError, CallContext, ClientCall, ClientFuture, ClientVerb, Compiler, Engine, EngineOptions, GuestHost,
-    Instance, Limits, LogLevel, ObjectCursor, Outcome, Refusal, Request, WaitFuture,
+    Instance, LogLevel, ObjectCursor, Outcome, Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey, PARTIAL_ANNOTATION, Projection};
+use pilothouse_plugin::Limits;
 use pilothouse_testkit::guests;
 use serde_json::{Value, json};
 

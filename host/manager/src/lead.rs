@@ -16,7 +16,7 @@ use pilothouse_election::{ElectionStatus, LeaderHealthzAdaptor, Leadership};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::status::{ElectionView, Role};
+use crate::observe::status::{ElectionView, Role};
 
 /// How long, beyond the end of its lease, a holder may go without a renewal before the host is unhealthy: by then it should
 /// have ended. That of Kubernetes' own processes.

@@ -13,18 +13,19 @@ use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::Client;
 use pilothouse_engine::Engine;
+use pilothouse_plugin::directory::{Change, Files};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::directory::{Change, Directory, DirectoryError, DirectoryOptions, Files};
-use crate::host_events::{HostEvents, HostObject};
 use crate::lead::Lead;
-use crate::load::Loader;
-use crate::metrics::Metrics;
-use crate::plugin::{Home, Plugin};
-use crate::status::{ElectionView, PluginList, PluginState, Role};
+use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
+use crate::lifecycle::load::Loader;
+use crate::lifecycle::plugin::{Home, Plugin};
+use crate::observe::host_events::{HostEvents, HostObject};
+use crate::observe::metrics::Metrics;
+use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
 
 /// How a manager is made.
 #[derive(Debug, Clone)]

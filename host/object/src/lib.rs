@@ -9,6 +9,7 @@
 //! * [`Gvk`], [`Gvr`]: kinds and resources.
 //! * [`LabelSelector`], [`FieldSelector`]: the selector grammars of the API, matched locally.
 //! * [`Pointer`]: JSON pointers with `[*]`, read straight from the bytes.
+//! * [`human_duration`]: spans of time as `kubectl get` prints them.
 //! * [`Projection`]: the fields that are kept of an object; [`PARTIAL_ANNOTATION`] marks bodies that lack some.
 
 mod blocks;
@@ -17,6 +18,7 @@ mod decode;
 mod dictionary;
 mod families;
 mod field_selector;
+mod human_duration;
 mod key;
 mod kind;
 mod label_selector;
@@ -34,6 +36,7 @@ mod short_text;
 pub use decode::DecodeError;
 pub use dictionary::Dictionary;
 pub use field_selector::{FieldSelector, FieldSelectorError};
+pub use human_duration::human_duration;
 pub use key::{KeyError, ObjectKey};
 pub use kind::{Gvk, Gvr, KindError};
 pub use label_selector::{LabelSelector, LabelSelectorError, is_qualified_name};

@@ -11,7 +11,7 @@ pilothouse_tests::on_the_real_server!(
     the_shared_control_plane_has_what_a_cluster_has,
     both_kubeconfigs_are_of_an_admin,
     an_impersonated_service_account_without_rights_is_refused,
-    a_kube_client_can_be_made,
+    a_client_can_be_made,
     a_killed_api_server_comes_back_on_its_port_with_its_data,
     a_paused_api_server_accepts_but_does_not_answer,
     without_a_watch_cache_a_compaction_makes_old_versions_gone,
@@ -81,10 +81,10 @@ fn an_impersonated_service_account_without_rights_is_refused() -> Result<()> {
     poll::until("the grant to count", SOON, || plane.kubectl(&["get", "configmaps", account]).map(|_| true))
 }
 
-fn a_kube_client_can_be_made() -> Result<()> {
+fn a_client_can_be_made() -> Result<()> {
     let plane = ControlPlane::shared(Server::Real)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let version = runtime.block_on(async { anyhow::Ok(plane.client().await?.apiserver_version().await?) })?;
+    let version = runtime.block_on(async { anyhow::Ok(plane.client().await?.server_version().await?) })?;
     assert_eq!(version.git_version, "v1.36.3");
     Ok(())
 }

@@ -9,9 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use kube_client::Api;
-use kube_client::api::{ListParams, Patch, PatchParams, PostParams};
-use kube_client::core::{ApiResource, DynamicObject, GroupVersionKind};
+use pilothouse_client::{ApiResource, Patch, WriteParams};
+use pilothouse_object::Gvk;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::load::Load;
@@ -321,12 +320,14 @@ fn at_least(host: &Host, search: &OpenSearch, count: usize) -> Result<()> {
     })
 }
 
-/// The Events of a namespace by their uid, read by a client of its own runtime.
-fn listed(runtime: &Runtime, events: &Api<DynamicObject>) -> Result<BTreeMap<String, Value>> {
-    let list = runtime.block_on(events.list(&ListParams::default()))?;
-    let by_uid = list.items.into_iter().map(|event| {
-        let uid = event.metadata.uid.clone().context("an Event without a uid")?;
-        Ok((uid, serde_json::to_value(event)?))
+/// The Events of a namespace by their uid, read by kubectl.
+fn listed(plane: &ControlPlane, namespace: &str) -> Result<BTreeMap<String, Value>> {
+    let path = format!("/api/v1/namespaces/{namespace}/events");
+    let list: Value = serde_json::from_str(&plane.kubectl(&["get", "--raw", &path])?)?;
+    let events = list["items"].as_array().context("a list without items")?;
+    let by_uid = events.iter().map(|event| {
+        let uid = event["metadata"]["uid"].as_str().context("an Event without a uid")?;
+        Ok((uid.to_owned(), event.clone()))
     });
     by_uid.collect()
 }
@@ -346,21 +347,19 @@ fn over_restarts_of_both_sides_the_index_has_each_event_once() -> Result<()> {
 
     let runtime = Runtime::new()?;
     let client = runtime.block_on(plane.client())?;
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Event"));
-    let events: Api<DynamicObject> = Api::namespaced_with(client, "exported", &resource);
-    let api = events.clone();
+    let events = ApiResource::new(Gvk::new("", "v1", "Event"), "events", true);
+    let events = client.dynamic().resource(&events).namespace("exported");
     let load = Load::start(runtime.handle(), PER_SECOND, move |nth| {
-        let api = api.clone();
+        let events = events.clone();
         async move {
             if nth >= EVENTS {
                 return Ok(());
             }
-            let name = format!("event-{nth}");
-            let made: DynamicObject = serde_json::from_value(event("exported", &name))?;
-            api.create(&PostParams::default(), &made).await?;
+            let (name, params) = (format!("event-{nth}"), WriteParams::default());
+            events.create(&event("exported", &name), &params).await?;
             if nth % AGAIN == 0 {
-                let again = json!({"count": 2, "lastTimestamp": "2026-01-03T00:00:00Z"});
-                api.patch(&name, &PatchParams::default(), &Patch::Merge(again)).await?;
+                let again = json!({"count": 2, "lastTimestamp": "2026-01-03T00:00:00Z"}).to_string();
+                events.patch(&name, Patch::Merge(again.as_bytes()), &params).await?;
             }
             Ok(())
         }
@@ -389,7 +388,7 @@ fn over_restarts_of_both_sides_the_index_has_each_event_once() -> Result<()> {
 
     let count = usize::try_from(EVENTS)?;
     documents(&host, &search, "exported-*", count)?;
-    let wanted = listed(&runtime, &events)?;
+    let wanted = listed(plane, "exported")?;
     assert_eq!(wanted.len(), count);
     let found = host.wait_for("the newest versions", REST, || {
         let found = search.documents("exported-*")?;

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::Api;
-use kube_client::api::{Patch, PatchParams};
+use pilothouse_client::{Api, Patch, WriteParams};
 use pilothouse_tests::calls::{Call, CallLog};
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::fleet::{self, Fleet};
@@ -90,10 +89,13 @@ fn twenty_reloads_under_churn_lose_nothing_and_double_nothing(server: Server) ->
     }
 
     let churn = fleet.churn(PACE, 2, &nodes)?;
-    let maps: Api<ConfigMap> = Api::namespaced(fleet.client().clone(), "probed");
+    let maps: Api<ConfigMap> = Api::namespaced(fleet.client(), "probed");
     let touches = Load::start(fleet.runtime(), PACE, move |number| {
-        let (maps, patch) = (maps.clone(), Patch::Merge(json!({"data": {"value": number.to_string()}})));
-        async move { Ok(maps.patch(&name_of(number), &PatchParams::default(), &patch).await.map(drop)?) }
+        let (maps, patch) = (maps.clone(), json!({"data": {"value": number.to_string()}}).to_string());
+        async move {
+            let patch = Patch::Merge(patch.as_bytes());
+            Ok(maps.patch(&name_of(number), patch, &WriteParams::default()).await.map(drop)?)
+        }
     });
     for generation in 2..=RELOADS + 1 {
         churn.wait_begun(churn.begun() + BETWEEN, REST)?;

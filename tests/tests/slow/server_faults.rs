@@ -67,14 +67,14 @@ fn turn(server: Server) -> Result<MutexGuard<'static, ControlPlane>> {
 }
 
 /// A fleet with pods, and a host with four plugins on six informers, one of which counts the pods.
-struct Scene {
-    fleet: Fleet,
+struct Scene<'a> {
+    fleet: Fleet<'a>,
     nodes: Vec<String>,
     host: Host,
 }
 
-impl Scene {
-    fn set(plane: &ControlPlane, name: &str, kubeconfig: &std::path::Path) -> Result<Scene> {
+impl<'a> Scene<'a> {
+    fn set(plane: &'a ControlPlane, name: &str, kubeconfig: &std::path::Path) -> Result<Self> {
         let fleet = Fleet::new(plane, name)?;
         let nodes: Vec<String> = (0..NODES).map(|number| format!("{name}-{number}")).collect();
         for node in &nodes {

@@ -1,62 +1,62 @@
-//! [`ApiError`]: why a live call failed.
+//! [`ApiError`]: the error of a live call.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::bindings::imports::client as raw;
 
-/// Why a live call failed.
+/// The error of a live call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
-    /// HTTP status code; 0 when there was no answer.
+    /// HTTP status code; 0 without a response.
     pub code: u16,
-    /// Reason of the API (`NotFound`, `Conflict`, …), or the host's own: `forbidden` (a grant is missing; nothing was
-    /// sent), `invalid` (the call is malformed), `unavailable` (no answer).
+    /// Reason of the API (`NotFound`, `Conflict`, …), or the host's own: `forbidden` (the manifest does not grant the
+    /// call; nothing was sent), `invalid` (the call is malformed), `unavailable` (no response).
     pub reason: String,
-    /// For people.
+    /// Human-readable.
     pub message: String,
-    /// How long the server asks to wait.
+    /// Delay before a retry, as the server asks.
     pub retry_after: Option<Duration>,
 }
 
 impl ApiError {
-    /// There is no such object, or a namespace or kind that the call needs is missing.
+    /// The object, its namespace or its kind does not exist.
     pub fn is_not_found(&self) -> bool {
         self.reason == "NotFound"
     }
 
-    /// Someone else changed the object first, or (with apply) owns a field.
+    /// The object was changed concurrently, or (with apply) another manager owns a field.
     pub fn is_conflict(&self) -> bool {
         self.reason == "Conflict"
     }
 
-    /// An object of this name exists.
+    /// An object of this name exists already.
     pub fn is_already_exists(&self) -> bool {
         self.reason == "AlreadyExists"
     }
 
-    /// It is not allowed: by the plugin's permissions ([`ApiError::is_grant_missing`]) or by the API server.
+    /// The call is not allowed by the plugin's manifest ([`ApiError::is_grant_missing`]) or by the API server.
     pub fn is_forbidden(&self) -> bool {
         self.reason == "Forbidden" || self.is_grant_missing()
     }
 
-    /// The manifest does not grant it; nothing was sent. The message names the missing grant.
+    /// The manifest does not grant the call; nothing was sent. The message has the missing permission.
     pub fn is_grant_missing(&self) -> bool {
         self.reason == "forbidden"
     }
 
-    /// The object or the call is malformed, as the API server or the host says.
+    /// The API server or the host says that the object or the call is malformed.
     pub fn is_invalid(&self) -> bool {
         matches!(self.reason.as_str(), "Invalid" | "BadRequest" | "invalid")
     }
 
-    /// The version or the continue token is too old; a list must be begun again.
+    /// The resource version or the continue token has expired; start the list again.
     pub fn is_expired(&self) -> bool {
         matches!(self.reason.as_str(), "Expired" | "Gone")
     }
 
-    /// The server is not to be reached, overloaded or slow: the same call may succeed later. A write may have taken
-    /// effect although no answer came.
+    /// The server is unreachable, overloaded or slow: the same call may succeed later. A write may have taken effect
+    /// without a response.
     pub fn is_unavailable(&self) -> bool {
         matches!(
             self.reason.as_str(),
@@ -69,12 +69,12 @@ impl ApiError {
         )
     }
 
-    /// Whether it stays as it is until the plugin is reloaded.
+    /// Whether the refusal lasts until the plugin is reloaded.
     pub(crate) fn is_refused_by_host(&self) -> bool {
         matches!(self.reason.as_str(), "forbidden" | "invalid")
     }
 
-    /// A call that cannot be made.
+    /// An error for a call that was not made.
     pub(super) fn invalid(message: String) -> Self {
         Self { code: 0, reason: "invalid".to_owned(), message, retry_after: None }
     }

@@ -1,18 +1,18 @@
-//! [`List`]: a live list, read page by page while it is iterated over.
+//! [`List`]: a live list, fetched page by page during the iteration.
 
 use super::{ApiError, ListOptions, options};
 use crate::bindings::imports::client as raw;
 use crate::{Kind, Object};
 
-/// Objects of a live list. After an error it ends: a list whose continue token has expired
-/// ([`ApiError::is_expired`]) must be begun again.
+/// Iterator over the objects of a live list. It ends after an error: start a list whose continue token has expired
+/// ([`ApiError::is_expired`]) again.
 #[derive(Debug)]
 pub struct List {
     pages: Pages,
     page: std::vec::IntoIter<Object>,
 }
 
-/// Pages of a live list.
+/// Iterator over the pages of a live list.
 #[derive(Debug)]
 pub struct Pages {
     kind: Kind,
@@ -25,7 +25,7 @@ pub struct Pages {
 pub struct Page {
     /// The objects.
     pub items: Vec<Object>,
-    /// The version that the list shows.
+    /// The resource version of the list.
     pub resource_version: String,
 }
 
@@ -37,7 +37,7 @@ impl List {
         }
     }
 
-    /// The same page by page.
+    /// Iterates over pages instead of objects.
     pub fn pages(self) -> Pages {
         self.pages
     }

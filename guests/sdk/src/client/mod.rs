@@ -1,8 +1,8 @@
-//! Live calls to the API server, each checked against the plugin's permissions before anything goes on the wire. For
-//! writes, and for the few reads that must not be a moment old; everything else reads the [`cache`](crate::cache).
+//! Live calls to the API server. The host checks each call against the plugin's permissions before it sends it. Use
+//! them for writes, and for reads that must not be stale; use the [`cache`](crate::cache) for other reads.
 //!
-//! Bodies are anything that serde can write; `serde_json::json!` is handy. A body for [`create`], [`update`] or
-//! [`apply`] has `apiVersion`, `kind` and `metadata.name` like any manifest.
+//! A body is any type with `Serialize`, such as `serde_json::json!`. A body for [`create`], [`update`] or [`apply`]
+//! has `apiVersion`, `kind` and `metadata.name`, like a Kubernetes manifest.
 
 mod error;
 mod list;
@@ -22,7 +22,7 @@ pub fn get(kind: &Kind, key: &Key) -> Result<Object, ApiError> {
     Ok(Object::new(raw::get(&kind.raw(), key, "")?))
 }
 
-/// Reads one object; none when there is none.
+/// Reads one object; none if it does not exist.
 pub fn get_opt(kind: &Kind, key: &Key) -> Result<Option<Object>, ApiError> {
     match get(kind, key) {
         Ok(object) => Ok(Some(object)),
@@ -37,17 +37,17 @@ pub fn get_subresource(kind: &Kind, key: &Key, subresource: &str) -> Result<Obje
     Ok(Object::new(raw::get(&kind.raw(), key, &options::text(&options))?))
 }
 
-/// Lists objects, page by page while the result is iterated over; see [`List`].
+/// Lists objects, fetched page by page during the iteration; see [`List`].
 pub fn list(kind: &Kind, options: &ListOptions) -> List {
     List::new(kind, options)
 }
 
-/// Creates an object; its namespace and name are read from the body.
+/// Creates an object. Its namespace and name are taken from the body. Options with a subresource are refused.
 pub fn create(kind: &Kind, body: &impl Serialize, options: &WriteOptions) -> Result<Object, ApiError> {
     Ok(Object::new(raw::create(&kind.raw(), &json(body)?, &options::text(options))?))
 }
 
-/// Replaces an object. A `metadata.resourceVersion` in the body must be the present one; otherwise the call fails
+/// Replaces an object. A `metadata.resourceVersion` in the body must be the current one; otherwise the call fails
 /// with a conflict.
 pub fn update(kind: &Kind, body: &impl Serialize, options: &WriteOptions) -> Result<Object, ApiError> {
     Ok(Object::new(raw::update(&kind.raw(), &json(body)?, &options::text(options))?))
@@ -88,8 +88,8 @@ pub fn patch_strategic(
     self::patch(kind, key, "strategic", patch, options)
 }
 
-/// Server-side apply: afterwards the object has exactly the fields of `body` as far as this field manager owns them.
-/// Creates the object where there is none.
+/// Server-side apply. Sets the fields of `body`, and removes fields that this field manager applied before and `body`
+/// lacks. Creates a missing object. The API server of `pilothouse dev` does not support it and answers 415.
 pub fn apply(
     kind: &Kind,
     key: &Key,

@@ -1,4 +1,4 @@
-//! Options of live calls: JSON objects in which only what was set is written.
+//! Options of live calls: JSON objects with the fields that were set.
 
 use serde::Serialize;
 
@@ -9,13 +9,13 @@ pub struct WriteOptions {
     /// Subresource to write to: `status`, `scale`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subresource: Option<String>,
-    /// Checks and answers as if, but nothing is stored.
+    /// Runs all checks without storing the object.
     #[serde(skip_serializing_if = "is_false")]
     pub dry_run: bool,
-    /// Who is recorded as owner of the fields; the plugin's name when absent.
+    /// Field manager that is recorded as owner of the fields; the default is the plugin's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_manager: Option<String>,
-    /// What becomes of unknown fields: `Ignore`, `Warn` or `Strict`.
+    /// Validation of unknown fields: `Ignore`, `Warn` or `Strict`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_validation: Option<String>,
 }
@@ -24,19 +24,19 @@ pub struct WriteOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplyOptions {
-    /// Takes over fields that another manager owns, instead of failing with a conflict. What a controller wants.
+    /// Takes over fields that another manager owns, instead of failing with a conflict. Controllers should set it.
     #[serde(skip_serializing_if = "is_false")]
     pub force: bool,
-    /// Who is recorded as owner of the fields; the plugin's name when absent.
+    /// Field manager that is recorded as owner of the fields; the default is the plugin's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_manager: Option<String>,
     /// Subresource to write to: `status`, `scale`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subresource: Option<String>,
-    /// Checks and answers as if, but nothing is stored.
+    /// Runs all checks without storing the object.
     #[serde(skip_serializing_if = "is_false")]
     pub dry_run: bool,
-    /// What becomes of unknown fields: `Ignore`, `Warn` or `Strict`.
+    /// Validation of unknown fields: `Ignore`, `Warn` or `Strict`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_validation: Option<String>,
 }
@@ -52,21 +52,21 @@ impl ApplyOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
-    /// Deletes only if the object is still this one.
+    /// Deletes the object only if it matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// What becomes of objects that it owns.
+    /// Treatment of the objects that it owns.
     #[serde(skip_serializing_if = "Option::is_none", rename = "propagationPolicy")]
     pub propagation: Option<Propagation>,
-    /// How long it may take to end by itself.
+    /// Grace period of the deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<u32>,
-    /// Checks and answers as if, but nothing is deleted.
+    /// Runs all checks without deleting the object.
     #[serde(skip_serializing_if = "is_false")]
     pub dry_run: bool,
 }
 
-/// Which object is meant by a key.
+/// Identifies an object beyond its key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
@@ -78,10 +78,10 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// What becomes of the objects that a deleted one owns.
+/// Treatment of the objects that a deleted object owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Propagation {
-    /// They stay.
+    /// They are kept.
     Orphan,
     /// They are deleted afterwards.
     Background,
@@ -102,13 +102,13 @@ pub struct ListOptions {
     /// Only objects with these fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<String>,
-    /// How many objects come in a page.
+    /// Objects per page; 500 is the maximum and the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// How new the answer must be; `0` for whatever the server has at hand.
+    /// Minimum resource version of the result; `0` accepts any version that the server has cached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// Where the next page begins; set by [`List`](super::List).
+    /// Token of the next page; set by [`List`](super::List).
     #[serde(skip_serializing_if = "Option::is_none", rename = "continue")]
     pub continue_token: Option<String>,
 }

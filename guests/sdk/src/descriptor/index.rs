@@ -1,4 +1,4 @@
-//! [`Index`]: a way to find watched objects by a value in them. Part of a [`Descriptor`](crate::Descriptor), read
+//! [`Index`]: a lookup of watched objects by a value. Part of a [`Descriptor`](crate::Descriptor), read
 //! through [`cache::by_index`](crate::cache::by_index) and [`cache::index_values`](crate::cache::index_values).
 
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct Index {
     split: Option<String>,
 }
 
-/// Where the values come from: exactly one of three fields of the schema.
+/// Source of the values: exactly one of three fields of the schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Values {
@@ -30,30 +30,30 @@ enum Values {
 }
 
 impl Index {
-    /// By the value at a JSON pointer. A `[*]` in place of a segment stands for every element of a list
-    /// (`/spec/containers/[*]/image`): an object then has several values.
+    /// Indexes the value at a JSON pointer. A segment `[*]` selects every element of a list
+    /// (`/spec/containers/[*]/image`); an object then has several values.
     pub fn by_path(kind: Kind, name: impl Into<String>, path: impl Into<String>) -> Self {
         Self::new(kind, name.into(), Values::Path(path.into()))
     }
 
-    /// By the value of a label.
+    /// Indexes the value of a label.
     pub fn by_label(kind: Kind, name: impl Into<String>, label: impl Into<String>) -> Self {
         Self::new(kind, name.into(), Values::Label(label.into()))
     }
 
-    /// By the UIDs of the object's owners.
+    /// Indexes the UIDs of the object's owners.
     pub fn by_owner(kind: Kind, name: impl Into<String>) -> Self {
         Self::new(kind, name.into(), Values::Owner(true))
     }
 
-    /// Only objects that have a value at this JSON pointer.
+    /// Indexes only objects that have a value at this JSON pointer.
     #[must_use]
     pub fn only_where(mut self, path: impl Into<String>) -> Self {
         self.only_where = Some(path.into());
         self
     }
 
-    /// Each value is a list, cut at this separator.
+    /// Splits each value at this separator.
     #[must_use]
     pub fn split(mut self, separator: impl Into<String>) -> Self {
         self.split = Some(separator.into());

@@ -1,12 +1,12 @@
-//! [`Map`]: from a changed object to the keys that are reconciled for it. Part of a [`Watch`](crate::Watch). The host
-//! does the mapping, so a change that leads to a key that waits already costs the guest nothing.
+//! [`Map`]: the mapping of a changed object to the keys to reconcile. Part of a [`Watch`](crate::Watch). The host
+//! does the mapping, so a change of a key that is queued already costs the plugin nothing.
 
 use serde::Serialize;
 
 use crate::Kind;
 
-/// Which keys a change of a watched object concerns. Owner, label and field give the keys of the old **and** of the
-/// new object, so that whoever lost the object hears of it too.
+/// Maps a changed object to the keys to reconcile. Owner, label and field give the keys of the old **and** the new
+/// state, so a former owner is reconciled too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Map(Rule);
@@ -36,17 +36,17 @@ enum Rule {
 }
 
 impl Map {
-    /// The object's own key. The default where there is a reconciler.
+    /// The object's own key. The default in worlds with a reconcile.
     pub fn itself() -> Self {
         Self(Rule::Itself)
     }
 
-    /// Every owner of this kind, whatever its version.
+    /// Every owner of this group and kind, in any version.
     pub fn owner(kind: &Kind) -> Self {
         Self::owned(kind, false)
     }
 
-    /// The owner of this kind that is marked as the managing controller.
+    /// The owner of this group and kind that is the managing controller.
     pub fn controller(kind: &Kind) -> Self {
         Self::owned(kind, true)
     }
@@ -71,8 +71,8 @@ impl Map {
         Self(Rule::Field { path: path.into(), same_namespace: true })
     }
 
-    /// The guest's own `on_add`, `on_update` and `on_delete` are called, and decide. Worlds `event-handler` (where
-    /// it is the default and the only one) and `controller`.
+    /// The event handlers `on_add`, `on_update` and `on_delete` are called. For the worlds `event-handler` (where it
+    /// is the default and the only map) and `controller`.
     pub fn handler() -> Self {
         Self(Rule::Handler)
     }

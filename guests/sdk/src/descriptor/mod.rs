@@ -1,7 +1,7 @@
-//! [`Descriptor`]: what a plugin is and needs, as a builder of the JSON that `describe` answers (`docs/describe.md`).
-//! Each part has a file of its own.
+//! [`Descriptor`]: the builder of the JSON document that `describe` returns (`docs/describe.md`). Each part has its
+//! own file.
 //!
-//! Invariant: what was not set is not written, so that the host's default holds, and a newer default too.
+//! Invariant: fields that were not set are omitted, so the defaults of the host apply, and those of newer hosts too.
 
 mod index;
 mod map;
@@ -28,7 +28,7 @@ pub use watch::{Delivery, Predicate, Watch};
 
 use crate::duration;
 
-/// What a plugin is and needs.
+/// The descriptor of a plugin: its watches, indexes, permissions and other needs.
 ///
 /// ```
 /// use pilothouse_sdk::prelude::*;
@@ -75,7 +75,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// A plugin of this name, which names its author's idea of it: the manifest may run it under another.
+    /// A descriptor with the author's name for the plugin; the manifest sets the name that it runs under.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             api_version: "pilothouse.dev/describe/v1alpha1",
@@ -109,73 +109,73 @@ impl Descriptor {
         self
     }
 
-    /// Names the fields that are read of a watched kind; without it whole objects are kept.
+    /// Declares the fields that the plugin reads of a watched kind. Without it whole objects are kept.
     #[must_use]
     pub fn projection(mut self, projection: Projection) -> Self {
         self.projections.push(projection);
         self
     }
 
-    /// Adds a key that is reconciled from time to time.
+    /// Adds a key that is reconciled periodically.
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.schedules.push(schedule);
         self
     }
 
-    /// How many keys may be reconciled at the same time, each in an instance of its own.
+    /// Sets how many keys may be reconciled at the same time, each in its own instance.
     #[must_use]
     pub fn max_concurrent_reconciles(mut self, limit: u32) -> Self {
         self.max_concurrent_reconciles = Some(limit);
         self
     }
 
-    /// How many keys one call of a [`BatchReconciler`](crate::BatchReconciler) may bring; 100 unless set, 10,000 at most.
+    /// Sets the maximum number of keys per call of a [`BatchReconciler`](crate::BatchReconciler). The default is 100,
+    /// the maximum 10,000.
     #[must_use]
     pub fn max_batch(mut self, keys: u32) -> Self {
         self.max_batch = Some(keys);
         self
     }
 
-    /// How long the host gathers keys for a call of a [`BatchReconciler`](crate::BatchReconciler), counted from the first one; not
-    /// at all unless set: it then takes what is there. A minute at most.
+    /// Sets how long the host collects keys for a call of a [`BatchReconciler`](crate::BatchReconciler), counted from
+    /// the first key; at most one minute. By default a call takes the keys that wait.
     #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = Some(time);
         self
     }
 
-    /// How failures are spaced out.
+    /// Sets the delays between retries.
     #[must_use]
     pub fn rate_limiter(mut self, limiter: RateLimiter) -> Self {
         self.rate_limiter = Some(limiter);
         self
     }
 
-    /// Every key of the watches is reconciled again in this interval, whether it changed or not.
+    /// Reconciles every key of the watches again in this interval, changed or not.
     #[must_use]
     pub fn resync(mut self, interval: Duration) -> Self {
         self.resync = Some(interval);
         self
     }
 
-    /// Adds a permission that the plugin needs. It is not granted by that: the manifest does, and the host says at
-    /// load what is missing.
+    /// Asks for a permission. The manifest grants it; the host logs missing permissions at load.
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
         self
     }
 
-    /// Adds a host (`name:port`) that the plugin wants to talk to over HTTP. The manifest grants it.
+    /// Asks for a host (`name:port`) that the plugin calls over HTTP. The manifest grants it.
     #[must_use]
     pub fn outgoing_host(mut self, host: impl Into<String>) -> Self {
         self.outgoing_hosts.push(host.into());
         self
     }
 
-    /// Sets a field that this version of the SDK has no builder for. A host that does not know it either refuses
-    /// the plugin.
+    /// Sets a field for which this version of the SDK has no builder. A host that does not know the field refuses the
+    /// plugin.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
         self.more.insert(name.into(), value.into());
@@ -188,7 +188,7 @@ impl Descriptor {
     }
 }
 
-/// The three fields that name a kind, inlined where the schema has them.
+/// The three fields of a kind, inlined into other types of the schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct KindFields {
     group: String,
@@ -202,7 +202,7 @@ impl From<crate::Kind> for KindFields {
     }
 }
 
-/// Collects names given in any form.
+/// Collects strings of any type.
 fn strings(names: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
     names.into_iter().map(Into::into).collect()
 }

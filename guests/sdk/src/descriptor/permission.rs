@@ -1,10 +1,10 @@
-//! [`Permission`]: what a plugin asks to be allowed. Part of a [`Descriptor`](crate::Descriptor).
+//! [`Permission`]: a permission that a plugin asks for. Part of a [`Descriptor`](crate::Descriptor).
 
 use serde::Serialize;
 
 use super::strings;
 
-/// Verbs on resources, in the words of Kubernetes RBAC. Asking grants nothing: the manifest beside the plugin does.
+/// Verbs on resources, with the terms of Kubernetes RBAC. It only asks; the plugin's manifest grants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Permission {
     groups: Vec<String>,
@@ -17,8 +17,8 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// Reading (`get`, `list` and `watch`) of resources of one API group, in their plural form: `pods`,
-    /// `pods/status`.
+    /// Asks to read (`get`, `list` and `watch`) resources of one API group in all namespaces. Resources have their
+    /// plural form: `pods`, `pods/status`.
     pub fn new(group: impl Into<String>, resources: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             groups: vec![group.into()],
@@ -29,21 +29,21 @@ impl Permission {
         }
     }
 
-    /// These verbs instead: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`.
+    /// Replaces the verbs: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     #[must_use]
     pub fn verbs(mut self, verbs: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.verbs = strings(verbs);
         self
     }
 
-    /// Only in these namespaces. None at all: only objects that are in no namespace.
+    /// Limits it to these namespaces. An empty list means cluster-scoped objects only.
     #[must_use]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.namespaces = strings(namespaces);
         self
     }
 
-    /// Only objects of these names.
+    /// Limits it to objects with these names.
     #[must_use]
     pub fn names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.names = strings(names);

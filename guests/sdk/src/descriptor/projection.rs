@@ -1,16 +1,16 @@
-//! [`Projection`]: which fields of a watched kind a plugin reads. Part of a [`Descriptor`](crate::Descriptor).
+//! [`Projection`]: the fields of a watched kind that a plugin reads. Part of a [`Descriptor`](crate::Descriptor).
 
 use serde::Serialize;
 
 use super::{KindFields, strings};
 use crate::Kind;
 
-/// The fields that a plugin reads of the objects of a watched kind, so that the host need not keep the others.
+/// The fields of a watched kind that a plugin reads. The host need not keep other fields.
 ///
-/// `apiVersion`, `kind` and `metadata` are always kept, and so is what the descriptor itself looks at: predicates, mappings, field
-/// selectors and indexes. Another plugin may make the host keep more. Objects of such a kind say so by
-/// [`is_partial`](crate::Object::is_partial), and the host refuses to write the body of one back: read it with
-/// [`client::get`](crate::client::get) first, or send a patch that names what it changes.
+/// `apiVersion`, `kind` and `metadata` are always kept, and so are the fields that predicates, maps, field selectors
+/// and indexes of the descriptor use. The host may keep more fields for another plugin. Objects of such a kind return
+/// `true` from [`is_partial`](crate::Object::is_partial), and the host refuses to write their body back. Read the
+/// object with [`client::get`](crate::client::get) first, or send a patch of the changed fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Projection {
     #[serde(flatten)]
@@ -19,8 +19,8 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// Only what is at these JSON pointers; a `[*]` in place of a segment stands for every element of a list
-    /// (`/spec/containers/[*]/image`). No pointer at all: metadata alone.
+    /// Keeps the fields at these JSON pointers. A segment `[*]` selects every element of a list
+    /// (`/spec/containers/[*]/image`). Without pointers only the metadata is kept.
     pub fn new(kind: Kind, fields: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { kind: kind.into(), fields: strings(fields) }
     }

@@ -1,4 +1,4 @@
-//! [`RateLimiter`]: how the tries of failing keys are spaced out. Part of a [`Descriptor`](crate::Descriptor).
+//! [`RateLimiter`]: delays between retries of failing keys. Part of a [`Descriptor`](crate::Descriptor).
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::duration;
 
-/// Per-key exponential delay and a bucket for all keys together; the longer of the two waits counts. What is not
-/// set is as with client-go: 5 ms to 1000 s, 10 tries a second in bursts of 100.
+/// An exponential delay per key, and a token bucket for all keys together; the longer of the two waits applies. The
+/// defaults are client-go's: 5 ms to 1000 s, 10 retries per second with bursts of 100.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimiter {
@@ -27,21 +27,21 @@ impl RateLimiter {
         Self::default()
     }
 
-    /// Delay after the first failure of a key; it doubles with each further one.
+    /// Sets the delay after the first failure of a key; it doubles with each further failure.
     #[must_use]
     pub fn base_delay(mut self, delay: Duration) -> Self {
         self.base_delay = Some(delay);
         self
     }
 
-    /// The delay does not grow beyond this.
+    /// Sets the upper bound of the delay.
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = Some(delay);
         self
     }
 
-    /// How many tries a second all keys together may take, and how many may come at once.
+    /// Sets the retries per second of all keys together, and the burst.
     #[must_use]
     pub fn bucket(mut self, qps: f64, burst: u32) -> Self {
         self.qps = Some(qps);
@@ -49,7 +49,7 @@ impl RateLimiter {
         self
     }
 
-    /// No bucket: each key has its own delay and no other.
+    /// Removes the bucket: only the delay of each key applies.
     #[must_use]
     pub fn no_bucket(mut self) -> Self {
         self.qps = Some(0.0);

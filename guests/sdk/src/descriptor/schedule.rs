@@ -1,4 +1,4 @@
-//! [`Schedule`]: a key that is reconciled from time to time, with the reason `scheduled`. Part of a
+//! [`Schedule`]: a key that is reconciled periodically, with the reason `scheduled`. Part of a
 //! [`Descriptor`](crate::Descriptor).
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{Key, duration};
 
-/// A key that is reconciled from time to time, whether anything changed or not.
+/// A key that is reconciled periodically, without a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Schedule {
     every: String,
@@ -15,7 +15,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Reconciles `key` in this interval. The key need not be that of an object.
+    /// Reconciles `key` in this interval, at least 100 ms. The key need not be the key of an object.
     pub fn every(interval: Duration, key: &Key) -> Self {
         Self { every: duration::format(interval), key: key.to_string() }
     }

@@ -1,12 +1,11 @@
-//! [`Watch`]: which objects a plugin wants to know about, and which of their changes. Part of a
-//! [`Descriptor`](crate::Descriptor).
+//! [`Watch`]: the objects that a plugin watches, with filters. Part of a [`Descriptor`](crate::Descriptor).
 
 use serde::Serialize;
 
 use super::{KindFields, Map, strings};
 use crate::Kind;
 
-/// Objects that the plugin wants to know about. What is watched can also be read from the [`cache`](crate::cache).
+/// Objects that the plugin watches. It can also read them from the [`cache`](crate::cache).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Watch {
@@ -40,43 +39,44 @@ impl Watch {
         }
     }
 
-    /// Only these namespaces.
+    /// Limits the watch to these namespaces.
     #[must_use]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.namespaces = strings(namespaces);
         self
     }
 
-    /// Only objects with these labels, as `app=web,tier!=test`.
+    /// Limits the watch to objects with these labels, such as `app=web,tier!=test`.
     #[must_use]
     pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
         self.label_selector = Some(selector.into());
         self
     }
 
-    /// Only objects with these fields, as `metadata.name=a`; the API server knows few fields of each kind.
+    /// Limits the watch to objects with these fields, such as `metadata.name=a`; the API server supports few fields
+    /// of each kind.
     #[must_use]
     pub fn field_selector(mut self, selector: impl Into<String>) -> Self {
         self.field_selector = Some(selector.into());
         self
     }
 
-    /// Only updates that pass this, and all predicates given before; adds and deletes always pass.
+    /// Adds a filter of updates. An update must pass all predicates; adds and deletes always pass.
     #[must_use]
     pub fn predicate(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
         self
     }
 
-    /// Which keys a change concerns. Without it, the object's own key; in the world `event-handler` the handlers
-    /// get it.
+    /// Sets the keys that a change reconciles. The default is the object's own key; in the world `event-handler` it
+    /// is [`Map::handler`].
     #[must_use]
     pub fn map(mut self, map: Map) -> Self {
         self.map = Some(map);
         self
     }
 
-    /// Whether changes may be merged.
+    /// Sets whether changes may be merged.
     #[must_use]
     pub fn delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = Some(delivery);
@@ -84,38 +84,38 @@ impl Watch {
     }
 }
 
-/// Which updates matter.
+/// A filter of updates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Predicate {
-    /// `metadata.generation` changed: the spec did, the status alone did not.
+    /// `metadata.generation` changed: a change of the spec, not of the status alone.
     GenerationChanged,
-    /// `metadata.resourceVersion` changed: not a resync.
+    /// `metadata.resourceVersion` changed: a change, not a resync.
     ResourceVersionChanged,
-    /// A label changed.
+    /// A label was added, changed or removed.
     LabelsChanged,
-    /// An annotation changed.
+    /// An annotation was added, changed or removed.
     AnnotationsChanged,
-    /// The value at a JSON pointer changed, appeared or went.
+    /// The value at a JSON pointer was added, changed or removed.
     FieldChanged {
-        /// JSON pointer, as `/spec`.
+        /// JSON pointer, such as `/spec`.
         path: String,
     },
 }
 
 impl Predicate {
-    /// The value at a JSON pointer changed, appeared or went.
+    /// The value at a JSON pointer was added, changed or removed.
     pub fn field_changed(path: impl Into<String>) -> Self {
         Self::FieldChanged { path: path.into() }
     }
 }
 
-/// What becomes of changes that come faster than they are handled.
+/// Treatment of changes that arrive faster than they are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Delivery {
-    /// They are merged: the first old and the last new state are shown. The default.
+    /// They are merged: the first old and the last new state are delivered. The default.
     Latest,
-    /// Each is shown, up to a bound of the host; beyond it they are merged.
+    /// Each is delivered, up to a limit of the host (65,536 pending changes per watch); beyond it they are merged.
     Every,
 }

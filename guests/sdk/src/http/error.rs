@@ -1,4 +1,4 @@
-//! [`Error`]: why there is no response.
+//! [`Error`]: the reason for a missing response.
 
 use std::fmt;
 
@@ -6,45 +6,45 @@ use wasip2::http::types::{ErrorCode, HeaderError};
 
 use crate::Failure;
 
-/// Why there is no response, or no whole one.
+/// The reason for a missing or incomplete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What went wrong.
+    /// The kind of the error.
     pub kind: ErrorKind,
-    /// For people, with what can be done about it.
+    /// Human-readable, with the remedy.
     pub message: String,
 }
 
-/// What went wrong.
+/// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// `spec.outgoingHosts` of the manifest does not name the host and port. Nothing was sent.
     Denied,
-    /// The name leads to an address that only a manifest can allow, by naming it: loopback, link-local, a cloud's metadata service.
-    /// Nothing was sent.
+    /// The name resolves to an address that the manifest must name explicitly: loopback, link-local, or a cloud's
+    /// metadata service. Nothing was sent.
     AddressProhibited,
-    /// The request is malformed, or sets a header that guests may not set. Nothing was sent.
+    /// The request is malformed, or sets a header that plugins may not set. Nothing was sent.
     Invalid,
-    /// The name was not found.
+    /// The name could not be resolved.
     Dns,
-    /// Nothing listens there.
+    /// The server refused the connection.
     ConnectionRefused,
-    /// The connection ended before the response did.
+    /// The connection ended before the response was complete.
     ConnectionLost,
-    /// The plugin has as many requests under way as it may.
+    /// The plugin has the maximum number of concurrent requests.
     ConnectionLimit,
-    /// No secure connection came about: the certificate is not trusted, or the server speaks something else.
+    /// The TLS handshake failed: the certificate is not trusted, or the server does not use TLS.
     Tls,
-    /// It took too long.
+    /// A timeout.
     Timeout,
     /// The body of the request is larger than 16 MiB.
     RequestTooLarge,
-    /// The response is larger than the host lets through: 16 MiB of body, 64 KiB of headers.
+    /// The response is larger than the host allows: 16 MiB of body, 64 KiB of headers.
     ResponseTooLarge,
-    /// What the server answered is not HTTP/1.1.
+    /// The response is not HTTP/1.1.
     Protocol,
-    /// Something else; the message says what.
+    /// Another error; see the message.
     Other,
 }
 
@@ -58,12 +58,12 @@ impl Error {
         self.kind == ErrorKind::Denied
     }
 
-    /// Whether it took too long. The request may have taken effect.
+    /// Whether it is a timeout. The request may have taken effect.
     pub fn is_timeout(&self) -> bool {
         self.kind == ErrorKind::Timeout
     }
 
-    /// Whether the same request may succeed later. It may have taken effect although no answer came.
+    /// Whether the same request may succeed later. It may have taken effect without a response.
     pub fn is_unavailable(&self) -> bool {
         use ErrorKind as K;
         matches!(
@@ -72,7 +72,7 @@ impl Error {
         )
     }
 
-    /// What an error of the interface means.
+    /// Converts an error of the interface.
     pub(super) fn from_code(code: &ErrorCode, authority: &str) -> Self {
         use ErrorCode as C;
         use ErrorKind as K;
@@ -150,7 +150,7 @@ impl Error {
         Self { kind, message }
     }
 
-    /// A header that the host does not take.
+    /// A header that the host refuses.
     pub(super) fn from_header(name: &str, error: HeaderError) -> Self {
         let why = match error {
             HeaderError::Forbidden => "is set by the host",
@@ -169,7 +169,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What the host refuses stays refused until the plugin is reloaded; all else may be different the next time.
+/// Refusals of the host last until the plugin is reloaded, so they are terminal; all other errors are transient.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error.kind {

@@ -1,6 +1,6 @@
-//! One exchange over `wasi:http`: hands the request over, writes its body, waits, reads the response.
+//! One exchange over `wasi:http`: sends the request and its body, waits, and reads the response.
 //!
-//! Handles have an order in which they must go: a stream before its body, a pollable before what it watches. Each lives in the
+//! Handles must be dropped in order: a stream before its body, a pollable before its resource. Each handle is in the
 //! innermost block that needs it.
 
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 struct Exchange<'a> {
     authority: &'a str,
-    /// Ready when the time is up.
+    /// Ready when the timeout has expired.
     deadline: Option<Pollable>,
 }
 
@@ -111,7 +111,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Writes the body; what is left of it when the answer comes first.
+    /// Writes the body. Returns the unfinished body if the response arrives first.
     fn send(
         &self,
         body: OutgoingBody,

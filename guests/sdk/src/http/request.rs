@@ -1,4 +1,4 @@
-//! [`Request`]: a request as a builder.
+//! [`Request`]: the builder of a request.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use serde::Serialize;
 use super::exchange;
 use super::{Error, ErrorKind, Response};
 
-/// A request. What is wrong with its URL, a name or a value, [`send`](Request::send) says.
+/// A request. [`send`](Request::send) reports errors in its URL, names and values.
 ///
-/// `Host`, `Content-Length` and what concerns the connection (`Connection`, `Transfer-Encoding`, `Upgrade`, `TE`, `Expect`, `Proxy-*`, …)
-/// are set by the host or by `send`. `User-Agent` is `pilothouse/VERSION (PLUGIN)` unless it is set.
+/// The host or `send` sets `Host`, `Content-Length` and the headers of the connection (`Connection`,
+/// `Transfer-Encoding`, `Upgrade`, `TE`, `Expect`, `Proxy-*`, …). The default `User-Agent` is
+/// `pilothouse/VERSION (PLUGIN)`.
 #[derive(Clone)]
 pub struct Request {
     pub(super) method: String,
@@ -20,11 +21,11 @@ pub struct Request {
     pub(super) body: Vec<u8>,
     pub(super) timeout: Option<Duration>,
     pub(super) connect_timeout: Option<Duration>,
-    /// The first thing that went wrong while it was built.
+    /// The first error of the builder.
     broken: Option<String>,
 }
 
-/// Values of headers are left out: some are secret. So is the query of the URL.
+/// Omits the values of headers and the query of the URL, which may be secret.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
@@ -38,7 +39,7 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
-    /// A request with any method, to a URL that begins with `http://` or `https://`.
+    /// A request with any method, to a URL that starts with `http://` or `https://`.
     pub fn new(method: impl Into<String>, url: impl Into<String>) -> Self {
         Self {
             method: method.into(),
@@ -81,7 +82,7 @@ impl Request {
         Self::new("DELETE", url)
     }
 
-    /// Adds a header; one of the same name stays.
+    /// Adds a header; an earlier header of the same name is kept.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push((name.into(), value.into()));
@@ -120,14 +121,15 @@ impl Request {
         self.header("Content-Type", "application/json")
     }
 
-    /// Bounds the whole exchange, from here to the last byte of the response. Without it only the deadline of the call does.
+    /// Limits the whole exchange, from `send` to the last byte of the response. By default only the deadline of the
+    /// call limits it.
     #[must_use]
     pub fn timeout(mut self, whole: Duration) -> Self {
         self.timeout = Some(whole);
         self
     }
 
-    /// Bounds the time until there is a connection; 10 seconds unless it is set lower.
+    /// Limits the time to connect. The default is 10 seconds, and only shorter limits take effect.
     #[must_use]
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = Some(limit);

@@ -1,4 +1,4 @@
-//! [`Response`]: what the server answered.
+//! [`Response`]: the response of the server.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-/// What the server answered.
+/// The response of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
@@ -23,28 +23,28 @@ impl Response {
         (200..300).contains(&self.status)
     }
 
-    /// The body as text; what is not UTF-8 becomes `U+FFFD`.
+    /// The body as text; bytes that are not UTF-8 become `U+FFFD`.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
     }
 
-    /// The body, read as JSON.
+    /// Parses the body as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.body)
     }
 
-    /// How long the server asks to wait: `Retry-After`, where it is a number of seconds.
+    /// The header `Retry-After`, if it is a number of seconds.
     pub fn retry_after(&self) -> Option<Duration> {
         self.headers.get("Retry-After")?.trim().parse().ok().map(Duration::from_secs)
     }
 }
 
-/// Headers, in the order in which they came.
+/// Headers, in the order of the response.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers(pub(super) Vec<(String, Vec<u8>)>);
 
 impl Headers {
-    /// The value of the first header of this name, in any case, if it is UTF-8.
+    /// The value of the first header of this name (case-insensitive), if it is UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         let (_, value) = self.0.iter().find(|(own, _)| own.eq_ignore_ascii_case(name))?;
         std::str::from_utf8(value).ok()

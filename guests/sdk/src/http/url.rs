@@ -1,11 +1,12 @@
-//! Takes a URL apart as `wasi:http` wants it. The host checks the parts; here it is only seen to that none slips into another.
+//! Splits a URL into the parts that `wasi:http` needs. The host validates the parts; this code only ensures that no
+//! part can leak into another.
 
 /// The parts of a URL.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Url<'a> {
     pub(super) https: bool,
     pub(super) authority: &'a str,
-    /// Path and query, beginning with a slash.
+    /// Path and query, starting with a slash.
     pub(super) target: String,
 }
 

@@ -44,7 +44,7 @@ use crate::availability::Availability;
 use crate::backoff::Backoff;
 use crate::delta_fifo::DeltaFifo;
 use crate::indexer::Indexer;
-use crate::lister_watcher::ListerWatcher;
+use crate::source::lister_watcher::ListerWatcher;
 use absent::Absence;
 use internal_error::InternalErrorRetry;
 pub use options::{ReflectorOptions, Transform, WatchErrorHandler};

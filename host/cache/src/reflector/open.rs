@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use super::options::MIN_WATCH_TIMEOUT;
 use super::status::{Shared, count};
 use super::{Reflector, gated};
-use crate::lister_watcher::EventStream;
+use crate::source::lister_watcher::EventStream;
 
 /// Between two openings: a watch that ends at once must not become a busy loop.
 const MIN_REOPEN_SPACING: Duration = Duration::from_secs(1);

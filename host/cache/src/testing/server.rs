@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::errors;
 use super::objects::object;
 use super::selection::{Past, Selection};
-use crate::lister_watcher::{EventStream, ItemSink, ListerWatcher};
+use crate::source::lister_watcher::{EventStream, ItemSink, ListerWatcher};
 
 /// One request that the server got.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pilothouse_object::{Object, ObjectKey};
 use rand::rngs::StdRng;
-use rand::{Rng as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::{Running, server, soon};
-use crate::tap::{Tap, version_of};
+use crate::source::tap::{Tap, version_of};
 use crate::testing::{config_map, errors};
 use crate::{Delta, DeltaFifo, ResourceEventHandlerFuncs};
 

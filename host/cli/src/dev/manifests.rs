@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pilothouse_manager::Manifest;
+use pilothouse_plugin::Manifest;
 
 /// A manifest that is going to be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]

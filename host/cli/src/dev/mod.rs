@@ -73,7 +73,7 @@ impl Dev {
         let title =
             "pilothouse {} dev: for development and tests, not a Kubernetes distribution; nothing is kept";
         log.verbatim(&title.replace("{}", env!("CARGO_PKG_VERSION")));
-        log.show_events();
+        log.show_events()?;
         on_runtimes(|guests| self.serve(log, guests))
     }
 

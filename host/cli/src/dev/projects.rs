@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use pilothouse_manager::Manifest;
+use pilothouse_plugin::Manifest;
 
 use super::cargo::{self, Package};
 use super::manifests::Paired;

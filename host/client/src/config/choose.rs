@@ -9,6 +9,8 @@ pub(super) struct Chosen {
     pub(super) source: String,
     pub(super) cluster_name: String,
     pub(super) cluster: Cluster,
+    /// Empty where no kubeconfig names one.
+    pub(super) user_name: String,
     pub(super) user: User,
     pub(super) namespace: Option<String>,
 }
@@ -20,6 +22,7 @@ impl Chosen {
             source: "server address".to_owned(),
             cluster_name: String::new(),
             cluster: Cluster { server: Some(address.to_owned()), ..Cluster::default() },
+            user_name: String::new(),
             user: User::default(),
             namespace: None,
         }
@@ -46,6 +49,7 @@ pub(super) fn choose(source: &str, kubeconfig: Kubeconfig, context: Option<&str>
             "context {chosen:?} names cluster {cluster_name:?}; there are: {clusters}"
         )));
     };
+    let user_name = set(user.as_ref()).unwrap_or_default().to_owned();
     let user = match set(user.as_ref()) {
         // kubectl insists on a user; a server that needs no credentials does not.
         None => User::default(),
@@ -55,7 +59,7 @@ pub(super) fn choose(source: &str, kubeconfig: Kubeconfig, context: Option<&str>
         })?,
     };
     let namespace = set(namespace.as_ref()).map(str::to_owned);
-    Ok(Chosen { cluster: cluster.clone(), source, cluster_name, user, namespace })
+    Ok(Chosen { cluster: cluster.clone(), source, cluster_name, user_name, user, namespace })
 }
 
 fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {

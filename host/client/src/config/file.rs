@@ -111,12 +111,11 @@ pub(super) struct User {
     pub(super) exec: Option<Exec>,
 }
 
-/// A way to log in that is built into clients.
+/// A way to log in that was built into clients; only its name matters, for the error that refuses it.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AuthProvider {
     pub(super) name: Option<String>,
-    pub(super) config: Option<BTreeMap<String, String>>,
 }
 
 /// A program that gives credentials.

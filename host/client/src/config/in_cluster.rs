@@ -42,6 +42,7 @@ pub(super) fn in_cluster(folder: &Path, host: &str, port: &str) -> Result<Chosen
             certificate_authority: Some(file("ca.crt")?),
             ..Cluster::default()
         },
+        user_name: String::new(),
         user: User { token_file: Some(file("token")?), ..User::default() },
         namespace: namespace.map(|n| n.trim().to_owned()).filter(|n| !n.is_empty()),
     })

@@ -47,10 +47,6 @@ pub(crate) struct Loaded {
 
 /// Reads the configuration that the options ask for; runs an exec plugin if there is one.
 pub(crate) async fn load(options: &ClientOptions) -> Result<Loaded> {
-    // Two providers could be compiled in by others; rustls then wants to be told.
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
     let environment = Environment::of_process();
     let chosen = chosen(options, &environment)?;
     prepare::prepare(chosen, &environment.proxies, options.observer.clone()).await

@@ -6,16 +6,13 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::Uri;
-use kube_client::Config;
-use kube_client::client::ConfigExt as _;
-use kube_client::config::AuthProviderConfig;
 use rustls::pki_types::ServerName;
 use tokio::runtime::Handle;
 
 use super::choose::Chosen;
-use super::file::{AuthProvider, Cluster, User, set};
+use super::file::{Cluster, User, set};
 use super::{Loaded, parse_server, plugin};
-use crate::auth::{Authorizer, explain};
+use crate::auth::Authorizer;
 use crate::error::{Error, Result};
 use crate::exec::ExecPlugin;
 use crate::options::{Impersonation, RequestObserver};
@@ -28,7 +25,7 @@ pub(super) async fn prepare(
     variables: &ProxyVariables,
     observer: Option<Arc<dyn RequestObserver>>,
 ) -> Result<Loaded> {
-    let Chosen { source, cluster_name, cluster, user, namespace } = &chosen;
+    let Chosen { source, cluster_name, cluster, user, namespace, .. } = &chosen;
     let error = |message: String| Error::Config(format!("{source}: {message}"));
     let what = if cluster_name.is_empty() {
         source.clone()
@@ -64,7 +61,6 @@ pub(super) async fn prepare(
         Method::Token(token) => Authorizer::token(token, &format!("{source}: token of the user"))?,
         Method::TokenFile(path, token) => Authorizer::token_file(PathBuf::from(path), token, source)?,
         Method::Basic(name, password) => Authorizer::basic(name, password),
-        Method::Provider(provider) => oidc(source, provider)?,
         Method::Plugin(_) => plugin.map_or(Authorizer::None, Authorizer::Plugin),
     };
     Ok(Loaded {
@@ -91,7 +87,6 @@ enum Method<'a> {
     /// A file, and the token to use as long as it cannot be read.
     TokenFile(&'a str, Option<&'a str>),
     Basic(&'a str, &'a str),
-    Provider(&'a AuthProvider),
     Plugin(&'a super::file::Exec),
 }
 
@@ -119,7 +114,7 @@ fn method(chosen: &Chosen) -> Result<Method<'_>> {
         return Ok(Method::Basic(name, password));
     }
     if let Some(provider) = &user.auth_provider {
-        return Ok(Method::Provider(provider));
+        return error(&refusal(set(provider.name.as_ref()).unwrap_or_default(), &chosen.user_name));
     }
     let certificate = set(user.client_certificate.as_ref()).or(set(user.client_certificate_data.as_ref()));
     match &user.exec {
@@ -191,48 +186,26 @@ fn pem(field: &str, file: &Option<String>, data: &Option<String>) -> Checked<Opt
     Ok(set(file.as_ref()).map(|path| Source::file(field, PathBuf::from(path))))
 }
 
-/// kube-client's OIDC, which is the one provider that is left; for the others the remedy.
-fn oidc(source: &str, provider: &AuthProvider) -> Result<Authorizer> {
-    let error = |message: String| Error::Config(format!("{source}: {message}"));
-    let name = set(provider.name.as_ref()).unwrap_or_default();
-    match name {
-        "oidc" => {}
-        "gcp" => {
-            let remedy =
-                "use the exec plugin gke-gcloud-auth-plugin: gcloud container clusters get-credentials";
-            return Err(error(format!("auth-provider gcp was removed from Kubernetes clients; {remedy}")));
-        }
-        "azure" => {
-            let remedy = "use the exec plugin kubelogin: kubelogin convert-kubeconfig";
-            return Err(error(format!("auth-provider azure was removed from Kubernetes clients; {remedy}")));
-        }
-        _ => {
-            return Err(error(
-                "auth-provider: its name is not known; use an exec plugin of your provider".to_owned(),
-            ));
-        }
-    }
-    let config = provider.config.clone().unwrap_or_default();
-    if ["idp-certificate-authority", "idp-certificate-authority-data"]
-        .iter()
-        .any(|key| config.contains_key(*key))
-    {
-        tracing::warn!(
-            "{source}: auth-provider oidc: idp-certificate-authority is not used; the platform's certificates must know the provider, or use the exec plugin kubelogin"
-        );
-    }
-    let mut kube = Config::new(Uri::from_static("https://localhost"));
-    kube.auth_info.auth_provider = Some(AuthProviderConfig {
-        name: name.to_owned(),
-        config: config.into_iter().collect(),
-        ..AuthProviderConfig::default()
-    });
-    match kube.auth_layer() {
-        Ok(Some(layer)) => Ok(Authorizer::layer(&layer)),
-        Ok(None) => Ok(Authorizer::None),
-        Err(kube_client::Error::Auth(e)) => Err(error(explain(&e))),
-        Err(e) => Err(error(explain(&e))),
-    }
+/// Why the auth-provider `name` of the kubeconfig's user `user` is refused, and what to use instead.
+fn refusal(name: &str, user: &str) -> String {
+    let (problem, remedy) = match name {
+        // Where refresh tokens rotate (Keycloak, Okta, Dex), a renewal that is not written back to the kubeconfig ends the
+        // user's login, kubectl's included.
+        "oidc" => (
+            "auth-provider oidc is not supported, since a client that renews its token can end the login of other clients",
+            "use the exec plugin kubelogin: `kubectl oidc-login setup` prints the entry for the kubeconfig",
+        ),
+        "gcp" => (
+            "auth-provider gcp was removed from Kubernetes clients",
+            "use the exec plugin gke-gcloud-auth-plugin: gcloud container clusters get-credentials",
+        ),
+        "azure" => (
+            "auth-provider azure was removed from Kubernetes clients",
+            "use the exec plugin kubelogin: kubelogin convert-kubeconfig",
+        ),
+        _ => ("auth-provider: its name is not known", "use an exec plugin of your provider"),
+    };
+    format!("user {user:?}: {problem}; {remedy}")
 }
 
 fn impersonation(user: &User) -> Option<Impersonation> {

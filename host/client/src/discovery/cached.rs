@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "discovery-disk")]
 use super::disk::{DiskCacheOptions, DiskStore};
 use super::documents::DocumentCache;
 use super::kept::Access;
@@ -37,6 +38,7 @@ impl CachedDiscovery {
 
     /// A cache in memory and in files that kubectl shares. A folder that cannot be read or written is no error: the
     /// server is asked then. Files older than the options' TTL are asked for again, by `ETag` where the server has one.
+    #[cfg(feature = "discovery-disk")]
     #[must_use]
     pub fn on_disk(live: DiscoveryClient, options: &DiskCacheOptions) -> Self {
         let disk = DiskStore::new(options.folder(live.client.server()));

@@ -13,15 +13,18 @@ use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::disk::{DiskStore, Saved};
+#[cfg(feature = "discovery-disk")]
+use super::disk::DiskStore;
 use super::flights::Flights;
-use super::kept::{Access, Kept, List, Origin, Part, REFRESH_SPACING, Retry, Root, may_pass};
+use super::kept::{Access, Kept, List, Origin, Part, Retry, Root};
 use super::live::{self, DiscoveryClient};
 use super::state::{Look, State, keep, unknown};
 use super::types::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};
 use super::wire::ResourceList;
-use crate::error::{Error, Result};
-use crate::params::ApiResource;
+use crate::error::Result;
+
+#[cfg(feature = "discovery-disk")]
+mod files;
 
 /// Requests under way at once where there is a document per group version. client-go sends all of them at once, which a
 /// server with hundreds of CustomResourceDefinitions answers with 429.
@@ -36,6 +39,7 @@ pub(crate) struct DocumentCache {
     root_flight: tokio::sync::Mutex<()>,
     flights: Flights,
     ttl: Option<Duration>,
+    #[cfg(feature = "discovery-disk")]
     disk: Option<Arc<DiskStore>>,
 }
 
@@ -44,10 +48,6 @@ impl DocumentCache {
     /// another scope or plural name causes no miss that would show it.
     pub(crate) fn shared() -> Self {
         Self { ttl: Some(SHARED_TTL), ..Self::default() }
-    }
-
-    pub(super) fn with_disk(disk: DiskStore, ttl: Duration) -> Self {
-        Self { ttl: Some(ttl), disk: Some(Arc::new(disk)), ..Self::default() }
     }
 
     pub(super) fn invalidate(&self) {
@@ -83,6 +83,7 @@ impl DocumentCache {
                 return root.map(|root| (root, number(state)));
             }
         }
+        #[cfg(feature = "discovery-disk")]
         if let Some(root) = self.root_of_disk(access).await {
             return Ok(root);
         }
@@ -95,31 +96,15 @@ impl DocumentCache {
         Ok((old, number(state)))
     }
 
-    /// The groups as the server has them now, unless another asked while this one waited.
-    async fn refresh_root(&self, live: &DiscoveryClient) -> Result<()> {
-        let before = self.state.lock().root.as_ref().map_or(0, Kept::latest);
-        let _flight = self.root_flight.lock().await;
-        let arrived = {
-            let state = &mut *self.state.lock();
-            // A file is what must be refreshed.
-            let asked =
-                |kept: &&Kept<Root>| kept.has_failed() || kept.value.as_ref().map_or(true, |r| r.live);
-            let root = state.root.as_ref().filter(asked);
-            state.arrived(root, before, Access::newer_than(REFRESH_SPACING))
-        };
-        match arrived {
-            Some(root) => root.map(drop),
-            None => self.fetch_root(live).await.map(drop),
-        }
-    }
-
     /// Fetches the groups, in the root's flight.
     async fn fetch_root(&self, live: &DiscoveryClient) -> Result<(Root, u64)> {
         let origin = self.begin();
-        let mut old = self.state.lock().confirmable.clone();
-        if let (None, Some(disk)) = (&old, &self.disk) {
-            old = on_disk(disk, DiskStore::load).await;
-        }
+        let old = self.state.lock().confirmable.clone();
+        #[cfg(feature = "discovery-disk")]
+        let old = match old {
+            None => self.load().await,
+            old => old,
+        };
         let etag = |part: fn(&Root) -> &Arc<Part>| part(old.as_ref()?).etag.as_deref();
         let (core_etag, named_etag) = (etag(|root| &root.core), etag(|root| &root.named));
         let asked = futures_util::try_join!(
@@ -134,15 +119,8 @@ impl DocumentCache {
                 return Err(error);
             }
         };
-        let (core, named) = match &self.disk {
-            Some(disk) => {
-                let old = old.clone();
-                let saved = on_disk(disk, move |disk| Some(disk.save(old.as_ref(), core, named))).await;
-                let Some(Saved { core, named }) = saved else { return Err(stopped()) };
-                (core, named)
-            }
-            None => (core, named),
-        };
+        #[cfg(feature = "discovery-disk")]
+        let (core, named) = self.save(old.as_ref(), core, named).await?;
         let part = |new: Option<live::Answered>, of: fn(&Root) -> &Arc<Part>| match (new, &old) {
             (Some(answered), _) => Arc::new(Part::of(answered)),
             (None, Some(old)) => Arc::clone(of(old)),
@@ -153,20 +131,6 @@ impl DocumentCache {
         let root = Root { core, named, live: true };
         self.state.lock().keep_root(root.clone(), origin);
         Ok((root, origin.began))
-    }
-
-    /// The groups of a file, if it may be used.
-    async fn root_of_disk(&self, access: Access) -> Option<(Root, u64)> {
-        let origin = self.begin();
-        let stored = on_disk(self.disk.as_ref()?, DiskStore::read_groups).await?;
-        let origin = self.of_file(origin, stored.modified, access)?;
-        let (core, named) = stored.value.into_iter().partition(|group| group.name.is_empty());
-        let part = |groups| Arc::new(Part::new(groups, None, None));
-        let root = Root { core: part(core), named: part(named), live: false };
-        let state = &mut *self.state.lock();
-        state.keep_root(root.clone(), origin);
-        state.used_files = true;
-        Some((root, origin.began))
     }
 
     /// The resources of a group version.
@@ -186,27 +150,9 @@ impl DocumentCache {
                         return list;
                     }
                 }
-                if self.disk.is_some() {
-                    if let Some(list) = self.list_of_disk(place, access).await {
-                        return Ok(list);
-                    }
-                    if !self.kept_root(access).is_some_and(|root| root.live) {
-                        match self.refresh_root(live).await {
-                            Err(error) if may_pass(&error) => {
-                                let origin = self.now(self.begin());
-                                let state = &mut *self.state.lock();
-                                state.keep_list(place, Err(error.clone()), origin);
-                                return state.instead(state.lists.get(place), error, access);
-                            }
-                            // Its groups are hidden, which need not hold of one of them.
-                            Err(_) => {}
-                            Ok(()) => {
-                                if let Look::Use(list) = self.state.lock().look_list(place, access) {
-                                    return list;
-                                }
-                            }
-                        }
-                    }
+                #[cfg(feature = "discovery-disk")]
+                if let Some(list) = self.list_by_disk(live, place, access).await {
+                    return list;
                 }
                 match self.fetch_list(live, place).await {
                     Err(error) => {
@@ -222,33 +168,12 @@ impl DocumentCache {
     async fn fetch_list(&self, live: &DiscoveryClient, place: &GroupVersion) -> List {
         let origin = self.begin();
         let list = live.list(place).await;
-        let list: List = match (list, &self.disk) {
-            (Ok(list), Some(disk)) => {
-                let place = place.clone();
-                on_disk(disk, move |disk| {
-                    disk.write_list(&place, &list);
-                    Some(list.fold(&place).into())
-                })
-                .await
-                .ok_or_else(stopped)
-            }
-            (list, _) => list.map(|list: ResourceList| list.fold(place).into()),
-        };
+        #[cfg(feature = "discovery-disk")]
+        let list = self.write_list(place, list).await;
+        let list: List = list.map(|list: ResourceList| list.fold(place).into());
         let origin = self.now(origin);
         self.state.lock().keep_list(place, list.clone(), origin);
         list
-    }
-
-    async fn list_of_disk(&self, place: &GroupVersion, access: Access) -> Option<Arc<[ApiResource]>> {
-        let origin = self.begin();
-        let name = place.clone();
-        let stored = on_disk(self.disk.as_ref()?, move |disk| disk.read_list(&name)).await?;
-        let origin = self.of_file(origin, stored.modified, access)?;
-        let list: Arc<[ApiResource]> = stored.value.fold(place).into();
-        let state = &mut *self.state.lock();
-        state.keep_list(place, Ok(Arc::clone(&list)), origin);
-        state.used_files = true;
-        Some(list)
     }
 
     /// Versions of a group, those that the server cannot serve now last.
@@ -261,7 +186,7 @@ impl DocumentCache {
         if let Some(versions) = self.newer_versions(group, access) {
             return Ok(versions);
         }
-        if self.disk.is_some() || self.kept_root(access).is_some() {
+        if self.has_files() || self.kept_root(access).is_some() {
             match self.root(live, access).await?.versions(group) {
                 None => return Err(unknown(&GroupVersion::new(group, ""))),
                 Some(versions) if !versions.is_empty() => return Ok(versions),
@@ -367,6 +292,14 @@ impl DocumentCache {
         Ok(result)
     }
 
+    /// Whether documents are also kept in files, where all groups are asked for at once.
+    fn has_files(&self) -> bool {
+        #[cfg(feature = "discovery-disk")]
+        return self.disk.is_some();
+        #[cfg(not(feature = "discovery-disk"))]
+        false
+    }
+
     fn kept_root(&self, access: Access) -> Option<Root> {
         let state = &mut *self.state.lock();
         match state.look(state.root.clone(), access) {
@@ -388,41 +321,13 @@ impl DocumentCache {
         let checked = Instant::now();
         Origin { checked, expires: self.ttl.and_then(|ttl| checked.checked_add(ttl)), ..origin }
     }
-
-    /// A file was read; nothing when it may not be used. One of the future tells nothing of its age.
-    fn of_file(&self, origin: Origin, modified: SystemTime, access: Access) -> Option<Origin> {
-        let age = modified.elapsed().ok()?;
-        let ttl = self.ttl?;
-        let old = age >= ttl || access.max_age.is_some_and(|max_age| age >= max_age);
-        let before = self.state.lock().invalidated.is_some_and(|invalidated| modified < invalidated);
-        if old || before {
-            return None;
-        }
-        let now = Instant::now();
-        let checked = now.checked_sub(age)?;
-        Some(Origin { checked, expires: now.checked_add(ttl - age), ..origin })
-    }
-}
-
-/// Reads or writes files, where that may block.
-async fn on_disk<T: Send + 'static>(
-    disk: &Arc<DiskStore>,
-    work: impl FnOnce(&DiskStore) -> Option<T> + Send + 'static,
-) -> Option<T> {
-    let disk = Arc::clone(disk);
-    tokio::task::spawn_blocking(move || work(&disk)).await.ok().flatten()
-}
-
-/// The runtime ends while files are being written.
-fn stopped() -> Error {
-    Error::Request("discovery was stopped while it wrote its cache".to_owned())
 }
 
 impl fmt::Debug for DocumentCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DocumentCache")
-            .field("disk", &self.disk)
-            .field("ttl", &self.ttl)
-            .finish_non_exhaustive()
+        let mut out = f.debug_struct("DocumentCache");
+        #[cfg(feature = "discovery-disk")]
+        out.field("disk", &self.disk);
+        out.field("ttl", &self.ttl).finish_non_exhaustive()
     }
 }

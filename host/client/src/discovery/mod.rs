@@ -12,6 +12,7 @@
 //! [`Client::discover`] and its like look in through a [`RestMapper`]: one small document per group version that is asked for.
 
 mod cached;
+#[cfg(feature = "discovery-disk")]
 mod disk;
 mod documents;
 mod flights;
@@ -19,6 +20,7 @@ mod kept;
 mod live;
 mod mapper;
 mod mapping_error;
+#[cfg(feature = "openapi")]
 mod openapi;
 mod partial;
 mod state;
@@ -32,11 +34,13 @@ use crate::error::{Error, Result, Status, StatusDetails};
 use crate::params::ApiResource;
 
 pub use cached::CachedDiscovery;
+#[cfg(feature = "discovery-disk")]
 pub use disk::DiskCacheOptions;
 pub(crate) use documents::DocumentCache;
 pub use live::DiscoveryClient;
 pub use mapper::RestMapper;
 pub use mapping_error::MappingError;
+#[cfg(feature = "openapi")]
 pub use openapi::{OpenApiEntry, OpenApiIndex};
 pub use partial::PartialResource;
 pub use types::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};

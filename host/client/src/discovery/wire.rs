@@ -4,6 +4,9 @@
 //!
 //! Invariant: a list that Go has as nil (`null`) reads as an empty one.
 
+#[cfg(feature = "discovery-disk")]
+mod files;
+
 use std::collections::HashMap;
 
 use pilothouse_object::Gvk;
@@ -11,6 +14,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::types::{ApiGroup, GroupVersion};
 use crate::params::ApiResource;
+
+#[cfg(feature = "discovery-disk")]
+pub(super) use files::GroupList;
 
 fn or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
@@ -29,30 +35,6 @@ pub(super) struct Root {
     /// `APIVersions`.
     #[serde(default, deserialize_with = "or_empty")]
     pub(super) versions: Vec<String>,
-}
-
-/// `APIGroupList`, as kubectl's cache holds it.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct GroupList {
-    kind: String,
-    api_version: String,
-    #[serde(default, deserialize_with = "or_empty")]
-    groups: Vec<Group>,
-}
-
-impl GroupList {
-    const KIND: &'static str = "APIGroupList";
-
-    pub(super) fn of(groups: &[ApiGroup]) -> Self {
-        let groups = groups.iter().map(Group::of).collect();
-        Self { kind: Self::KIND.to_owned(), api_version: "v1".to_owned(), groups }
-    }
-
-    /// The groups; nothing when this is another kind of object.
-    pub(super) fn groups(self) -> Option<Vec<ApiGroup>> {
-        (self.kind == Self::KIND).then(|| self.groups.into_iter().map(Group::into_api).collect())
-    }
 }
 
 /// `APIGroup`.
@@ -76,16 +58,6 @@ struct Version {
 }
 
 impl Group {
-    fn of(group: &ApiGroup) -> Self {
-        let version = |version: &String| Version {
-            group_version: GroupVersion::new(&group.name, version).to_string(),
-            version: version.clone(),
-        };
-        let versions: Vec<Version> = group.versions.iter().map(version).collect();
-        let preferred_version = versions.first().cloned().unwrap_or_default();
-        Self { name: group.name.clone(), versions, preferred_version }
-    }
-
     pub(super) fn into_api(self) -> ApiGroup {
         let mut versions: Vec<String> = self.versions.into_iter().map(|v| v.version).collect();
         // The server lists them by preference already, but only this field promises it.
@@ -143,15 +115,6 @@ struct Resource {
 
 impl ResourceList {
     const KIND: &'static str = "APIResourceList";
-
-    /// Whether it is a list of this group version's resources, as a cache must ask of a file.
-    pub(super) fn is_of(&self, group_version: &GroupVersion) -> bool {
-        self.kind == Self::KIND && self.group_version == group_version.to_string()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.resources.is_empty()
-    }
 
     /// The same list as of this group version, which not all servers repeat.
     pub(super) fn named(mut self, group_version: &GroupVersion) -> Self {

@@ -9,8 +9,9 @@ mod response;
 use http::Method;
 
 use crate::client::Client;
+use crate::params::PatchKind;
 
-pub use request::{PatchKind, RestRequest};
+pub use request::RestRequest;
 pub use response::{ByteStream, RestResponse};
 
 /// Makes requests to one group version; a cheap clone.

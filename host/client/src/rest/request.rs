@@ -22,32 +22,6 @@ use crate::error::{Error, Result};
 use crate::url::{Parts, Target};
 use crate::verbs;
 
-/// What the body of a patch is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PatchKind {
-    /// RFC 6902.
-    Json,
-    /// RFC 7386.
-    Merge,
-    /// The API's own merge, for built-in kinds.
-    Strategic,
-    /// Server-side apply; needs a field manager.
-    Apply,
-}
-
-impl PatchKind {
-    /// Its media type.
-    #[must_use]
-    pub fn content_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json-patch+json",
-            Self::Merge => "application/merge-patch+json",
-            Self::Strategic => "application/strategic-merge-patch+json",
-            Self::Apply => "application/apply-patch+yaml",
-        }
-    }
-}
-
 /// A request under construction.
 #[must_use = "nothing is sent before `send`"]
 pub struct RestRequest {

@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
+use super::trust::provider;
 use super::validity::Validity;
 
 /// A client certificate and its key.
@@ -33,8 +33,7 @@ impl Certificate {
             .ok_or_else(|| format!("{certificate_name} is not an X.509 certificate; get a new one"))?;
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|_| format!("{key_name} holds no PKCS#8, PKCS#1 or SEC1 key in PEM"))?;
-        let provider = CryptoProvider::get_default().ok_or("no provider of cryptography is installed")?;
-        let key = CertifiedKey::from_der(chain, key, provider)
+        let key = CertifiedKey::from_der(chain, key, provider())
             .map_err(|e| format!("{key_name} cannot be used: {e}; does it belong to {certificate_name}?"))?;
         Ok(Self { key: Arc::new(key), validity })
     }

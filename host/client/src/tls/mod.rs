@@ -12,23 +12,21 @@
 
 mod certificate;
 mod reading;
+mod trust;
 mod validity;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::Uri;
-use kube_client::Config;
-use kube_client::client::{ConfigExt, RustlsTlsError};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
 
 pub(crate) use certificate::Certificate;
 pub(crate) use reading::Reading;
+use trust::{Trust, authorities, client_config};
 
 use crate::error::{Error, Result};
 use crate::exec::ExecPlugin;
@@ -293,17 +291,14 @@ impl Sources {
     }
 
     fn build(&self, material: &Material, insecure: bool) -> Checked<Built> {
-        // kube-client knows how to trust the platform, a bundle or everybody; the rest of its configuration is not used.
-        let mut config = Config::new(Uri::from_static("https://localhost"));
-        config.accept_invalid_certs = insecure;
-        if let Some(source) = &self.authority {
-            config.root_cert = Some(bundle(source, &material.authority)?);
-        }
-        if insecure {
-            // Nor are the platform's certificates looked for, which a container may lack.
-            config.root_cert.get_or_insert_default();
-        }
-        let proxy = config.rustls_client_config().map_err(|e| explain(&e))?;
+        // Checked even where it is not used: a bundle that cannot be read is reported before it is needed.
+        let roots = self.authority.as_ref().map(|source| authorities(source, &material.authority));
+        let trust = match roots.transpose()? {
+            _ if insecure => Trust::Anything,
+            Some(roots) => Trust::Authorities(roots),
+            None => Trust::Platform,
+        };
+        let proxy = client_config(trust)?;
         let certificate = self.certificate(material)?;
         let mut server = proxy.clone();
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -338,23 +333,5 @@ impl Built {
     fn concern(&self) -> Option<String> {
         let certificate = self.certificate.as_ref()?;
         certificate.expired().or_else(|| certificate.not_yet_valid())
-    }
-}
-
-fn bundle(source: &Source, pem: &[u8]) -> Checked<Vec<Vec<u8>>> {
-    let certificates: std::result::Result<Vec<_>, _> =
-        CertificateDer::pem_slice_iter(pem).map(|der| der.map(|der| der.to_vec())).collect();
-    match certificates {
-        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(format!("{} is not PEM; expected \"-----BEGIN CERTIFICATE-----\"", source.name)),
-    }
-}
-
-fn explain(error: &kube_client::Error) -> String {
-    match error {
-        kube_client::Error::RustlsTls(RustlsTlsError::AddRootCertificate(e)) => format!(
-            "certificate authority cannot be used: {e}; set certificate-authority to the PEM of the server's CA"
-        ),
-        other => other.to_string(),
     }
 }

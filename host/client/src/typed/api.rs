@@ -11,11 +11,13 @@ use pilothouse_object::{Object, ObjectKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Resource, ScaleApi, TypedList, TypedWatch};
-use crate::call::{Call, OBJECT_LIMIT, unexpected};
+use super::{Resource, TypedList, TypedWatch};
+use crate::call::{Call, unexpected};
 use crate::client::Client;
 use crate::error::Result;
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, WatchParams, WriteParams};
+#[cfg(feature = "scale")]
+use crate::scale::ScaleApi;
 use crate::verbs::{self, Deleted};
 
 /// The verbs on objects of type `K`; a cheap clone.
@@ -228,6 +230,7 @@ impl<K: Resource> Api<K> {
     }
 
     /// The scale of these objects.
+    #[cfg(feature = "scale")]
     #[must_use]
     pub fn scale(&self) -> ScaleApi {
         self.client.scale(&self.resource, self.namespace.as_deref())
@@ -244,13 +247,5 @@ impl<K: Resource> Api<K> {
     fn typed(&self, object: &Object) -> Result<K> {
         let doing = || format!("list of {}: {}", self.resource.plural, object.key().as_str());
         serde_json::from_slice(object.bytes()).map_err(|e| unexpected(doing(), &e))
-    }
-}
-
-impl Client {
-    /// Sends a call and reads its answer as JSON.
-    pub(crate) async fn fetch_json<T: DeserializeOwned>(&self, call: &Call) -> Result<T> {
-        let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
-        serde_json::from_slice(&body).map_err(|e| unexpected(self.doing(call), &e))
     }
 }

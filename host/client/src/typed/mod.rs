@@ -4,7 +4,6 @@
 //! crate: the host itself never knows the types of objects.
 
 mod api;
-mod scale;
 mod watch;
 
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
@@ -15,7 +14,6 @@ use serde::de::DeserializeOwned;
 use crate::params::ApiResource;
 
 pub use api::Api;
-pub use scale::{Scale, ScaleApi, ScaleSpec, ScaleStatus};
 pub use watch::TypedWatch;
 
 /// A kind of object as a Rust type.

@@ -1,9 +1,9 @@
 //! The API itself: admission, certificates, flow control, CRDs and aggregated APIs.
 
+use pilothouse_object::human_duration;
 use serde_json::Value;
 
 use super::Row;
-use super::duration::human;
 use super::read::{
     NONE, UNSET, condition, count, exists, int, list, map, name, optional_text, text, text_or, texts,
 };
@@ -91,7 +91,7 @@ fn certificate_signing_request(row: Row<'_>) -> Vec<Value> {
         row.age(),
         text_or(request, "/spec/signerName", NONE).into(),
         text(request, "/spec/username").into(),
-        requested.map_or_else(|| NONE.to_owned(), human).into(),
+        requested.map_or_else(|| NONE.to_owned(), human_duration).into(),
         status.into(),
     ]
 }

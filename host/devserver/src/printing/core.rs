@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use pilothouse_object::human_duration;
 use serde_json::Value;
 
 use super::Row;
-use super::duration::{age, human, seconds_between, time};
+use super::duration::{age, seconds_between, time};
 use super::quantity::canonical;
 use super::read::{NONE, condition, count, exists, flag, int, list, map, text, text_or};
 
@@ -102,7 +103,7 @@ fn component_status(row: Row<'_>) -> Vec<Value> {
 pub(super) fn event(row: Row<'_>) -> Vec<Value> {
     let event = row.object;
     let either = |core, events| text_or(event, core, text(event, events));
-    let since = |text| time(text).map(|time| human(seconds_between(time, row.now)));
+    let since = |text| time(text).map(|time| human_duration(seconds_between(time, row.now)));
 
     let first = since(either("/firstTimestamp", "/deprecatedFirstTimestamp"));
     let first = first.unwrap_or_else(|| age(Some(text(event, "/eventTime")), row.now));

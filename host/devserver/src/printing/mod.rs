@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub(crate) use custom::{CustomColumn, custom_cells};
-pub use duration::age;
+use duration::age;
 pub(crate) use read::selector;
 use read::{name, text};
 

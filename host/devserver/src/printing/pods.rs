@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
+use pilothouse_object::human_duration;
 use serde_json::Value;
 
 use super::Row;
-use super::duration::{human, seconds_between, time};
+use super::duration::{seconds_between, time};
 use super::read::{NONE, condition, exists, flag, int, is_deleted, list, text, text_or};
 
 /// What is counted over the containers.
@@ -26,7 +27,7 @@ impl Restarts {
     fn text(&self, now: Timestamp) -> String {
         match self.last {
             Some(last) if self.count != 0 => {
-                format!("{} ({} ago)", self.count, human(seconds_between(last, now)))
+                format!("{} ({} ago)", self.count, human_duration(seconds_between(last, now)))
             }
             _ => self.count.to_string(),
         }

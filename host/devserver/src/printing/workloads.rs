@@ -1,9 +1,10 @@
 //! What runs pods: the groups `apps`, `batch` and `autoscaling`, and replication controllers.
 
+use pilothouse_object::human_duration;
 use serde_json::{Value, json};
 
 use super::Row;
-use super::duration::{human, seconds_between, time};
+use super::duration::{seconds_between, time};
 use super::quantity::canonical;
 use super::read::{
     NONE, UNSET, condition, containers, count, exists, int, is_deleted, labels, list, optional_text,
@@ -120,7 +121,7 @@ fn job(row: Row<'_>) -> Vec<Value> {
     };
     let duration = time(text(job, "/status/startTime")).map(|start| {
         let end = time(text(job, "/status/completionTime")).unwrap_or(row.now);
-        human(seconds_between(start, end))
+        human_duration(seconds_between(start, end))
     });
     let is = |wanted: &str| {
         let found = condition(job, "/status/conditions", wanted);

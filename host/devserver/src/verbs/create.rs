@@ -1,7 +1,7 @@
 //! `create`.
 
 use http::StatusCode;
-use rand::Rng as _;
+use rand::RngExt as _;
 
 use super::{Answer, Call, Core, Fields, Outcome, Rendering, key, reviews};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use rand::Rng as _;
+use rand::RngExt as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 

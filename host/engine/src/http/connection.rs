@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use pilothouse_plugin::Host;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,7 +18,6 @@ use wasmtime_wasi_http::Error;
 
 use super::body::RequestBody;
 use super::destination::Destination;
-use super::hosts::Host;
 use super::{MAX_HEAD, MAX_HEADERS};
 
 /// A connection; dropping it closes it, whatever is under way on it.

@@ -5,8 +5,7 @@ use std::fmt;
 
 use http::Uri;
 use http::uri::{PathAndQuery, Scheme};
-
-use super::hosts::{Host, split_port};
+use pilothouse_plugin::{Host, split_port};
 
 /// Where a request goes; connections are shared between requests with the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

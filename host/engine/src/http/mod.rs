@@ -11,14 +11,12 @@
 //! instance has under way ends with it, and no request outlives the deadline of the call that made it. Redirects are the guest's
 //! business, so that each hop is checked.
 
-mod address;
 mod body;
 mod client;
 mod connection;
 mod destination;
 mod error_code;
 mod hooks;
-mod hosts;
 mod pool;
 mod resolve;
 #[cfg(test)]
@@ -34,7 +32,6 @@ use crate::state::State;
 
 pub use client::{HttpClient, HttpClientOptions, HttpObserver, HttpResult};
 pub(crate) use hooks::Http;
-pub use hosts::{OutgoingHost, OutgoingHostError, OutgoingHosts};
 pub use resolve::{ResolveFuture, Resolver, SystemResolver};
 
 /// Bytes of one request body, and of one response body: several times what a search server takes in one bulk request by default

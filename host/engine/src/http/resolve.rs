@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use pilothouse_plugin::{Host, OutgoingHosts};
 use tokio::sync::Semaphore;
 use wasmtime_wasi_http::Error;
 
 use super::destination::Destination;
-use super::hosts::{Host, OutgoingHosts};
 
 /// A lookup under way.
 pub type ResolveFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::Request;
 use http_body_util::{BodyExt as _, Empty};
+use pilothouse_plugin::{Host, OutgoingHost, OutgoingHosts};
 use proptest::prelude::*;
 use rustls::ClientConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -18,7 +19,6 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::client::{Refused, Times};
 use super::destination::Destination;
-use super::hosts::Host;
 use super::resolve::{Lookup, NoAddress};
 use super::*;
 
@@ -61,7 +61,7 @@ proptest! {
     ) {
         let mut granted = vec![format!("name.example:{port}")];
         if let (true, Some(address)) = (name_one, found.first()) {
-            granted.push(format!("{}:{port}", Host::Address(address::canonical(*address))));
+            granted.push(format!("{}:{port}", Host::Address(pilothouse_plugin::canonical(*address))));
         }
         let granted = hosts(&granted);
         let to = Destination { tls: false, host: Host::Name("name.example".to_owned()), port };
@@ -72,11 +72,11 @@ proptest! {
                 prop_assert!(!addresses.is_empty());
                 for address in addresses {
                     prop_assert_eq!(address.port(), port);
-                    let named = name_one && Some(address::canonical(address.ip())) == found.first().map(|a| address::canonical(*a));
-                    prop_assert!(named || address::special(address.ip()).is_none(), "{}", address);
+                    let named = name_one && Some(pilothouse_plugin::canonical(address.ip())) == found.first().map(|a| pilothouse_plugin::canonical(*a));
+                    prop_assert!(named || pilothouse_plugin::special(address.ip()).is_none(), "{}", address);
                 }
             }
-            Err(NoAddress::Prohibited(address, _)) => prop_assert!(address::special(address.ip()).is_some()),
+            Err(NoAddress::Prohibited(address, _)) => prop_assert!(pilothouse_plugin::special(address.ip()).is_some()),
             Err(NoAddress::Dns(_)) => prop_assert!(found.is_empty()),
         }
     }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use pilothouse_engine::{FaultKind, Limits};
+use pilothouse_engine::FaultKind;
+use pilothouse_plugin::Limits;
 use serde_json::{Value, json};
 
 use crate::plugin::{Plugin, Setup, limits, reconcile};

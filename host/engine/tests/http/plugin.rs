@@ -9,10 +9,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use pilothouse_engine::{
     ApiError, CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, Fault, GuestHost,
-    HttpClient, HttpClientOptions, HttpObserver, HttpResult, Instance, Limits, LogLevel, ObjectCursor,
-    Outcome, Refusal, Request, ResolveFuture, Resolver, WaitFuture,
+    HttpClient, HttpClientOptions, HttpObserver, HttpResult, Instance, LogLevel, ObjectCursor, Outcome,
+    Refusal, Request, ResolveFuture, Resolver, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_plugin::Limits;
 use pilothouse_testkit::guests;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;

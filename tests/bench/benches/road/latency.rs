@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use pilothouse_bench::{Better, Report, quantile};
+use pilothouse_client::{ApiResource, WriteParams};
+use pilothouse_object::Gvk;
 use pilothouse_tests::controlplane::Options;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::{ControlPlane, Host, guests};
@@ -56,6 +58,7 @@ fn now() -> f64 {
 /// Creates ConfigMaps one after the other; when each was sent.
 async fn write(plane: &ControlPlane, run: usize) -> anyhow::Result<HashMap<String, f64>> {
     let client = plane.client().await?;
+    let config_maps = ApiResource::new(Gvk::new("", "v1", "ConfigMap"), "configmaps", true);
     let mut sent = HashMap::new();
     let mut pace = tokio::time::interval(Duration::from_millis(10));
     for number in 0..WRITES {
@@ -64,11 +67,9 @@ async fn write(plane: &ControlPlane, run: usize) -> anyhow::Result<HashMap<Strin
         let body = serde_json::json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"n": number.to_string()},
         });
-        let request = http::Request::post("/api/v1/namespaces/default/configmaps")
-            .header("content-type", "application/json")
-            .body(serde_json::to_vec(&body)?)?;
+        let body = serde_json::to_vec(&body)?;
         let at = now();
-        client.request::<serde_json::Value>(request).await?;
+        client.create(&config_maps, Some("default"), &body, &WriteParams::default()).await?;
         sent.insert(name, at);
     }
     Ok(sent)

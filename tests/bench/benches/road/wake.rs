@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use pilothouse_bench::{Better, Report, quantile};
 use pilothouse_engine::{
     CallContext, ClientCall, ClientFuture, Code, Compiler, Engine, EngineOptions, GuestHost, Instance,
-    Limits, LogLevel, ObjectCursor, Refusal, Request, WaitFuture,
+    LogLevel, ObjectCursor, Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_plugin::Limits;
 
 use super::memory::PLUGINS;
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use pilothouse_object::Object;
 use rand::rngs::StdRng;
-use rand::{Rng as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _};
 use tokio::time::{sleep, timeout};
 
 use crate::testing::{FakeControllerSource, View, config_maps, errors};

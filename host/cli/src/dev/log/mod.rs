@@ -21,11 +21,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _};
 
 use self::limit::Limits;
+use crate::log_filter::log_filter;
 
 /// What is shown unless `RUST_LOG` says otherwise: what a guest and its calls do, and the host's troubles.
 const SHOWN: &str = "warn,pilothouse_manager=info,pilothouse::reconciles=debug,guest=info";
@@ -95,9 +96,13 @@ impl Log {
     }
 
     /// Shows the events of the host and its guests from now on.
-    pub(crate) fn show_events(&self) {
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(SHOWN));
+    ///
+    /// # Errors
+    /// When `RUST_LOG` cannot be read.
+    pub(crate) fn show_events(&self) -> anyhow::Result<()> {
+        let filter = log_filter(SHOWN)?;
         tracing_subscriber::registry().with(layer::Readable(self.clone()).with_filter(filter)).init();
+        Ok(())
     }
 
     /// Tells of dropped lines, for as long as it is polled.

@@ -155,7 +155,6 @@ fn messages_of_the_parser_are_kept_without_values() {
 async fn a_plugin_is_told_the_proxy_of_the_cluster_only() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("config");
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let credential =
         r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}"#;
     let info = dir.path().join("info");

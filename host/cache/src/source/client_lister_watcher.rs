@@ -1,0 +1,72 @@
+//! [`ClientListerWatcher`]: the objects of one resource, in one scope, from an API server.
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::unfold;
+use pilothouse_client::{ApiResource, Client, ListParams, Result, WatchParams};
+use pilothouse_object::ListMeta;
+
+use crate::source::lister_watcher::{EventStream, ItemSink, ListerWatcher, both};
+
+/// Lists and watches one resource through a client, in one namespace or in all, under selectors.
+#[derive(Clone)]
+pub struct ClientListerWatcher {
+    client: Client,
+    resource: ApiResource,
+    namespace: Option<String>,
+    label_selector: String,
+    field_selector: String,
+}
+
+impl ClientListerWatcher {
+    /// All objects of a resource, in one namespace or in all.
+    #[must_use]
+    pub fn new(client: Client, resource: ApiResource, namespace: Option<&str>) -> Self {
+        let namespace = namespace.map(str::to_owned);
+        Self { client, resource, namespace, label_selector: String::new(), field_selector: String::new() }
+    }
+
+    /// Only objects that match a label selector in the API's text form.
+    #[must_use]
+    pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
+        self.label_selector = selector.into();
+        self
+    }
+
+    /// Only objects that match a field selector in the API's text form.
+    #[must_use]
+    pub fn field_selector(mut self, selector: impl Into<String>) -> Self {
+        self.field_selector = selector.into();
+        self
+    }
+}
+
+impl ListerWatcher for ClientListerWatcher {
+    fn list<'a>(&'a self, params: &'a ListParams, item: ItemSink<'a>) -> BoxFuture<'a, Result<ListMeta>> {
+        Box::pin(async move {
+            let params = ListParams {
+                label_selector: both(&params.label_selector, &self.label_selector),
+                field_selector: both(&params.field_selector, &self.field_selector),
+                ..params.clone()
+            };
+            self.client.list_page(&self.resource, self.namespace.as_deref(), &params, item).await
+        })
+    }
+
+    fn watch<'a>(&'a self, params: &'a WatchParams) -> BoxFuture<'a, Result<EventStream>> {
+        Box::pin(async move {
+            let params = WatchParams {
+                label_selector: both(&params.label_selector, &self.label_selector),
+                field_selector: both(&params.field_selector, &self.field_selector),
+                ..params.clone()
+            };
+            let stream = self.client.watch(&self.resource, self.namespace.as_deref(), &params).await?;
+            let events = unfold(stream, async |mut stream| stream.next().await.map(|event| (event, stream)));
+            Ok(events.boxed())
+        })
+    }
+
+    fn supports_watch_list(&self) -> bool {
+        true
+    }
+}

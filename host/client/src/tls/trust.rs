@@ -1,0 +1,101 @@
+//! [`client_config`]: which server certificates a client accepts. `mod` adds the client certificate and the protocols.
+
+use std::sync::{Arc, LazyLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+
+use super::{Checked, Source};
+
+/// The cryptography of every TLS configuration here, passed explicitly: the provider of the process is the application's to
+/// choose.
+pub(super) fn provider() -> &'static Arc<CryptoProvider> {
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
+    &PROVIDER
+}
+
+/// Which certificates of servers are accepted.
+pub(super) enum Trust {
+    /// Those that the platform's certificate authorities have signed.
+    Platform,
+    /// Those that one of these authorities has signed.
+    Authorities(RootCertStore),
+    /// All.
+    Anything,
+}
+
+/// A configuration without a client certificate. The platform's certificates are read only for [`Trust::Platform`], since
+/// a container may have none.
+pub(super) fn client_config(trust: Trust) -> Checked<ClientConfig> {
+    let builder = ClientConfig::builder_with_provider(Arc::clone(provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| format!("TLS cannot be used: {e}"))?;
+    let builder = match trust {
+        Trust::Platform => builder.with_platform_verifier().map_err(|e| {
+            format!(
+                "the platform's certificates cannot be used: {e}; set certificate-authority to the PEM of the server's CA, or install the system's CA certificates"
+            )
+        })?,
+        Trust::Authorities(roots) => builder.with_root_certificates(roots),
+        Trust::Anything => builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAll)),
+    };
+    Ok(builder.with_no_client_auth())
+}
+
+/// The authorities in `pem`, which was read from `source`; at least one.
+pub(super) fn authorities(source: &Source, pem: &[u8]) -> Checked<RootCertStore> {
+    let not_pem = || format!("{} is not PEM; expected \"-----BEGIN CERTIFICATE-----\"", source.name);
+    let mut roots = RootCertStore::empty();
+    for der in CertificateDer::pem_slice_iter(pem) {
+        roots.add(der.map_err(|_| not_pem())?).map_err(|e| {
+            format!(
+                "certificate authority cannot be used: {e}; set certificate-authority to the PEM of the server's CA"
+            )
+        })?;
+    }
+    if roots.is_empty() { Err(not_pem()) } else { Ok(roots) }
+}
+
+/// The verifier of `insecure-skip-tls-verify`. It checks no signature either, so that certificates that webpki cannot parse
+/// (X.509 version 1) are accepted as Go accepts them.
+#[derive(Debug)]
+struct AcceptAll;
+
+impl ServerCertVerifier for AcceptAll {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}

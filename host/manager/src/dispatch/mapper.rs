@@ -1,0 +1,322 @@
+//! [`Mapper`]: the listener of a natively mapped watch; it turns each change into keys of the plugin's queue.
+//!
+//! It adds them through the plugin's [`Gate`], which needs to be told what the cache does not show any more: what is gone or
+//! out of view, and the keys that an object has no longer.
+//!
+//! It runs inside the informer's call, before the ring of a handler would coalesce anything: an object that moves from one
+//! key to a second and a third must enqueue all three, and the queue itself keeps one entry a key, so nothing grows with
+//! the number of changes (`docs/decisions/0002-native-mapping-before-the-ring.md`).
+
+use std::sync::Arc;
+
+use pilothouse_cache::{EventFilter as _, Listener};
+use pilothouse_object::{Object, ObjectKey};
+use pilothouse_plugin::{KeyMap, Predicate};
+use pilothouse_workqueue::Priority;
+
+use crate::dispatch::gate::Gate;
+use crate::dispatch::mapping::{self, Filter, Seen};
+use crate::dispatch::reasons::Reasons;
+
+/// Keys that are added under one lock of the queue.
+const ADDED_AT_ONCE: usize = 64;
+
+/// Turns changes into keys.
+pub(crate) struct Mapper {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) filter: Filter,
+    pub(crate) predicates: Vec<Predicate>,
+    pub(crate) map: KeyMap,
+    pub(crate) namespaced_owner: bool,
+    /// Why the keys of the initial list are reconciled; none when they are not.
+    pub(crate) initial: Option<Reasons>,
+}
+
+impl Mapper {
+    /// A change of an object itself has a reason of its own; one of an object that maps elsewhere is `owned` there.
+    fn reason(&self, own: Reasons) -> Reasons {
+        if matches!(self.map, KeyMap::Itself) { own } else { Reasons::OWNED }
+    }
+
+    fn keys(&self, object: &Object, found: &mut dyn FnMut(ObjectKey)) {
+        mapping::keys(&self.map, self.namespaced_owner, object, found);
+    }
+
+    fn add(&self, object: &Object, reason: Reasons, priority: Priority) {
+        self.keys(object, &mut |key| self.gate.changed(key, reason, priority));
+    }
+
+    /// Adds the keys of an object that the cache does not show any more.
+    fn add_gone(&self, object: &Object, reason: Reasons) {
+        self.keys(object, &mut |key| self.gate.gone(key, reason));
+    }
+
+    /// Adds the keys of all objects of a cache, as if they were listed for the first time; how many there were. The gate is
+    /// open.
+    pub(crate) fn add_all(&self, objects: impl Iterator<Item = Object>) -> usize {
+        let mut count = 0;
+        let mut keys = Vec::new();
+        for object in objects.filter(|object| self.filter.shows(object)) {
+            self.keys(&object, &mut |key| keys.push((key, Reasons::ADDED, Priority::LOW)));
+            // Workers have taken up the first of them by the time the last is found.
+            if keys.len() >= ADDED_AT_ONCE {
+                count += keys.len();
+                self.gate.queue().add_batch(keys.drain(..));
+            }
+        }
+        count += keys.len();
+        self.gate.queue().add_batch(keys);
+        count
+    }
+}
+
+impl Listener for Mapper {
+    fn on_add(&self, object: &Object, is_in_initial_list: bool) {
+        if !self.filter.shows(object) {
+            return;
+        }
+        if !is_in_initial_list {
+            self.add(object, self.reason(Reasons::ADDED), Priority::NORMAL);
+        } else if let Some(reason) = self.initial {
+            self.add(object, reason, Priority::LOW);
+        }
+    }
+
+    fn on_update(&self, old: &Object, new: &Object, is_sync: bool) {
+        if is_sync {
+            if self.filter.shows(new) && self.predicates.iter().all(|p| p.passes(old, new)) {
+                self.add(new, Reasons::RESYNC, Priority::LOW);
+            }
+            return;
+        }
+        let seen = self.filter.update(old, new);
+        let reason = match seen {
+            Seen::Nothing => return,
+            Seen::Added => Reasons::ADDED,
+            Seen::Deleted => Reasons::DELETED,
+            Seen::Updated if self.predicates.iter().all(|p| p.passes(old, new)) => Reasons::UPDATED,
+            Seen::Updated => return,
+        };
+        let reason = self.reason(reason);
+        let itself = matches!(self.map, KeyMap::Itself);
+        if seen == Seen::Deleted {
+            self.add_gone(new, reason);
+            if !itself {
+                self.add_gone(old, reason);
+            }
+            return;
+        }
+        if itself {
+            self.gate.changed(new.key().clone(), reason, Priority::NORMAL);
+            return;
+        }
+        let mut present = Vec::new();
+        self.keys(new, &mut |key| present.push(key));
+        self.keys(old, &mut |key| {
+            if !present.contains(&key) {
+                self.gate.gone(key, reason);
+            }
+        });
+        for key in present {
+            self.gate.changed(key, reason, Priority::NORMAL);
+        }
+    }
+
+    fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, _: bool) {
+        let itself = matches!(self.map, KeyMap::Itself);
+        // Without a last state only the key is sure.
+        let seen = object.map_or(itself && self.filter.shows_key(key), |object| self.filter.shows(object));
+        if !seen {
+            return;
+        }
+        if itself {
+            // Failures of an object that is gone say nothing about another of that name.
+            self.gate.queue().forget(key);
+        }
+        let reason = self.reason(Reasons::DELETED);
+        match object {
+            Some(object) => self.add_gone(object, reason),
+            None => self.gate.gone(key.clone(), reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use pilothouse_workqueue::Queue;
+    use prometheus_client::metrics::gauge::Gauge;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use pilothouse_plugin::{Grants, Rule};
+
+    /// A mapper of pods with these labels, and its queue.
+    fn mapper(labels: &str, map: KeyMap, open: bool) -> (Mapper, Queue<ObjectKey, Reasons>) {
+        let queue: Queue<ObjectKey, Reasons> = Queue::new();
+        let rule = Rule {
+            groups: vec![String::new()],
+            resources: vec!["pods".into()],
+            verbs: vec!["watch".into()],
+            namespaces: vec!["*".into()],
+            names: Vec::new(),
+        };
+        let filter = Filter {
+            visible: Grants::new(vec![rule]).visibility("watch", "", "pods"),
+            namespaces: Vec::new(),
+            labels: labels.parse().unwrap(),
+            fields: pilothouse_object::FieldSelector::default(),
+        };
+        let name = Arc::from("p");
+        let gate =
+            if open { Gate::open(&name, &queue) } else { Gate::closed(&name, &queue, Gauge::default()) };
+        let mapper = Mapper {
+            gate: Arc::new(gate),
+            filter,
+            predicates: Vec::new(),
+            map,
+            namespaced_owner: true,
+            initial: Some(Reasons::ADDED),
+        };
+        (mapper, queue)
+    }
+
+    fn pod(name: &str, app: &str, tier: &str, version: usize) -> Object {
+        let json = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "namespace": "ns", "name": name, "uid": name, "resourceVersion": version.to_string(),
+                "labels": {"app": app, "tier": tier},
+            },
+        });
+        Object::decode(json.to_string().as_bytes()).unwrap()
+    }
+
+    fn drain(queue: &Queue<ObjectKey, Reasons>) -> BTreeMap<String, (Vec<&'static str>, Priority)> {
+        let mut drained = BTreeMap::new();
+        while let Some(item) = queue.try_get() {
+            queue.done(&item);
+            drained.insert(item.key.to_string(), (item.payload.names().collect(), item.priority));
+        }
+        drained
+    }
+
+    fn by_app() -> KeyMap {
+        KeyMap::Label { name: "app".into(), same_namespace: true }
+    }
+
+    #[test]
+    fn the_failures_of_an_object_go_with_it() {
+        let (mapper, queue) = mapper("", KeyMap::Itself, true);
+        let key: ObjectKey = "ns/p".parse().unwrap();
+        for _ in 0..3 {
+            queue.add_rate_limited(key.clone(), Reasons::REQUEUED, Priority::NORMAL);
+        }
+        assert_eq!(queue.num_requeues(&key), 3);
+        mapper.on_delete(&key, None, true);
+        assert_eq!(queue.num_requeues(&key), 0);
+        let item = queue.try_get().expect("the deletion is told");
+        assert_eq!((item.key, item.payload, item.priority), (key, Reasons::DELETED, Priority::NORMAL));
+    }
+
+    #[test]
+    fn an_update_adds_the_keys_of_the_old_and_the_new_state() {
+        let (mapper, queue) = mapper("", by_app(), true);
+        mapper.on_update(&pod("x", "a", "", 1), &pod("x", "b", "", 2), false);
+        let owned = || (vec!["owned"], Priority::NORMAL);
+        assert_eq!(drain(&queue), [("ns/a".to_owned(), owned()), ("ns/b".to_owned(), owned())].into());
+    }
+
+    #[test]
+    fn a_standby_adds_nothing_until_its_term_begins_and_then_what_went_and_what_is_there() {
+        let (mapper, queue) = mapper("tier=web", KeyMap::Itself, false);
+        let there = pod("there", "a", "web", 1);
+        mapper.on_add(&there, true);
+        mapper.on_add(&pod("goes", "a", "web", 2), false);
+        mapper.on_delete(&"ns/goes".parse().unwrap(), Some(&pod("goes", "a", "web", 3)), false);
+        mapper.on_update(&pod("leaves", "a", "web", 4), &pod("leaves", "a", "db", 5), false);
+        mapper.on_update(&there, &there, true);
+        mapper.on_delete(&"ns/unseen".parse().unwrap(), Some(&pod("unseen", "a", "db", 6)), false);
+        assert_eq!(drain(&queue), BTreeMap::new());
+        assert_eq!(mapper.gate.let_through(), Some(2));
+        assert_eq!(mapper.add_all([there, pod("leaves", "a", "db", 5)].into_iter()), 1);
+        let wanted = [
+            ("ns/goes", "deleted", Priority::NORMAL),
+            ("ns/leaves", "deleted", Priority::NORMAL),
+            ("ns/there", "added", Priority::LOW),
+        ];
+        let wanted = wanted.map(|(key, reason, priority)| (key.to_owned(), (vec![reason], priority)));
+        assert_eq!(drain(&queue), wanted.into());
+    }
+
+    #[test]
+    fn a_standby_remembers_the_keys_that_an_object_has_no_longer() {
+        let (mapper, queue) = mapper("", by_app(), false);
+        mapper.on_update(&pod("x", "a", "", 1), &pod("x", "b", "", 2), false);
+        assert_eq!(mapper.gate.let_through(), Some(1));
+        assert_eq!(drain(&queue), [("ns/a".to_owned(), (vec!["owned"], Priority::NORMAL))].into());
+    }
+
+    proptest! {
+        /// Beside a mapper that adds all the time: whatever that one adds is added by the one that stands by at first, when
+        /// its term begins, unless two turns came in between; and nothing before.
+        #[test]
+        fn whatever_changed_or_went_lately_is_added_when_the_term_begins(
+            steps in prop::collection::vec((0_usize..5, 0_usize..9, 0_usize..3, any::<bool>()), 1..60),
+            begins in 0_usize..60,
+            itself: bool,
+        ) {
+            let map = || if itself { KeyMap::Itself } else { by_app() };
+            let (always, all) = mapper("tier=web", map(), true);
+            let (standby, queue) = mapper("tier=web", map(), false);
+            let mut cache: BTreeMap<String, Object> = BTreeMap::new();
+            let (mut young, mut old) = (BTreeSet::new(), BTreeSet::new());
+            let mut begun = false;
+            for (version, (number, action, app, web)) in steps.iter().enumerate() {
+                let name = format!("x{number}");
+                let new = pod(&name, ["a", "b", "c"][*app], if *web { "web" } else { "db" }, version);
+                let tell = |change: &dyn Fn(&Mapper)| [&always, &standby].into_iter().for_each(change);
+                if begins == version {
+                    standby.gate.let_through();
+                    standby.add_all(cache.values().cloned());
+                    begun = true;
+                }
+                match (action, cache.get(&name).cloned()) {
+                    (0, _) => {
+                        standby.gate.turn();
+                        // What is still there is found whenever it changed.
+                        old = std::mem::take(&mut young);
+                    }
+                    (1..4, Some(held)) => {
+                        cache.remove(&name);
+                        tell(&|mapper| mapper.on_delete(held.key(), Some(&held), false));
+                    }
+                    (_, Some(held)) => {
+                        cache.insert(name, new.clone());
+                        tell(&|mapper| mapper.on_update(&held, &new, false));
+                    }
+                    (_, None) => {
+                        cache.insert(name, new.clone());
+                        tell(&|mapper| mapper.on_add(&new, false));
+                    }
+                }
+                young.extend(drain(&all).into_keys());
+                prop_assert!(begun || queue.is_empty());
+            }
+            if !begun {
+                standby.gate.let_through();
+                standby.add_all(cache.values().cloned());
+            }
+            let added: BTreeSet<String> = drain(&queue).into_keys().collect();
+            // Turns after the begin change nothing.
+            let lately: BTreeSet<String> = young.union(&old).cloned().collect();
+            prop_assert!(lately.is_subset(&added), "{lately:?} are not all in {added:?}");
+            let visible: Vec<_> = cache.values().filter(|object| standby.filter.shows(object)).cloned().collect();
+            let (fresh, there) = mapper("", map(), true);
+            fresh.add_all(visible.into_iter());
+            prop_assert!(drain(&there).into_keys().all(|key| added.contains(&key)));
+        }
+    }
+}

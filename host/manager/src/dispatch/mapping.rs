@@ -1,0 +1,154 @@
+//! From a change of a watched object to keys of the plugin's queue: filters, predicates and mappings, all on the host.
+//!
+//! An update is seen through the filters as client-go's filtering handler sees it: an object that comes into view is added,
+//! one that goes out of view is deleted. Predicates apply to updates alone, and all must hold. Owner, label and field
+//! mappings give the keys of the old **and** the new object.
+
+use pilothouse_cache::EventFilter;
+use pilothouse_object::{FieldSelector, LabelSelector, Object, ObjectKey, json_string};
+use pilothouse_plugin::{KeyMap, Visibility, WatchSpec};
+
+/// Which objects a subscription shows.
+#[derive(Debug, Clone)]
+pub(crate) struct Filter {
+    pub(crate) visible: Visibility,
+    /// Namespaces asked for; empty: all that are visible.
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+}
+
+/// An update as a filter shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Nothing,
+    Added,
+    Updated,
+    Deleted,
+}
+
+impl Filter {
+    pub(crate) fn new(watch: &WatchSpec, visible: Visibility) -> Self {
+        Self {
+            visible,
+            namespaces: watch.namespaces.clone().unwrap_or_default(),
+            labels: watch.label_selector.clone(),
+            fields: watch.field_selector.clone(),
+        }
+    }
+
+    pub(crate) fn update(&self, old: &Object, new: &Object) -> Seen {
+        match (self.shows(old), self.shows(new)) {
+            (true, true) => Seen::Updated,
+            (true, false) => Seen::Deleted,
+            (false, true) => Seen::Added,
+            (false, false) => Seen::Nothing,
+        }
+    }
+}
+
+impl EventFilter for Filter {
+    fn shows_key(&self, key: &ObjectKey) -> bool {
+        let wanted = self.namespaces.is_empty()
+            || key.namespace().is_none_or(|ns| self.namespaces.iter().any(|wanted| wanted == ns));
+        wanted && self.visible.sees(key)
+    }
+
+    fn shows(&self, object: &Object) -> bool {
+        self.shows_key(object.key()) && self.labels.matches(object) && self.fields.matches(object)
+    }
+}
+
+/// Calls `found` with the keys that an object stands for; `namespaced_owner` tells whether the owner kind of an owner
+/// mapping lives in namespaces.
+pub(crate) fn keys(map: &KeyMap, namespaced_owner: bool, object: &Object, found: &mut dyn FnMut(ObjectKey)) {
+    match map {
+        KeyMap::Itself => found(object.key().clone()),
+        KeyMap::Handler => {}
+        KeyMap::Owner { group, kind, controller_only } => {
+            for owner in object.owner_references() {
+                let same_group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group) == group;
+                let counts = !controller_only || owner.controller == Some(true);
+                if same_group && owner.kind == *kind && counts {
+                    let namespace = object.namespace().filter(|_| namespaced_owner);
+                    found_key(ObjectKey::new(namespace, &owner.name), found);
+                }
+            }
+        }
+        KeyMap::Label { name, same_namespace } => {
+            if let Some(value) = object.label(name) {
+                value_key(&value, *same_namespace, object, found);
+            }
+        }
+        KeyMap::Field { path, same_namespace } => object.select(path, |raw| {
+            if let Some(value) = json_string(raw) {
+                value_key(&value, *same_namespace, object, found);
+            }
+        }),
+    }
+}
+
+fn value_key(value: &str, same_namespace: bool, object: &Object, found: &mut dyn FnMut(ObjectKey)) {
+    let key = if same_namespace { ObjectKey::new(object.namespace(), value) } else { value.parse() };
+    found_key(key, found);
+}
+
+/// A value that is no key (an empty field, say) maps to nothing.
+fn found_key<E>(key: Result<ObjectKey, E>, found: &mut dyn FnMut(ObjectKey)) {
+    if let Ok(key) = key {
+        found(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(json: &str) -> Object {
+        Object::decode(json.as_bytes()).unwrap()
+    }
+
+    fn pod(node: &str, label: &str) -> Object {
+        object(&format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p","namespace":"ns","generation":1,
+            "labels":{{"app":"{label}"}},"ownerReferences":[
+            {{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"rs","uid":"1","controller":true}},
+            {{"apiVersion":"v1","kind":"Node","name":"n","uid":"2"}}]}},"spec":{{"nodeName":"{node}"}}}}"#
+        ))
+    }
+
+    fn mapped(map: &KeyMap, namespaced: bool, object: &Object) -> Vec<String> {
+        let mut out = Vec::new();
+        keys(map, namespaced, object, &mut |key| out.push(key.to_string()));
+        out
+    }
+
+    #[test]
+    fn each_mapping_gives_its_keys() {
+        let pod = pod("n1", "web");
+        assert_eq!(mapped(&KeyMap::Itself, true, &pod), ["ns/p"]);
+        let field =
+            |path: &str, same_namespace| KeyMap::Field { path: path.parse().unwrap(), same_namespace };
+        assert_eq!(mapped(&field("/spec/nodeName", false), true, &pod), ["n1"]);
+        assert_eq!(mapped(&field("/spec/nodeName", true), true, &pod), ["ns/n1"]);
+        assert_eq!(mapped(&field("/metadata/ownerReferences/[*]/name", false), true, &pod), ["rs", "n"]);
+        assert_eq!(mapped(&field("/spec/absent", false), true, &pod), [""; 0]);
+        let label = KeyMap::Label { name: "app".into(), same_namespace: true };
+        assert_eq!(mapped(&label, true, &pod), ["ns/web"]);
+        let owner = |group: &str, kind: &str, controller_only| KeyMap::Owner {
+            group: group.into(),
+            kind: kind.into(),
+            controller_only,
+        };
+        assert_eq!(mapped(&owner("apps", "ReplicaSet", true), true, &pod), ["ns/rs"]);
+        assert_eq!(mapped(&owner("", "Node", false), false, &pod), ["n"]);
+        assert_eq!(mapped(&owner("", "Node", true), false, &pod), [""; 0]);
+        assert_eq!(mapped(&owner("other", "ReplicaSet", true), true, &pod), [""; 0]);
+    }
+
+    #[test]
+    fn an_empty_field_maps_to_nothing() {
+        let map = KeyMap::Field { path: "/spec/nodeName".parse().unwrap(), same_namespace: false };
+        assert_eq!(mapped(&map, true, &pod("", "x")), [""; 0]);
+    }
+}

@@ -1,0 +1,313 @@
+//! [`PluginEvents`]: what the guests of one plugin record through their `events` import, on its way to the API server as the plugin.
+//!
+//! ```text
+//! record ── check: grant, shape, quota ── recorder ── queue ── correlator ── core/v1, as the plugin's identity
+//! ```
+//!
+//! Invariants: a guest never waits, and nothing that a guest sends is kept without a bound; each plugin has a queue and a correlator of
+//! its own, so that one which floods costs no other plugin an event; they live on over reloads, so that repeated events go on
+//! counting. A plugin that never records has none of it. Called from guest threads by [`Services`](crate::imports::services::Services).
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use futures_util::FutureExt as _;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use pilothouse_client::Client;
+use pilothouse_engine::{EventTarget, GuestEvent, Refusal};
+use pilothouse_events::{
+    BroadcasterOptions, CoreV1Sink, Event, EventBroadcaster, EventDetails, EventRecorder, EventSink,
+    EventSource, EventType, EventWatch, FIELD_LIMIT, ObjectReference, Recorded, RecorderCounts, SinkCounts,
+    SinkError,
+};
+use pilothouse_object::is_qualified_name;
+use pilothouse_plugin::{Access, Grants, Place};
+use serde::Deserialize;
+use tokio::runtime::Handle;
+
+use crate::imports::token_bucket::TokenBucket;
+
+/// Annotation of every event of or about a plugin: the plugin's name. `pilothouse events` finds them by it.
+pub const PLUGIN_ANNOTATION: &str = "pilothouse.dev/plugin";
+
+/// Events that a plugin may record in a second, in the long run, and at once: what a kubelet allows itself (`--event-qps`,
+/// `--event-burst`).
+const DEFAULT_QPS: f64 = 50.0;
+
+/// After a rest so many times as many events may come at once as in a second of the long run.
+const BURST_SECONDS: f64 = 2.0;
+
+/// Events that wait to be correlated, and as many that wait to be written; with the bounds below, those of one plugin take ten
+/// megabytes at the very most.
+const QUEUE_LENGTH: usize = 256;
+
+/// Bytes that the texts of one event may have in all, beside those that are cut anyway: far more than names and annotations need.
+const MAX_TEXTS: usize = 8 << 10;
+
+/// Annotations of one event.
+const MAX_ANNOTATIONS: usize = 64;
+
+/// The events of one plugin.
+pub(crate) struct PluginEvents {
+    plugin: Arc<str>,
+    host: Arc<str>,
+    io: Handle,
+    identity: Arc<CurrentSink>,
+    /// Number of the generation that works.
+    generation: AtomicU64,
+    quota: Mutex<TokenBucket>,
+    running: OnceLock<Option<Running>>,
+    refused: AtomicU64,
+    over_quota: AtomicU64,
+}
+
+struct Running {
+    broadcaster: EventBroadcaster,
+    recorder: EventRecorder,
+    watch: EventWatch,
+}
+
+/// Writes with the client of the generation that is the current one.
+#[derive(Default)]
+struct CurrentSink(ArcSwapOption<CoreV1Sink>);
+
+/// What became of events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct EventCounts {
+    /// Without a grant, or malformed.
+    pub(crate) refused: u64,
+    /// More than the quota.
+    pub(crate) over_quota: u64,
+    pub(crate) recorder: RecorderCounts,
+    pub(crate) sink: SinkCounts,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Options {
+    annotations: BTreeMap<String, String>,
+    field_path: String,
+    timestamp: Option<String>,
+}
+
+fn unavailable(message: &str) -> Refusal {
+    Refusal { reason: "unavailable", message: message.to_owned() }
+}
+
+fn invalid(message: impl std::fmt::Display) -> Refusal {
+    Refusal { reason: "invalid", message: message.to_string() }
+}
+
+impl PluginEvents {
+    /// Records nothing yet. Events are written on `io`; `host` is the reporting instance.
+    pub(crate) fn new(plugin: Arc<str>, host: Arc<str>, io: Handle) -> Self {
+        let (qps, burst) = rate(None);
+        Self {
+            plugin,
+            host,
+            io,
+            identity: Arc::default(),
+            generation: AtomicU64::new(0),
+            quota: Mutex::new(TokenBucket::new(qps, burst)),
+            running: OnceLock::new(),
+            refused: AtomicU64::new(0),
+            over_quota: AtomicU64::new(0),
+        }
+    }
+
+    /// A new generation took over: events are written with its client, and counted against its quota.
+    pub(crate) fn speak_as(&self, generation: u64, client: Client, qps: Option<f64>) {
+        self.identity.0.store(Some(Arc::new(CoreV1Sink::new(client))));
+        let (qps, burst) = rate(qps);
+        let mut quota = self.quota.lock();
+        if self.generation.swap(generation, Relaxed) == 0 {
+            *quota = TokenBucket::new(qps, burst);
+        } else {
+            quota.change(qps, burst);
+        }
+    }
+
+    /// Records an event of a guest of this generation, with these grants, on a host that leads or not.
+    ///
+    /// # Errors
+    /// When nothing may be recorded now, there is no grant for it, it is malformed, or there are too many.
+    pub(crate) fn record(
+        &self,
+        generation: u64,
+        leads: bool,
+        grants: &Grants,
+        event: GuestEvent,
+    ) -> Result<(), Refusal> {
+        // A generation that was replaced may still be in a call; one that does not work yet would speak as the one that does.
+        let checked = if !leads {
+            Err(unavailable("this host does not lead: only the leader of --leader-elect records events"))
+        } else if generation > self.generation.load(Relaxed) {
+            Err(unavailable("the plugin is being loaded: describe and what runs before it record no events"))
+        } else {
+            self.check(grants, event)
+        };
+        let checked = checked.inspect_err(|_| {
+            self.refused.fetch_add(1, Relaxed);
+        })?;
+        if !self.quota.lock().take(Instant::now()) {
+            self.over_quota.fetch_add(1, Relaxed);
+            return Err(Refusal {
+                reason: "over-quota",
+                message: "the plugin records more events than it may (limits.eventQPS)".to_owned(),
+            });
+        }
+        let Checked { regarding, event_type, reason, note, details } = checked;
+        let running = self.running().ok_or_else(|| unavailable("the host is ending"))?;
+        running.recorder.record(regarding, event_type, &reason, format_args!("{note}"), details);
+        Ok(())
+    }
+
+    fn check(&self, grants: &Grants, event: GuestEvent) -> Result<Checked, Refusal> {
+        let options: Options = match event.options.as_str() {
+            "" => Options::default(),
+            text => serde_json::from_str(text).map_err(|e| invalid(format_args!("options: {e}")))?,
+        };
+        let event_type: EventType = event.event_type.parse().map_err(invalid)?;
+        if event.reason.is_empty() {
+            return Err(invalid("the reason is empty: say why in UpperCamelCase, as ScaledUp"));
+        }
+        let timestamp = options.timestamp.map(|time| {
+            time.parse::<Timestamp>().map_err(|_| invalid(format_args!("options: timestamp is not RFC 3339")))
+        });
+        let mut regarding = reference(event.regarding);
+        regarding.field_path = options.field_path;
+        let related = event.related.map(reference);
+        if options.annotations.len() > MAX_ANNOTATIONS {
+            return Err(invalid(format_args!("options: more than {MAX_ANNOTATIONS} annotations")));
+        }
+        if let Some(name) = options.annotations.keys().find(|name| !is_qualified_name(name)) {
+            let name = name.get(..name.floor_char_boundary(FIELD_LIMIT)).unwrap_or_default();
+            return Err(invalid(format_args!("options: {name:?} is not the name of an annotation")));
+        }
+        let annotations: usize =
+            options.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let texts = size(&regarding) + related.as_ref().map_or(0, size) + annotations;
+        if texts > MAX_TEXTS {
+            return Err(invalid(format_args!(
+                "references and annotations of the event have {texts} bytes, and may have {MAX_TEXTS}"
+            )));
+        }
+        self.check_grant(grants, regarding.event_namespace())?;
+        let annotations = options.annotations.into_iter().collect();
+        let details = EventDetails {
+            related: related.map(Arc::new),
+            action: event.action,
+            annotations,
+            timestamp: timestamp.transpose()?,
+        };
+        Ok(Checked { regarding, event_type, reason: event.reason, note: event.note, details })
+    }
+
+    /// Events have two names in the API; a grant of either will do.
+    fn check_grant(&self, grants: &Grants, namespace: &str) -> Result<(), Refusal> {
+        let check = |group| {
+            grants.check(&Access {
+                verb: "create",
+                group,
+                resource: "events",
+                subresource: None,
+                place: Place::Namespace(namespace),
+                name: None,
+            })
+        };
+        check("").or_else(|missing| check("events.k8s.io").map_err(|_| missing)).map_err(|missing| Refusal {
+            reason: "forbidden",
+            message: format!("plugin {}: {missing}", self.plugin),
+        })
+    }
+
+    /// The queue and what is behind it, made when it is needed; none while the runtime ends.
+    fn running(&self) -> Option<&Running> {
+        let make = || {
+            // What it starts runs there, whichever thread calls.
+            let _io = self.io.enter();
+            let options = BroadcasterOptions { queue_length: QUEUE_LENGTH, ..BroadcasterOptions::default() };
+            let broadcaster = EventBroadcaster::new(options);
+            let starting = broadcaster.start_recording_to_sink(Arc::clone(&self.identity));
+            // A new broadcaster has room in its queue, which is all that could be waited for.
+            let watch = tokio::task::unconstrained(starting).now_or_never().and_then(Result::ok)?;
+            let source = EventSource::new(&self.plugin, &self.host);
+            let source = source.with_annotation(PLUGIN_ANNOTATION, &self.plugin);
+            Some(Running { recorder: broadcaster.new_recorder(source), broadcaster, watch })
+        };
+        self.running.get_or_init(make).as_ref()
+    }
+
+    /// What became of the plugin's events so far.
+    pub(crate) fn counts(&self) -> EventCounts {
+        let running = self.running.get().and_then(Option::as_ref);
+        EventCounts {
+            refused: self.refused.load(Relaxed),
+            over_quota: self.over_quota.load(Relaxed),
+            recorder: running.map(|running| running.broadcaster.metrics().counts()).unwrap_or_default(),
+            sink: running.map(|running| running.watch.metrics().counts()).unwrap_or_default(),
+        }
+    }
+
+    /// Takes no more events, and writes those that were recorded, for `deadline` at most.
+    pub(crate) async fn shutdown(&self, deadline: Duration) {
+        if let Some(Some(running)) = self.running.get() {
+            running.broadcaster.shutdown(deadline).await;
+        }
+    }
+}
+
+/// An event that may be recorded.
+struct Checked {
+    regarding: ObjectReference,
+    event_type: EventType,
+    reason: String,
+    note: String,
+    details: EventDetails,
+}
+
+fn rate(qps: Option<f64>) -> (f64, f64) {
+    let qps = qps.unwrap_or(DEFAULT_QPS);
+    (qps, (qps * BURST_SECONDS).max(1.0))
+}
+
+fn reference(target: EventTarget) -> ObjectReference {
+    match target {
+        EventTarget::Object(object) => ObjectReference::from(&object),
+        EventTarget::Reference { kind, key, uid, resource_version } => {
+            ObjectReference { resource_version, ..ObjectReference::of_key(&kind, &key) }.with_uid(&uid)
+        }
+    }
+}
+
+fn size(reference: &ObjectReference) -> usize {
+    let ObjectReference { api_version, kind, namespace, name, uid, resource_version, field_path } = reference;
+    [api_version, kind, namespace, name, uid, resource_version, field_path].map(String::len).iter().sum()
+}
+
+impl CurrentSink {
+    fn get(&self) -> Result<Arc<CoreV1Sink>, SinkError> {
+        let none = || SinkError::Transient {
+            message: "no generation of the plugin works yet".to_owned(),
+            retry_after: None,
+        };
+        self.0.load_full().ok_or_else(none)
+    }
+}
+
+impl EventSink for CurrentSink {
+    async fn create(&self, event: &Event) -> Result<Recorded, SinkError> {
+        self.get()?.create(event).await
+    }
+
+    async fn patch(&self, event: &Event, patch: &[u8]) -> Result<Recorded, SinkError> {
+        self.get()?.patch(event, patch).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+use pilothouse_client::{ClientOptions, ListParams};
+use pilothouse_devserver::{DevServer, DevServerOptions};
+use pilothouse_object::{Gvk, Object};
+use pilothouse_plugin::Rule;
+use serde_json::json;
+
+use super::*;
+
+fn grants() -> Grants {
+    let rule: Rule = serde_json::from_value(json!({
+        "groups": [""], "resources": ["events"], "verbs": ["create"], "namespaces": ["default"],
+    }))
+    .unwrap();
+    Grants::new(vec![rule])
+}
+
+fn plugin() -> PluginEvents {
+    PluginEvents::new("p".into(), "h".into(), Handle::current())
+}
+
+fn event(reason: &str) -> GuestEvent {
+    let key = "default/a".parse().unwrap();
+    let (uid, resource_version) = (String::new(), String::new());
+    GuestEvent {
+        regarding: EventTarget::Reference {
+            kind: Gvk::new("", "v1", "ConfigMap"),
+            key,
+            uid,
+            resource_version,
+        },
+        related: None,
+        event_type: "Normal".to_owned(),
+        reason: reason.to_owned(),
+        action: String::new(),
+        note: "a note".to_owned(),
+        options: String::new(),
+    }
+}
+
+fn record(events: &PluginEvents, event: GuestEvent) -> Result<(), Refusal> {
+    record_with(events, &grants(), event)
+}
+
+fn record_with(events: &PluginEvents, grants: &Grants, event: GuestEvent) -> Result<(), Refusal> {
+    events.record(events.generation.load(Relaxed), true, grants, event)
+}
+
+async fn server() -> (DevServer, Client) {
+    let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+    let options = ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
+    let client = Client::new(options).await.unwrap();
+    (server, client)
+}
+
+async fn written(client: &Client) -> Vec<Object> {
+    let resource = pilothouse_client::ApiResource::new(Gvk::new("", "v1", "Event"), "events", true);
+    client.list_all(&resource, Some("default"), &ListParams::default()).await.unwrap().items
+}
+
+#[tokio::test]
+async fn a_plugin_that_records_nothing_has_no_queue_and_ends_at_once() {
+    let events = plugin();
+    assert_eq!(record_with(&events, &Grants::default(), event("Refused")).unwrap_err().reason, "forbidden");
+    assert!(events.running.get().is_none());
+    events.shutdown(Duration::from_secs(3600)).await;
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_written_before_the_end() {
+    let (_server, client) = server().await;
+    let events = plugin();
+    events.speak_as(1, client.clone(), None);
+    for number in 0..20 {
+        record(&events, event(&format!("Reason{number}"))).unwrap();
+    }
+    events.shutdown(Duration::from_secs(60)).await;
+    assert_eq!(written(&client).await.len(), 20);
+    let counts = events.counts();
+    assert_eq!((counts.recorder.received, counts.sink.sent), (20, 20));
+    // Nothing is taken any more, and that is counted.
+    record(&events, event("Late")).unwrap();
+    assert_eq!(events.counts().recorder.dropped, 1);
+}
+
+#[tokio::test]
+async fn a_guest_cannot_speak_for_another_plugin() {
+    let (_server, client) = server().await;
+    let events = plugin();
+    events.speak_as(1, client.clone(), None);
+    let annotations = json!({"annotations": {"pilothouse.dev/plugin": "other", "a": "b"}}).to_string();
+    record(&events, GuestEvent { options: annotations, ..event("Reason") }).unwrap();
+    events.shutdown(Duration::from_secs(60)).await;
+    let written = written(&client).await;
+    assert_eq!(written[0].annotation(PLUGIN_ANNOTATION).as_deref(), Some("p"));
+    assert_eq!(written[0].annotation("a").as_deref(), Some("b"));
+    assert_eq!(written[0].get_string("/reportingComponent").as_deref(), Some("p"));
+}
+
+#[tokio::test]
+async fn what_is_malformed_names_what_is_wrong() {
+    let events = plugin();
+    let long = "x".repeat(MAX_TEXTS);
+    let many: BTreeMap<_, _> = (0..=MAX_ANNOTATIONS).map(|number| (number.to_string(), "")).collect();
+    for (event, part) in [
+        (GuestEvent { event_type: "normal".to_owned(), ..event("R") }, "\"normal\": it is Normal or Warning"),
+        (event(""), "the reason is empty"),
+        (GuestEvent { options: "{\"labels\": {}}".to_owned(), ..event("R") }, "unknown field `labels`"),
+        (GuestEvent { options: json!({"timestamp": "now"}).to_string(), ..event("R") }, "RFC 3339"),
+        (
+            GuestEvent { options: json!({"annotations": {"a b": ""}}).to_string(), ..event("R") },
+            "\"a b\" is not",
+        ),
+        (
+            GuestEvent { options: json!({"annotations": many}).to_string(), ..event("R") },
+            "more than 64 annotations",
+        ),
+        (GuestEvent { options: json!({"fieldPath": long}).to_string(), ..event("R") }, "may have 8192"),
+    ] {
+        let refusal = record(&events, event).unwrap_err();
+        assert_eq!(refusal.reason, "invalid");
+        assert!(refusal.message.contains(part), "{}", refusal.message);
+    }
+    assert_eq!(events.counts().refused, 7);
+}
+
+#[tokio::test]
+async fn more_than_the_quota_is_refused_and_counted() {
+    let events = plugin();
+    let (_server, client) = server().await;
+    events.speak_as(1, client, Some(0.01));
+    assert!(record(&events, event("R")).is_ok());
+    assert_eq!(record(&events, event("R")).unwrap_err().reason, "over-quota");
+    assert_eq!((events.counts().over_quota, events.counts().recorder.received), (1, 1));
+}
+
+#[tokio::test]
+async fn only_generations_that_work_or_did_may_record_and_only_where_the_host_leads() {
+    let events = plugin();
+    let (_server, client) = server().await;
+    events.speak_as(2, client, None);
+    let outcome = |generation, leads| events.record(generation, leads, &grants(), event("R"));
+    assert!(outcome(2, true).is_ok() && outcome(1, true).is_ok());
+    assert_eq!(outcome(3, true).unwrap_err().reason, "unavailable");
+    assert_eq!(outcome(2, false).unwrap_err().reason, "unavailable");
+    assert_eq!((events.counts().recorder.received, events.counts().refused), (2, 2));
+}
+
+#[tokio::test]
+async fn an_event_that_stands_for_several_is_the_plugin_s_too() {
+    let (_server, client) = server().await;
+    let events = plugin();
+    events.speak_as(1, client.clone(), None);
+    for number in 0..15 {
+        record(&events, GuestEvent { note: format!("note {number}"), ..event("Same") }).unwrap();
+    }
+    events.shutdown(Duration::from_secs(60)).await;
+    let written = written(&client).await;
+    let combined: Vec<_> = written
+        .iter()
+        .filter(|event| event.get_string("/message").is_some_and(|note| note.starts_with("(combined")))
+        .collect();
+    assert_eq!((written.len(), combined.len()), (10, 1));
+    assert_eq!(combined[0].annotation(PLUGIN_ANNOTATION).as_deref(), Some("p"));
+}
+
+#[tokio::test]
+async fn the_quota_is_full_at_first_and_a_reload_gives_none_of_it_back() {
+    let events = plugin();
+    let (_server, client) = server().await;
+    let recorded = || (0..1000).filter(|_| record(&events, event("R")).is_ok()).count();
+    events.speak_as(1, client.clone(), Some(100.0));
+    // Twice the rate, and what comes in while they are counted.
+    let first = recorded();
+    assert!(first >= 200, "{first}");
+    events.speak_as(2, client, Some(0.01));
+    assert!(recorded() <= 1);
+}

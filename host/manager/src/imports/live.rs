@@ -1,0 +1,464 @@
+//! [`Live`]: a plugin's live calls to the API server.
+//!
+//! A call is checked against the plugin's grants before anything of it goes on the wire; what is let through carries the
+//! plugin's own User-Agent, field manager and, where the manifest names a service account, identity. A write runs on the
+//! host's own runtime: when the guest's call is cut meanwhile, the write is let finish and its outcome is logged. While the
+//! server is known to be away a call fails at once: guests and their retries must not knock where the caches already wait. A
+//! host that does not lead writes nothing.
+
+mod body;
+
+use std::sync::Arc;
+
+use pilothouse_cache::{Availability, Permit};
+use pilothouse_client::{
+    ApiResource, Client, DeleteParams, Error, ListParams, PAGE_SIZE, Patch, Preconditions, Propagation,
+    WriteParams,
+};
+use pilothouse_engine::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientVerb};
+use pilothouse_object::{Object, ObjectKey};
+use pilothouse_plugin::{Access, Grants, Place};
+use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+use self::body::{Body, BodyMeta};
+use crate::dispatch::writes::{Writes, Written};
+use crate::lead::Lead;
+use crate::observe::host_events::Reporter;
+
+/// Bytes that one page of a live list may have: 500 objects of 128 KB each.
+const LARGEST_PAGE: usize = 64 << 20;
+
+/// A plugin's way to the API server; a cheap clone.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub(crate) plugin: Arc<str>,
+    /// Told of what the grants do not allow.
+    pub(crate) reporter: Arc<Reporter>,
+    pub(crate) grants: Grants,
+    /// Speaks with the plugin's identity.
+    pub(crate) client: Client,
+    /// Whether the server is there, as all informers and plugins know it.
+    pub(crate) availability: Arc<Availability>,
+    /// Where connections live and writes run.
+    pub(crate) io: Handle,
+    /// Counts the writes under way among the plugin's tasks: one may outlive its call, and the plugin has not ended before.
+    pub(crate) tasks: TaskTracker,
+    /// Where writes are noted, for the caches to follow.
+    pub(crate) writes: Arc<Writes>,
+    /// Whether the host may write.
+    pub(crate) lead: Lead,
+}
+
+/// Options of all calls; each verb refuses those that are not its own ([`Options::check`]).
+#[derive(Debug, Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Options {
+    subresource: Option<String>,
+    dry_run: bool,
+    field_manager: Option<String>,
+    field_validation: Option<String>,
+    force: bool,
+    preconditions: Option<Conditions>,
+    propagation_policy: Option<Policy>,
+    grace_period_seconds: Option<u32>,
+    namespace: Option<String>,
+    label_selector: String,
+    field_selector: String,
+    limit: u32,
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Options {
+    /// Refuses options that the verb would not heed: one that is silently dropped could turn a call on a subresource, which
+    /// the grants allow, into one on the whole object, which they may not.
+    fn check(&self, verb: &ClientVerb) -> Result<(), ApiError> {
+        let list = matches!(verb, ClientVerb::List);
+        let delete = matches!(verb, ClientVerb::Delete(_));
+        let apply = matches!(verb, ClientVerb::Patch { patch_type, .. } if patch_type == "apply");
+        let body = matches!(verb, ClientVerb::Create(_) | ClientVerb::Update(_) | ClientVerb::Patch { .. });
+        let on_object = matches!(verb, ClientVerb::Get(_) | ClientVerb::Update(_) | ClientVerb::Patch { .. });
+        let selects = self.namespace.is_some()
+            || !self.label_selector.is_empty()
+            || !self.field_selector.is_empty()
+            || self.limit != 0
+            || self.continue_token.is_some()
+            || self.resource_version.is_some();
+        let foreign = [
+            ("subresource", self.subresource.is_some() && !on_object),
+            ("dryRun", self.dry_run && !body && !delete),
+            ("fieldManager", self.field_manager.is_some() && !body),
+            ("fieldValidation", self.field_validation.is_some() && !body),
+            ("force", self.force && !apply),
+            ("preconditions", self.preconditions.is_some() && !delete),
+            ("propagationPolicy", self.propagation_policy.is_some() && !delete),
+            ("gracePeriodSeconds", self.grace_period_seconds.is_some() && !delete),
+            (
+                "namespace, labelSelector, fieldSelector, limit, continue and resourceVersion",
+                selects && !list,
+            ),
+        ];
+        match foreign.iter().find(|(_, given)| *given) {
+            Some((name, _)) => {
+                Err(invalid(format_args!("options: {name} has no meaning for {}", verb_name(verb))))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Conditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Clone, Copy)]
+enum Policy {
+    Orphan,
+    Background,
+    Foreground,
+}
+
+fn invalid(message: impl std::fmt::Display) -> ApiError {
+    ApiError {
+        code: 0,
+        reason: "invalid".to_owned(),
+        message: message.to_string(),
+        retry_after_seconds: None,
+    }
+}
+
+fn forbidden(message: String) -> ApiError {
+    ApiError { code: 0, reason: "forbidden".to_owned(), message, retry_after_seconds: None }
+}
+
+fn api_error(error: &Error) -> ApiError {
+    match error.status() {
+        Some(status) => ApiError {
+            code: status.code,
+            reason: status.reason.clone(),
+            message: error.to_string(),
+            retry_after_seconds: error.retry_after().and_then(|d| u32::try_from(d.as_secs()).ok()),
+        },
+        None => ApiError {
+            code: 0,
+            reason: if matches!(error, Error::Request(_)) { "invalid" } else { "unavailable" }.to_owned(),
+            message: error.to_string(),
+            retry_after_seconds: None,
+        },
+    }
+}
+
+/// What a call gets that is not made.
+fn away() -> ApiError {
+    ApiError {
+        code: 0,
+        reason: "unavailable".to_owned(),
+        message: "the API server refuses connections; the host tries again from time to time".to_owned(),
+        retry_after_seconds: None,
+    }
+}
+
+/// What a write gets while another host leads.
+fn standing_by() -> ApiError {
+    ApiError {
+        code: 0,
+        reason: "unavailable".to_owned(),
+        message: "this host does not lead: only the leader of --leader-elect writes".to_owned(),
+        retry_after_seconds: None,
+    }
+}
+
+/// Tells the gate how a request went. One that was neither answered nor refused says nothing about the others' chances.
+fn settle<T>(permit: Permit, outcome: &Result<T, Error>) {
+    match outcome {
+        Ok(_) | Err(Error::Api(_) | Error::Protocol { .. }) => permit.settle(false),
+        Err(error) if error.is_connection_refused() => permit.settle(true),
+        Err(_) => drop(permit),
+    }
+}
+
+/// The object a call is about, as far as grants need it.
+struct Target {
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl Live {
+    pub(crate) fn call(&self, call: ClientCall) -> ClientFuture {
+        let live = self.clone();
+        Box::pin(async move {
+            let options: Options = match call.options.as_str() {
+                "" => Options::default(),
+                text => serde_json::from_str(text).map_err(|e| invalid(format_args!("options: {e}")))?,
+            };
+            options.check(&call.verb)?;
+            body::refuse_partial(&call.verb)?;
+            let target = target(&call.verb, &options)?;
+            let (resource, permit) = live.permitted(&call, &options, &target).await?;
+            match call.verb {
+                ClientVerb::Get(_) | ClientVerb::List => {
+                    live.read(&resource, call.verb, options, permit).await
+                }
+                _ => live.write(resource, call, options, target, permit).await,
+            }
+        })
+    }
+
+    /// The resource of the call's kind, if the plugin may do this and the server is there.
+    async fn permitted(
+        &self,
+        call: &ClientCall,
+        options: &Options,
+        target: &Target,
+    ) -> Result<(ApiResource, Permit), ApiError> {
+        let verb = verb_name(&call.verb);
+        let check = |verb: &str, plural: &str, place: Place<'_>| {
+            let access = Access {
+                verb,
+                group: &call.kind.group,
+                resource: plural,
+                subresource: options.subresource.as_deref(),
+                place,
+                name: target.name.as_deref(),
+            };
+            let refusal = |missing| {
+                let message = format!("plugin {}: {missing}", self.plugin);
+                self.reporter.denied(&message);
+                forbidden(message)
+            };
+            self.grants.check(&access).map_err(refusal)
+        };
+        let namespace = target.namespace.as_deref();
+        // A group that no rule names is refused without even asking the server how its resources are called.
+        if !self.grants.mentions_group(verb, &call.kind.group) {
+            check(verb, &guess_plural(&call.kind.kind), Place::of_object(namespace))?;
+        }
+        let permit = self.availability.try_enter().ok_or_else(away)?;
+        let resource = match self.client.discover(&call.kind).await {
+            Ok(resource) => resource,
+            Err(error) => {
+                // What the client remembers tells nothing of the server, being refused does.
+                if error.is_connection_refused() {
+                    permit.settle(true);
+                }
+                return Err(api_error(&error));
+            }
+        };
+        let place = match namespace {
+            _ if !resource.namespaced => Place::Cluster,
+            Some(namespace) => Place::Namespace(namespace),
+            None => Place::AllNamespaces,
+        };
+        check(verb, &resource.plural, place)?;
+        if matches!(&call.verb, ClientVerb::Patch { patch_type, .. } if patch_type == "apply") {
+            // An apply creates what is not there; the API server asks for both as well.
+            check("create", &resource.plural, place)?;
+        }
+        Ok((resource, permit))
+    }
+
+    async fn read(
+        &self,
+        resource: &ApiResource,
+        verb: ClientVerb,
+        options: Options,
+        permit: Permit,
+    ) -> Result<ClientAnswer, ApiError> {
+        if let ClientVerb::Get(key) = verb {
+            let object = self.client.get(resource, &key, options.subresource.as_deref()).await;
+            settle(permit, &object);
+            return object.map(ClientAnswer::Object).map_err(|e| api_error(&e));
+        }
+        let params = ListParams {
+            label_selector: options.label_selector,
+            field_selector: options.field_selector,
+            resource_version: options.resource_version,
+            limit: if options.limit == 0 { PAGE_SIZE } else { options.limit.min(PAGE_SIZE) },
+            continue_token: options.continue_token,
+            ..ListParams::default()
+        };
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        // Servers ignore the limit of a list from version "0", and answer with everything there is.
+        let mut keep = |object: Object| {
+            bytes += object.json().len();
+            if bytes <= LARGEST_PAGE {
+                items.push(object);
+            }
+        };
+        let page = self.client.list_page(resource, options.namespace.as_deref(), &params, &mut keep).await;
+        settle(permit, &page);
+        let meta = page.map_err(|e| api_error(&e))?;
+        if bytes > LARGEST_PAGE {
+            return Err(invalid(format_args!(
+                "the list is larger than {LARGEST_PAGE} bytes: ask for it in pages, with a limit and without a \
+                 resourceVersion, or read the cache"
+            )));
+        }
+        Ok(ClientAnswer::Page {
+            items,
+            continue_token: Some(meta.continue_token).filter(|token| !token.is_empty()),
+            resource_version: meta.resource_version,
+        })
+    }
+
+    async fn write(
+        &self,
+        resource: ApiResource,
+        call: ClientCall,
+        options: Options,
+        target: Target,
+        permit: Permit,
+    ) -> Result<ClientAnswer, ApiError> {
+        let (answered, answer) = oneshot::channel();
+        let live = self.clone();
+        let write = async move {
+            let verb = verb_name(&call.verb);
+            let outcome = live.send(&resource, &call.verb, options, &target, permit).await;
+            if let Err(outcome) = answered.send(outcome) {
+                tracing::warn!(
+                    plugin = &*live.plugin,
+                    key = call.context.key.as_ref().map(tracing::field::display),
+                    call = call.context.call_id,
+                    verb,
+                    kind = %call.kind,
+                    name = target.name,
+                    outcome = outcome.map_or_else(|e| e.message, |_| "done".to_owned()),
+                    "a write outlived the call that made it"
+                );
+            }
+        };
+        self.tasks.spawn_on(write, &self.io);
+        answer.await.map_err(|_| invalid("the host is shutting down"))?
+    }
+
+    async fn send(
+        &self,
+        resource: &ApiResource,
+        verb: &ClientVerb,
+        options: Options,
+        target: &Target,
+        permit: Permit,
+    ) -> Result<ClientAnswer, ApiError> {
+        // Here, and not when the guest asked: names may have been looked up since, and the process may have been stopped.
+        if !self.lead.leads() {
+            return Err(standing_by());
+        }
+        let params = WriteParams {
+            subresource: options.subresource,
+            field_manager: options.field_manager,
+            dry_run: options.dry_run,
+            field_validation: options.field_validation,
+        };
+        let object = match verb {
+            ClientVerb::Create(body) => {
+                self.client.create(resource, target.namespace.as_deref(), body, &params).await
+            }
+            ClientVerb::Update(body) => {
+                let name = target.name.as_deref().unwrap_or_default();
+                let key = ObjectKey::new(target.namespace.as_deref(), name).map_err(invalid)?;
+                self.client.update(resource, &key, body, &params).await
+            }
+            ClientVerb::Patch { key, patch_type, body } => {
+                let patch = match patch_type.as_str() {
+                    "json" => Patch::Json(body),
+                    "merge" => Patch::Merge(body),
+                    "strategic" => Patch::Strategic(body),
+                    "apply" => Patch::Apply { body, force: options.force },
+                    other => {
+                        return Err(invalid(format_args!(
+                            "patch type {other:?}: use json, merge, strategic or apply"
+                        )));
+                    }
+                };
+                self.client.patch(resource, key, patch, &params).await
+            }
+            ClientVerb::Delete(key) => {
+                let conditions = options.preconditions.unwrap_or_default();
+                let params = DeleteParams {
+                    preconditions: Preconditions {
+                        uid: conditions.uid,
+                        resource_version: conditions.resource_version,
+                    },
+                    propagation: options.propagation_policy.map(|policy| match policy {
+                        Policy::Orphan => Propagation::Orphan,
+                        Policy::Background => Propagation::Background,
+                        Policy::Foreground => Propagation::Foreground,
+                    }),
+                    grace_period_seconds: options.grace_period_seconds,
+                    dry_run: options.dry_run,
+                };
+                let deleted = self.client.delete(resource, key, &params).await;
+                settle(permit, &deleted);
+                if let (Ok(deleted), false) = (&deleted, params.dry_run) {
+                    let written = Written::by_delete(deleted, key, params.preconditions.uid.as_deref());
+                    written.into_iter().for_each(|written| self.note(resource, target, written));
+                }
+                return deleted.map(|_| ClientAnswer::Deleted).map_err(|e| api_error(&e));
+            }
+            ClientVerb::Get(_) | ClientVerb::List => return Err(invalid("a read is no write")),
+        };
+        settle(permit, &object);
+        if let (Ok(object), false) = (&object, params.dry_run) {
+            self.note(resource, target, Written::by_change(object));
+        }
+        object.map(ClientAnswer::Object).map_err(|e| api_error(&e))
+    }
+
+    /// Before the guest has the answer: what it does next must find the note.
+    fn note(&self, resource: &ApiResource, target: &Target, written: Written<'_>) {
+        let namespace = target.namespace.as_deref().filter(|_| resource.namespaced);
+        self.writes.note(resource, namespace, written);
+    }
+}
+
+fn verb_name(verb: &ClientVerb) -> &'static str {
+    match verb {
+        ClientVerb::Get(_) => "get",
+        ClientVerb::List => "list",
+        ClientVerb::Create(_) => "create",
+        ClientVerb::Update(_) => "update",
+        ClientVerb::Patch { .. } => "patch",
+        ClientVerb::Delete(_) => "delete",
+    }
+}
+
+fn target(verb: &ClientVerb, options: &Options) -> Result<Target, ApiError> {
+    Ok(match verb {
+        ClientVerb::Get(key) | ClientVerb::Patch { key, .. } | ClientVerb::Delete(key) => {
+            Target { namespace: key.namespace().map(str::to_owned), name: Some(key.name().to_owned()) }
+        }
+        ClientVerb::List => {
+            Target { namespace: options.namespace.clone().filter(|ns| !ns.is_empty()), name: None }
+        }
+        ClientVerb::Create(body) | ClientVerb::Update(body) => {
+            let body: Body = serde_json::from_slice(body).map_err(|e| invalid(format_args!("body: {e}")))?;
+            let BodyMeta { namespace, name, generate_name } = body.metadata;
+            let named = name.is_some() || (matches!(verb, ClientVerb::Create(_)) && generate_name.is_some());
+            if !named {
+                return Err(invalid("body: metadata.name is missing"));
+            }
+            Target { namespace: namespace.filter(|ns| !ns.is_empty()), name }
+        }
+    })
+}
+
+/// How a kind's resource is most likely called, for the text of a refusal.
+fn guess_plural(kind: &str) -> String {
+    let kind = kind.to_ascii_lowercase();
+    match kind.as_bytes() {
+        [.., b's'] | [.., b'x'] | [.., b'c', b'h'] | [.., b's', b'h'] => format!("{kind}es"),
+        [.., b'y'] => format!("{}ies", &kind[..kind.len() - 1]),
+        _ => format!("{kind}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! What a live list hands a guest at most, on the development server.
+
+use pilothouse_client::ClientOptions;
+use pilothouse_devserver::{DevServer, DevServerOptions};
+use pilothouse_engine::CallContext;
+use pilothouse_object::Gvk;
+use pilothouse_plugin::Rule;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::observe::host_events::HostEvents;
+
+/// A plugin that may do all with ConfigMaps of one namespace.
+struct Plugin {
+    server: DevServer,
+    live: Live,
+}
+
+/// A page as far as the tests look: the names, and whether there are more.
+type Names = (Vec<String>, Option<String>);
+
+impl Plugin {
+    async fn start() -> Self {
+        let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+        let options = ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
+        let rule: Rule = serde_json::from_value(json!({
+            "groups": [""], "resources": ["configmaps"], "verbs": ["list", "create"], "namespaces": ["default"],
+        }))
+        .unwrap();
+        let live = Live {
+            plugin: "plugin".into(),
+            reporter: Arc::new(HostEvents::default().of("plugin".into())),
+            grants: Grants::new(vec![rule]),
+            client: Client::new(options).await.unwrap(),
+            availability: Availability::new(),
+            io: Handle::current(),
+            tasks: TaskTracker::new(),
+            writes: Arc::default(),
+            lead: Lead::alone(),
+        };
+        Self { server, live }
+    }
+
+    /// One of a host that does not lead.
+    fn standing_by(mut self) -> (Self, impl Future<Output = ()>) {
+        let (lead, begin) = crate::lead::tests::standby();
+        self.live.lead = lead;
+        (self, begin)
+    }
+
+    async fn call(&self, verb: ClientVerb, options: &str) -> Result<ClientAnswer, ApiError> {
+        let kind = Gvk::new("", "v1", "ConfigMap");
+        let options = options.to_owned();
+        self.live.call(ClientCall { kind, verb, options, context: CallContext::default() }).await
+    }
+
+    /// Makes objects of so many bytes and a little.
+    async fn create(&self, count: usize, bytes: usize) {
+        for n in 0..count {
+            let body = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "data": {"text": "x".repeat(bytes)},
+                "metadata": {"name": format!("x{n:04}"), "namespace": "default"},
+            });
+            self.call(ClientVerb::Create(body.to_string().into_bytes()), "").await.unwrap();
+        }
+    }
+
+    async fn list(&self, options: Value) -> Result<Names, ApiError> {
+        let mut options = options;
+        options["namespace"] = json!("default");
+        match self.call(ClientVerb::List, &options.to_string()).await? {
+            ClientAnswer::Page { items, continue_token, resource_version } => {
+                assert!(!resource_version.is_empty());
+                Ok((items.iter().map(|object| object.name().to_owned()).collect(), continue_token))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_limit_and_with_one_too_large_a_list_comes_in_pages_of_500() {
+    let plugin = Plugin::start().await;
+    plugin.create(501, 0).await;
+    for limit in [0, 501, u32::MAX] {
+        let (first, token) = plugin.list(json!({"limit": limit})).await.unwrap();
+        assert_eq!((first.len(), token.is_some()), (500, true), "limit {limit}");
+        let (last, end) = plugin.list(json!({"limit": limit, "continue": token})).await.unwrap();
+        assert_eq!((last, end), (vec!["x0500".to_owned()], None), "limit {limit}");
+    }
+    let (some, token) = plugin.list(json!({"limit": 3})).await.unwrap();
+    assert_eq!((some.len(), token.is_some()), (3, true));
+    // The whole list as one page is no more than what this server has.
+    let (all, token) = plugin.list(json!({"resourceVersion": "0"})).await.unwrap();
+    assert_eq!((all.len(), token), (501, None));
+    plugin.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_page_of_more_than_64_mib_is_refused_with_the_way_out_and_smaller_pages_are_not() {
+    const OBJECT: usize = 2_900_000;
+    let plugin = Plugin::start().await;
+    let too_many = LARGEST_PAGE / OBJECT + 1;
+    plugin.create(too_many, OBJECT).await;
+    // From version "0" the server answers with everything, whatever the limit.
+    for options in [json!({}), json!({"resourceVersion": "0", "limit": 1})] {
+        let error = plugin.list(options.clone()).await.unwrap_err();
+        assert_eq!((error.code, error.reason.as_str()), (0, "invalid"), "{options}");
+        for way in ["67108864 bytes", "limit", "resourceVersion", "read the cache"] {
+            assert!(error.message.contains(way), "{options}: {}", error.message);
+        }
+        assert!(plugin.live.availability.is_up(), "the server is not to blame");
+    }
+    let (some, token) = plugin.list(json!({"limit": 2})).await.unwrap();
+    assert_eq!((some.len(), token.is_some()), (2, true));
+    plugin.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
+    let (plugin, begin) = Plugin::start().await.standing_by();
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"},
+    });
+    let create = || plugin.call(ClientVerb::Create(body.to_string().into_bytes()), "");
+    let refused = create().await.unwrap_err();
+    assert_eq!(refused.reason, "unavailable");
+    assert!(refused.message.contains("does not lead"), "{}", refused.message);
+    assert_eq!(plugin.list(json!({})).await.unwrap().0, [""; 0]);
+    begin.await;
+    create().await.unwrap();
+    assert_eq!(plugin.list(json!({})).await.unwrap().0, ["x"]);
+}
+
+#[tokio::test]
+async fn a_write_that_outlives_its_call_is_still_a_task_of_the_plugin() {
+    let plugin = Plugin::start().await;
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"},
+    });
+    {
+        let mut call = std::pin::pin!(plugin.call(ClientVerb::Create(body.to_string().into_bytes()), ""));
+        // The call is cut when its write has been handed over and not yet begun: this thread has not let it run.
+        std::future::poll_fn(|context| {
+            assert!(call.as_mut().poll(context).is_pending(), "the call ended first");
+            if plugin.live.tasks.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+        })
+        .await;
+    }
+    plugin.live.tasks.close();
+    plugin.live.tasks.wait().await;
+    assert_eq!(plugin.list(json!({})).await.unwrap().0, ["x"]);
+    plugin.server.shutdown().await;
+}

@@ -1,0 +1,351 @@
+//! [`Services`]: what one generation of a plugin reaches through its imports, with the plugin's grants in force.
+//!
+//! Cached reads and queue calls are answered here; live calls go to [`live`](crate::imports::live). The engine calls it from guest
+//! threads; nothing in this file blocks.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use pilothouse_cache::InformerLease;
+use pilothouse_engine::{
+    CallContext, ClientCall, ClientFuture, GuestEvent, GuestHost, HttpClient, LogLevel, ObjectCursor,
+    Refusal, WaitFuture,
+};
+use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
+use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility};
+use pilothouse_workqueue::{Priority, Queue};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::dispatch::reasons::Reasons;
+use crate::dispatch::writes::{self, Heed, Waited};
+use crate::imports::guest_events::PluginEvents;
+use crate::imports::live::Live;
+use crate::imports::log_limit::LogLimit;
+use crate::imports::visible_objects::VisibleObjects;
+
+/// What one generation of a plugin reaches.
+pub(crate) struct Services {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) generation: u64,
+    pub(crate) config: Arc<[u8]>,
+    pub(crate) queue: Queue<ObjectKey, Reasons>,
+    /// Keys that the queue may hold when the guest adds another.
+    pub(crate) queue_depth: usize,
+    pub(crate) live: Live,
+    /// Where events of guests go.
+    pub(crate) events: Arc<PluginEvents>,
+    /// What the guest sends HTTP requests with, to the hosts that are granted.
+    pub(crate) http: HttpClient,
+    pub(crate) log_limit: LogLimit,
+    /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
+    pub(crate) kinds: OnceLock<HashMap<Gvk, KindView>>,
+}
+
+/// One kind as this generation may see it.
+pub(crate) struct KindView {
+    pub(crate) lease: InformerLease,
+    grants: Grants,
+    /// What `get` shows.
+    gettable: Visibility,
+    /// What `list`, `keys`, `by-index` and `index-values` show, and where.
+    listable: Visibility,
+    list_scope: Scope,
+    /// The descriptor's index names and what they are called in the shared store.
+    pub(crate) indexes: HashMap<String, String>,
+}
+
+impl KindView {
+    pub(crate) fn new(lease: InformerLease, grants: &Grants) -> Self {
+        let resource = lease.resource();
+        let (group, plural) = (resource.gvk.group.clone(), resource.plural.clone());
+        Self {
+            gettable: grants.visibility("get", &group, &plural),
+            listable: grants.visibility("list", &group, &plural),
+            list_scope: grants.scope("list", &group, &plural, resource.namespaced),
+            grants: grants.clone(),
+            indexes: HashMap::new(),
+            lease,
+        }
+    }
+
+    /// Which objects a subscription of this kind may show.
+    pub(crate) fn watchable(&self) -> Visibility {
+        let resource = self.lease.resource();
+        self.grants.visibility("watch", &resource.gvk.group, &resource.plural)
+    }
+
+    fn forbidden(&self, live: &Live, verb: &str, place: Place<'_>, name: Option<&str>) -> Refusal {
+        let resource = self.lease.resource();
+        let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
+        let access = Access { verb, group, resource: plural, subresource: None, place, name };
+        let missing = self.grants.check(&access).err().map(|missing| missing.to_string());
+        let message = format!("plugin {}: {}", live.plugin, missing.unwrap_or_default());
+        live.reporter.denied(&message);
+        Refusal { reason: "forbidden", message }
+    }
+
+    /// The informer holds one namespace only, and this is another: what it says of it would be wrong.
+    fn outside(&self, namespace: Option<&str>) -> bool {
+        let held = self.lease.id().namespace.as_deref();
+        held.is_some() && namespace.is_some() && held != namespace
+    }
+
+    /// Whether a list may show anything at all, in one namespace or in all.
+    fn check_list(&self, live: &Live, namespace: Option<&str>) -> Result<(), Refusal> {
+        let allowed = match (&self.list_scope, namespace) {
+            (Scope::None, _) => false,
+            (Scope::All, _) | (Scope::Some(_), None) => true,
+            (Scope::Some(namespaces), Some(wanted)) => namespaces.iter().any(|ns| ns == wanted),
+        };
+        let everywhere = if self.lease.resource().namespaced { Place::AllNamespaces } else { Place::Cluster };
+        let place = namespace.map_or(everywhere, Place::Namespace);
+        if allowed { Ok(()) } else { Err(self.forbidden(live, "list", place, None)) }
+    }
+}
+
+impl Drop for KindView {
+    fn drop(&mut self) {
+        for name in self.indexes.values() {
+            self.lease.indexer().remove_indexer(name);
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Query {
+    namespace: Option<String>,
+    label_selector: String,
+}
+
+fn invalid(error: &dyn std::fmt::Display) -> Refusal {
+    Refusal { reason: "invalid", message: error.to_string() }
+}
+
+/// The longest that a guest may wait for its own writes to come into the cache: far longer than a watch that works takes.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+impl Services {
+    /// What this generation reads; nothing before its kinds are resolved.
+    pub(crate) fn caches(&self) -> impl Iterator<Item = writes::Cache<'_>> {
+        let views = self.kinds.get().into_iter().flat_map(HashMap::values);
+        views.map(|view| (view.lease.id(), view.lease.indexer()))
+    }
+
+    fn view(&self, kind: &Gvk) -> Result<&KindView, Refusal> {
+        self.kinds.get().and_then(|kinds| kinds.get(kind)).ok_or_else(|| self.not_watched(kind, None))
+    }
+
+    fn not_watched(&self, kind: &Gvk, namespace: Option<&str>) -> Refusal {
+        let place = namespace.map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
+        Refusal {
+            reason: "not-watched",
+            message: format!(
+                "plugin {} reads {kind}{place} from the cache but does not watch it there: add it to `watches` of the descriptor",
+                self.plugin
+            ),
+        }
+    }
+
+    fn indexed<'a>(&self, view: &'a KindView, kind: &Gvk, index: &str) -> Result<&'a str, Refusal> {
+        view.indexes.get(index).map(String::as_str).ok_or_else(|| Refusal {
+            reason: "unknown-index",
+            message: format!(
+                "plugin {} has no index {index:?} on {kind}: add it to `indexes` of the descriptor",
+                self.plugin
+            ),
+        })
+    }
+}
+
+impl GuestHost for Services {
+    fn config(&self) -> Arc<[u8]> {
+        Arc::clone(&self.config)
+    }
+
+    fn log_enabled(&self, level: LogLevel) -> bool {
+        match level {
+            LogLevel::Trace => tracing::enabled!(target: "guest", tracing::Level::TRACE),
+            LogLevel::Debug => tracing::enabled!(target: "guest", tracing::Level::DEBUG),
+            LogLevel::Info => tracing::enabled!(target: "guest", tracing::Level::INFO),
+            LogLevel::Warn => tracing::enabled!(target: "guest", tracing::Level::WARN),
+            LogLevel::Error => tracing::enabled!(target: "guest", tracing::Level::ERROR),
+        }
+    }
+
+    fn log(&self, context: &CallContext, level: LogLevel, message: &str, fields: &[(String, String)]) {
+        if !self.log_enabled(level) || !self.log_limit.allows(&self.plugin) {
+            return;
+        }
+        let message = clip(message);
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::event!(
+                    target: "guest",
+                    tracing::Level::$level,
+                    plugin = &*self.plugin,
+                    generation = self.generation,
+                    key = context.key.as_ref().map(tracing::field::display),
+                    call = (context.call_id > 0).then_some(context.call_id),
+                    fields = (!fields.is_empty()).then(|| tracing::field::display(Fields(fields))),
+                    "{message}"
+                )
+            };
+        }
+        match level {
+            LogLevel::Trace => line!(TRACE),
+            LogLevel::Debug => line!(DEBUG),
+            LogLevel::Info => line!(INFO),
+            LogLevel::Warn => line!(WARN),
+            LogLevel::Error => line!(ERROR),
+        }
+    }
+
+    fn cache_get(&self, kind: &Gvk, key: &ObjectKey) -> Result<Option<Object>, Refusal> {
+        let view = self.view(kind)?;
+        if !view.gettable.sees(key) {
+            let place = Place::of_object(key.namespace());
+            return Err(view.forbidden(&self.live, "get", place, Some(key.name())));
+        }
+        if view.outside(key.namespace()) {
+            return Err(self.not_watched(kind, key.namespace()));
+        }
+        Ok(view.lease.indexer().get(key))
+    }
+
+    fn cache_list(&self, kind: &Gvk, query: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        let view = self.view(kind)?;
+        let query: Query = match query {
+            "" => Query::default(),
+            text => serde_json::from_str(text).map_err(|e| invalid(&format_args!("query: {e}")))?,
+        };
+        let selector: LabelSelector = query.label_selector.parse().map_err(|e| invalid(&e))?;
+        let namespace = query.namespace.as_deref().filter(|ns| !ns.is_empty());
+        view.check_list(&self.live, namespace)?;
+        if view.outside(namespace) {
+            return Err(self.not_watched(kind, namespace));
+        }
+        let snapshot = view.lease.indexer().snapshot();
+        let objects = match namespace {
+            Some(namespace) => snapshot.cursor_of_namespace(namespace),
+            None => snapshot.cursor(),
+        };
+        Ok(Box::new(VisibleObjects::new(objects, selector, view.listable.clone())))
+    }
+
+    fn cache_by_index(&self, kind: &Gvk, index: &str, value: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        let view = self.view(kind)?;
+        let name = self.indexed(view, kind, index)?;
+        view.check_list(&self.live, None)?;
+        let snapshot = view.lease.indexer().snapshot();
+        let objects = snapshot.cursor_of_index(name, value).map_err(|e| invalid(&e))?;
+        Ok(Box::new(VisibleObjects::new(objects, LabelSelector::default(), view.listable.clone())))
+    }
+
+    fn cache_index_values(&self, kind: &Gvk, index: &str) -> Result<Vec<String>, Refusal> {
+        let view = self.view(kind)?;
+        let name = self.indexed(view, kind, index)?;
+        view.check_list(&self.live, None)?;
+        let indexer = view.lease.indexer();
+        let values = indexer.index_values(name).map_err(|e| invalid(&e))?;
+        if view.listable.sees_all() {
+            return Ok(values.iter().map(ToString::to_string).collect());
+        }
+        // A value that only hidden objects have is hidden too.
+        let mut seen = Vec::new();
+        for value in values {
+            let keys = indexer.index_keys(name, &value).map_err(|e| invalid(&e))?;
+            if keys.iter().any(|key| view.listable.sees(key)) {
+                seen.push(value.to_string());
+            }
+        }
+        Ok(seen)
+    }
+
+    fn cache_wait_for_writes(&self, limit: Duration) -> WaitFuture {
+        let writes = Arc::clone(&self.live.writes);
+        let caches: Vec<_> = self.caches().map(|(id, indexer)| (id.clone(), Arc::clone(indexer))).collect();
+        let until = Instant::now() + limit.min(LONGEST_WAIT);
+        Box::pin(async move {
+            let caches = caches.iter().map(|(id, indexer)| (id, indexer));
+            writes.wait(caches, Heed::All, until).await != Waited::TimedOut
+        })
+    }
+
+    fn client(&self, call: ClientCall) -> ClientFuture {
+        self.live.call(call)
+    }
+
+    fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
+        let leads = self.live.lead.leads();
+        self.events.record(self.generation, leads, &self.live.grants, event).inspect_err(|refusal| {
+            if refusal.reason == "forbidden" {
+                self.live.reporter.denied(&refusal.message);
+            }
+        })
+    }
+
+    fn denied(&self, what: &str) {
+        self.live.reporter.denied(what);
+    }
+
+    fn http(&self) -> Option<HttpClient> {
+        Some(self.http.clone())
+    }
+
+    fn queue_room(&self, key: &ObjectKey) -> Result<(), String> {
+        if self.queue.has_room_for(key, self.queue_depth) {
+            return Ok(());
+        }
+        Err(format!(
+            "the queue holds {} keys or more, no room for {key}, which the guest adds (limits.queueDepth)",
+            self.queue_depth
+        ))
+    }
+
+    fn queue_add(&self, key: ObjectKey) {
+        self.queue.add_with(key, Reasons::REQUEUED, Priority::NORMAL);
+    }
+
+    fn queue_add_after(&self, key: ObjectKey, delay: Duration) {
+        self.queue.add_after(key, Reasons::REQUEUED, Priority::NORMAL, delay);
+    }
+
+    fn queue_add_rate_limited(&self, key: ObjectKey) {
+        self.queue.add_rate_limited(key, Reasons::REQUEUED, Priority::NORMAL);
+    }
+
+    fn queue_forget(&self, key: &ObjectKey) {
+        self.queue.forget(key);
+    }
+
+    fn queue_num_requeues(&self, key: &ObjectKey) -> u32 {
+        self.queue.num_requeues(key)
+    }
+
+    fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// Longest text of a guest that one log line holds, in bytes, and the most fields.
+const MAX_TEXT: usize = 8 << 10;
+const MAX_FIELDS: usize = 32;
+
+/// The beginning of a text that a guest made.
+pub(crate) fn clip(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT)]
+}
+
+/// A guest's own fields as one JSON object: their names are not known at compile time, as tracing's must be.
+struct Fields<'a>(&'a [(String, String)]);
+
+impl std::fmt::Display for Fields<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let map: serde_json::Map<String, serde_json::Value> =
+            self.0.iter().take(MAX_FIELDS).map(|(k, v)| (clip(k).to_owned(), clip(v).into())).collect();
+        write!(f, "{}", serde_json::Value::Object(map))
+    }
+}

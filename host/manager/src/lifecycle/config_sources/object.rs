@@ -1,0 +1,170 @@
+//! A Secret or a ConfigMap of `spec.configFrom`: one list and then one watch, both of that single object, again and again.
+//!
+//! Invariants:
+//! * The object is told of only when the watch that goes on from it is open: an identity that may read and not watch is told
+//!   to be missing a right, and not over and over to be usable after all.
+//! * Once the object is known, only what is known to be otherwise is told: that the server is away says nothing about it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_cache::{Availability, Backoff};
+use pilothouse_client::{ApiResource, Client, Error, ListParams, WatchEvent, WatchParams, WatchStream};
+use pilothouse_object::{Gvk, Object};
+use pilothouse_plugin::{ConfigFrom, ObjectReference};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{Read, Report, Unusable, entry};
+
+/// From the beginning of a round to that of the next one, at least: servers end watches when they like.
+const SPACING: Duration = Duration::from_secs(1);
+
+/// For how many seconds a watch is asked for; the list that follows makes up for what a proxy has swallowed. As in client-go.
+const WATCH: Range<u32> = 300..600;
+
+/// First and longest wait after a failure, of which up to twice is waited; back to the first after this long without one.
+const RETRY: (Duration, Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_secs(15), Duration::from_secs(60));
+
+/// What can be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Secret,
+    ConfigMap,
+}
+
+impl Kind {
+    /// Of an entry that is no file.
+    pub(super) fn of(from: &ConfigFrom) -> Self {
+        if matches!(from, ConfigFrom::Secret(_)) { Self::Secret } else { Self::ConfigMap }
+    }
+
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Secret => ("Secret", "secrets"),
+            Self::ConfigMap => ("ConfigMap", "configmaps"),
+        }
+    }
+}
+
+/// One object that is followed.
+pub(super) struct Followed {
+    kind: Kind,
+    reference: ObjectReference,
+    resource: ApiResource,
+    selector: String,
+    /// Field and object, as an error begins.
+    place: String,
+}
+
+impl Followed {
+    pub(super) fn new(kind: Kind, reference: &ObjectReference, field: &str) -> Self {
+        let (name, plural) = kind.names();
+        Self {
+            kind,
+            resource: ApiResource::new(Gvk::new("", "v1", name), plural, true),
+            selector: format!("metadata.name={}", reference.name),
+            place: format!("{field}: {name} {}/{}", reference.namespace, reference.name),
+            reference: reference.clone(),
+        }
+    }
+
+    /// Tells what the object holds, now and whenever that changes, until it is dropped.
+    pub(super) async fn follow(self, client: Client, availability: Arc<Availability>, report: Report) {
+        let mut backoff = Backoff::new(RETRY.0, RETRY.1, RETRY.2);
+        let mut known = false;
+        loop {
+            let next = Instant::now() + SPACING;
+            let failed = match self.open(&client, &availability).await {
+                Ok((object, watch)) => {
+                    backoff.success();
+                    known = true;
+                    report.send(self.read(object.as_ref())).await;
+                    self.watch(watch, &report).await.is_err()
+                }
+                Err(error) => {
+                    if !known || error.is_forbidden() {
+                        report.send(Err(self.cannot(&error))).await;
+                    }
+                    true
+                }
+            };
+            if failed {
+                sleep(backoff.failure()).await;
+            }
+            sleep_until(next).await;
+        }
+    }
+
+    /// The object, if it is there, and a watch from there on.
+    async fn open(
+        &self,
+        client: &Client,
+        availability: &Arc<Availability>,
+    ) -> Result<(Option<Object>, WatchStream), Error> {
+        let namespace = Some(self.reference.namespace.as_str());
+        // With the selector, both are allowed by a Role that names the object.
+        let list = ListParams { field_selector: self.selector.clone(), ..ListParams::default() };
+        let permit = availability.enter().await;
+        let listed = client.list_all(&self.resource, namespace, &list).await;
+        permit.settle(listed.as_ref().is_err_and(Error::is_connection_refused));
+        let mut listed = listed?;
+        let watch = WatchParams {
+            field_selector: self.selector.clone(),
+            resource_version: Some(listed.meta.resource_version),
+            timeout_seconds: Some(rand::random_range(WATCH)),
+            ..WatchParams::default()
+        };
+        let permit = availability.enter().await;
+        let opened = client.watch(&self.resource, namespace, &watch).await;
+        permit.settle(opened.as_ref().is_err_and(Error::is_connection_refused));
+        Ok((listed.items.pop(), opened?))
+    }
+
+    /// Follows a watch to its end; the list that comes next tells what was missed.
+    async fn watch(&self, mut watch: WatchStream, report: &Report) -> Result<(), Error> {
+        while let Some(event) = watch.next().await {
+            match event? {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    report.send(self.read(Some(&object))).await;
+                }
+                WatchEvent::Deleted(_) => report.send(self.read(None)).await,
+                WatchEvent::Bookmark { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, object: Option<&Object>) -> Read {
+        let Some(object) = object else {
+            if self.reference.optional {
+                return Ok(serde_json::Map::new());
+            }
+            let message =
+                format!("{} does not exist; create it, or write `optional: true` there", self.place);
+            return Err(Unusable { message, waits: true });
+        };
+        entry::keys(self.kind, object.bytes()).map_err(|reason| Unusable {
+            message: format!("{}, {reason}; correct the object, or leave it out", self.place),
+            waits: false,
+        })
+    }
+
+    fn cannot(&self, error: &Error) -> Unusable {
+        let (place, (_, plural)) = (&self.place, self.kind.names());
+        let ObjectReference { namespace, name, .. } = &self.reference;
+        let message = match error {
+            // What was read may be quoted.
+            Error::Protocol { doing, .. } => {
+                format!("{place}: {doing}: the answer is not of the API's form; trying again")
+            }
+            error if error.is_forbidden() => format!(
+                "{place}: {error}; grant the host's identity the verbs get, list and watch on {plural} of the name {name:?} in \
+                 the namespace {namespace:?}; trying again"
+            ),
+            error => format!("{place}: {error}; trying again"),
+        };
+        Unusable { message, waits: true }
+    }
+}

@@ -1,0 +1,452 @@
+//! [`Metrics`]: what `/metrics` shows, under the names that dashboards of controller-runtime and client-go know.
+//!
+//! Hot counters are handles taken once for each plugin. Figures that others keep anyway (queues, informers, process) are
+//! read when a scrape comes, so they cost nothing in between. A plugin's series go with it.
+
+pub(crate) mod election;
+pub(crate) mod events;
+pub(crate) mod exec;
+pub(crate) mod http;
+pub(crate) mod informers;
+pub(crate) mod queues;
+pub(crate) mod rest;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_cache::SharedInformerFactory;
+use pilothouse_client::{ExecPluginEvent, ObservedRequest, RequestObserver};
+use pilothouse_election::ElectionStatus;
+use pilothouse_engine::FaultKind;
+use pilothouse_object::ObjectKey;
+use pilothouse_workqueue::Queue;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::dispatch::reasons::Reasons;
+use crate::imports::guest_events::PluginEvents;
+use crate::observe::host_events::HostEvents;
+use crate::observe::metrics::election::ElectionCollector;
+use crate::observe::metrics::events::{AllEvents, EventCollector, HostEventCollector};
+use crate::observe::metrics::exec::ExecMetrics;
+use crate::observe::metrics::http::{HttpMetrics, PluginHttpMetrics};
+use crate::observe::metrics::informers::InformerCollector;
+use crate::observe::metrics::queues::{QueueCollector, Queues};
+use crate::observe::metrics::rest::RestMetrics;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Controller {
+    controller: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ControllerResult {
+    controller: String,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginFault {
+    plugin: String,
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginName {
+    plugin: String,
+}
+
+/// How a histogram is divided.
+#[derive(Clone, Copy)]
+pub(crate) struct Buckets(pub(crate) &'static [f64]);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// Seconds; controller-runtime's buckets.
+const RECONCILE: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
+    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
+    50.0, 60.0,
+];
+/// Seconds.
+const WAKE: &[f64] = &[2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0];
+/// Seconds, up to the longest wait.
+const CATCH_UP: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
+
+/// All metrics of a host; a cheap clone.
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+struct Inner {
+    registry: Mutex<Registry>,
+    queues: Queues,
+    events: AllEvents,
+    reconciles: Family<ControllerResult, Counter>,
+    errors: Family<Controller, Counter>,
+    terminal: Family<Controller, Counter>,
+    reconcile_time: Family<Controller, Histogram, Buckets>,
+    active_workers: Family<Controller, Gauge>,
+    max_concurrent: Family<Controller, Gauge>,
+    faults: Family<PluginFault, Counter>,
+    generation: Family<Controller, Gauge>,
+    handled: Family<Controller, Counter>,
+    instantiations: Family<Controller, Counter>,
+    instantiate_time: Family<Controller, Histogram, Buckets>,
+    read_waits: Family<PluginName, Histogram, Buckets>,
+    read_timeouts: Family<PluginName, Counter>,
+    remembered: Family<PluginName, Gauge>,
+    http: HttpMetrics,
+    rest: RestMetrics,
+    exec: ExecMetrics,
+}
+
+/// One plugin's handles.
+#[derive(Clone)]
+pub(crate) struct PluginMetrics {
+    plugin: String,
+    faults: Family<PluginFault, Counter>,
+    pub(crate) success: Counter,
+    pub(crate) error: Counter,
+    pub(crate) requeue: Counter,
+    pub(crate) requeue_after: Counter,
+    pub(crate) errors: Counter,
+    pub(crate) terminal: Counter,
+    pub(crate) reconcile_time: Histogram,
+    pub(crate) active_workers: Gauge,
+    pub(crate) max_concurrent: Gauge,
+    pub(crate) generation: Gauge,
+    pub(crate) handled: Counter,
+    pub(crate) instantiations: Counter,
+    pub(crate) instantiate_time: Histogram,
+    /// Waits of reconciles for the cache to show the plugin's own writes, and those that were in vain.
+    pub(crate) read_waits: Histogram,
+    pub(crate) read_timeouts: Counter,
+    /// Requests of the guest over `wasi:http`.
+    pub(crate) http: PluginHttpMetrics,
+}
+
+impl PluginMetrics {
+    pub(crate) fn fault(&self, kind: FaultKind) {
+        let labels = PluginFault { plugin: self.plugin.clone(), kind: kind.as_str() };
+        self.faults.get_or_create(&labels).inc();
+    }
+}
+
+const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
+const FAULTS: [FaultKind; 6] = [
+    FaultKind::Trap,
+    FaultKind::Cpu,
+    FaultKind::Deadline,
+    FaultKind::Memory,
+    FaultKind::Instantiate,
+    FaultKind::Answer,
+];
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// An empty set.
+    #[must_use]
+    pub fn new() -> Self {
+        fn histogram<L: Clone + Eq + std::hash::Hash>(
+            buckets: &'static [f64],
+        ) -> Family<L, Histogram, Buckets> {
+            Family::new_with_constructor(Buckets(buckets))
+        }
+        let mut registry = Registry::default();
+        let (queues, events) = (Queues::default(), AllEvents::default());
+        let inner = Inner {
+            queues: Arc::clone(&queues),
+            events: Arc::clone(&events),
+            reconciles: Family::default(),
+            errors: Family::default(),
+            terminal: Family::default(),
+            reconcile_time: histogram(RECONCILE),
+            active_workers: Family::default(),
+            max_concurrent: Family::default(),
+            faults: Family::default(),
+            generation: Family::default(),
+            handled: Family::default(),
+            instantiations: Family::default(),
+            instantiate_time: histogram(WAKE),
+            read_waits: histogram(CATCH_UP),
+            read_timeouts: Family::default(),
+            remembered: Family::default(),
+            http: HttpMetrics::register(&mut registry),
+            rest: RestMetrics::register(&mut registry),
+            exec: ExecMetrics::new(),
+            registry: Mutex::new(Registry::default()),
+        };
+        let r = &mut registry;
+        r.register("controller_runtime_reconcile", "Reconciles by result", inner.reconciles.clone());
+        r.register("controller_runtime_reconcile_errors", "Reconciles that failed", inner.errors.clone());
+        r.register(
+            "controller_runtime_terminal_reconcile_errors",
+            "Reconciles that failed for good",
+            inner.terminal.clone(),
+        );
+        r.register_with_unit(
+            "controller_runtime_reconcile_time",
+            "Length of a reconcile",
+            Unit::Seconds,
+            inner.reconcile_time.clone(),
+        );
+        r.register("controller_runtime_active_workers", "Reconciles under way", inner.active_workers.clone());
+        r.register(
+            "controller_runtime_max_concurrent_reconciles",
+            "Most reconciles at once",
+            inner.max_concurrent.clone(),
+        );
+        r.register(
+            "pilothouse_guest_faults",
+            "Calls that ended in a fault of the guest",
+            inner.faults.clone(),
+        );
+        r.register(
+            "pilothouse_plugin_generation",
+            "Number of the working generation",
+            inner.generation.clone(),
+        );
+        r.register("pilothouse_events_handled", "Events given to handlers", inner.handled.clone());
+        r.register("pilothouse_instantiations", "Instances made", inner.instantiations.clone());
+        r.register_with_unit(
+            "pilothouse_instantiate_time",
+            "Time to make an instance, mapping an unloaded component included",
+            Unit::Seconds,
+            inner.instantiate_time.clone(),
+        );
+        r.register_with_unit(
+            "pilothouse_reads_after_writes_wait",
+            "Time that reconciles waited for the cache to show the plugin's own writes",
+            Unit::Seconds,
+            inner.read_waits.clone(),
+        );
+        r.register(
+            "pilothouse_reads_after_writes_timeouts",
+            "Reconciles that began although the cache did not show the plugin's own writes",
+            inner.read_timeouts.clone(),
+        );
+        inner.exec.register(r);
+        r.register(
+            "pilothouse_standby_remembered_keys",
+            "Keys of what went away lately, which a standby keeps for the begin of its term",
+            inner.remembered.clone(),
+        );
+        r.register_collector(Box::new(QueueCollector(queues)));
+        r.register_collector(Box::new(EventCollector(events)));
+        r.register_collector(Box::new(ProcessCollector));
+        *inner.registry.lock() = registry;
+        Self(Arc::new(inner))
+    }
+
+    /// Shows the informers of a factory too.
+    pub(crate) fn watch_informers(&self, factory: SharedInformerFactory) {
+        self.0.registry.lock().register_collector(Box::new(InformerCollector(factory)));
+    }
+
+    /// Shows an election too.
+    pub(crate) fn watch_election(&self, election: ElectionStatus) {
+        self.0.registry.lock().register_collector(Box::new(ElectionCollector(election)));
+    }
+
+    pub(crate) fn plugin(&self, name: &str, queue: &Queue<ObjectKey, Reasons>) -> PluginMetrics {
+        let m = &self.0;
+        m.queues.lock().insert(name.to_owned(), queue.clone());
+        let controller = Controller { controller: name.to_owned() };
+        let plugin = PluginName { plugin: name.to_owned() };
+        let result = |result| {
+            m.reconciles.get_or_create(&ControllerResult { controller: name.to_owned(), result }).clone()
+        };
+        PluginMetrics {
+            plugin: name.to_owned(),
+            faults: m.faults.clone(),
+            success: result(RESULTS[0]),
+            error: result(RESULTS[1]),
+            requeue: result(RESULTS[2]),
+            requeue_after: result(RESULTS[3]),
+            errors: m.errors.get_or_create(&controller).clone(),
+            terminal: m.terminal.get_or_create(&controller).clone(),
+            reconcile_time: m.reconcile_time.get_or_create(&controller).clone(),
+            active_workers: m.active_workers.get_or_create(&controller).clone(),
+            max_concurrent: m.max_concurrent.get_or_create(&controller).clone(),
+            generation: m.generation.get_or_create(&controller).clone(),
+            handled: m.handled.get_or_create(&controller).clone(),
+            instantiations: m.instantiations.get_or_create(&controller).clone(),
+            instantiate_time: m.instantiate_time.get_or_create(&controller).clone(),
+            read_waits: m.read_waits.get_or_create(&plugin).clone(),
+            read_timeouts: m.read_timeouts.get_or_create(&plugin).clone(),
+            http: m.http.plugin(name),
+        }
+    }
+
+    /// Shows what becomes of the host's own events.
+    pub(crate) fn watch_host_events(&self, events: HostEvents) {
+        self.0.registry.lock().register_collector(Box::new(HostEventCollector(events)));
+    }
+
+    /// Shows what becomes of a plugin's events.
+    pub(crate) fn watch_events(&self, name: &str, events: Arc<PluginEvents>) {
+        self.0.events.lock().insert(name.to_owned(), events);
+    }
+
+    /// Keys that a plugin of a standby remembers.
+    pub(crate) fn remembered(&self, name: &str) -> Gauge {
+        self.0.remembered.get_or_create(&PluginName { plugin: name.to_owned() }).clone()
+    }
+
+    /// Drops a plugin's series.
+    pub(crate) fn remove(&self, name: &str) {
+        let m = &self.0;
+        m.queues.lock().remove(name);
+        m.events.lock().remove(name);
+        let controller = Controller { controller: name.to_owned() };
+        for result in RESULTS {
+            m.reconciles.remove(&ControllerResult { controller: name.to_owned(), result });
+        }
+        for kind in FAULTS {
+            m.faults.remove(&PluginFault { plugin: name.to_owned(), kind: kind.as_str() });
+        }
+        m.errors.remove(&controller);
+        m.terminal.remove(&controller);
+        m.reconcile_time.remove(&controller);
+        m.active_workers.remove(&controller);
+        m.max_concurrent.remove(&controller);
+        m.generation.remove(&controller);
+        m.handled.remove(&controller);
+        m.instantiations.remove(&controller);
+        m.instantiate_time.remove(&controller);
+        let plugin = PluginName { plugin: name.to_owned() };
+        m.read_waits.remove(&plugin);
+        m.read_timeouts.remove(&plugin);
+        m.remembered.remove(&plugin);
+        m.http.remove(name);
+    }
+
+    /// The Prometheus (OpenMetrics) text.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.0.registry.lock());
+        text
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl RequestObserver for Metrics {
+    fn request(&self, request: &ObservedRequest<'_>) {
+        self.0.rest.request(request);
+    }
+
+    fn rate_limited(&self, method: &str, host: &str, waited: Duration) {
+        self.0.rest.rate_limited(method, host, waited);
+    }
+
+    fn retried(&self, method: &str, host: &str, code: u16) {
+        self.0.rest.retried(method, host, code);
+    }
+
+    fn exec_plugin(&self, event: &ExecPluginEvent) {
+        self.0.exec.observe(event);
+    }
+}
+
+/// Memory and CPU of this process, from `/proc`.
+#[derive(Debug)]
+struct ProcessCollector;
+
+impl Collector for ProcessCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut gauge = |name: &str, help: &str, value: f64| {
+            let metric = ConstGauge::new(value);
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+        };
+        if let Some(rss) = resident_bytes() {
+            gauge("process_resident_memory_bytes", "Memory in use", rss as f64)?;
+        }
+        let usage = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let seconds = usage.tv_sec as f64 + usage.tv_nsec as f64 / 1e9;
+        let metric = ConstCounter::new(seconds);
+        metric.encode(encoder.encode_descriptor(
+            "process_cpu_seconds",
+            "CPU time used",
+            None,
+            metric.metric_type(),
+        )?)
+    }
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_engine::{HttpObserver as _, HttpResult};
+
+    use super::*;
+
+    #[test]
+    fn a_plugin_s_series_have_the_names_dashboards_know_and_go_with_it() {
+        let metrics = Metrics::new();
+        let queue = Queue::builder().name("p").build();
+        let plugin = metrics.plugin("p", &queue);
+        plugin.success.inc();
+        plugin.fault(FaultKind::Cpu);
+        plugin.reconcile_time.observe(0.1);
+        plugin.read_waits.observe(0.1);
+        plugin.read_timeouts.inc();
+        plugin.http.request(HttpResult::Status(429));
+        plugin.http.moved(3, 4);
+        queue.add("a".parse().unwrap());
+        queue.add("b".parse().unwrap());
+        queue.try_get().unwrap();
+        let text = metrics.encode();
+        for line in [
+            "controller_runtime_reconcile_total{controller=\"p\",result=\"success\"} 1",
+            "controller_runtime_reconcile_time_seconds_count{controller=\"p\"} 1",
+            "workqueue_depth{name=\"p\",controller=\"p\",priority=\"0\"} 1",
+            "workqueue_adds_total{name=\"p\",controller=\"p\"} 2",
+            "workqueue_retries_total{name=\"p\",controller=\"p\"} 0",
+            "workqueue_delayed{name=\"p\",controller=\"p\"} 0",
+            "workqueue_queue_duration_seconds_count{name=\"p\",controller=\"p\"} 1",
+            "workqueue_queue_duration_seconds_bucket{le=\"+Inf\",name=\"p\",controller=\"p\"} 1",
+            "workqueue_work_duration_seconds_count{name=\"p\",controller=\"p\"} 0",
+            "workqueue_longest_running_processor_seconds{name=\"p\",controller=\"p\"}",
+            "pilothouse_reads_after_writes_wait_seconds_count{plugin=\"p\"} 1",
+            "pilothouse_reads_after_writes_timeouts_total{plugin=\"p\"} 1",
+            "pilothouse_guest_http_requests_total{plugin=\"p\",result=\"4xx\"} 1",
+            "pilothouse_guest_http_sent_bytes_total{plugin=\"p\"} 3",
+            "pilothouse_guest_http_received_bytes_total{plugin=\"p\"} 4",
+            "pilothouse_guest_faults_total{plugin=\"p\",kind=\"cpu\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        metrics.remove("p");
+        let left = metrics.encode();
+        assert!(!left.contains("\"p\""), "{left}");
+    }
+}

@@ -1,0 +1,488 @@
+//! [`Description`]: what a guest answers to `describe`, read and checked.
+//!
+//! Strict, as the manifest is: an unknown field is refused by name, since an older host that skipped it would do less
+//! than the guest counts on. Selectors, pointers, keys and durations are parsed here, once, so that what comes out can be
+//! used without further errors. The guest is not trusted: nothing here depends on the SDK having written the JSON.
+//! `docs/describe.md` is the schema for authors.
+//!
+//! Called by the life cycle, once per generation.
+
+mod index;
+mod predicate;
+mod projection;
+mod text;
+
+use std::time::Duration;
+
+use pilothouse_object::{FieldSelector, Gvk, LabelSelector, ObjectKey, Pointer};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub use self::index::{IndexSource, IndexSpec};
+pub use self::predicate::Predicate;
+pub use self::projection::ProjectionSpec;
+use self::text::{
+    Document, Head, KindOnly, MapText, PredicateText, RateLimiterText, ScheduleText, WatchText,
+};
+use crate::duration::parse_duration;
+use crate::grants::Rule;
+use crate::manifest::MAX_CONCURRENT_RECONCILES;
+use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError};
+use crate::world::World;
+
+/// What a plugin is and needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// What the guest calls itself; the manifest decides under which name it runs.
+    pub name: String,
+    /// What it wants to know about.
+    pub watches: Vec<WatchSpec>,
+    /// How it wants to look things up; each over a watched kind.
+    pub indexes: Vec<IndexSpec>,
+    /// Which fields it reads, of kinds that it does not need whole; at most one for each watched kind.
+    pub projections: Vec<ProjectionSpec>,
+    /// Keys to reconcile from time to time.
+    pub schedules: Vec<Schedule>,
+    /// How many keys may be reconciled at the same time; 1 unless it says so.
+    pub max_concurrent_reconciles: u32,
+    /// How keys are gathered for one call, of a guest that takes many at once.
+    pub batch: Batch,
+    /// How tries of failing keys are spaced out.
+    pub rate_limiter: RateLimiter,
+    /// Every key again in this interval; none: never.
+    pub resync: Option<Duration>,
+    /// What it asks to be allowed; the manifest grants.
+    pub permissions: Vec<Rule>,
+    /// Which hosts it asks to call over HTTP; the manifest grants.
+    pub outgoing_hosts: Vec<OutgoingHost>,
+}
+
+/// Objects that a plugin wants to know about, and what becomes of their changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WatchSpec {
+    /// Which kind.
+    pub kind: Gvk,
+    /// Only these namespaces, sorted; none: all that are granted.
+    pub namespaces: Option<Vec<String>>,
+    /// Only objects with these labels.
+    pub label_selector: LabelSelector,
+    /// Only objects with these fields.
+    pub field_selector: FieldSelector,
+    /// Only updates that pass all of these.
+    pub predicates: Vec<Predicate>,
+    /// Which keys a change concerns.
+    pub map: KeyMap,
+    /// Whether changes may be merged.
+    pub delivery: Delivery,
+}
+
+/// From a changed object to keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyMap {
+    /// The object's own key.
+    Itself,
+    /// Its owners of this group and kind.
+    Owner {
+        /// API group of the owner.
+        group: String,
+        /// Kind of the owner.
+        kind: String,
+        /// Only the owner that is the managing controller.
+        controller_only: bool,
+    },
+    /// The value of a label.
+    Label {
+        /// Name of the label.
+        name: String,
+        /// The value is a name in the object's namespace, rather than a key.
+        same_namespace: bool,
+    },
+    /// The strings at a pointer.
+    Field {
+        /// Where.
+        path: Pointer,
+        /// The value is a name in the object's namespace, rather than a key.
+        same_namespace: bool,
+    },
+    /// The guest's handlers decide.
+    Handler,
+}
+
+/// What becomes of changes that come faster than they are handled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Delivery {
+    /// They are merged.
+    #[default]
+    Latest,
+    /// Each is delivered, up to a bound.
+    Every,
+}
+
+/// A key that is reconciled from time to time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// How often.
+    pub every: Duration,
+    /// Which key.
+    pub key: ObjectKey,
+}
+
+/// How keys are gathered for one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Keys of one call at most.
+    pub max: u32,
+    /// How long a call waits for more keys, counted from its first one.
+    pub linger: Duration,
+}
+
+/// Whatever waits, up to a hundred keys.
+impl Default for Batch {
+    fn default() -> Self {
+        Self { max: 100, linger: Duration::ZERO }
+    }
+}
+
+/// How tries are spaced out: the longer of the key's own delay and the bucket's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimiter {
+    /// Delay after a key's first failure; doubles with each further one.
+    pub base_delay: Duration,
+    /// The delay does not grow beyond this.
+    pub max_delay: Duration,
+    /// For all keys together; none: no such bound.
+    pub bucket: Option<Bucket>,
+}
+
+/// A token bucket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bucket {
+    /// Tries a second.
+    pub qps: f64,
+    /// How many may come at once.
+    pub burst: u32,
+}
+
+/// As client-go's default for controllers.
+impl Default for RateLimiter {
+    fn default() -> Self {
+        Self {
+            base_delay: Duration::from_millis(5),
+            max_delay: Duration::from_secs(1000),
+            bucket: Some(Bucket { qps: 10.0, burst: 100 }),
+        }
+    }
+}
+
+/// Why a description is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {reason}; {remedy}")]
+pub struct DescribeError {
+    at: String,
+    reason: String,
+    remedy: String,
+}
+
+const API_VERSION: &str = "pilothouse.dev/describe/v1alpha1";
+const FIELDS: &str =
+    "docs/describe.md describes the fields; the guest's SDK and the host must be of versions that fit";
+/// The most keys of one call: their answers are made, and their failures logged, in one go.
+const MAX_BATCH: u32 = 10_000;
+/// The longest that a key may be held back for others.
+const LONGEST_LINGER: Duration = Duration::from_secs(60);
+/// Below this a schedule is a busy loop.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+
+impl Description {
+    /// Reads what a component of this world answered.
+    ///
+    /// # Errors
+    /// When anything in it is unknown, malformed, unfit for the world, or not supported yet.
+    pub fn parse(bytes: &[u8], world: World) -> Result<Self, DescribeError> {
+        let head: Head = serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
+        if head.api_version != API_VERSION {
+            let reason = format!("{:?} is not what this host reads", head.api_version);
+            return Err(error(
+                "apiVersion",
+                reason,
+                format!("build the guest with an SDK that writes {API_VERSION}"),
+            ));
+        }
+        let document: Document<'_> =
+            serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
+        let watches = elements("watches", &document.watches, |at, text| watch(at, text, world))?;
+        let indexes = elements("indexes", &document.indexes, index::index)?;
+        index::check(&indexes, &watches)?;
+        let projections = elements("projections", &document.projections, projection::projection)?;
+        projection::check(&projections, &watches)?;
+        let schedules = elements("schedules", &document.schedules, schedule)?;
+        if !schedules.is_empty() && !world.reconciles() {
+            let remedy = "leave them out, or build the guest for a world with reconcile or reconcile-many";
+            return Err(error(
+                "schedules",
+                "the guest exports no reconcile, so nothing would be called",
+                remedy,
+            ));
+        }
+        let max_concurrent_reconciles = document.max_concurrent_reconciles.unwrap_or(1);
+        if !(1..=MAX_CONCURRENT_RECONCILES).contains(&max_concurrent_reconciles) {
+            let remedy = format!("use a number from 1 to {MAX_CONCURRENT_RECONCILES}");
+            let reason = format!("{max_concurrent_reconciles} is out of bounds");
+            return Err(error("maxConcurrentReconciles", reason, remedy));
+        }
+        Ok(Self {
+            name: document.name,
+            watches,
+            indexes,
+            projections,
+            schedules,
+            max_concurrent_reconciles,
+            batch: batch(document.max_batch, document.linger.as_deref(), world)?,
+            rate_limiter: rate_limiter(document.rate_limiter)?,
+            resync: document.resync.map(|text| resync(&text)).transpose()?.flatten(),
+            permissions: elements("permissions", &document.permissions, |at, rule: Rule| {
+                rule.check().map_err(|e| error(format!("{at}.{}", e.field), e.reason, e.remedy))?;
+                Ok(rule)
+            })?,
+            outgoing_hosts: elements("outgoingHosts", &document.outgoing_hosts, |at, host: String| {
+                host.parse().map_err(|e: OutgoingHostError| error(at, e, OutgoingHostError::REMEDY))
+            })?,
+        })
+    }
+}
+
+fn watch(at: &str, text: WatchText, world: World) -> Result<WatchSpec, DescribeError> {
+    let kind = kind(at, &text.group, &text.version, &text.kind)?;
+    let mut namespaces = text.namespaces.unwrap_or_default();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    if namespaces.iter().any(String::is_empty) {
+        return Err(error(
+            format!("{at}.namespaces"),
+            "an entry is empty",
+            "leave it out; no entry at all means all namespaces",
+        ));
+    }
+    let all = namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*");
+    let predicates =
+        text.predicates.into_iter().enumerate().map(|(i, p)| predicate(&format!("{at}.predicates[{i}]"), p));
+    let selector = |field: &str, e: &dyn std::fmt::Display, example| {
+        error(format!("{at}.{field}"), e.to_string(), format!("write one like {example}"))
+    };
+    Ok(WatchSpec {
+        kind,
+        namespaces: (!all).then_some(namespaces),
+        label_selector: text
+            .label_selector
+            .unwrap_or_default()
+            .parse()
+            .map_err(|e| selector("labelSelector", &e, "app=web,tier!=test"))?,
+        field_selector: text
+            .field_selector
+            .unwrap_or_default()
+            .parse()
+            .map_err(|e| selector("fieldSelector", &e, "spec.nodeName=n1"))?,
+        predicates: predicates.collect::<Result<_, _>>()?,
+        map: map(&format!("{at}.map"), text.map, world)?,
+        delivery: text.delivery.unwrap_or_default(),
+    })
+}
+
+fn predicate(at: &str, text: PredicateText) -> Result<Predicate, DescribeError> {
+    Ok(match text {
+        PredicateText::GenerationChanged {} => Predicate::GenerationChanged,
+        PredicateText::ResourceVersionChanged {} => Predicate::ResourceVersionChanged,
+        PredicateText::LabelsChanged {} => Predicate::LabelsChanged,
+        PredicateText::AnnotationsChanged {} => Predicate::AnnotationsChanged,
+        PredicateText::FieldChanged { path } => Predicate::FieldChanged(pointer(at, &path)?),
+    })
+}
+
+fn map(at: &str, text: Option<MapText>, world: World) -> Result<KeyMap, DescribeError> {
+    let Some(text) = text else {
+        return Ok(if world.reconciles() { KeyMap::Itself } else { KeyMap::Handler });
+    };
+    let map = match text {
+        MapText::Itself {} => KeyMap::Itself,
+        MapText::Owner { group, kind, controller_only } => {
+            required(at, "kind", &kind)?;
+            KeyMap::Owner { group, kind, controller_only }
+        }
+        MapText::Label { name, same_namespace } => {
+            required(at, "name", &name)?;
+            KeyMap::Label { name, same_namespace }
+        }
+        MapText::Field { path, same_namespace } => {
+            KeyMap::Field { path: pointer(at, &path)?, same_namespace }
+        }
+        MapText::Handler {} => KeyMap::Handler,
+    };
+    match (&map, world.handles(), world.reconciles()) {
+        (KeyMap::Handler, false, _) => Err(error(
+            at,
+            "the guest exports no handler, so nothing would be called",
+            "use self, owner, label or field, or build the guest for the world controller",
+        )),
+        (KeyMap::Handler, true, _) | (_, _, true) => Ok(map),
+        (_, _, false) => Err(error(
+            at,
+            "the guest exports no reconcile, so no key would be worked on",
+            "leave the map out, or build the guest for a world with reconcile or reconcile-many",
+        )),
+    }
+}
+
+fn schedule(at: &str, text: ScheduleText) -> Result<Schedule, DescribeError> {
+    let every = interval(&format!("{at}.every"), &text.every)?;
+    let key = text
+        .key
+        .parse()
+        .map_err(|e| error(format!("{at}.key"), e, "the key is what reconcile is called with"))?;
+    Ok(Schedule { every, key })
+}
+
+fn batch(max: Option<u32>, linger: Option<&str>, world: World) -> Result<Batch, DescribeError> {
+    if !world.batches()
+        && let Some(field) = max.map(|_| "maxBatch").or(linger.map(|_| "linger"))
+    {
+        return Err(error(
+            field,
+            "the guest takes one key at a time",
+            "leave it out, or build the guest for the world batch-reconciler",
+        ));
+    }
+    let mut batch = Batch::default();
+    if let Some(max) = max {
+        if !(1..=MAX_BATCH).contains(&max) {
+            let remedy = format!("use a number from 1 to {MAX_BATCH}");
+            return Err(error("maxBatch", format!("{max} is out of bounds"), remedy));
+        }
+        batch.max = max;
+    }
+    if let Some(linger) = linger {
+        batch.linger = duration("linger", linger)?;
+        if batch.linger > LONGEST_LINGER {
+            let remedy = format!("use {LONGEST_LINGER:?} at most");
+            return Err(error("linger", format!("{linger:?} is too long"), remedy));
+        }
+    }
+    Ok(batch)
+}
+
+fn rate_limiter(text: Option<&RawValue>) -> Result<RateLimiter, DescribeError> {
+    let mut limiter = RateLimiter::default();
+    let Some(text) = text else { return Ok(limiter) };
+    let at = "rateLimiter";
+    let text: RateLimiterText = element(at, text)?;
+    if let Some(delay) = text.base_delay {
+        limiter.base_delay = duration(&format!("{at}.baseDelay"), &delay)?;
+    }
+    if let Some(delay) = text.max_delay {
+        limiter.max_delay = duration(&format!("{at}.maxDelay"), &delay)?;
+    }
+    if limiter.base_delay.is_zero() {
+        return Err(error(
+            format!("{at}.baseDelay"),
+            "without a delay a failing key is tried in a loop",
+            "use 1ms or more",
+        ));
+    }
+    if limiter.max_delay < limiter.base_delay {
+        let remedy = "raise it, or lower baseDelay (5ms when absent)";
+        return Err(error(format!("{at}.maxDelay"), "it is shorter than baseDelay", remedy));
+    }
+    let default = limiter.bucket.map_or((0.0, 0), |bucket| (bucket.qps, bucket.burst));
+    let (qps, burst) = (text.qps.unwrap_or(default.0), text.burst.unwrap_or(default.1));
+    if !qps.is_finite() || qps < 0.0 {
+        return Err(error(
+            format!("{at}.qps"),
+            format!("{qps} is not a rate"),
+            "use a number above 0, or 0 for no bucket",
+        ));
+    }
+    if burst == 0 {
+        return Err(error(
+            format!("{at}.burst"),
+            "0 would let nothing through",
+            "use 1 or more, or qps 0 for no bucket",
+        ));
+    }
+    limiter.bucket = (qps > 0.0).then_some(Bucket { qps, burst });
+    Ok(limiter)
+}
+
+fn resync(text: &str) -> Result<Option<Duration>, DescribeError> {
+    if duration("resync", text)?.is_zero() { Ok(None) } else { interval("resync", text).map(Some) }
+}
+
+fn interval(at: &str, text: &str) -> Result<Duration, DescribeError> {
+    let interval = duration(at, text)?;
+    if interval < SHORTEST_INTERVAL {
+        return Err(error(at, format!("{text:?} is too short"), "use 100ms or more"));
+    }
+    Ok(interval)
+}
+
+fn duration(at: &str, text: &str) -> Result<Duration, DescribeError> {
+    parse_duration(text).map_err(|e| error(at, e, "the SDK writes it from a Duration"))
+}
+
+fn kind(at: &str, group: &str, version: &str, kind: &str) -> Result<Gvk, DescribeError> {
+    for (field, text) in [("group", group), ("version", version), ("kind", kind)] {
+        if text.contains('/') || (text.is_empty() && field != "group") {
+            let reason = format!("{text:?} is not a {field}");
+            return Err(error(
+                format!("{at}.{field}"),
+                reason,
+                "name group, version and kind apart, as apps, v1, Deployment",
+            ));
+        }
+    }
+    Ok(Gvk::new(group, version, kind))
+}
+
+fn pointer(at: &str, text: &str) -> Result<Pointer, DescribeError> {
+    text.parse().map_err(|e| error(at, e, "write one like /spec/nodeName or /spec/containers/[*]/image"))
+}
+
+fn required(at: &str, field: &str, text: &str) -> Result<(), DescribeError> {
+    if text.is_empty() {
+        Err(error(format!("{at}.{field}"), "it is empty", "give it a value"))
+    } else {
+        Ok(())
+    }
+}
+
+/// Reads the elements of a list, each under its name for errors.
+fn elements<T: for<'a> Deserialize<'a>, U>(
+    list: &str,
+    raw: &[&RawValue],
+    mut check: impl FnMut(&str, T) -> Result<U, DescribeError>,
+) -> Result<Vec<U>, DescribeError> {
+    raw.iter()
+        .enumerate()
+        .map(|(position, raw)| {
+            let at = match serde_json::from_str::<KindOnly>(raw.get()) {
+                Ok(KindOnly { group, version, kind }) => {
+                    format!("{list}[{position}] ({})", Gvk::new(&group, &version, &kind))
+                }
+                Err(_) => format!("{list}[{position}]"),
+            };
+            check(&at, element(&at, raw)?)
+        })
+        .collect()
+}
+
+fn element<T: for<'a> Deserialize<'a>>(at: &str, raw: &RawValue) -> Result<T, DescribeError> {
+    serde_json::from_str(raw.get()).map_err(|e| {
+        // The position counts from the element's own beginning, which would mislead.
+        let text = e.to_string();
+        let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+        error(at, reason, FIELDS)
+    })
+}
+
+fn error(at: impl Into<String>, reason: impl ToString, remedy: impl Into<String>) -> DescribeError {
+    DescribeError { at: at.into(), reason: reason.to_string(), remedy: remedy.into() }
+}

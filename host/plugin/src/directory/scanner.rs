@@ -1,0 +1,380 @@
+//! [`Scanner`]: looks at the directory and finds what has not been told yet.
+//!
+//! Invariants: `told` is what the consumer believes to run; `broken` is what it was told of files that cannot be used;
+//! `named` has all plugins of either and those whose error was dropped since. A look tells the difference between these and the plan, never more. Bytes of components are not kept between two
+//! looks. Called by the thread of the manager that watches the directory.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::file::{self, Digest, Look, Role, Settled, Tracked, role};
+use super::plan::{Entry, Known, Outcome, plan};
+use super::{Change, Files};
+use crate::manifest::Manifest;
+
+/// Components of one batch, in bytes: a large directory at the start is told in several.
+const BATCH: usize = 64 << 20;
+/// For so many settling times, components without a manifest wait for manifests that are being written.
+const PATIENCE: u32 = 20;
+
+/// What is known of the directory.
+#[derive(Debug)]
+pub struct Scanner {
+    path: PathBuf,
+    settle: Duration,
+    /// Components of one batch, in bytes.
+    batch: usize,
+    files: BTreeMap<String, Tracked>,
+    /// By manifest, see [`Known`].
+    known: HashMap<String, Known>,
+    /// Names of plugins that the consumer was told something of, since it was last told that they are gone.
+    named: HashSet<String>,
+    /// By plugin.
+    told: HashMap<String, Told>,
+    /// By the file that stands for the plugin.
+    broken: BTreeMap<String, (String, String)>,
+    synced: bool,
+    unreadable: bool,
+}
+
+#[derive(Debug)]
+struct Told {
+    head: String,
+    content: (Option<Digest>, Digest),
+    /// To be told again, though its content is the same.
+    stale: bool,
+}
+
+/// Outcome of a look.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// What is new, in the order in which it is to be followed.
+    pub changes: Vec<Change>,
+    /// When a file may have settled.
+    pub due: Option<Instant>,
+}
+
+impl Scanner {
+    /// Of a directory, whose files count when they have kept still for `settle`.
+    #[must_use]
+    pub fn new(path: PathBuf, settle: Duration) -> Self {
+        Self {
+            path,
+            settle,
+            batch: BATCH,
+            files: BTreeMap::new(),
+            known: HashMap::new(),
+            named: HashSet::new(),
+            told: HashMap::new(),
+            broken: BTreeMap::new(),
+            synced: false,
+            unreadable: false,
+        }
+    }
+
+    /// Looks at the directory.
+    pub fn look(&mut self, now: Instant) -> Seen {
+        let found = match list(&self.path) {
+            Ok(found) => found,
+            Err(error) => return self.lost(&error),
+        };
+        if std::mem::take(&mut self.unreadable) {
+            tracing::info!(directory = %self.path.display(), "the plugin directory can be read again");
+        }
+        for (name, file) in &mut self.files {
+            if !found.contains_key(name) {
+                file.seen(Look::Absent, now);
+            }
+        }
+        for (name, look) in found {
+            match self.files.get_mut(&name) {
+                Some(file) => file.seen(look, now),
+                None => {
+                    self.files.insert(name, Tracked::new(look, now));
+                }
+            }
+        }
+        let fresh = self.settle(now);
+        let entries = plan(&self.files, &self.known, now, self.settle * PATIENCE);
+        let (mut changes, complete) = self.compare(entries, fresh, now);
+        let waits = self.files.values().any(|file| file.is_restless(now, self.settle * PATIENCE));
+        if complete && !self.synced && !waits {
+            self.synced = true;
+            changes.push(Change::Synced);
+        }
+        let due = self.files.values().filter_map(|file| file.due(self.settle)).min();
+        Seen { changes, due: if complete { due } else { Some(now) } }
+    }
+
+    /// The directory is away: nothing is concluded about the files.
+    fn lost(&mut self, error: &io::Error) -> Seen {
+        let mut seen = Seen::default();
+        if !std::mem::replace(&mut self.unreadable, true) {
+            let reason = format!(
+                "the plugin directory {} cannot be read: {error}; create it again, plugins go on meanwhile",
+                self.path.display()
+            );
+            seen.changes.push(Change::Unreadable { reason });
+        }
+        seen
+    }
+
+    /// Reads what has kept still; the components read, up to a batch, are at hand for telling.
+    fn settle(&mut self, now: Instant) -> HashMap<String, Bytes> {
+        let mut fresh = HashMap::new();
+        let mut size = 0;
+        self.files.retain(|name, file| {
+            let Some((_, role)) = role(name) else { return false };
+            match file.settle(&self.path.join(name), role, now, self.settle) {
+                Settled::Nothing => {}
+                Settled::Gone => return false,
+                Settled::Read(bytes) => {
+                    if role == Role::Component && size + bytes.len() <= self.batch {
+                        size += bytes.len();
+                        fresh.insert(name.clone(), bytes);
+                    }
+                }
+            }
+            true
+        });
+        fresh
+    }
+
+    /// Finds what has not been told, and notes it as told. Also says whether that was all.
+    fn compare(
+        &mut self,
+        entries: Vec<Entry>,
+        mut fresh: HashMap<String, Bytes>,
+        now: Instant,
+    ) -> (Vec<Change>, bool) {
+        let mut changes = self.removed(&entries);
+        self.known.retain(|head, _| entries.iter().any(|entry| entry.head == *head));
+        self.forget_broken(&entries);
+        let mut size = 0;
+        let mut complete = true;
+        for Entry { head, name, component, outcome } in entries {
+            match outcome {
+                Outcome::Hold => {}
+                Outcome::Broken { file, reason } => self.tell_broken(head, name, &file, reason, &mut changes),
+                Outcome::Gone { reason } => {
+                    self.known.insert(head.clone(), Known { name: name.clone(), component });
+                    self.tell_broken(head.clone(), name, &head, reason, &mut changes);
+                }
+                Outcome::Ready { manifest, manifest_digest, digest } => {
+                    self.known
+                        .insert(head.clone(), Known { name: name.clone(), component: component.clone() });
+                    let content = (manifest_digest, digest);
+                    let same = |told: &Told| told.head == head && told.content == content && !told.stale;
+                    if self.told.get(&name).is_some_and(same) {
+                        continue;
+                    }
+                    if size >= self.batch {
+                        complete = false;
+                        continue;
+                    }
+                    let Some(wasm) = self.component(&component, digest, &mut fresh, now) else { continue };
+                    size += wasm.len();
+                    changes.push(Change::Changed(self.files_of(&head, component, wasm, digest, *manifest)));
+                    self.named.insert(name.clone());
+                    self.told.insert(name, Told { head, content, stale: false });
+                }
+            }
+        }
+        (changes, complete)
+    }
+
+    fn files_of(
+        &self,
+        head: &str,
+        component: String,
+        wasm: Bytes,
+        digest: Digest,
+        manifest: Manifest,
+    ) -> Files {
+        Files {
+            name: manifest.name.clone(),
+            wasm_path: self.path.join(&component),
+            wasm,
+            digest: file::spell(&digest),
+            manifest_path: (head != component).then(|| self.path.join(head)),
+            manifest,
+        }
+    }
+
+    /// Plugins that were told of and for which nothing stands any longer, or whose component is gone. Told first, so that
+    /// a plugin that changed its name does not run twice.
+    fn removed(&mut self, entries: &[Entry]) -> Vec<Change> {
+        let standing: HashSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        let mut gone: Vec<String> =
+            self.named.iter().filter(|name| !standing.contains(name.as_str())).cloned().collect();
+        gone.extend(entries.iter().filter_map(|entry| {
+            let ends = matches!(entry.outcome, Outcome::Gone { .. })
+                && self.told.get(&entry.name).is_some_and(|told| told.head == entry.head);
+            ends.then(|| entry.name.clone())
+        }));
+        gone.sort_unstable();
+        gone.dedup();
+        for name in &gone {
+            self.named.remove(name);
+            self.told.remove(name);
+        }
+        gone.into_iter().map(|name| Change::Removed { name }).collect()
+    }
+
+    /// Drops what is no longer broken. A plugin with nothing broken left is told again: the consumer shows an error of it.
+    fn forget_broken(&mut self, entries: &[Entry]) {
+        let outcomes: HashMap<&str, &Outcome> =
+            entries.iter().map(|entry| (entry.head.as_str(), &entry.outcome)).collect();
+        let mut healed = Vec::new();
+        self.broken.retain(|head, (name, _)| match outcomes.get(head.as_str()) {
+            Some(Outcome::Hold | Outcome::Broken { .. } | Outcome::Gone { .. }) => true,
+            Some(Outcome::Ready { .. }) | None => {
+                healed.push(std::mem::take(name));
+                false
+            }
+        });
+        for name in healed {
+            let still = self.broken.values().any(|(other, _)| *other == name);
+            if let Some(told) = self.told.get_mut(&name).filter(|_| !still) {
+                told.stale = true;
+            }
+        }
+    }
+
+    fn tell_broken(
+        &mut self,
+        head: String,
+        name: String,
+        file: &str,
+        reason: String,
+        changes: &mut Vec<Change>,
+    ) {
+        let new = (name, reason);
+        if self.broken.get(&head) == Some(&new) {
+            return;
+        }
+        let (name, reason) = new.clone();
+        self.named.insert(name.clone());
+        changes.push(Change::Broken { name, file: self.path.join(file), reason });
+        self.broken.insert(head, new);
+    }
+
+    /// The bytes of a component, unless it changed since it was looked at: then it has to settle anew.
+    fn component(
+        &mut self,
+        name: &str,
+        digest: Digest,
+        fresh: &mut HashMap<String, Bytes>,
+        now: Instant,
+    ) -> Option<Bytes> {
+        if let Some(bytes) = fresh.get(name) {
+            // Several manifests may share a component.
+            return Some(bytes.clone());
+        }
+        match file::read_component(&self.path.join(name)) {
+            Ok((bytes, found)) if found == digest => Some(bytes),
+            _ => {
+                if let Some(file) = self.files.get_mut(name) {
+                    file.distrust(now);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The files that matter and how they look.
+fn list(path: &Path) -> io::Result<BTreeMap<String, Look>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(path)? {
+        let name = entry?.file_name();
+        match name.to_str() {
+            Some(name) if role(name).is_none() => {}
+            Some(name) => {
+                found.insert(name.to_owned(), file::look(&path.join(name)));
+            }
+            None => {
+                let name = name.to_string_lossy().into_owned();
+                if role(&name).is_some() {
+                    found.insert(name, Look::Unusable("its name is not UTF-8 text; rename it".into()));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTLE: Duration = Duration::from_millis(100);
+
+    /// Names of the plugins told of, `+` for the mark that all is told.
+    fn told(seen: &Seen) -> Vec<&str> {
+        fn name(change: &Change) -> &str {
+            match change {
+                Change::Changed(files) => &files.name,
+                Change::Synced => "+",
+                other => panic!("{other:?}"),
+            }
+        }
+        seen.changes.iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_file_counts_when_it_has_kept_still_for_long_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.wasm");
+        let mut scanner = Scanner::new(dir.path().into(), SETTLE);
+        let start = Instant::now();
+        std::fs::write(&path, "1").unwrap();
+        let seen = scanner.look(start);
+        assert_eq!((told(&seen), seen.due), (vec![], Some(start + SETTLE)));
+        std::fs::write(&path, "12").unwrap();
+        let later = start + SETTLE;
+        let seen = scanner.look(later);
+        assert_eq!((told(&seen), seen.due), (vec![], Some(later + SETTLE)));
+        assert_eq!(told(&scanner.look(later + SETTLE - Duration::from_nanos(1))), [""; 0]);
+        let seen = scanner.look(later + SETTLE);
+        assert_eq!((told(&seen), seen.due), (vec!["a", "+"], None));
+        assert_eq!(told(&scanner.look(later + SETTLE * 9)), [""; 0]);
+    }
+
+    #[test]
+    fn a_large_directory_is_told_in_batches() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.wasm", "b.wasm", "c.wasm"] {
+            std::fs::write(dir.path().join(name), name).unwrap();
+        }
+        let mut scanner = Scanner::new(dir.path().into(), SETTLE);
+        scanner.batch = 1;
+        let start = Instant::now();
+        scanner.look(start);
+        for expected in [&["a"][..], &["b"], &["c", "+"]] {
+            let seen = scanner.look(start + SETTLE);
+            assert_eq!(told(&seen), expected);
+            assert_eq!(seen.due.is_some(), expected.len() == 1);
+        }
+    }
+
+    #[test]
+    fn a_file_that_never_keeps_still_does_not_hold_up_the_others_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.wasm"), "a").unwrap();
+        let mut scanner = Scanner::new(dir.path().into(), SETTLE);
+        let start = Instant::now();
+        let mut text = String::new();
+        for step in 0..PATIENCE {
+            text.push(' ');
+            std::fs::write(dir.path().join("b.yaml"), &text).unwrap();
+            assert_eq!(told(&scanner.look(start + SETTLE * step)), [""; 0], "{step}");
+        }
+        std::fs::write(dir.path().join("b.yaml"), "").unwrap();
+        assert_eq!(told(&scanner.look(start + SETTLE * PATIENCE)), ["a", "+"]);
+    }
+}

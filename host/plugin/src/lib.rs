@@ -1,0 +1,47 @@
+//! What an operator and a component say of a plugin, read and checked: nothing here runs a component or reaches a cluster.
+//!
+//! ```text
+//!  plugin directory ──► directory::Scanner ──► Manifest (what the operator wrote) ──► Grants, PluginLimits, OutgoingHosts
+//!                                                                                        │ compared by the manager
+//!  component ─ describe ──► Description (what the author asks for) ──────────────────────┘
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`manifest`](Manifest) | the YAML file beside a component: name, grants, limits, configuration |
+//! | [`descriptor`](Description) | the answer to `describe`: watches, mapping, predicates, indexes, permissions asked for |
+//! | [`grants`](Grants) | rules of what may be read and written, and which objects they show |
+//! | [`limits`](Limits), [`outgoing hosts`](OutgoingHosts), [`world`](World) | bounds on calls, hosts that may be called, the exports of a component |
+//! | [`yaml`] | from YAML to types, with places in the errors |
+//! | [`directory`] | from files to plugins: which belong together, which have settled, what has changed |
+//!
+//! Invariants: no wasmtime and no tokio; every error names the field, the reason and the remedy. Users: the engine (limits, hosts,
+//! world), the manager (all of it), `pilothouse dev` (manifests).
+
+mod address;
+mod descriptor;
+pub mod directory;
+mod duration;
+mod grants;
+mod limits;
+mod manifest;
+mod outgoing_hosts;
+mod quantity;
+mod world;
+pub mod yaml;
+
+pub use address::{canonical, special};
+pub use descriptor::{
+    Batch, Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate,
+    ProjectionSpec, RateLimiter, Schedule, WatchSpec,
+};
+pub use duration::{DurationError, parse_duration};
+pub use grants::{Access, Grants, Missing, Place, Rule, Scope, Visibility};
+pub use limits::Limits;
+pub use manifest::{
+    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, PluginLimits, Position,
+    Source,
+};
+pub use outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};
+pub use quantity::{QuantityError, parse_memory};
+pub use world::World;

@@ -1,0 +1,468 @@
+//! [`Manifest`]: the YAML beside a component, with which an operator names, configures, permits and bounds a plugin.
+//!
+//! Strict: an unknown field, a wrong type or a value out of bounds refuses the whole manifest, since a misspelt limit or
+//! permission that is skipped is found out too late. `docs/manifest.md` is the description for operators.
+//!
+//! Called by [`crate::directory`]; the caller puts the file's name before an error's text.
+
+mod config_from;
+mod error;
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use serde_saphyr::Spanned;
+
+use self::config_from::ConfigFromText;
+pub use self::config_from::{ConfigFrom, ObjectReference};
+pub use self::error::{ManifestError, Position};
+use crate::duration::parse_duration;
+use crate::grants::Rule;
+use crate::limits::Limits;
+use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError, OutgoingHosts};
+use crate::quantity::parse_memory;
+use crate::yaml::{known, read};
+
+/// What an operator says about a plugin.
+#[derive(Clone, PartialEq)]
+pub struct Manifest {
+    /// The plugin's name: a DNS label, unique in the directory.
+    pub name: String,
+    /// Where the component is.
+    pub source: Source,
+    /// The configuration as the manifest has it; what `config_from` names is merged over it.
+    pub config: Map<String, Value>,
+    /// Where more of the configuration comes from; later entries win.
+    pub config_from: Vec<ConfigFrom>,
+    /// As whom live calls are made; the host itself when absent.
+    pub service_account: Option<NamespacedName>,
+    /// What is granted; nothing else is.
+    pub permissions: Vec<Rule>,
+    /// Hosts that may be called over HTTP.
+    pub outgoing_hosts: OutgoingHosts,
+    /// What happens to the keys when the plugin is replaced.
+    pub on_reload: OnReload,
+    /// Bounds on the plugin.
+    pub limits: PluginLimits,
+}
+
+/// Where a plugin's component is, and which one it must be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Source {
+    /// File in the manifest's own directory; absent: the manifest's name with `.wasm`.
+    pub file: Option<String>,
+    /// `sha256:` and 64 lower-case hexadecimal digits; absent: any content.
+    pub digest: Option<String>,
+}
+
+/// An object of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamespacedName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What happens to a plugin's keys when a new generation takes over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnReload {
+    /// Every key of its watches is reconciled once.
+    #[default]
+    Resync,
+    /// The queue goes on as it is.
+    Keep,
+}
+
+/// Bounds on a plugin.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PluginLimits {
+    /// Bounds on each call.
+    pub engine: Limits,
+    /// At most so many instances, whatever the descriptor asks for.
+    pub max_concurrent_reconciles: Option<u32>,
+    /// Live calls a second in the long run; after a rest twice as many may begin at once.
+    pub api_qps: Option<f64>,
+    /// Kubernetes Events that the guests may record in a second, in the long run; after a rest twice as many may come at once.
+    pub event_qps: Option<f64>,
+    /// Keys that the queue may hold, delayed ones included, when the guest adds another one. The host's own adds
+    /// are not counted against it: they are as many as there are objects.
+    pub queue_depth: Option<usize>,
+}
+
+const API_VERSION: &str = "pilothouse.dev/v1alpha1";
+const KIND: &str = "Plugin";
+
+/// The longest time that a call may be given: a key must not be held for good.
+const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(600);
+/// Below this a guest has no room for its own stack.
+const MIN_MEMORY: u64 = 1 << 20;
+/// The most instances that a plugin may have.
+pub(crate) const MAX_CONCURRENT_RECONCILES: u32 = 1024;
+
+/// The most keys that a queue may be let hold: some gigabytes.
+const MAX_QUEUE_DEPTH: usize = 10_000_000;
+/// Live calls or events a second that a limit may allow.
+const QPS: RangeInclusive<f64> = 0.01..=10_000.0;
+
+/// Looked at first: a document of another kind must not be told about its fields.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    api_version: Option<Spanned<String>>,
+    kind: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Document {
+    #[serde(rename = "apiVersion")]
+    _api_version: String,
+    #[serde(rename = "kind")]
+    _kind: String,
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Option<Spec>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Metadata {
+    name: Spanned<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Spec {
+    source: Option<SourceText>,
+    config: Option<Map<String, Value>>,
+    config_from: Option<Vec<Spanned<ConfigFromText>>>,
+    service_account: Option<Spanned<NamespacedName>>,
+    permissions: Option<Vec<Spanned<Rule>>>,
+    outgoing_hosts: Option<Vec<Spanned<String>>>,
+    on_reload: Option<OnReload>,
+    limits: Option<LimitsText>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SourceText {
+    file: Option<Spanned<String>>,
+    digest: Option<Spanned<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct LimitsText {
+    call_timeout: Option<Spanned<String>>,
+    cpu_per_call: Option<Spanned<String>>,
+    memory: Option<Spanned<String>>,
+    max_concurrent_reconciles: Option<Spanned<u32>>,
+    #[serde(rename = "apiQPS")]
+    api_qps: Option<Spanned<f64>>,
+    #[serde(rename = "eventQPS")]
+    event_qps: Option<Spanned<f64>>,
+    queue_depth: Option<Spanned<usize>>,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// When anything in it is unknown, malformed or out of bounds.
+    pub fn parse(text: &[u8]) -> Result<Self, ManifestError> {
+        let text = std::str::from_utf8(text).map_err(|e| ManifestError::Shape {
+            at: None,
+            field: None,
+            reason: format!("it is not UTF-8 text (byte {})", e.valid_up_to()),
+        })?;
+        let head: Head = read(text)?;
+        expect("apiVersion", head.api_version.as_ref(), API_VERSION)?;
+        expect("kind", head.kind.as_ref(), KIND)?;
+        let document: Document = read(text)?;
+        let name = document.metadata.name;
+        if !is_dns_label(&name.value) {
+            let reason = format!("{:?} is not a DNS label", name.value);
+            return Err(refused(&name, "metadata.name", reason, DNS_LABEL));
+        }
+        let spec = document.spec.unwrap_or_default();
+        Ok(Self {
+            name: name.value,
+            source: spec.source.unwrap_or_default().check()?,
+            config: spec.config.unwrap_or_default(),
+            config_from: config_from::check(spec.config_from.unwrap_or_default())?,
+            service_account: spec.service_account.map(service_account).transpose()?,
+            permissions: each(spec.permissions, |index, rule| {
+                rule.value.check().map(|()| rule.value.clone()).map_err(|error| {
+                    let field = format!("spec.permissions[{index}].{}", error.field);
+                    refused(rule, &field, error.reason, error.remedy)
+                })
+            })?,
+            outgoing_hosts: each(spec.outgoing_hosts, |index, entry| {
+                entry.value.parse::<OutgoingHost>().map_err(|error| {
+                    let field = format!("spec.outgoingHosts[{index}]");
+                    refused(entry, &field, error.to_string(), OutgoingHostError::REMEDY)
+                })
+            })?
+            .into_iter()
+            .collect(),
+            on_reload: spec.on_reload.unwrap_or_default(),
+            limits: spec.limits.unwrap_or_default().check()?,
+        })
+    }
+
+    /// What a component without a manifest runs with: no grants, no configuration, the default limits. Its name is the
+    /// file's without `.wasm`, in lower case and with `-` for `_`, which Cargo puts there.
+    ///
+    /// # Errors
+    /// When that is no DNS label.
+    pub fn bare(stem: &str) -> Result<Self, ManifestError> {
+        let name = stem.to_lowercase().replace('_', "-");
+        if !is_dns_label(&name) {
+            return Err(ManifestError::Field {
+                at: None,
+                field: "the plugin's name".into(),
+                reason: format!("{name:?}, taken from the file's, is not a DNS label"),
+                remedy: format!(
+                    "rename the file ({DNS_LABEL}), or put a manifest beside it that names the plugin"
+                ),
+            });
+        }
+        Ok(Self {
+            name,
+            source: Source::default(),
+            config: Map::new(),
+            config_from: Vec::new(),
+            service_account: None,
+            permissions: Vec::new(),
+            outgoing_hosts: OutgoingHosts::default(),
+            on_reload: OnReload::default(),
+            limits: PluginLimits::default(),
+        })
+    }
+}
+
+/// Values of the configuration are left out: some are secret.
+impl fmt::Debug for Manifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manifest")
+            .field("name", &self.name)
+            .field("source", &self.source)
+            .field("config", &self.config.keys().collect::<Vec<_>>())
+            .field("config_from", &self.config_from)
+            .field("service_account", &self.service_account)
+            .field("permissions", &self.permissions)
+            .field("outgoing_hosts", &self.outgoing_hosts)
+            .field("on_reload", &self.on_reload)
+            .field("limits", &self.limits)
+            .finish()
+    }
+}
+
+impl SourceText {
+    fn check(self) -> Result<Source, ManifestError> {
+        if let Some(file) = &self.file {
+            let name = &file.value;
+            let remedy =
+                "name a .wasm file of the manifest's own directory, without a path, as exporter.wasm";
+            let reason = if name.contains(['/', '\\']) || name == ".." {
+                "is a path"
+            } else if name.starts_with('.') {
+                "is a hidden file"
+            } else if !name.ends_with(".wasm") {
+                "does not end in .wasm"
+            } else {
+                ""
+            };
+            if !reason.is_empty() {
+                return Err(refused(file, "spec.source.file", format!("{name:?} {reason}"), remedy));
+            }
+        }
+        if let Some(digest) = &self.digest {
+            let hex = digest.value.strip_prefix("sha256:").unwrap_or_default();
+            if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+                let reason = format!("{:?} is not a SHA-256 digest", digest.value);
+                let remedy = "write \"sha256:\" and the 64 hexadecimal digits that `sha256sum FILE` prints";
+                return Err(refused(digest, "spec.source.digest", reason, remedy));
+            }
+        }
+        Ok(Source {
+            file: self.file.map(|file| file.value),
+            digest: self.digest.map(|digest| digest.value.to_ascii_lowercase()),
+        })
+    }
+}
+
+fn service_account(account: Spanned<NamespacedName>) -> Result<NamespacedName, ManifestError> {
+    // Both become part of a user name that is sent to the server: nothing but names may get there.
+    let parts =
+        [("namespace", is_dns_label(&account.value.namespace)), ("name", is_dns_name(&account.value.name))];
+    if let Some((part, _)) = parts.iter().find(|(_, good)| !good) {
+        let field = format!("spec.serviceAccount.{part}");
+        let remedy = "name a ServiceAccount of the cluster by its namespace and name";
+        return Err(refused(&account, &field, "it is not a name of Kubernetes".into(), remedy));
+    }
+    Ok(account.value)
+}
+
+impl NamespacedName {
+    /// The user name that Kubernetes gives to a ServiceAccount.
+    #[must_use]
+    pub fn service_account_user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+}
+
+impl LimitsText {
+    fn check(self) -> Result<PluginLimits, ManifestError> {
+        let mut engine = Limits::default();
+        if let Some(text) = &self.call_timeout {
+            let field = "spec.limits.callTimeout";
+            engine.call_timeout = time(text, field)?;
+            if engine.call_timeout > MAX_CALL_TIMEOUT {
+                let reason = format!("{:?} is too long", text.value);
+                return Err(refused(
+                    text,
+                    field,
+                    reason,
+                    "write at most 10m, and split longer work into several calls",
+                ));
+            }
+        }
+        match &self.cpu_per_call {
+            // A call that may last less than the default budget needs no word about it.
+            None => engine.cpu_per_call = engine.cpu_per_call.min(engine.call_timeout),
+            Some(text) => {
+                let field = "spec.limits.cpuPerCall";
+                engine.cpu_per_call = time(text, field)?;
+                if engine.cpu_per_call > engine.call_timeout {
+                    let reason = format!("{:?} is longer than callTimeout", text.value);
+                    return Err(refused(
+                        text,
+                        field,
+                        reason,
+                        "write at most callTimeout (10s when absent), or raise that",
+                    ));
+                }
+            }
+        }
+        if let Some(text) = &self.memory {
+            let field = "spec.limits.memory";
+            let bytes = parse_memory(&text.value).map_err(|e| malformed(text, field, &e))?;
+            engine.memory = usize::try_from(bytes).unwrap_or(usize::MAX);
+            if bytes < MIN_MEMORY || engine.memory > Limits::MAX_MEMORY {
+                let reason = format!("{:?} is out of bounds", text.value);
+                let remedy = format!("write an amount from 1Mi to {}Mi", Limits::MAX_MEMORY >> 20);
+                return Err(refused(text, field, reason, &remedy));
+            }
+        }
+        if let Some(count) = &self.max_concurrent_reconciles
+            && !(1..=MAX_CONCURRENT_RECONCILES).contains(&count.value)
+        {
+            let reason = format!("{} is out of bounds", count.value);
+            let remedy = format!("write a number from 1 to {MAX_CONCURRENT_RECONCILES}");
+            return Err(refused(count, "spec.limits.maxConcurrentReconciles", reason, &remedy));
+        }
+        if let Some(count) = &self.queue_depth
+            && !(1..=MAX_QUEUE_DEPTH).contains(&count.value)
+        {
+            let reason = format!("{} is out of bounds", count.value);
+            let remedy = format!("write a number from 1 to {MAX_QUEUE_DEPTH}");
+            return Err(refused(count, "spec.limits.queueDepth", reason, &remedy));
+        }
+        let rates = [
+            ("apiQPS", &self.api_qps, "leave it out to have no limit"),
+            ("eventQPS", &self.event_qps, "leave it out for 50"),
+        ];
+        for (field, qps, otherwise) in rates {
+            if let Some(qps) = qps
+                && !QPS.contains(&qps.value)
+            {
+                let reason = format!("{} is out of bounds", qps.value);
+                let remedy = format!("write a number from {} to {}, or {otherwise}", QPS.start(), QPS.end());
+                return Err(refused(qps, &format!("spec.limits.{field}"), reason, &remedy));
+            }
+        }
+        Ok(PluginLimits {
+            engine,
+            max_concurrent_reconciles: self.max_concurrent_reconciles.map(|count| count.value),
+            api_qps: self.api_qps.map(|qps| qps.value),
+            event_qps: self.event_qps.map(|qps| qps.value),
+            queue_depth: self.queue_depth.map(|count| count.value),
+        })
+    }
+}
+
+fn time(text: &Spanned<String>, field: &str) -> Result<Duration, ManifestError> {
+    match parse_duration(&text.value) {
+        Err(error) => Err(malformed(text, field, &error)),
+        Ok(Duration::ZERO) => Err(refused(
+            text,
+            field,
+            "it leaves a call no time".into(),
+            "write a duration above zero, as 10s",
+        )),
+        Ok(time) => Ok(time),
+    }
+}
+
+const DNS_LABEL: &str =
+    "use lower-case letters, digits and \"-\", 63 at most, with a letter or digit at both ends";
+
+/// RFC 1123, as Kubernetes has it.
+fn is_dns_label(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=63).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+fn is_dns_name(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
+}
+
+fn each<T, U>(
+    list: Option<Vec<T>>,
+    mut check: impl FnMut(usize, &T) -> Result<U, ManifestError>,
+) -> Result<Vec<U>, ManifestError> {
+    list.unwrap_or_default().iter().enumerate().map(|(index, entry)| check(index, entry)).collect()
+}
+
+fn expect(field: &str, found: Option<&Spanned<String>>, wanted: &str) -> Result<(), ManifestError> {
+    match found {
+        Some(found) if found.value == wanted => Ok(()),
+        Some(found) => {
+            let reason = format!("{:?} is not what this host reads", found.value);
+            Err(refused(
+                found,
+                field,
+                reason,
+                &format!("write {wanted}, or move the file out of the plugin directory"),
+            ))
+        }
+        None => Err(ManifestError::Field {
+            at: None,
+            field: field.into(),
+            reason: "it is missing".into(),
+            remedy: format!("write `{field}: {wanted}`, or move the file out of the plugin directory"),
+        }),
+    }
+}
+
+fn refused<T>(value: &Spanned<T>, field: &str, reason: String, remedy: &str) -> ManifestError {
+    let at = known(value.referenced);
+    ManifestError::Field { at, field: field.to_owned(), reason, remedy: remedy.to_owned() }
+}
+
+/// For errors whose text has the remedy already, behind a semicolon.
+fn malformed(value: &Spanned<String>, field: &str, error: &dyn std::error::Error) -> ManifestError {
+    let text = error.to_string();
+    let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, "docs/manifest.md describes the field"));
+    refused(value, field, reason.to_owned(), remedy)
+}

@@ -1,0 +1,4 @@
+//! Tests of what the host reads from files and guests: manifests, descriptions.
+
+mod describe;
+mod manifest;
