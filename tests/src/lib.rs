@@ -33,6 +33,7 @@ pub mod plugins;
 pub mod proxy;
 pub mod rest;
 pub mod sequence;
+pub mod stage;
 pub mod workload;
 
 pub use audit::Audit;
@@ -45,3 +46,4 @@ use pilothouse_testkit::tools;
 pub use pilothouse_testkit::{Signal, full, guests, poll, process};
 use pilothouse_testkit::{cargo, http, paths};
 pub use proxy::Proxy;
+pub use stage::Stage;
