@@ -1,4 +1,4 @@
-# The recipes are what CI runs (.ci/run).
+# Each recipe but `check` is one plain command line: it can be typed without just.
 
 # Format, lints and docs.
 check:
@@ -8,22 +8,25 @@ check:
     cargo clippy -p pilothouse --no-default-features -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-# Everything, end-to-end tests on the real control plane included.
+# Tier 0: the crates by themselves. No Go, no component is built.
+unit:
+    cargo test --workspace --exclude pilothouse-engine --exclude pilothouse-bench --exclude pilothouse-testkit --exclude pilothouse-tests
+
+# Tier 1: end to end on the development server alone. No Go.
+fast:
+    cargo test -p pilothouse-tests --lib --test e2e -- --skip on_the_real_server
+
+# The gate of a change: everything, on both servers, of what takes long a sample.
 test:
     cargo test --workspace
 
-# The end-to-end tests alone.
-e2e:
-    cargo test -p pilothouse-tests
+# Before an issue is resolved: everything at full length, with a random seed unless one is given.
+full seed=`od -An -N4 -tu4 /dev/urandom | tr -d ' '`:
+    PILOTHOUSE_FULL=1 PILOTHOUSE_SEED={{seed}} PROPTEST_RNG_SEED={{seed}} PILOTHOUSE_STEPS=20000 cargo test --workspace
 
 # Figures of docs/benchmarks.md, by the name of the benchmark: cache, client, events, recorder, road, server, workqueue.
 bench name *args:
     cargo bench --workspace --bench {{name}} -- {{args}}
-
-# Interleavings of store, delta queue and work queue under thousands of random schedules.
-interleavings:
-    cargo test -p pilothouse-cache --features shuttle --test interleavings
-    cargo test -p pilothouse-workqueue --features shuttle --test interleavings
 
 # Instructions an operation of the work queue takes, beside what was recorded; `just instructions --record` records.
 instructions *args:

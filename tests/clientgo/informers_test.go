@@ -2,7 +2,6 @@ package clientgo
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"strconv"
@@ -20,7 +19,7 @@ import (
 const informerWrites = 2000
 
 // TestInformers runs informers of every sort beside a random workload and expects each store to end equal to a list.
-// CLIENTGO_SEED repeats a workload.
+// PILOTHOUSE_SEED repeats a workload.
 func TestInformers(t *testing.T) {
 	for _, mode := range []informerMode{
 		{name: "list and watch"},
@@ -121,13 +120,14 @@ func checkMode(t *testing.T, sent []request, resources []schema.GroupVersionReso
 
 func workloadSeed(t *testing.T) uint64 {
 	t.Helper()
-	text := os.Getenv("CLIENTGO_SEED")
+	text := os.Getenv("PILOTHOUSE_SEED")
 	if text == "" {
-		return rand.Uint64()
+		// That of the gate; `just full` sets a random one.
+		return 7
 	}
 	seed, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		t.Fatalf("CLIENTGO_SEED: %v", err)
+		t.Fatalf("PILOTHOUSE_SEED: %v", err)
 	}
 	return seed
 }

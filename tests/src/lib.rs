@@ -33,6 +33,7 @@ pub mod plugins;
 pub mod proxy;
 pub mod rest;
 pub mod sequence;
+pub mod stage;
 pub mod workload;
 
 pub use audit::Audit;
@@ -41,7 +42,8 @@ pub use controlplane::ControlPlane;
 pub use fleet::Fleet;
 pub use host::Host;
 pub use pilothouse_testkit::skip::or_skip;
-pub use pilothouse_testkit::tools;
-pub use pilothouse_testkit::{Signal, guests, poll, process};
+use pilothouse_testkit::tools;
+pub use pilothouse_testkit::{Signal, full, guests, poll, process};
 use pilothouse_testkit::{cargo, http, paths};
 pub use proxy::Proxy;
+pub use stage::Stage;

@@ -198,11 +198,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::or_skip;
+    use crate::{full, or_skip};
 
     #[test]
     fn what_was_acknowledged_survives_a_kill_and_an_end_in_good_order() -> anyhow::Result<()> {
-        or_skip(|| OpenSearch::start().map(kill_and_end))
+        full::only(|| or_skip(|| OpenSearch::start().map(kill_and_end)))
     }
 
     fn kill_and_end(mut search: OpenSearch) {

@@ -24,6 +24,14 @@ impl Server {
         }
     }
 
+    /// As [`Server::test`], at full length only.
+    ///
+    /// # Errors
+    /// That of the test.
+    pub fn test_in_full(self, test: impl FnOnce(Server) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        crate::full::only(|| self.test(test))
+    }
+
     /// Runs a test on it, or skips the test where this machine cannot run it or another tool that the test asks for.
     ///
     /// # Errors
@@ -38,9 +46,24 @@ impl Server {
 }
 
 /// Runs tests on both API servers: for each function `fn NAME(server: Server) -> anyhow::Result<()>` a module of that name
-/// with two tests.
+/// with two tests. Behind `full:` those that run at full length only.
 #[macro_export]
 macro_rules! on_both_servers {
+    (full: $($name:ident),+ $(,)?) => {$(
+        mod $name {
+            use $crate::controlplane::Server;
+
+            #[test]
+            fn on_the_real_server() -> anyhow::Result<()> {
+                Server::Real.test_in_full(super::$name)
+            }
+
+            #[test]
+            fn on_the_development_server() -> anyhow::Result<()> {
+                Server::Development.test_in_full(super::$name)
+            }
+        }
+    )+};
     ($($name:ident),+ $(,)?) => {$(
         mod $name {
             use $crate::controlplane::Server;
@@ -59,9 +82,17 @@ macro_rules! on_both_servers {
 }
 
 /// Runs tests on the real API server alone: for each function `fn NAME() -> anyhow::Result<()>` a module of that name with one
-/// test.
+/// test. Behind `full:` those that run at full length only.
 #[macro_export]
 macro_rules! on_the_real_server {
+    (full: $($name:ident),+ $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn on_the_real_server() -> anyhow::Result<()> {
+                $crate::controlplane::Server::Real.test_in_full(|_| super::$name())
+            }
+        }
+    )+};
     ($($name:ident),+ $(,)?) => {$(
         mod $name {
             #[test]

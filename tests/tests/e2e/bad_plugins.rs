@@ -11,9 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use pilothouse_tests::controlplane::Server;
-use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::{self, Manifest, Status};
-use pilothouse_tests::{Cluster, ControlPlane, Host, guests, loglines};
+use pilothouse_tests::{Host, Stage, guests, loglines};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -30,38 +29,26 @@ const SOON: Duration = Duration::from_secs(20);
 /// The ConfigMap that all plugins of a test watch.
 const WATCHED: &str = "watched";
 
-/// A host on a namespace of its own, with a healthy plugin `neighbour`.
-struct Stage {
-    host: Host,
-    cluster: Cluster,
-    namespace: &'static str,
+/// A stage with a ConfigMap to watch and a healthy plugin `neighbour`.
+fn stage(server: Server, namespace: &'static str) -> Result<Stage> {
+    let stage = Stage::new(server, namespace)?;
+    stage.cluster.config_map(namespace, WATCHED)?;
+    stage.install("neighbour", "probe", &good("neighbour", namespace))?;
+    Ok(stage)
 }
 
-impl Stage {
-    fn set(server: Server, namespace: &'static str) -> Result<Stage> {
-        let plane = ControlPlane::shared(server)?;
-        let cluster = Cluster::of(plane)?;
-        cluster.namespace(namespace)?;
-        cluster.config_map(namespace, WATCHED)?;
-        let host = Host::start(HostOptions::new(plane.kubeconfig()))?;
-        host.install("neighbour", &guests::wasm("probe")?, Some(&good("neighbour", namespace).to_string()))?;
-        plugins::wait_running(&host, "neighbour")?;
-        Ok(Stage { host, cluster, namespace })
+/// Changes the watched ConfigMap and waits until each of the plugins was called for it.
+fn all_go_on(stage: &Stage, plugins: &[&str]) -> Result<()> {
+    let calls = |name| plugins::status(&stage.host, name).map(|status| status.calls);
+    let before: Vec<u64> = plugins.iter().map(|name| calls(name)).collect::<Result<_>>()?;
+    // The same value again would be no change.
+    let value = format!("{:?}", SystemTime::now());
+    stage.cluster.change(stage.namespace, WATCHED, &value)?;
+    for (name, before) in plugins.iter().zip(before) {
+        let what = format!("{name} to be called for a change");
+        stage.host.wait_for(&what, SOON, || calls(name).map(|now| now > before))?;
     }
-
-    /// Changes the watched ConfigMap and waits until each of the plugins was called for it.
-    fn all_go_on(&self, plugins: &[&str]) -> Result<()> {
-        let calls = |name| plugins::status(&self.host, name).map(|status| status.calls);
-        let before: Vec<u64> = plugins.iter().map(|name| calls(name)).collect::<Result<_>>()?;
-        // The same value again would be no change.
-        let value = format!("{:?}", SystemTime::now());
-        self.cluster.change(self.namespace, WATCHED, &value)?;
-        for (name, before) in plugins.iter().zip(before) {
-            let what = format!("{name} to be called for a change");
-            self.host.wait_for(&what, SOON, || calls(name).map(|now| now > before))?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// The manifest of a probe that logs each call.
@@ -216,7 +203,7 @@ fn wait_blamed(host: &Host, bad: &Bad, state: &str) -> Result<Status> {
 }
 
 fn a_bad_plugin_says_what_is_wrong_and_harms_no_other(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "bad-first")?;
+    let stage = stage(server, "bad-first")?;
     let bad = all_bad(stage.namespace)?;
     for it in &bad {
         install(&stage.host, it.name, &it.wasm, &it.manifest)?;
@@ -225,7 +212,7 @@ fn a_bad_plugin_says_what_is_wrong_and_harms_no_other(server: Server) -> Result<
         let status = wait_blamed(&stage.host, it, "failed")?;
         assert_eq!((status.generation, status.digest.as_str(), status.calls), (0, "", 0), "{status:?}");
     }
-    stage.all_go_on(&["neighbour"])?;
+    all_go_on(&stage, &["neighbour"])?;
     assert_eq!(plugins::status(&stage.host, "neighbour")?.generation, 1);
 
     // What is corrected heals.
@@ -236,11 +223,11 @@ fn a_bad_plugin_says_what_is_wrong_and_harms_no_other(server: Server) -> Result<
     for it in &bad {
         plugins::wait_running(&stage.host, it.name)?;
     }
-    stage.all_go_on(&bad.iter().map(|it| it.name).collect::<Vec<_>>())
+    all_go_on(&stage, &bad.iter().map(|it| it.name).collect::<Vec<_>>())
 }
 
 fn a_bad_new_version_leaves_the_one_before_at_work(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "bad-second")?;
+    let stage = stage(server, "bad-second")?;
     let (bad, probe) = (all_bad(stage.namespace)?, fs::read(guests::wasm("probe")?)?);
     let names: Vec<&str> = bad.iter().map(|it| it.name).collect();
     let install_good =
@@ -256,8 +243,8 @@ fn a_bad_new_version_leaves_the_one_before_at_work(server: Server) -> Result<()>
         let status = wait_blamed(&stage.host, it, "running")?;
         assert_eq!((status.generation, &status.digest), (before.generation, &before.digest), "{status:?}");
     }
-    stage.all_go_on(&names)?;
-    stage.all_go_on(&["neighbour"])?;
+    all_go_on(&stage, &names)?;
+    all_go_on(&stage, &["neighbour"])?;
     // A good call is no reason to forget that the file is bad.
     for it in &bad {
         wait_blamed(&stage.host, it, "running")?;
@@ -269,11 +256,11 @@ fn a_bad_new_version_leaves_the_one_before_at_work(server: Server) -> Result<()>
         assert!(status.generation > before.generation, "{status:?}");
         assert_eq!(status.digest, before.digest);
     }
-    stage.all_go_on(&names)
+    all_go_on(&stage, &names)
 }
 
 fn a_file_that_is_written_bit_by_bit_loads_once_it_is_whole(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "bit-by-bit")?;
+    let stage = stage(server, "bit-by-bit")?;
     let (host, directory) = (&stage.host, stage.host.plugins_dir());
     let probe = fs::read(guests::wasm("probe")?)?;
     let (first, second) = probe.split_at(probe.len() / 2);
@@ -297,7 +284,7 @@ fn a_file_that_is_written_bit_by_bit_loads_once_it_is_whole(server: Server) -> R
     let errors = loglines::of_plugin(host, "fast").into_iter().filter(|line| line.level == "ERROR").count();
     assert!(errors == 0 || settled_between, "half a file was taken for a whole one");
     assert_eq!(status.digest, digest(&probe));
-    stage.all_go_on(&["slow", "fast", "neighbour"])
+    all_go_on(&stage, &["slow", "fast", "neighbour"])
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -306,7 +293,7 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 fn plugins_come_change_and_go_with_their_files(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "come-and-go")?;
+    let stage = stage(server, "come-and-go")?;
     let (host, probe) = (&stage.host, guests::wasm("probe")?);
 
     // A component alone has no grants: the error tells how to give them, and a manifest beside it does.
@@ -324,7 +311,7 @@ fn plugins_come_change_and_go_with_their_files(server: Server) -> Result<()> {
     fs::rename(&next, host.plugins_dir().join("mover.wasm"))?;
     let second = plugins::wait_until(host, "mover", "of the next digest", |now| now.digest != first.digest)?;
     assert!(second.generation > first.generation && second.state == "running", "{second:?}");
-    stage.all_go_on(&["mover"])?;
+    all_go_on(&stage, &["mover"])?;
     host.wait_for("a call of the new generation", SOON, || {
         loglines::said(host, "mover", "begin").iter().any(|line| line.generation == Some(second.generation))
     })?;
@@ -342,7 +329,7 @@ fn plugins_come_change_and_go_with_their_files(server: Server) -> Result<()> {
     let removed = host.wait_for("the log to say so", SOON, || {
         loglines::of_plugin(host, "mover").into_iter().find(|line| line.message == "plugin removed")
     })?;
-    stage.all_go_on(&["neighbour"])?;
+    all_go_on(&stage, &["neighbour"])?;
     let calls = loglines::said(host, "mover", "begin");
     let late: Vec<_> = calls.iter().filter(|line| line.timestamp > removed.timestamp).collect();
     assert!(late.is_empty(), "it is called after it was deleted: {late:?}");
@@ -350,11 +337,11 @@ fn plugins_come_change_and_go_with_their_files(server: Server) -> Result<()> {
     // And again from the start.
     host.install("mover", &probe, Some(&good("mover", stage.namespace).to_string()))?;
     assert_eq!(plugins::wait_running(host, "mover")?.digest, first.digest);
-    stage.all_go_on(&["mover"])
+    all_go_on(&stage, &["mover"])
 }
 
 fn a_mounted_config_map_is_followed_through_its_links(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "mounted")?;
+    let stage = stage(server, "mounted")?;
     let (host, directory) = (&stage.host, stage.host.plugins_dir());
     let probe = guests::wasm("probe")?;
     let old = fs::read(&probe)?;
@@ -374,7 +361,7 @@ fn a_mounted_config_map_is_followed_through_its_links(server: Server) -> Result<
     }
     let first = plugins::wait_running(host, "mounted")?;
     assert_eq!(first.digest, digest(&old));
-    stage.all_go_on(&["mounted"])?;
+    all_go_on(&stage, &["mounted"])?;
 
     // Both files change at one moment, and never is a mixture of old and new seen.
     let marked = good("mounted", stage.namespace).with("source", json!({"digest": digest(&new)}));
@@ -383,7 +370,7 @@ fn a_mounted_config_map_is_followed_through_its_links(server: Server) -> Result<
     fs::remove_dir_all(directory.join("..2026_01_01"))?;
     assert!(second.generation > first.generation, "{second:?}");
     assert_eq!(second.last_error, None);
-    stage.all_go_on(&["mounted"])?;
+    all_go_on(&stage, &["mounted"])?;
     let errors: Vec<_> =
         loglines::of_plugin(host, "mounted").into_iter().filter(|line| line.level == "ERROR").collect();
     assert!(errors.is_empty(), "{errors:?}");

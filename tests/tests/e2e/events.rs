@@ -12,7 +12,7 @@ use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
 use pilothouse_tests::plugins::{self, Manifest};
-use pilothouse_tests::{Cluster, ControlPlane, Host, guests};
+use pilothouse_tests::{ControlPlane, Host, Stage};
 use serde_json::{Value, json};
 
 pilothouse_tests::on_both_servers!(
@@ -25,43 +25,22 @@ pilothouse_tests::on_both_servers!(
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A host on a namespace of its own.
-struct Stage {
-    host: Host,
-    cluster: Cluster,
-    namespace: &'static str,
+fn reader(stage: &Stage, guest: &str, resource: &str) -> Manifest {
+    Manifest::new(guest).reads(&[resource], stage.namespace)
 }
 
-impl Stage {
-    fn set(server: Server, namespace: &'static str) -> Result<Stage> {
-        let plane = ControlPlane::shared(server)?;
-        let cluster = Cluster::of(plane)?;
-        cluster.namespace(namespace)?;
-        Ok(Stage { host: Host::start(HostOptions::new(plane.kubeconfig()))?, cluster, namespace })
-    }
+/// What a guest has said so far.
+fn said(stage: &Stage, plugin: &str) -> Vec<Line> {
+    let mut lines = loglines::of_plugin(&stage.host, plugin);
+    lines.retain(|line| line.target == "guest");
+    lines
+}
 
-    fn install(&self, guest: &str, manifest: &Manifest) -> Result<()> {
-        self.host.install(guest, &guests::wasm(guest)?, Some(&manifest.to_string()))?;
-        plugins::wait_running(&self.host, guest).map(drop)
-    }
-
-    fn reader(&self, guest: &str, resource: &str) -> Manifest {
-        Manifest::new(guest).reads(&[resource], self.namespace)
-    }
-
-    /// What a guest has said so far.
-    fn said(&self, plugin: &str) -> Vec<Line> {
-        let mut lines = loglines::of_plugin(&self.host, plugin);
-        lines.retain(|line| line.target == "guest");
-        lines
-    }
-
-    /// Waits until a guest has said something that begins so.
-    fn wait_for(&self, plugin: &str, words: &str) -> Result<Line> {
-        self.host.wait_for(&format!("{plugin} to say {words:?}"), SOON, || {
-            self.said(plugin).into_iter().find(|line| line.message.starts_with(words))
-        })
-    }
+/// Waits until a guest has said something that begins so.
+fn wait_for(stage: &Stage, plugin: &str, words: &str) -> Result<Line> {
+    stage.host.wait_for(&format!("{plugin} to say {words:?}"), SOON, || {
+        said(stage, plugin).into_iter().find(|line| line.message.starts_with(words))
+    })
 }
 
 /// What a handler was told of one key.
@@ -116,10 +95,10 @@ fn a_handler_is_told_the_history_of_each_key_in_order(server: Server) -> Result<
     const KEYS: usize = 15;
     const TURNS: usize = 6;
 
-    let stage = Stage::set(server, "events")?;
+    let stage = Stage::new(server, "events")?;
     let (cluster, namespace) = (&stage.cluster, stage.namespace);
     cluster.config_map(namespace, "early")?;
-    stage.install("events-only", &stage.reader("events-only", "configmaps"))?;
+    stage.install("events-only", "events-only", &reader(&stage, "events-only", "configmaps"))?;
 
     // Interleaved; every third is deleted, and every sixth made again.
     let name = |key: usize| format!("key-{key}");
@@ -143,7 +122,7 @@ fn a_handler_is_told_the_history_of_each_key_in_order(server: Server) -> Result<
     last.insert("early".to_owned(), Some(version(&cluster.change(namespace, "early", "late")?)?));
 
     let told = stage.host.wait_for("the last state of each key", SOON, || {
-        let histories = histories(&stage.said("events-only"))?;
+        let histories = histories(&said(&stage, "events-only"))?;
         let mut seen = BTreeMap::new();
         for (name, history) in &histories {
             seen.insert(name.clone(), follow(history).with_context(|| name.clone())?);
@@ -175,14 +154,14 @@ fn a_handler_is_told_the_history_of_each_key_in_order(server: Server) -> Result<
 }
 
 fn what_happens_while_no_host_runs_is_told_at_the_next_start(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "absent")?;
+    let stage = Stage::new(server, "absent")?;
     let (cluster, namespace) = (&stage.cluster, stage.namespace);
     for name in ["stays", "goes"] {
         cluster.config_map(namespace, name)?;
     }
-    stage.install("events-only", &stage.reader("events-only", "configmaps"))?;
+    stage.install("events-only", "events-only", &reader(&stage, "events-only", "configmaps"))?;
     for name in ["stays", "goes"] {
-        stage.wait_for("events-only", &format!("add {namespace}/{name}"))?;
+        wait_for(&stage, "events-only", &format!("add {namespace}/{name}"))?;
     }
     let Stage { host, cluster, .. } = stage;
     drop(host);
@@ -191,19 +170,22 @@ fn what_happens_while_no_host_runs_is_told_at_the_next_start(server: Server) -> 
 
     let host = Host::start(HostOptions::new(ControlPlane::shared(server)?.kubeconfig()))?;
     let stage = Stage { host, cluster, namespace: "absent" };
-    stage.install("events-only", &stage.reader("events-only", "configmaps"))?;
+    stage.install("events-only", "events-only", &reader(&stage, "events-only", "configmaps"))?;
     for name in ["stays", "comes"] {
-        let line = stage.wait_for("events-only", &format!("add {namespace}/{name}"))?;
+        let line = wait_for(&stage, "events-only", &format!("add {namespace}/{name}"))?;
         assert_eq!(line.field("initial"), "true", "{line:?}");
     }
     stage.cluster.config_map(namespace, "last")?;
-    stage.wait_for("events-only", "add absent/last")?;
-    assert!(!histories(&stage.said("events-only"))?.contains_key("goes"), "it is told of what it never saw");
+    wait_for(&stage, "events-only", "add absent/last")?;
+    assert!(
+        !histories(&said(&stage, "events-only"))?.contains_key("goes"),
+        "it is told of what it never saw"
+    );
     Ok(())
 }
 
 fn pod_log_says_what_became_of_each_pod(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "pods")?;
+    let stage = Stage::new(server, "pods")?;
     let (cluster, namespace) = (&stage.cluster, stage.namespace);
     let pod = |name: &str, app: &str| {
         cluster.create(&json!({
@@ -214,36 +196,37 @@ fn pod_log_says_what_became_of_each_pod(server: Server) -> Result<()> {
     };
     pod("early", "web")?;
     let config = json!({"namespaces": [namespace], "labelSelector": "app=web"});
-    stage.install("pod-log", &stage.reader("pod-log", "pods").config(config))?;
-    stage.wait_for("pod-log", "found pods/early: ")?;
+    stage.install("pod-log", "pod-log", &reader(&stage, "pod-log", "pods").config(config))?;
+    wait_for(&stage, "pod-log", "found pods/early: ")?;
 
     pod("web", "web")?;
     pod("other", "db")?;
-    stage.wait_for("pod-log", "added pods/web: ")?;
+    wait_for(&stage, "pod-log", "added pods/web: ")?;
     let phase = |name: &str, phase: &str| {
         cluster.merge_status("v1/Pod", namespace, name, &json!({"status": {"phase": phase}}))
     };
     phase("web", "Running")?;
-    let line = stage.wait_for("pod-log", "updated pods/web: ")?;
+    let line = wait_for(&stage, "pod-log", "updated pods/web: ")?;
     assert!(line.message.contains("Pending") && line.message.contains("Running"), "{}", line.message);
 
     // Out of the selector's view and back is a delete and an add.
     let label =
         |app: &str| cluster.merge("v1/Pod", namespace, "web", &json!({"metadata": {"labels": {"app": app}}}));
     label("db")?;
-    stage.wait_for("pod-log", "deleted pods/web: last ")?;
+    wait_for(&stage, "pod-log", "deleted pods/web: last ")?;
     label("web")?;
     let added = || {
-        stage.said("pod-log").iter().filter(|line| line.message.starts_with("added pods/web: ")).count() == 2
+        said(&stage, "pod-log").iter().filter(|line| line.message.starts_with("added pods/web: ")).count()
+            == 2
     };
     stage.host.wait_for("the pod to be back in view", SOON, added)?;
 
     for name in ["early", "web", "other"] {
         cluster.delete("v1/Pod", namespace, name)?;
     }
-    stage.wait_for("pod-log", "deleted pods/early: last ")?;
+    wait_for(&stage, "pod-log", "deleted pods/early: last ")?;
     let messages: Vec<String> = stage.host.wait_for("the end of the pod", SOON, || {
-        let lines = stage.said("pod-log").into_iter().map(|line| line.message);
+        let lines = said(&stage, "pod-log").into_iter().map(|line| line.message);
         let of_web: Vec<String> = lines.filter(|message| message.contains(" pods/web: ")).collect();
         (of_web.iter().filter(|message| message.starts_with("deleted ")).count() == 2).then_some(of_web)
     })?;
@@ -252,18 +235,18 @@ fn pod_log_says_what_became_of_each_pod(server: Server) -> Result<()> {
     assert_eq!(told, ["added", "updated", "deleted", "added"], "{messages:?}");
     // That it is about to be deleted may be told by itself, or along with the deletion.
     assert!(matches!(end, ["deleted"] | ["updated", "deleted"]), "{messages:?}");
-    let other = stage.said("pod-log").into_iter().find(|line| line.message.contains("pods/other"));
+    let other = said(&stage, "pod-log").into_iter().find(|line| line.message.contains("pods/other"));
     assert_eq!(other, None, "a pod that the selector hides");
     Ok(())
 }
 
 fn keys_that_handlers_put_on_the_queue_are_reconciled(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "handlers")?;
+    let stage = Stage::new(server, "handlers")?;
     let (cluster, namespace) = (&stage.cluster, stage.namespace);
     cluster.config_map(namespace, "one")?;
-    stage.install("handlers", &stage.reader("handlers", "configmaps"))?;
+    stage.install("handlers", "handlers", &reader(&stage, "handlers", "configmaps"))?;
     let events = || {
-        let lines = stage.said("handlers").into_iter().map(|line| line.message);
+        let lines = said(&stage, "handlers").into_iter().map(|line| line.message);
         lines.filter(|message| message.ends_with(" handlers/one")).collect::<Vec<_>>()
     };
     let follow = |event: &str| {
@@ -289,7 +272,7 @@ fn keys_that_handlers_put_on_the_queue_are_reconciled(server: Server) -> Result<
         cluster.config_map(namespace, &format!("many-{turn}"))?;
     }
     stage.host.wait_for("all keys to be reconciled", SOON, || {
-        let lines = stage.said("handlers");
+        let lines = said(&stage, "handlers");
         (0..20).all(|turn| lines.iter().any(|line| line.message == format!("reconcile handlers/many-{turn}")))
     })?;
     let status = plugins::status(&stage.host, "handlers")?;
@@ -300,10 +283,10 @@ fn keys_that_handlers_put_on_the_queue_are_reconciled(server: Server) -> Result<
 fn schedules_call_on_time(server: Server) -> Result<()> {
     const EVERY: f64 = 0.3;
 
-    let stage = Stage::set(server, "schedules")?;
+    let stage = Stage::new(server, "schedules")?;
     let config =
         json!({"namespaces": ["schedules"], "schedule": {"every": "300ms", "key": "schedules/tick"}});
-    stage.install("probe", &stage.reader("probe", "configmaps").config(config.clone()))?;
+    stage.install("probe", "probe", &reader(&stage, "probe", "configmaps").config(config.clone()))?;
     let begins = || loglines::said(&stage.host, "probe", "begin");
     let calls = stage.host.wait_for("ten scheduled calls", SOON, || {
         let calls = begins();
@@ -322,7 +305,9 @@ fn schedules_call_on_time(server: Server) -> Result<()> {
     // A new generation brings its own schedule; the old one is not heard of again.
     let mut config = config;
     config["schedule"]["key"] = json!("schedules/tock");
-    stage.host.install_manifest("probe", &stage.reader("probe", "configmaps").config(config).to_string())?;
+    stage
+        .host
+        .install_manifest("probe", &reader(&stage, "probe", "configmaps").config(config).to_string())?;
     let tocks = || begins().into_iter().filter(|line| line.key == "schedules/tock").count();
     stage.host.wait_for("the new schedule", SOON, || tocks() >= 5)?;
     let calls = begins();

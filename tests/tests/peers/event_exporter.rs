@@ -28,8 +28,10 @@ pilothouse_tests::on_both_servers!(
     what_was_not_taken_comes_again_and_nothing_else_does,
 );
 
+pilothouse_tests::on_the_real_server!(an_event_that_the_index_refuses_keeps_no_other_out);
+
 pilothouse_tests::on_the_real_server!(
-    an_event_that_the_index_refuses_keeps_no_other_out,
+    full:
     what_is_sent_again_changes_nothing_and_what_changed_replaces_its_document,
     over_restarts_of_both_sides_the_index_has_each_event_once,
 );

@@ -2,7 +2,7 @@
 //! each tells of a key is a legal sequence of states that the key really had, and in the end both stores are what a
 //! fresh list shows.
 //!
-//! `PILOTHOUSE_STORM_SECONDS` has the storm last longer, `PILOTHOUSE_SEED` repeats its writes and faults (not their timing).
+//! `PILOTHOUSE_FULL=1` has the storm last longer, `PILOTHOUSE_SEED` repeats its writes and faults (not their timing).
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,13 +14,16 @@ use pilothouse_tests::informers::{self, Informer};
 use pilothouse_tests::process::Process;
 use pilothouse_tests::sequence::{self, Liberties, Told, View};
 use pilothouse_tests::workload::Workload;
-use pilothouse_tests::{Cluster, ControlPlane, Signal, clientgo, or_skip, poll};
+use pilothouse_tests::{Cluster, ControlPlane, Signal, clientgo, full, or_skip, poll};
 
 const NAMESPACE: &str = "differential";
 const KEYS: u64 = 30;
 /// Between two writes.
 const PACE: Duration = Duration::from_millis(5);
-const STORM_SECONDS: u64 = 15;
+const SEED: u64 = 7;
+const STORM: Duration = Duration::from_secs(120);
+/// In the gate.
+const SAMPLE: Duration = Duration::from_secs(10);
 /// Events that each must have told of; the storm goes on until they have, six times as long at most.
 const ENOUGH: usize = 5 * KEYS as usize;
 /// client-go waits for up to 30 s, and twice that with jitter, after several failures.
@@ -102,16 +105,8 @@ impl ClientGo {
     }
 }
 
-fn number(name: &str) -> Result<Option<u64>> {
-    let Ok(text) = std::env::var(name) else { return Ok(None) };
-    Ok(Some(text.parse().with_context(|| format!("{name}={text}"))?))
-}
-
 fn compare(streaming: bool) -> Result<()> {
-    let clock = std::time::UNIX_EPOCH.elapsed()?;
-    let seed = number("PILOTHOUSE_SEED")?.unwrap_or(u64::from(clock.subsec_nanos()));
-    let storm = Duration::from_secs(number("PILOTHOUSE_STORM_SECONDS")?.unwrap_or(STORM_SECONDS));
-    eprintln!("streaming {streaming}: PILOTHOUSE_SEED={seed} PILOTHOUSE_STORM_SECONDS={}", storm.as_secs());
+    let (seed, storm) = (full::seed(SEED)?, full::or_sample(STORM, SAMPLE));
     let plane = ControlPlane::start(Options::on(Server::Development))?;
     let server = plane.development().context("it is the development server")?;
     Cluster::of(&plane)?.namespace(NAMESPACE)?;

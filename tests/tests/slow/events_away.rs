@@ -19,6 +19,8 @@ pilothouse_tests::on_both_servers!(
     calls_go_on_while_the_server_hangs_and_each_event_is_delivered_or_counted,
 );
 
+pilothouse_tests::on_the_real_server!(full: a_server_that_is_away_for_a_minute_gets_the_events_that_there_was_room_for);
+
 /// Longer than anything takes.
 const SOON: Duration = Duration::from_secs(240);
 /// More than both queues and those of the writers hold.
@@ -186,9 +188,7 @@ fn calls_go_on_while_the_server_hangs_and_each_event_is_delivered_or_counted(ser
     scene.outage(Away::Hanging, some_are_given_up).map(drop)
 }
 
-/// A minute, and the waits that client-go has. `cargo test -p pilothouse-tests --test slow events_away -- --ignored`
-#[test]
-#[ignore = "it takes two minutes"]
+/// A minute, and the waits that client-go has.
 fn a_server_that_is_away_for_a_minute_gets_the_events_that_there_was_room_for() -> Result<()> {
     let (sleep, timeout) =
         (BroadcasterOptions::default().sleep_duration, ClientOptions::default().request_timeout);

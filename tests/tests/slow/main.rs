@@ -1,4 +1,5 @@
-//! End-to-end tests that take long: expiries of Leases, storms of faults, loads and differential runs.
+//! End-to-end tests that take long: expiries of Leases, storms of faults, loads and differential runs, of each a sample unless
+//! `PILOTHOUSE_FULL=1`; and the tests of what `cargo test --workspace` leaves out.
 
 mod churn;
 mod differential;
@@ -6,5 +7,6 @@ mod events_away;
 mod hot_reload;
 mod informer;
 mod leader_election;
+mod other_workspaces;
 mod server_faults;
 mod storm;

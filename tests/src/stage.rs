@@ -1,0 +1,49 @@
+//! [`Stage`]: where most tests begin: a host on a namespace of its own, on the control plane that all tests share.
+
+use anyhow::Result;
+
+use crate::controlplane::Server;
+use crate::host::HostOptions;
+use crate::plugins::{self, Manifest};
+use crate::{Cluster, ControlPlane, Host, guests};
+
+/// A host, and a namespace of a control plane that no other test uses.
+#[derive(Debug)]
+pub struct Stage {
+    /// The host.
+    pub host: Host,
+    /// The objects of the control plane.
+    pub cluster: Cluster,
+    /// The namespace.
+    pub namespace: &'static str,
+}
+
+impl Stage {
+    /// Makes the namespace on the shared control plane and starts a host there.
+    ///
+    /// # Errors
+    /// When something does not start.
+    pub fn new(server: Server, namespace: &'static str) -> Result<Stage> {
+        let plane = ControlPlane::shared(server)?;
+        Stage::with(plane, namespace, HostOptions::new(plane.kubeconfig()))
+    }
+
+    /// As [`Stage::new`], with options of the host.
+    ///
+    /// # Errors
+    /// When something does not start.
+    pub fn with(plane: &ControlPlane, namespace: &'static str, options: HostOptions) -> Result<Stage> {
+        let cluster = Cluster::of(plane)?;
+        cluster.namespace(namespace)?;
+        Ok(Stage { host: Host::start(options)?, cluster, namespace })
+    }
+
+    /// Installs a guest as a plugin of the manifest's name and waits until it runs.
+    ///
+    /// # Errors
+    /// When it does not come to run.
+    pub fn install(&self, name: &str, guest: &str, manifest: &Manifest) -> Result<()> {
+        self.host.install(name, &guests::wasm(guest)?, Some(&manifest.to_string()))?;
+        plugins::wait_running(&self.host, name).map(drop)
+    }
+}
