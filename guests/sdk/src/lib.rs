@@ -104,3 +104,13 @@ pub mod prelude {
     };
     pub use crate::{debug, error, info, trace, warn};
 }
+
+/// The Rust blocks of the documents are compiled as documentation tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/guests.md")]
+    struct Guests;
+}

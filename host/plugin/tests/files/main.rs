@@ -1,4 +1,5 @@
 //! Tests of what the host reads from files and guests: manifests, descriptions.
 
 mod describe;
+mod documents;
 mod manifest;
