@@ -4,6 +4,8 @@
 
 #[cfg(feature = "dev")]
 mod dev;
+#[cfg(all(test, feature = "dev"))]
+mod documents;
 mod election;
 mod events;
 mod hosting;

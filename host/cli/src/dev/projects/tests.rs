@@ -75,9 +75,12 @@ fn a_crate_that_wants_to_be_asked_for_is_left_out_unless_its_own_path_is_given()
     let folder = dir.join("guests/special").canonicalize().unwrap();
     let all = find(&[dir.join("guests")]).unwrap();
     assert_eq!(all.left_out, [("special".to_owned(), folder)]);
-    assert_eq!(found(dir, &["guests"]).unwrap(), [usual.clone()]);
-    assert_eq!(found(dir, &["guests/special"]).unwrap(), [special.clone()]);
-    assert_eq!(found(dir, &["guests/special/Cargo.toml"]).unwrap(), [special.clone()]);
+    let runs = |path: &str, plugin: &(String, String)| {
+        assert_eq!(found(dir, &[path]).unwrap(), std::slice::from_ref(plugin), "{path}");
+    };
+    runs("guests", &usual);
+    runs("guests/special", &special);
+    runs("guests/special/Cargo.toml", &special);
     for both in [["guests", "guests/special"], ["guests/special", "guests"]] {
         assert_eq!(found(dir, &both).unwrap().len(), 2, "{both:?}");
         let both = both.map(|path| dir.join(path));

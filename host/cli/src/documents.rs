@@ -1,0 +1,144 @@
+//! The commands in the documents exist: those of `pilothouse` are parsed, and what `cargo` is to build is looked up.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::CommandFactory as _;
+use serde::Deserialize;
+
+use crate::Cli;
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    targets: Vec<Target>,
+    features: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The lines of all `console` blocks that a reader types, by document.
+fn commands() -> Vec<(String, String)> {
+    let pages = fs::read_dir(repository().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages = pages.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let own = ["README.md", "CONTRIBUTING.md"].map(|name| repository().join(name));
+    let mut commands = Vec::new();
+    for path in pages.chain(own) {
+        let text = fs::read_to_string(&path).unwrap();
+        let mut console = false;
+        for line in text.lines() {
+            match line.strip_prefix("```") {
+                Some(language) => console = language == "console",
+                None => {
+                    if let Some(command) = line.strip_prefix("$ ").filter(|_| console) {
+                        let command = command.split(" #").next().unwrap_or_default().trim().to_owned();
+                        commands.push((path.display().to_string(), command));
+                    }
+                }
+            }
+        }
+    }
+    commands
+}
+
+/// The arguments of `pilothouse` in a command, if it runs that.
+fn of_pilothouse(command: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = command.split_whitespace().skip_while(|word| word.contains('=')).collect();
+    let first = words.first()?;
+    let after = if *first == "pilothouse" || first.ends_with("/pilothouse") {
+        1
+    } else if words.starts_with(&["cargo", "run"])
+        && !words.contains(&"--example")
+        && !words.contains(&"--bin")
+    {
+        words.iter().position(|word| *word == "--")? + 1
+    } else {
+        return None;
+    };
+    Some(words[after..].to_vec())
+}
+
+#[test]
+fn every_pilothouse_command_in_the_documents_is_parsed() {
+    let mut seen = BTreeSet::new();
+    for (document, command) in commands() {
+        let Some(args) = of_pilothouse(&command) else { continue };
+        let parsed = Cli::command().try_get_matches_from(["pilothouse"].iter().chain(&args));
+        assert!(parsed.is_ok(), "{document}: {command}: {}", parsed.unwrap_err());
+        seen.extend(args.first().map(|name| (*name).to_owned()));
+    }
+    for name in ["dev", "run", "status"] {
+        assert!(seen.contains(name), "no document has a command `pilothouse {name}`: {seen:?}");
+    }
+}
+
+#[test]
+fn what_cargo_commands_in_the_documents_name_exists() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    let Metadata { packages } = serde_json::from_slice(&output.stdout).unwrap();
+    let has = |wanted: Option<&str>, kind: &str, name: &str| {
+        packages.iter().filter(|package| wanted.is_none_or(|wanted| wanted == package.name)).any(|package| {
+            match kind {
+                "feature" => package.features.contains_key(name),
+                kind => package
+                    .targets
+                    .iter()
+                    .any(|target| target.name == name && target.kind.iter().any(|own| own == kind)),
+            }
+        })
+    };
+    let mut checked = 0;
+    for (document, command) in commands() {
+        let words: Vec<&str> = command.split_whitespace().take_while(|word| *word != "--").collect();
+        if !words.contains(&"cargo") {
+            continue;
+        }
+        let value = |flag: &str| -> Vec<&str> {
+            words.windows(2).filter(|pair| pair[0] == flag).map(|pair| pair[1]).collect()
+        };
+        let package = value("-p").first().copied();
+        if let Some(package) = package {
+            assert!(
+                packages.iter().any(|own| own.name == package),
+                "{document}: {command}: no package {package}"
+            );
+            checked += 1;
+        }
+        for (flag, kind) in [
+            ("--test", "test"),
+            ("--bench", "bench"),
+            ("--example", "example"),
+            ("--bin", "bin"),
+            ("--features", "feature"),
+        ] {
+            for name in value(flag) {
+                assert!(has(package, kind, name), "{document}: {command}: no {kind} {name}");
+                checked += 1;
+            }
+        }
+        for manifest in value("--manifest-path") {
+            assert!(repository().join(manifest).exists(), "{document}: {command}: no {manifest}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 10, "only {checked} names were found");
+}
