@@ -24,19 +24,19 @@ const LEASE: &str = "pilothouse";
 
 #[derive(Args)]
 pub(crate) struct LeaderElection {
-    /// Work only while holding a Lease: of several hosts one works, the others keep their caches warm and take over
+    /// Enable leader election: only the elected host runs plugins, the others are warm standbys
     #[arg(long)]
     leader_elect: bool,
-    /// The Lease [default: pilothouse in the namespace of the context or of the pod]
+    /// Lease of the election [default: pilothouse in the namespace of the context or the Pod]
     #[arg(long, value_name = "NAMESPACE/NAME", requires = "leader_elect", value_parser = lease)]
     lease: Option<(String, String)>,
-    /// Others take over after so long without a renewal; whole seconds
+    /// Time without a renewal after which another host takes over; whole seconds
     #[arg(long, value_name = "DURATION", requires = "leader_elect", value_parser = parse_duration, default_value = "15s")]
     leader_elect_lease_duration: Duration,
-    /// The leader ends when it could not renew for so long
+    /// Time without a successful renewal after which the leader exits
     #[arg(long, value_name = "DURATION", requires = "leader_elect", value_parser = parse_duration, default_value = "10s")]
     leader_elect_renew_deadline: Duration,
-    /// Pause between two renewals, and between two tries to take over
+    /// Interval between renewals, and between attempts to take over
     #[arg(long, value_name = "DURATION", requires = "leader_elect", value_parser = parse_duration, default_value = "2s")]
     leader_elect_retry_period: Duration,
 }
@@ -123,14 +123,14 @@ impl Prepared {
         let (status, stop, ended) = (elector.status(), CancellationToken::new(), CancellationToken::new());
         let (own, all_ended) = (status.clone(), ended.clone());
         let callbacks = LeaderCallbacks::new(move |term: Leadership| async move {
-            tracing::info!(token = %term.token(), "this host leads");
+            tracing::info!(token = %term.token(), "this host is the leader");
             lead.begin(term);
             // Not when the term is cancelled: calls that are under way then still need the lease.
             all_ended.cancelled().await;
         });
         let callbacks = callbacks.on_new_leader(move |leader| {
             if leader != status.identity() {
-                tracing::info!(leader, "standing by: another host leads");
+                tracing::info!(leader, "standby: another host is the leader");
             }
         });
         let token = stop.clone();
@@ -181,7 +181,7 @@ impl Election {
         }
         let outcome = match (&mut self.task).await {
             Ok(ended) => ended,
-            Err(error) => Ended::Lost(format!("the elector failed: {error}")),
+            Err(error) => Ended::Lost(format!("leader election failed: {error}")),
         };
         self.outcome.insert(outcome).clone()
     }

@@ -18,13 +18,13 @@ use crate::table::Table;
 
 #[derive(Args)]
 pub(crate) struct Events {
-    /// Only what this plugin recorded, or hosts about it
+    /// Only Events of this plugin, and Events of hosts about it
     #[arg(long, value_name = "NAME")]
     plugin: Option<String>,
-    /// Only events of this namespace: those of objects without one are in `default` [default: all namespaces]
+    /// Only Events in this namespace; Events about cluster-scoped objects are in `default` [default: all namespaces]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Go on with new events until interrupted
+    /// Print new Events until interrupted
     #[arg(short, long)]
     watch: bool,
     /// Kubeconfig file; without it $KUBECONFIG, ~/.kube/config, then the service account of the pod

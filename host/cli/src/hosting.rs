@@ -141,7 +141,7 @@ impl Hosting {
     /// # Errors
     /// When the Lease is lost meanwhile.
     pub(crate) async fn end(mut self, grace: Duration, signals: &mut Signals) -> Result<()> {
-        tracing::info!("ending: no new calls; those under way may go on for {} s", grace.as_secs());
+        tracing::info!("shutting down: no new calls; running calls may continue for {} s", grace.as_secs());
         if let Some(election) = &self.election {
             // A standby does not come to lead any more.
             election.stop();
@@ -155,7 +155,7 @@ impl Hosting {
         };
         self.serving.abort();
         if !all_ended {
-            tracing::warn!("calls under way have not ended: they are cut with the process");
+            tracing::warn!("running calls did not end within the shutdown timeout: they end with the process");
         }
         let kept = match self.election {
             Some(election) if all_ended => tokio::select! {
@@ -169,9 +169,9 @@ impl Hosting {
             None => false,
         };
         if kept {
-            tracing::warn!("the lease was not released: others must wait for its end");
+            tracing::warn!("the Lease was not released: standbys take over after it expires");
         }
-        tracing::info!("ended");
+        tracing::info!("stopped");
         Ok(())
     }
 }

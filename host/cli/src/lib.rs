@@ -33,13 +33,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     #[cfg(feature = "dev")]
-    /// Develop plugins: an API server in memory, plugins built from source and reloaded at every change.
+    /// Develop plugins: in-memory API server, build from source, reload on every change.
     Dev(dev::Dev),
     /// Connect to a cluster and run the plugins of a directory.
     Run(Box<run::Run>),
-    /// Show the Kubernetes Events that plugins recorded, and those that hosts recorded about them.
+    /// Show Kubernetes Events of plugins, and Events of hosts about plugins.
     Events(events::Events),
-    /// Show how the plugins of a running host fare.
+    /// Show the status of the plugins of a running host.
     Status(status::Status),
     /// Compile one component, in a process of its own (started by the host).
     #[command(name = worker::COMMAND, hide = true)]

@@ -15,13 +15,13 @@ const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/name
 /// host's network.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct OwnPod {
-    /// Pod that the host runs in, for its events [default: the host name, in a cluster]
+    /// Name of the host's own Pod, for its Events [default in a cluster: the host name]
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pod_name: Option<String>,
-    /// Namespace of the Pod; outside of a cluster events are on this Namespace [default: the client's own]
+    /// Namespace of the Pod; outside a cluster Events are about this Namespace [default: the client's namespace]
     #[arg(long, env = "POD_NAMESPACE", value_name = "NAME")]
     pod_namespace: Option<String>,
-    /// UID of the Pod [default: the server is asked for it]
+    /// UID of the Pod [default: looked up in the API server]
     #[arg(long, env = "POD_UID", value_name = "UID")]
     pod_uid: Option<String>,
 }

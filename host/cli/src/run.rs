@@ -20,7 +20,7 @@ use crate::own_pod::OwnPod;
 
 #[derive(Args)]
 pub(crate) struct Run {
-    /// Directory of the plugins: each NAME.wasm with its NAME.yaml
+    /// Plugin directory: components (.wasm) and their manifests (.yaml)
     #[arg(long, value_name = "DIR")]
     plugins: PathBuf,
     /// Kubeconfig file; without it $KUBECONFIG, ~/.kube/config, then the service account of the pod
@@ -32,31 +32,31 @@ pub(crate) struct Run {
     /// Directory of compiled plugins, private to this user [default: $XDG_CACHE_HOME/pilothouse or ~/.cache/pilothouse]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// Address of /livez, /readyz, /healthz, /metrics and /plugins; port 0 takes a free one and prints it
+    /// Address of the admin endpoints (/livez, /readyz, /healthz, /metrics, /plugins); port 0 takes a free port
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     listen: SocketAddr,
-    /// Form of the log on standard error; RUST_LOG sets what is logged
+    /// Log format on standard error; RUST_LOG sets the filter
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Keep cached objects compressed: a fraction of the memory, for more CPU when they are listed and read
+    /// Keep cached objects compressed: less memory, more CPU for lists and reads
     #[arg(long)]
     compress: bool,
     /// Refuse plugins whose manifest names no serviceAccount
     #[arg(long)]
     require_service_account: bool,
-    /// Seconds that a plugin's instance is kept warm without a call
+    /// Idle time in seconds before an instance is dropped
     #[arg(long, value_name = "SECONDS", default_value_t = ManagerOptions::DEFAULT_IDLE_TTL.as_secs())]
     idle_ttl: u64,
-    /// Seconds that calls under way may go on when the host is told to end
+    /// Seconds that running calls may continue after SIGTERM or SIGINT
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     shutdown_timeout: u64,
-    /// Requests a second to the API server at most, shared fairly among plugins; watches do not count [default: no limit]
+    /// Maximum requests per second to the API server, shared fairly among plugins; watches are not limited [default: no limit]
     #[arg(long, value_name = "QPS")]
     kube_api_qps: Option<f64>,
-    /// Requests that may begin at once after a rest [default: twice --kube-api-qps]
+    /// Burst: requests that may start at once after a pause [default: twice --kube-api-qps]
     #[arg(long, value_name = "REQUESTS", requires = "kube_api_qps")]
     kube_api_burst: Option<u32>,
-    /// Ask for lists in gzip: fewer bytes over a slow line, for more CPU on both ends
+    /// Request lists with gzip: fewer bytes on the network, more CPU on both ends
     #[arg(long)]
     compress_lists: bool,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub(crate) struct Run {
 enum LogFormat {
     /// For people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 

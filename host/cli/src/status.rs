@@ -22,7 +22,7 @@ pub(crate) struct Status {
     /// Admin address of the host
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     admin: String,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Status {
 enum Output {
     /// For people
     Table,
-    /// What /plugins answers
+    /// The response of /plugins
     Json,
 }
 
@@ -45,7 +45,7 @@ impl Status {
         let text = match self.output {
             Output::Json => String::from_utf8_lossy(&body).into_owned() + "\n",
             Output::Table => {
-                let list: PluginList = serde_json::from_slice(&body).context("the answer is not a host's")?;
+                let list: PluginList = serde_json::from_slice(&body).context("the response is not that of a pilothouse host")?;
                 let election = list.election.map(|e| format!("{e} ({}, {})\n", e.lease, e.identity));
                 election.unwrap_or_default() + &table(&list.plugins)
             }
@@ -67,7 +67,7 @@ impl Status {
             anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
         };
         let hint = || {
-            format!("no host answers at {address}: is `pilothouse run` up, and is this its --listen address?")
+            format!("no host answers at {address}: check that `pilothouse run` is running with this --listen address")
         };
         let (status, body) =
             tokio::time::timeout(TIMEOUT, ask).await.with_context(hint)?.with_context(hint)?;

@@ -276,7 +276,7 @@ impl Client {
             let Some(wait) = again else { return Ok((response, slot)) };
             drop((response, slot));
             retries += 1;
-            tracing::debug!(%status, ?wait, retries, "the server asks to come again");
+            tracing::debug!(%status, ?wait, retries, "retrying as the server asks (Retry-After)");
             if let Some(observer) = &self.shared.observer {
                 observer.retried(call.method.as_str(), &self.shared.host, status.as_u16());
             }
@@ -312,7 +312,7 @@ impl Client {
             return Err(Error::Transport {
                 doing: self.doing(call),
                 message: format!(
-                    "not sent: no turn within {waited:?} under the client's own rate limit; raise it or ask for less"
+                    "not sent: the client-side rate limit was not free within {waited:?}; raise the limit, or send fewer requests"
                 ),
                 connection_refused: false,
                 timeout: true,

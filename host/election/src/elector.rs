@@ -205,7 +205,7 @@ impl<L: Lock> LeaderElector<L> {
                 match candidate.try_renew(term).await {
                     Attempt::Held => *last_failure.lock() = None,
                     Attempt::Not(why) => {
-                        tracing::warn!(lock = term.token().lock, "lease not renewed, trying on: {why}");
+                        tracing::warn!(lock = term.token().lock, "Lease not renewed, retrying: {why}");
                         *last_failure.lock() = Some(why);
                     }
                     Attempt::Lost(why) => return why,

@@ -37,7 +37,7 @@ pub enum LoadError {
     },
     /// It imports what this host does not have.
     #[error(
-        "it imports what this host does not have: {0}; this host serves pilothouse:controller@0.1.0 and WASI 0.2 without \
+        "it has imports that this host does not provide: {0}; this host serves pilothouse:controller@0.1.0 and WASI 0.2 without \
          file system and sockets: rebuild the guest with a matching pilothouse-sdk, or run a newer host"
     )]
     MissingImport(String),
@@ -118,7 +118,7 @@ impl Fault {
         Self::new(
             FaultKind::Deadline,
             format!(
-                "the call was cut after {limit:?} (limits.callTimeout); raise it if the work needs longer"
+                "the call exceeded callTimeout ({limit:?}); raise limits.callTimeout if the work needs longer"
             ),
         )
     }
@@ -127,7 +127,7 @@ impl Fault {
         Self::new(
             FaultKind::Cpu,
             format!(
-                "the guest used more than {limit:?} of CPU time in one call (limits.cpuPerCall): an endless loop, or raise it"
+                "the call exceeded its CPU budget of {limit:?} (limits.cpuPerCall): fix an endless loop, or raise the limit"
             ),
         )
     }
@@ -135,7 +135,7 @@ impl Fault {
     pub(crate) fn memory(limit: usize, wanted: usize) -> Self {
         Self::new(
             FaultKind::Memory,
-            format!("the guest asked for {wanted} bytes of memory and may have {limit} (limits.memory)"),
+            format!("the instance requested {wanted} bytes of memory, the limit is {limit} (limits.memory)"),
         )
     }
 }

@@ -1,7 +1,7 @@
 //! [`Lead`]: whether this host may work, or stands by while another does.
 //!
 //! What waits is the dispatch: workers take no key, pumps no event, and live writes are refused. Informers run, plugins are
-//! loaded and compiled. What changes meanwhile is in the caches for the moment in which this host leads, and what goes away is
+//! loaded and compiled. What changes meanwhile is in the caches for the moment in which this host is the leader, and what goes away is
 //! remembered for a while (`memory.rs`). A host leads once: when the term is lost nothing is begun any more, and the process is to end;
 //! what the next leader did meanwhile (requeues that run on its clock alone) only a fresh start would make up for.
 //!

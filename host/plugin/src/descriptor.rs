@@ -186,7 +186,7 @@ pub struct DescribeError {
 
 const API_VERSION: &str = "pilothouse.dev/describe/v1alpha1";
 const FIELDS: &str =
-    "docs/describe.md describes the fields; the guest's SDK and the host must be of versions that fit";
+    "see docs/describe.md; the versions of the plugin's SDK and of the host must be compatible";
 /// The most keys of one call: their answers are made, and their failures logged, in one go.
 const MAX_BATCH: u32 = 10_000;
 /// The longest that a key may be held back for others.
@@ -202,7 +202,7 @@ impl Description {
     pub fn parse(bytes: &[u8], world: World) -> Result<Self, DescribeError> {
         let head: Head = serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
         if head.api_version != API_VERSION {
-            let reason = format!("{:?} is not what this host reads", head.api_version);
+            let reason = format!("{:?} is not supported by this host", head.api_version);
             return Err(error(
                 "apiVersion",
                 reason,
@@ -384,7 +384,7 @@ fn rate_limiter(text: Option<&RawValue>) -> Result<RateLimiter, DescribeError> {
     if limiter.base_delay.is_zero() {
         return Err(error(
             format!("{at}.baseDelay"),
-            "without a delay a failing key is tried in a loop",
+            "a zero delay would retry failing keys in a busy loop",
             "use 1ms or more",
         ));
     }

@@ -438,7 +438,7 @@ fn expect(field: &str, found: Option<&Spanned<String>>, wanted: &str) -> Result<
     match found {
         Some(found) if found.value == wanted => Ok(()),
         Some(found) => {
-            let reason = format!("{:?} is not what this host reads", found.value);
+            let reason = format!("{:?} is not supported by this host", found.value);
             Err(refused(
                 found,
                 field,

@@ -32,10 +32,10 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ManifestError> 
         let field = at.and_then(|at| field_before(text, at)).map(str::to_owned);
         // The library's words for types are those of its own code.
         let reason = match &*serde_saphyr::UserMessageFormatter.format_message(&error) {
-            "expected mapping start" => "an object (key: value) is wanted here",
-            "expected sequence start" => "a list is wanted here",
-            "expected string scalar" => "text is wanted here",
-            "invalid u32" | "invalid u64" => "a whole number is wanted here",
+            "expected mapping start" => "expected an object (key: value)",
+            "expected sequence start" => "expected a list",
+            "expected string scalar" => "expected text",
+            "invalid u32" | "invalid u64" => "expected a whole number",
             other => other,
         }
         .to_owned();

@@ -109,7 +109,7 @@ pub(crate) fn package(manifest: &Path) -> Result<Option<Package>> {
         bail!("cargo cannot read {}: {}", manifest.display(), said.trim().trim_start_matches("error: "));
     }
     pick(&output.stdout, manifest)
-        .with_context(|| format!("what `cargo metadata` says of {}", manifest.display()))
+        .with_context(|| format!("parsing `cargo metadata` of {}", manifest.display()))
 }
 
 fn pick(json: &[u8], manifest: &Path) -> Result<Option<Package>> {

@@ -50,19 +50,19 @@ const OBJECTS: &str = "objects";
 
 #[derive(Args)]
 pub(crate) struct Dev {
-    /// Guest crates, folders of them, .wasm files or folders of them
+    /// Plugin crates, .wasm files, or folders of either
     #[arg(value_name = "PATH", default_value = ".")]
     paths: Vec<PathBuf>,
-    /// Serve the API alone: no plugins are built or run
+    /// Run only the API server, without plugins
     #[arg(long)]
     api_only: bool,
     /// Port of the API server on 127.0.0.1; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     api_port: u16,
-    /// File or folder of YAML whose objects the API server starts with [default: `objects` beneath the first PATH that has one]
+    /// YAML file or folder with the initial objects [default: `objects` below the first PATH that has one]
     #[arg(long, value_name = "DIR")]
     objects: Option<PathBuf>,
-    /// Let the API server speak TLS, with a certificate of its own that the kubeconfig trusts
+    /// Serve the API over TLS, with a generated certificate that the kubeconfig trusts
     #[arg(long)]
     tls: bool,
 }
@@ -71,7 +71,7 @@ impl Dev {
     pub(crate) fn main(self) -> Result<()> {
         let log = Log::to_stdout();
         let title =
-            "pilothouse {} dev: for development and tests, not a Kubernetes distribution; nothing is kept";
+            "pilothouse {} dev: for development and tests, not a Kubernetes distribution; nothing is stored";
         log.verbatim(&title.replace("{}", env!("CARGO_PKG_VERSION")));
         log.show_events()?;
         on_runtimes(|guests| self.serve(log, guests))
@@ -97,7 +97,7 @@ impl Dev {
             () = work => {}
             () = signals.next() => {}
         }
-        log.say("dev", Tone::Plain, "ending; once more to end at once");
+        log.say("dev", Tone::Plain, "shutting down; press Ctrl-C again to exit at once");
         if let Some(workshop) = workshop {
             workshop.end().await;
         }
@@ -108,7 +108,7 @@ impl Dev {
             _ = tokio::time::timeout(SERVER_GRACE, server.shutdown()) => {}
             () = signals.next() => {}
         }
-        log.say("dev", Tone::Plain, "ended");
+        log.say("dev", Tone::Plain, "stopped");
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Dev {
             return Ok(Started { server, hosting: None, workshop: None });
         }
         let names: Vec<&str> = projects.iter().map(|project| project.label.as_str()).collect();
-        log.say("dev", Tone::Plain, &format!("{}: {}", counted(names.len(), "guest"), names.join(", ")));
+        log.say("dev", Tone::Plain, &format!("{}: {}", counted(names.len(), "plugin"), names.join(", ")));
         for (name, folder) in left_out {
             let text = format!("{name} is left out: to run it, name its path ({})", folder.display());
             log.say("dev", Tone::Quiet, &text);

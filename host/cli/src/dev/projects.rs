@@ -105,8 +105,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Found> {
         search.given(&given)?;
         if search.count() == before {
             bail!(
-                "there is nothing to run in {}: looked for crates whose [lib] has crate-type = [\"cdylib\"], {LEVELS} levels \
-                 down, and for .wasm files in the folder itself",
+                "no plugin found in {}: searched {LEVELS} levels deep for crates whose [lib] has crate-type = [\"cdylib\"], and the folder itself for .wasm files",
                 path.display()
             );
         }
@@ -248,14 +247,14 @@ fn check_names(projects: &[Project]) -> Result<()> {
             if let Some(other) = names.insert(name.clone(), project) {
                 let (other, this) = (place(other), place(project));
                 bail!(
-                    "two plugins are called {name:?}, of {other} and of {this}: give one another metadata.name, or leave it out"
+                    "duplicate plugin name {name:?} in {other} and {this}: change metadata.name of one, or omit one"
                 );
             }
         }
         if let Some(other) = components.insert(&project.component, project) {
             let (other, this) = (place(other), place(project));
             bail!(
-                "two components are called {}, of {other} and of {this}: give one crate another name, or leave it out",
+                "duplicate component name {} in {other} and {this}: rename one crate, or omit one",
                 project.component
             );
         }

@@ -183,8 +183,7 @@ impl Eyes {
                 "dev",
                 Tone::Warning,
                 &format!(
-                    "sources are looked at every {} s, since inotify is not to be had: {error}; raise \
-                     fs.inotify.max_user_instances and max_user_watches",
+                    "inotify is unavailable: {error}; polling sources every {} s; raise fs.inotify.max_user_instances and max_user_watches",
                     POLL.as_secs()
                 ),
             );

@@ -144,7 +144,7 @@ impl Workshop {
                     bench.need = None;
                     let read = (need == Need::Build).then(|| {
                         fs::read(path).with_context(|| {
-                            format!("reading {}; the version before goes on", path.display())
+                            format!("reading {}; keeping the previous version", path.display())
                         })
                     });
                     match read.transpose() {
@@ -186,9 +186,9 @@ impl Workshop {
             Ok(path) => path,
             Err(error) => {
                 let consequence = if bench.installed {
-                    "the version before goes on"
+                    "keeping the previous version"
                 } else {
-                    "it is built again when its sources change"
+                    "it will be rebuilt when its sources change"
                 };
                 let text = format!("build failed after {}: {error}; {consequence}", spell(report.took));
                 return self.say(number, Tone::Error, &text);
@@ -232,7 +232,7 @@ impl Workshop {
         let bench = &mut self.benches[number];
         let paired = bench.project.paired();
         for broken in &paired.broken {
-            let consequence = if bench.installed { "; the version before goes on" } else { "" };
+            let consequence = if bench.installed { "; keeping the previous version" } else { "" };
             self.log.say(&bench.project.label, Tone::Error, &format!("{broken}{consequence}"));
         }
         let keep = !paired.broken.is_empty();
@@ -243,7 +243,7 @@ impl Workshop {
                 self.say(
                     number,
                     Tone::Warning,
-                    &format!("{what}; not installed until its manifest is right"),
+                    &format!("{what}; not installed until its manifest is valid"),
                 );
             }
             return;
@@ -257,10 +257,10 @@ impl Workshop {
                 match (changed, what) {
                     (_, "") => {}
                     (true, what) => self.say(number, Tone::Plain, &format!("{what}; loading")),
-                    (false, what) => self.say(number, Tone::Plain, &format!("{what}; nothing is different")),
+                    (false, what) => self.say(number, Tone::Plain, &format!("{what}; no change")),
                 }
                 if bare {
-                    let text = "it has no manifest beside its Cargo.toml or .wasm, so nothing is permitted to it: see docs/manifest.md";
+                    let text = "no manifest next to its Cargo.toml or .wasm: it runs without permissions, see docs/manifest.md";
                     self.say(number, Tone::Warning, text);
                 }
             }

@@ -144,7 +144,7 @@ fn tls(
     let insecure = cluster.insecure_skip_tls_verify == Some(true);
     if insecure && secure {
         tracing::warn!(
-            "{source}: insecure-skip-tls-verify is set: whoever answers is taken for the API server"
+            "{source}: insecure-skip-tls-verify is set: the server's certificate is not verified"
         );
     }
     let authority = authority(cluster).map_err(error)?;

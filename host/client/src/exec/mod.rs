@@ -119,7 +119,7 @@ impl ExecPlugin {
         };
         match (run.await, usable) {
             (Err(error), Some(usable)) => {
-                tracing::warn!("{error}; going on with the credential got before");
+                tracing::warn!("{error}; still using the previous credential");
                 Ok(usable)
             }
             (result, _) => result,

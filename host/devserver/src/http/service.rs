@@ -368,7 +368,7 @@ fn made_error(code: u16, retry_after: Option<u64>) -> ApiError {
         500 => ("InternalError", "an error on the server has prevented the request from succeeding (fault)"),
         503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
         504 => ("Timeout", "the server was unable to return a response in the time allotted (fault)"),
-        _ => ("", "the server answers so because a fault was asked for"),
+        _ => ("", "this response is an injected fault"),
     };
     ApiError { retry_after, ..ApiError::new(status, reason, message) }.about(crate::api::About::default())
 }

@@ -94,7 +94,7 @@ static PLATFORM: LazyLock<Option<Arc<ClientConfig>>> = LazyLock::new(|| {
         Err(error) => {
             tracing::error!(
                 %error,
-                "no certificates to trust, so guests cannot use https: install the system's CA certificates, or name a bundle in SSL_CERT_FILE"
+                "no trusted CA certificates, so plugins cannot use HTTPS: install the system's CA certificates, or set SSL_CERT_FILE"
             );
             None
         }

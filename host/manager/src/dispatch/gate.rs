@@ -128,7 +128,7 @@ impl Closed {
             tracing::warn!(
                 plugin,
                 most = MOST_REMEMBERED,
-                "more goes away than a standby remembers: should this host take over, the plugin may not be told of all of it"
+                "too many deletions to remember on a standby: after a takeover this plugin may miss deletions"
             );
         }
         self.show();

@@ -187,7 +187,7 @@ async fn read_own_writes(plugin: &Arc<Plugin>, mut generation: Arc<Generation>) 
             plugin.metrics.read_timeouts.inc();
             tracing::debug!(
                 plugin = &*plugin.name,
-                "the cache does not show the plugin's own writes in time"
+                "timeout: the cache does not show the plugin's own writes yet"
             );
         }
         let current = plugin.current()?;
@@ -402,7 +402,7 @@ fn tell_fault(
         call,
         fault = fault.kind.as_str(),
         ?took,
-        "guest fault: {fault}"
+        "plugin fault: {fault}"
     );
 }
 

@@ -144,9 +144,9 @@ impl PluginEvents {
     ) -> Result<(), Refusal> {
         // A generation that was replaced may still be in a call; one that does not work yet would speak as the one that does.
         let checked = if !leads {
-            Err(unavailable("this host does not lead: only the leader of --leader-elect records events"))
+            Err(unavailable("this host is not the leader (--leader-elect): only the leader records Events"))
         } else if generation > self.generation.load(Relaxed) {
-            Err(unavailable("the plugin is being loaded: describe and what runs before it record no events"))
+            Err(unavailable("Events cannot be recorded in describe or before it"))
         } else {
             self.check(grants, event)
         };
@@ -157,7 +157,7 @@ impl PluginEvents {
             self.over_quota.fetch_add(1, Relaxed);
             return Err(Refusal {
                 reason: "over-quota",
-                message: "the plugin records more events than it may (limits.eventQPS)".to_owned(),
+                message: "the plugin exceeds its Event rate (limits.eventQPS)".to_owned(),
             });
         }
         let Checked { regarding, event_type, reason, note, details } = checked;

@@ -160,7 +160,7 @@ fn away() -> ApiError {
     ApiError {
         code: 0,
         reason: "unavailable".to_owned(),
-        message: "the API server refuses connections; the host tries again from time to time".to_owned(),
+        message: "the API server refuses connections; the host retries in the background".to_owned(),
         retry_after_seconds: None,
     }
 }
@@ -170,7 +170,7 @@ fn standing_by() -> ApiError {
     ApiError {
         code: 0,
         reason: "unavailable".to_owned(),
-        message: "this host does not lead: only the leader of --leader-elect writes".to_owned(),
+        message: "this host is not the leader (--leader-elect): only the leader writes".to_owned(),
         retry_after_seconds: None,
     }
 }

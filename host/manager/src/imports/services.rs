@@ -313,7 +313,7 @@ impl QueueImports for Services {
             return Ok(());
         }
         Err(format!(
-            "the queue holds {} keys or more, no room for {key}, which the guest adds (limits.queueDepth)",
+            "the queue is full: it has {} keys (limits.queueDepth), and the plugin adds {key}",
             self.queue_depth
         ))
     }

@@ -65,14 +65,14 @@ impl Loader {
                     if !another {
                         tracing::info!(
                             plugin = &*plugin.name,
-                            "spec.configFrom can be used again and holds what it did"
+                            "spec.configFrom is usable again, with unchanged content"
                         );
                         continue;
                     }
                     if loaded.replace(config.clone()).is_some() {
                         tracing::info!(
                             plugin = &*plugin.name,
-                            "spec.configFrom has changed: a new generation is loaded"
+                            "spec.configFrom changed: loading a new generation"
                         );
                     }
                     // Taken out first: it may not go on beside the next.

@@ -99,8 +99,7 @@ impl Loader {
     pub(crate) async fn prepare(&self, files: &Files) -> Result<Code, Refused> {
         if self.require_service_account && files.manifest.service_account.is_none() {
             return Err(Refused::manifest(
-                "spec.serviceAccount is missing and the host runs with --require-service-account: name one, so that live \
-                 calls are made with its rights"
+                "spec.serviceAccount is missing, and the host runs with --require-service-account: name the ServiceAccount for live calls"
                     .to_owned(),
             ));
         }
@@ -185,13 +184,12 @@ impl Loader {
             .map_err(|e| format!("describe: {e}"))?
             .map_err(|fault| {
                 format!(
-                    "describe failed: {fault}; what the guest itself said of it is in the log: correct the guest or spec.config \
-                     of the manifest"
+                    "describe failed: {fault}; see the plugin's own log lines; correct the plugin or spec.config of the manifest"
                 )
             })?
             .map_err(|message| {
                 format!(
-                    "describe refused its configuration: {message}; correct spec.config of the manifest, or what configFrom names"
+                    "describe refused its configuration: {message}; correct spec.config of the manifest, or the sources of spec.configFrom"
                 )
             })?;
         let description = Description::parse(&answer, world).map_err(|e| format!("describe: {e}"))?;
@@ -205,13 +203,13 @@ impl Loader {
         }
         for missing in grants.not_granted(&description.permissions) {
             let missing = load.config.hide(missing.to_string());
-            tracing::warn!(plugin = &*plugin.name, "the plugin asks for more than it is granted: {missing}");
+            tracing::warn!(plugin = &*plugin.name, "the manifest does not grant all requested permissions; missing: {missing}");
         }
         for missing in manifest.outgoing_hosts.not_granted(&description.outgoing_hosts) {
             let missing = load.config.hide(missing.to_string());
             tracing::warn!(
                 plugin = &*plugin.name,
-                "the plugin asks for more than it is granted: HTTP to {missing}; if it is meant, add to spec.outgoingHosts of the manifest: \"{missing}\""
+                "the plugin asks for HTTP to {missing}, which is not granted; to grant it, add to spec.outgoingHosts of the manifest: \"{missing}\""
             );
         }
         let resources = self.resolve(plugin, &description, load.config).await;
@@ -266,7 +264,7 @@ impl Loader {
                     }
                     Err(error) => {
                         let message =
-                            config.hide(format!("cannot watch {}: {error}; trying again", watch.kind));
+                            config.hide(format!("cannot watch {}: {error}; retrying", watch.kind));
                         tracing::warn!(plugin = &*plugin.name, "{message}");
                         plugin.set_error(Some(message));
                         tokio::time::sleep(wait.mul_f64(rand::random_range(0.8..1.2))).await;
@@ -314,7 +312,7 @@ impl Loader {
         for index in &description.indexes {
             let Some(view) = kinds.get_mut(&index.kind) else {
                 return Err(format!(
-                    "describe: index {:?} is on {}, which no watch names: watch it, or drop the index",
+                    "describe: index {:?} is over {}, which is not watched: add a watch, or remove the index",
                     index.name, index.kind
                 ));
             };

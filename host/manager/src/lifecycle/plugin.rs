@@ -182,7 +182,7 @@ impl Plugin {
         let began = Instant::now();
         let Some(remembered) = self.gate.let_through() else { return };
         let shown = self.current().map_or(0, |generation| generation.add_all());
-        tracing::info!(plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "keys of the new term added");
+        tracing::info!(plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "keys queued at the start of the term");
     }
 
     /// A number for a new generation.
@@ -322,7 +322,7 @@ impl Plugin {
             self.reporter.quarantined(faults, rest, error);
             tracing::warn!(
                 plugin = &*self.name,
-                "plugin quarantined: {faults} faults in a row; it is tried again in {rest:?}, and at once with a new version"
+                "plugin quarantined after {faults} faults in a row; next call in {rest:?}, or at once with a new version"
             );
         }
     }

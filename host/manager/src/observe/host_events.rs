@@ -233,8 +233,7 @@ async fn resolve(client: &Client, object: HostObject) -> ObjectReference {
                 Err(error) if error.is_not_found() => {
                     let namespace = key.namespace().unwrap_or_default().to_owned();
                     tracing::warn!(
-                        "the host's events are about namespace {namespace}: {error}; set POD_NAME and POD_NAMESPACE from the Pod's own \
-                         fields (downward API)"
+                        "the host records Events about namespace {namespace} instead of its Pod: {error}; set POD_NAME and POD_NAMESPACE with the downward API"
                     );
                     namespace
                 }
@@ -254,7 +253,7 @@ async fn resolve(client: &Client, object: HostObject) -> ObjectReference {
     match uid_of(client, "Namespace", "namespaces", &key).await {
         Ok(uid) => reference.with_uid(&uid),
         Err(error) => {
-            tracing::debug!("the host's events have no UID of namespace {namespace}: {error}");
+            tracing::debug!("Events of the host lack the UID of namespace {namespace}: {error}");
             reference
         }
     }
@@ -317,7 +316,7 @@ impl Reporter {
 
     /// The plugin could not be loaded; `kept` is the generation that goes on.
     pub(crate) fn failed(&self, error: &str, kept: Option<u64>) {
-        let kept = kept.map_or(String::new(), |kept| format!(", generation {kept} goes on"));
+        let kept = kept.map_or(String::new(), |kept| format!(", keeping generation {kept}"));
         self.record(
             EventType::Warning,
             "PluginFailed",
@@ -331,7 +330,7 @@ impl Reporter {
             EventType::Warning,
             "PluginQuarantined",
             format!(
-                "plugin {} rests for {rest:?} after {faults} faults in a row; the last one: {error}",
+                "plugin {} quarantined for {rest:?} after {faults} faults in a row; last fault: {error}",
                 self.plugin
             ),
         );

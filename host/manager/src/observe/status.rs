@@ -97,7 +97,7 @@ impl fmt::Display for ElectionView {
         match self.role {
             Role::Leader => f.write_str("leader"),
             Role::Standby if self.leader.is_empty() => f.write_str("standby: no leader yet"),
-            Role::Standby => write!(f, "standby: {} leads", self.leader),
+            Role::Standby => write!(f, "standby: the leader is {}", self.leader),
             Role::Lost => f.write_str("leader election lost"),
         }
     }

@@ -202,7 +202,7 @@ pub(super) fn look(path: &Path) -> Look {
         ),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Look::Absent,
         Err(e) => Look::Unusable(format!(
-            "it cannot be looked at: {e}; check its permissions and those of its folder"
+            "stat failed: {e}; check its permissions and those of its folder"
         )),
     }
 }

@@ -83,7 +83,7 @@ impl Scanner {
             Err(error) => return self.lost(&error),
         };
         if std::mem::take(&mut self.unreadable) {
-            tracing::info!(directory = %self.path.display(), "the plugin directory can be read again");
+            tracing::info!(directory = %self.path.display(), "the plugin directory is readable again");
         }
         for (name, file) in &mut self.files {
             if !found.contains_key(name) {
@@ -115,7 +115,7 @@ impl Scanner {
         let mut seen = Seen::default();
         if !std::mem::replace(&mut self.unreadable, true) {
             let reason = format!(
-                "the plugin directory {} cannot be read: {error}; create it again, plugins go on meanwhile",
+                "the plugin directory {} cannot be read: {error}; create it again; plugins keep running",
                 self.path.display()
             );
             seen.changes.push(Change::Unreadable { reason });

@@ -144,8 +144,8 @@ fn describe(target: &str, level: Level, fields: &Fields) -> Option<(Tone, String
 fn reconcile(fields: &Fields) -> Option<String> {
     let outcome = match (fields.get("outcome")?, fields.get("after")) {
         ("success", _) => String::new(),
-        ("requeue", _) => ", again soon".to_owned(),
-        ("requeue_after", Some(after)) => format!(", again in {after}"),
+        ("requeue", _) => ", requeued".to_owned(),
+        ("requeue_after", Some(after)) => format!(", requeued after {after}"),
         _ => return None,
     };
     let key = fields.key.as_deref().unwrap_or_default();
@@ -178,10 +178,10 @@ fn hosted(fields: &Fields) -> String {
         let _ = write!(text, " {name}={value}");
     }
     if let Some(retry) = fields.get("retry_in") {
-        let _ = write!(text, " (again in {retry})");
+        let _ = write!(text, " (retry in {retry})");
     }
     if let Some(kept) = fields.get("kept") {
-        let _ = write!(text, "; generation {kept} goes on");
+        let _ = write!(text, "; keeping generation {kept}");
     }
     text
 }
@@ -234,9 +234,9 @@ mod tests {
             said,
             [
                 "a     reconciled n/x in 1.3 ms",
-                "a     reconciled n/x in 1.3 ms, again soon",
-                "a     reconciled n/x in 1.3 ms, again in 5s",
-                "a     warning: n/x: reconcile failed: no (again in 2s)",
+                "a     reconciled n/x in 1.3 ms, requeued",
+                "a     reconciled n/x in 1.3 ms, requeued after 5s",
+                "a     warning: n/x: reconcile failed: no (retry in 2s)",
             ]
         );
     }
@@ -267,7 +267,7 @@ mod tests {
             [
                 "a     running",
                 "a     reloaded: generation 3",
-                "a     error: plugin not loaded: bad; generation 3 goes on",
+                "a     error: plugin not loaded: bad; keeping generation 3",
                 "host  connected server=http://x version=v1",
             ]
         );

@@ -112,7 +112,7 @@ fn a_path_with_nothing_to_run_is_an_error() {
     write(dir, "empty/README.md", "");
     let error = found(dir, &["guest", "empty"]).unwrap_err();
     assert!(
-        error.contains("nothing to run") && error.contains("/empty") && error.contains("cdylib"),
+        error.contains("no plugin found") && error.contains("/empty") && error.contains("cdylib"),
         "{error}"
     );
     let error = found(dir, &["nowhere"]).unwrap_err();
@@ -130,11 +130,11 @@ fn names_are_had_once() {
     guest(dir, "b", "two");
     manifest(dir, "b/b.yaml", "one", "two.wasm");
     let error = found(dir, &["a", "b"]).unwrap_err();
-    assert!(error.contains("two plugins are called \"one\"") && error.contains("/b"), "{error}");
+    assert!(error.contains("duplicate plugin name \"one\"") && error.contains("/b"), "{error}");
     guest(dir, "c", "two");
     manifest(dir, "b/b.yaml", "other", "two.wasm");
     let error = found(dir, &["b", "c"]).unwrap_err();
-    assert!(error.contains("two components are called two.wasm"), "{error}");
+    assert!(error.contains("duplicate component name two.wasm"), "{error}");
 }
 
 #[test]

@@ -31,8 +31,7 @@ impl MergedConfig {
         let json = Value::Object(all).to_string().into_bytes();
         if json.len() > MOST_BYTES {
             let message = format!(
-                "spec.configFrom: the configuration has {} bytes when it is put together, of {MOST_BYTES} at most; leave out \
-                 what the plugin does not need",
+                "spec.configFrom: the merged configuration has {} bytes, the maximum is {MOST_BYTES}; remove fields that the plugin does not need",
                 json.len()
             );
             return Err(Unusable { message, waits: false });

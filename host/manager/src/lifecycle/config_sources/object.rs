@@ -157,7 +157,7 @@ impl Followed {
         let message = match error {
             // What was read may be quoted.
             Error::Protocol { doing, .. } => {
-                format!("{place}: {doing}: the answer is not of the API's form; trying again")
+                format!("{place}: {doing}: unexpected response; retrying")
             }
             error if error.is_forbidden() => format!(
                 "{place}: {error}; grant the host's identity the verbs get, list and watch on {plural} of the name {name:?} in \

@@ -94,8 +94,7 @@ impl Watch {
                 self.warned = true;
                 tracing::warn!(
                     directory = %self.path.display(), %error,
-                    "the plugin directory is only looked at from time to time, since inotify is not to be had; \
-                     raise fs.inotify.max_user_instances and max_user_watches"
+                    "inotify is unavailable, so the plugin directory is polled; raise fs.inotify.max_user_instances and max_user_watches"
                 );
             }
             Err(_) => {}

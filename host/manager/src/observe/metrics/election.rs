@@ -24,7 +24,7 @@ impl Collector for ElectionCollector {
         let lock = Lock { name: figures.name };
         let mut family = encoder.encode_descriptor(
             "leader_election_master_status",
-            "Whether this host leads",
+            "Whether this host is the leader",
             None,
             MetricType::Gauge,
         )?;
