@@ -21,7 +21,7 @@ const SEED: u64 = 7;
 const REST: Duration = Duration::from_secs(90);
 const STORM: Duration = Duration::from_secs(600);
 /// Faults that must have struck, and those of the gate.
-const ENOUGH: u64 = 200;
+const ENOUGH: u64 = 60;
 const SAMPLE: u64 = 20;
 
 /// The faults, each with the share of the calls that it hits. The load itself reads no lists once it has begun, watches
