@@ -155,7 +155,9 @@ impl Hosting {
         };
         self.serving.abort();
         if !all_ended {
-            tracing::warn!("running calls did not end within the shutdown timeout: they end with the process");
+            tracing::warn!(
+                "running calls did not end within the shutdown timeout: they end with the process"
+            );
         }
         let kept = match self.election {
             Some(election) if all_ended => tokio::select! {

@@ -45,7 +45,8 @@ impl Status {
         let text = match self.output {
             Output::Json => String::from_utf8_lossy(&body).into_owned() + "\n",
             Output::Table => {
-                let list: PluginList = serde_json::from_slice(&body).context("the response is not that of a pilothouse host")?;
+                let list: PluginList =
+                    serde_json::from_slice(&body).context("the response is not that of a pilothouse host")?;
                 let election = list.election.map(|e| format!("{e} ({}, {})\n", e.lease, e.identity));
                 election.unwrap_or_default() + &table(&list.plugins)
             }
@@ -67,7 +68,9 @@ impl Status {
             anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
         };
         let hint = || {
-            format!("no host answers at {address}: check that `pilothouse run` is running with this --listen address")
+            format!(
+                "no host answers at {address}: check that `pilothouse run` is running with this --listen address"
+            )
         };
         let (status, body) =
             tokio::time::timeout(TIMEOUT, ask).await.with_context(hint)?.with_context(hint)?;

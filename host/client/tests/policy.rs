@@ -145,7 +145,7 @@ async fn an_identity_keeps_to_its_own_limit_and_watches_do_not_count() {
     let hasty = limited.clone().with_request_timeout(Duration::from_millis(500));
     let error = hasty.get(&pods(), &key("default/a"), None).await.unwrap_err();
     assert!(matches!(error, Error::Transport { timeout: true, .. }), "{error:?}");
-    assert!(error.to_string().contains("client's own rate limit"), "{error}");
+    assert!(error.to_string().contains("client-side rate limit"), "{error}");
     // Timers have steps of a millisecond.
     assert!((500..=502).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
     assert_eq!(server.seen().len(), seen, "it was not sent");

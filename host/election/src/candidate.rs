@@ -151,7 +151,7 @@ impl<L: Lock> Candidate<L> {
         match timeout_at(until, releasing).await {
             Ok(true) => tracing::info!(lock, "lease released"),
             Ok(false) => tracing::info!(lock, "there is no lease to release"),
-            Err(_) => tracing::warn!(lock, "lease not released, others must wait for its end: {why}"),
+            Err(_) => tracing::warn!(lock, "Lease not released, others take over after it expires: {why}"),
         }
     }
 

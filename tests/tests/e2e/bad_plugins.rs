@@ -116,7 +116,7 @@ fn all_bad(namespace: &str) -> Result<Vec<Bad>> {
         component(
             "future",
             &guest("future")?,
-            &["future.wasm", "imports what this host does not have", "teleport", "run a newer host"],
+            &["future.wasm", "imports that this host does not provide", "teleport", "run a newer host"],
         ),
         component(
             "half",
@@ -135,17 +135,12 @@ fn all_bad(namespace: &str) -> Result<Vec<Bad>> {
         mode(
             "describe-unknown",
             "describe-unknown",
-            &[
-                "describe-unknown.wasm",
-                "describe",
-                "unknown field `teleport`",
-                "docs/describe.md describes the fields",
-            ],
+            &["describe-unknown.wasm", "describe", "unknown field `teleport`", "see docs/describe.md"],
         ),
         mode(
             "describe-trap",
             "describe-trap",
-            &["describe-trap.wasm", "describe failed", "trapped", "correct the guest or spec.config"],
+            &["describe-trap.wasm", "describe failed", "trapped", "correct the plugin or spec.config"],
         ),
         manifest(
             "misspelt",

@@ -68,7 +68,7 @@ fn a_guest_is_built_run_reloaded_at_every_change_and_ended() -> Result<()> {
     edit(&source, "second version sees", "third version {missing} sees")?;
     dev.wait_lines(1, "build failed", BUILD)?;
     ensure!(!dev.lines("cannot find value `missing` in this scope").is_empty());
-    ensure!(dev.lines("the version before goes on").len() == 1);
+    ensure!(dev.lines("keeping the previous version").len() == 1);
     let before = dev.lines("second version sees worker-3").len();
     dev.request("DELETE", "/api/v1/namespaces/default/configmaps/pods-on-worker-3")?.ok()?;
     dev.wait_lines(before + 1, "second version sees worker-3", SOON)?;
@@ -88,7 +88,7 @@ fn a_guest_is_built_run_reloaded_at_every_change_and_ended() -> Result<()> {
     // One that cannot be read.
     edit(&guest.join("pods-per-node.yaml"), "callTimeout", "callTime")?;
     dev.wait_lines(1, "unknown field", SOON)?;
-    ensure!(dev.lines("the version before goes on").len() == 2);
+    ensure!(dev.lines("keeping the previous version").len() == 2);
 
     // A second one would be in its way.
     let second = dev::run(dir, &["guests"])?;
@@ -100,7 +100,7 @@ fn a_guest_is_built_run_reloaded_at_every_change_and_ended() -> Result<()> {
     dev.signal(Signal::INT)?;
     let status = dev.wait_exit(SOON)?;
     ensure!(status.code() == Some(0), "{status}");
-    ensure!(dev.lines("ended").iter().filter(|line| line.ends_with("  ended")).count() == 1);
+    ensure!(dev.lines("stopped").iter().filter(|line| line.ends_with("  stopped")).count() == 1);
     wait_gone(&dev)?;
 
     // Again: nothing is compiled. And as a component that something else builds.

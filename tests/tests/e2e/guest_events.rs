@@ -264,10 +264,10 @@ fn the_host_records_what_becomes_of_its_plugins_on_its_own_pod(server: Server) -
     seen("PluginReloaded", "plugin probe: generation 2 took over from generation 1 (sha256:")?;
     seen(
         "PluginQuarantined",
-        "plugin probe rests for 1s after 10 faults in a row; the last one: hosted/trap-me",
+        "plugin probe quarantined for 1s after 10 faults in a row; last fault: hosted/trap-me",
     )?;
     host.install_manifest("probe", &manifest(json!({"mode": "describe-error"})).to_string())?;
-    seen("PluginFailed", "plugin probe not loaded, generation 2 goes on: ")?;
+    seen("PluginFailed", "plugin probe not loaded, keeping generation 2: ")?;
     host.remove("probe")?;
     seen("PluginRemoved", "plugin probe removed")?;
 

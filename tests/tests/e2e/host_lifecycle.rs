@@ -28,7 +28,7 @@ pilothouse_tests::on_both_servers!(
 
 const SOON: Duration = Duration::from_secs(30);
 /// What a host says that ends while calls go on.
-const UNFINISHED: &str = "calls under way have not ended";
+const UNFINISHED: &str = "running calls did not end";
 
 /// The manifest of a probe for the ConfigMaps of a namespace.
 fn probe(name: &str, namespace: &str, mut config: Value) -> Manifest {
@@ -65,7 +65,7 @@ fn calls_in_flight_end_and_none_begins_after_sigterm(server: Server) -> Result<(
     host.signal(Signal::TERM)?;
     let status = host.wait_exit(SOON)?;
     assert_eq!(status.code(), Some(0), "{status}");
-    let told = loglines::lines(&host, "ending: no new calls");
+    let told = loglines::lines(&host, "shutting down: no new calls");
     let told = told.first().context("the log says nothing of the signal")?;
     let (begins, ends) = (begins(), loglines::said(&host, "slow", "end"));
     for begin in &begins {

@@ -244,7 +244,9 @@ fn a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease(server: Serv
         host.signal(Signal::TERM)?;
         for _ in 1..signals {
             // One that comes at the same time as another would not count.
-            host.wait_for("the host to have heard", SOON, || !loglines::lines(&host, "ending: ").is_empty())?;
+            host.wait_for("the host to have heard", SOON, || {
+                !loglines::lines(&host, "shutting down: ").is_empty()
+            })?;
             host.signal(Signal::TERM)?;
         }
         let status = host.wait_exit(SOON)?;
@@ -252,7 +254,7 @@ fn a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease(server: Serv
         let lease =
             stage.cluster.get("coordination.k8s.io/v1/Lease", namespace, "hosts")?.context("no lease")?;
         assert_eq!(lease["spec"]["holderIdentity"], view["identity"], "{}", host.log().tail(20));
-        assert_eq!(loglines::lines(&host, "the lease was not released").len(), 1);
+        assert_eq!(loglines::lines(&host, "the Lease was not released").len(), 1);
     }
     Ok(())
 }
@@ -422,9 +424,10 @@ fn operators_see_who_leads(server: Server) -> Result<()> {
     })?;
 
     let name = [("name", "default/pilothouse")];
-    for (host, status, ready) in
-        [(&first, 1.0, "ok, leader\n".to_owned()), (&second, 0.0, format!("ok, standby: {leader} leads\n"))]
-    {
+    for (host, status, ready) in [
+        (&first, 1.0, "ok, leader\n".to_owned()),
+        (&second, 0.0, format!("ok, standby: the leader is {leader}\n")),
+    ] {
         // A standby is ready: it is what a rolling update waits for.
         host.wait_for("the host to be ready", SOON, || {
             host.get("/readyz").map(|answer| answer.status == 200)

@@ -143,9 +143,7 @@ fn tls(
     }
     let insecure = cluster.insecure_skip_tls_verify == Some(true);
     if insecure && secure {
-        tracing::warn!(
-            "{source}: insecure-skip-tls-verify is set: the server's certificate is not verified"
-        );
+        tracing::warn!("{source}: insecure-skip-tls-verify is set: the server's certificate is not verified");
     }
     let authority = authority(cluster).map_err(error)?;
     let certificate = pem("client-certificate", &user.client_certificate, &user.client_certificate_data);

@@ -203,7 +203,10 @@ impl Loader {
         }
         for missing in grants.not_granted(&description.permissions) {
             let missing = load.config.hide(missing.to_string());
-            tracing::warn!(plugin = &*plugin.name, "the manifest does not grant all requested permissions; missing: {missing}");
+            tracing::warn!(
+                plugin = &*plugin.name,
+                "the manifest does not grant all requested permissions; missing: {missing}"
+            );
         }
         for missing in manifest.outgoing_hosts.not_granted(&description.outgoing_hosts) {
             let missing = load.config.hide(missing.to_string());
@@ -263,8 +266,7 @@ impl Loader {
                         resources.insert(watch.kind.clone(), resource);
                     }
                     Err(error) => {
-                        let message =
-                            config.hide(format!("cannot watch {}: {error}; retrying", watch.kind));
+                        let message = config.hide(format!("cannot watch {}: {error}; retrying", watch.kind));
                         tracing::warn!(plugin = &*plugin.name, "{message}");
                         plugin.set_error(Some(message));
                         tokio::time::sleep(wait.mul_f64(rand::random_range(0.8..1.2))).await;

@@ -81,7 +81,10 @@ fn answer(request: &Request<Incoming>, manager: &Manager, metrics: &Metrics) -> 
             Ok(body) => typed(StatusCode::OK, "application/json", body.into()),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
         },
-        _ => text(StatusCode::NOT_FOUND, "not found; the paths are /livez, /readyz, /healthz, /metrics and /plugins\n"),
+        _ => text(
+            StatusCode::NOT_FOUND,
+            "not found; the paths are /livez, /readyz, /healthz, /metrics and /plugins\n",
+        ),
     }
 }
 

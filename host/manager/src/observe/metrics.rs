@@ -6,10 +6,12 @@
 pub(crate) mod election;
 pub(crate) mod events;
 pub(crate) mod exec;
+pub(crate) mod families;
 pub(crate) mod http;
 pub(crate) mod informers;
 pub(crate) mod queues;
 pub(crate) mod rest;
+pub(crate) mod scraped;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,17 +30,16 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 use crate::dispatch::reasons::Reasons;
 use crate::imports::guest_events::PluginEvents;
 use crate::observe::host_events::HostEvents;
-use crate::observe::metrics::election::ElectionCollector;
-use crate::observe::metrics::events::{AllEvents, EventCollector, HostEventCollector};
+use crate::observe::metrics::events::AllEvents;
 use crate::observe::metrics::exec::ExecMetrics;
+use crate::observe::metrics::families::{PluginFamilies, Removals};
 use crate::observe::metrics::http::{HttpMetrics, PluginHttpMetrics};
-use crate::observe::metrics::informers::InformerCollector;
-use crate::observe::metrics::queues::{QueueCollector, Queues};
+use crate::observe::metrics::queues::Queues;
 use crate::observe::metrics::rest::RestMetrics;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -90,6 +91,7 @@ pub struct Metrics(Arc<Inner>);
 
 struct Inner {
     registry: Mutex<Registry>,
+    removals: Removals,
     queues: Queues,
     events: AllEvents,
     reconciles: Family<ControllerResult, Counter>,
@@ -163,105 +165,109 @@ impl Metrics {
     /// An empty set.
     #[must_use]
     pub fn new() -> Self {
-        fn histogram<L: Clone + Eq + std::hash::Hash>(
-            buckets: &'static [f64],
-        ) -> Family<L, Histogram, Buckets> {
-            Family::new_with_constructor(Buckets(buckets))
+        fn controller(name: &str) -> Vec<Controller> {
+            vec![Controller { controller: name.to_owned() }]
         }
-        let mut registry = Registry::default();
-        let (queues, events) = (Queues::default(), AllEvents::default());
-        let inner = Inner {
-            queues: Arc::clone(&queues),
-            events: Arc::clone(&events),
-            reconciles: Family::default(),
-            errors: Family::default(),
-            terminal: Family::default(),
-            reconcile_time: histogram(RECONCILE),
-            active_workers: Family::default(),
-            max_concurrent: Family::default(),
-            faults: Family::default(),
-            generation: Family::default(),
-            handled: Family::default(),
-            instantiations: Family::default(),
-            instantiate_time: histogram(WAKE),
-            read_waits: histogram(CATCH_UP),
-            read_timeouts: Family::default(),
-            remembered: Family::default(),
-            http: HttpMetrics::register(&mut registry),
-            rest: RestMetrics::register(&mut registry),
-            exec: ExecMetrics::new(),
-            registry: Mutex::new(Registry::default()),
-        };
-        let r = &mut registry;
-        r.register("controller_runtime_reconcile", "Reconciles by result", inner.reconciles.clone());
-        r.register("controller_runtime_reconcile_errors", "Reconciles that failed", inner.errors.clone());
-        r.register(
+        fn plugin(name: &str) -> Vec<PluginName> {
+            vec![PluginName { plugin: name.to_owned() }]
+        }
+        fn results(name: &str) -> Vec<ControllerResult> {
+            RESULTS.map(|result| ControllerResult { controller: name.to_owned(), result }).into()
+        }
+        fn faults(name: &str) -> Vec<PluginFault> {
+            FAULTS.map(|kind| PluginFault { plugin: name.to_owned(), kind: kind.as_str() }).into()
+        }
+        let mut families = PluginFamilies::new();
+        let f = &mut families;
+        let queues = Queues::default();
+        let events = AllEvents::default();
+        let reconciles = f.family("controller_runtime_reconcile", "Reconciles by result", results);
+        let errors = f.family("controller_runtime_reconcile_errors", "Reconciles that failed", controller);
+        let terminal = f.family(
             "controller_runtime_terminal_reconcile_errors",
-            "Reconciles that failed for good",
-            inner.terminal.clone(),
+            "Reconciles that failed with a terminal error",
+            controller,
         );
-        r.register_with_unit(
+        let reconcile_time = f.seconds(
             "controller_runtime_reconcile_time",
-            "Length of a reconcile",
-            Unit::Seconds,
-            inner.reconcile_time.clone(),
+            "Duration of a reconcile",
+            Buckets(RECONCILE),
+            controller,
         );
-        r.register("controller_runtime_active_workers", "Reconciles under way", inner.active_workers.clone());
-        r.register(
+        let active_workers = f.family("controller_runtime_active_workers", "Running reconciles", controller);
+        let max_concurrent = f.family(
             "controller_runtime_max_concurrent_reconciles",
-            "Most reconciles at once",
-            inner.max_concurrent.clone(),
+            "Maximum of concurrent reconciles",
+            controller,
         );
-        r.register(
-            "pilothouse_guest_faults",
-            "Calls that ended in a fault of the guest",
-            inner.faults.clone(),
-        );
-        r.register(
-            "pilothouse_plugin_generation",
-            "Number of the working generation",
-            inner.generation.clone(),
-        );
-        r.register("pilothouse_events_handled", "Events given to handlers", inner.handled.clone());
-        r.register("pilothouse_instantiations", "Instances made", inner.instantiations.clone());
-        r.register_with_unit(
+        let faults = f.family("pilothouse_guest_faults", "Calls that ended in a fault of the plugin", faults);
+        let generation =
+            f.family("pilothouse_plugin_generation", "Number of the running generation", controller);
+        let handled = f.family("pilothouse_events_handled", "Events given to event handlers", controller);
+        let instantiations = f.family("pilothouse_instantiations", "Instances made", controller);
+        let instantiate_time = f.seconds(
             "pilothouse_instantiate_time",
             "Time to make an instance, mapping an unloaded component included",
-            Unit::Seconds,
-            inner.instantiate_time.clone(),
+            Buckets(WAKE),
+            controller,
         );
-        r.register_with_unit(
+        let read_waits = f.seconds(
             "pilothouse_reads_after_writes_wait",
             "Time that reconciles waited for the cache to show the plugin's own writes",
-            Unit::Seconds,
-            inner.read_waits.clone(),
+            Buckets(CATCH_UP),
+            plugin,
         );
-        r.register(
+        let read_timeouts = f.family(
             "pilothouse_reads_after_writes_timeouts",
-            "Reconciles that began although the cache did not show the plugin's own writes",
-            inner.read_timeouts.clone(),
+            "Reconciles that started although the cache did not show the plugin's own writes",
+            plugin,
         );
-        inner.exec.register(r);
-        r.register(
+        let remembered = f.family(
             "pilothouse_standby_remembered_keys",
-            "Keys of what went away lately, which a standby keeps for the begin of its term",
-            inner.remembered.clone(),
+            "Keys of recent deletions, which a standby keeps for the start of its term",
+            plugin,
         );
-        r.register_collector(Box::new(QueueCollector(queues)));
-        r.register_collector(Box::new(EventCollector(events)));
-        r.register_collector(Box::new(ProcessCollector));
-        *inner.registry.lock() = registry;
-        Self(Arc::new(inner))
+        let http = HttpMetrics::register(f);
+        let rest = RestMetrics::register(f.registry());
+        let exec = ExecMetrics::new();
+        exec.register(f.registry());
+        queues::register(f.registry(), &queues);
+        f.registry().register_collector(events::of_plugins(Arc::clone(&events)));
+        f.registry().register_collector(Box::new(ProcessCollector));
+        let (registry, removals) = families.finish();
+        Self(Arc::new(Inner {
+            registry: Mutex::new(registry),
+            removals,
+            queues,
+            events,
+            reconciles,
+            errors,
+            terminal,
+            reconcile_time,
+            active_workers,
+            max_concurrent,
+            faults,
+            generation,
+            handled,
+            instantiations,
+            instantiate_time,
+            read_waits,
+            read_timeouts,
+            remembered,
+            http,
+            rest,
+            exec,
+        }))
     }
 
     /// Shows the informers of a factory too.
     pub(crate) fn watch_informers(&self, factory: SharedInformerFactory) {
-        self.0.registry.lock().register_collector(Box::new(InformerCollector(factory)));
+        self.0.registry.lock().register_collector(informers::informers(factory));
     }
 
     /// Shows an election too.
     pub(crate) fn watch_election(&self, election: ElectionStatus) {
-        self.0.registry.lock().register_collector(Box::new(ElectionCollector(election)));
+        self.0.registry.lock().register_collector(election::election(election));
     }
 
     pub(crate) fn plugin(&self, name: &str, queue: &Queue<ObjectKey, Reasons>) -> PluginMetrics {
@@ -296,7 +302,7 @@ impl Metrics {
 
     /// Shows what becomes of the host's own events.
     pub(crate) fn watch_host_events(&self, events: HostEvents) {
-        self.0.registry.lock().register_collector(Box::new(HostEventCollector(events)));
+        self.0.registry.lock().register_collector(events::of_the_host(events));
     }
 
     /// Shows what becomes of a plugin's events.
@@ -314,27 +320,7 @@ impl Metrics {
         let m = &self.0;
         m.queues.lock().remove(name);
         m.events.lock().remove(name);
-        let controller = Controller { controller: name.to_owned() };
-        for result in RESULTS {
-            m.reconciles.remove(&ControllerResult { controller: name.to_owned(), result });
-        }
-        for kind in FAULTS {
-            m.faults.remove(&PluginFault { plugin: name.to_owned(), kind: kind.as_str() });
-        }
-        m.errors.remove(&controller);
-        m.terminal.remove(&controller);
-        m.reconcile_time.remove(&controller);
-        m.active_workers.remove(&controller);
-        m.max_concurrent.remove(&controller);
-        m.generation.remove(&controller);
-        m.handled.remove(&controller);
-        m.instantiations.remove(&controller);
-        m.instantiate_time.remove(&controller);
-        let plugin = PluginName { plugin: name.to_owned() };
-        m.read_waits.remove(&plugin);
-        m.read_timeouts.remove(&plugin);
-        m.remembered.remove(&plugin);
-        m.http.remove(name);
+        m.removals.remove(name);
     }
 
     /// The Prometheus (OpenMetrics) text.

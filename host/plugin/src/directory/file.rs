@@ -201,9 +201,7 @@ pub(super) fn look(path: &Path) -> Look {
             "it is a link to a file that does not exist; put the file there or remove the link".into(),
         ),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Look::Absent,
-        Err(e) => Look::Unusable(format!(
-            "stat failed: {e}; check its permissions and those of its folder"
-        )),
+        Err(e) => Look::Unusable(format!("stat failed: {e}; check its permissions and those of its folder")),
     }
 }
 

@@ -52,9 +52,8 @@ pub(super) fn refuse_partial(verb: &ClientVerb) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(invalid(format_args!(
-        "the body is of a partial object ({PARTIAL_ANNOTATION}): the cache holds only some of its fields, and writing it back \
-         would lose the others; read the object live with `client.get` and change that, or add the fields to `projections` of \
-         the descriptor"
+        "the body is a partial object ({PARTIAL_ANNOTATION}): the cache has only some of its fields, and writing it would \
+         delete the others; read the object with `client.get` and change that, or send a patch of the changed fields"
     )))
 }
 

@@ -125,7 +125,7 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
     let create = || plugin.call(ClientVerb::Create(body.to_string().into_bytes()), "");
     let refused = create().await.unwrap_err();
     assert_eq!(refused.reason, "unavailable");
-    assert!(refused.message.contains("does not lead"), "{}", refused.message);
+    assert!(refused.message.contains("not the leader"), "{}", refused.message);
     assert_eq!(plugin.list(json!({})).await.unwrap().0, [""; 0]);
     begin.await;
     create().await.unwrap();

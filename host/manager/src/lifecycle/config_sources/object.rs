@@ -160,10 +160,10 @@ impl Followed {
                 format!("{place}: {doing}: unexpected response; retrying")
             }
             error if error.is_forbidden() => format!(
-                "{place}: {error}; grant the host's identity the verbs get, list and watch on {plural} of the name {name:?} in \
-                 the namespace {namespace:?}; trying again"
+                "{place}: {error}; grant the host's identity the verbs list and watch on {plural} {name:?} in namespace \
+                 {namespace:?}; retrying"
             ),
-            error => format!("{place}: {error}; trying again"),
+            error => format!("{place}: {error}; retrying"),
         };
         Unusable { message, waits: true }
     }

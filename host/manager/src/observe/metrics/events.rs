@@ -1,16 +1,13 @@
-//! [`EventCollector`]: what became of the events that plugins recorded, and [`HostEventCollector`]: of those of the host, read when
-//! a scrape comes. A plugin's series go with it.
+//! Outcomes of the Kubernetes Events that plugins and the host recorded. A plugin's series go with it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::encoding::EncodeLabelSet;
 
+use super::scraped::{Figure, Scraped, Value};
 use crate::imports::guest_events::{EventCounts, PluginEvents};
 use crate::observe::host_events::HostEvents;
 
@@ -18,21 +15,27 @@ use crate::observe::host_events::HostEvents;
 pub(crate) type AllEvents = Arc<Mutex<BTreeMap<String, Arc<PluginEvents>>>>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
+struct PluginOutcome {
     plugin: String,
     result: &'static str,
 }
 
-/// Reads the counts of all plugins.
-pub(crate) struct EventCollector(pub(crate) AllEvents);
-
-/// Reads the counts of the host's own events.
-pub(crate) struct HostEventCollector(pub(crate) HostEvents);
-
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultOnly {
+struct Outcome {
     result: &'static str,
 }
+
+static OF_PLUGINS: [Figure<u64>; 1] = [Figure {
+    name: "pilothouse_plugin_events",
+    help: "Kubernetes Events that plugins recorded, by outcome; pending ones are not counted",
+    value: Value::Counter(|count| *count),
+}];
+
+static OF_THE_HOST: [Figure<u64>; 1] = [Figure {
+    name: "pilothouse_host_events",
+    help: "Kubernetes Events of the host about plugins, by outcome; pending ones are not counted",
+    value: Value::Counter(|count| *count),
+}];
 
 /// How often each of these became of events.
 fn results(counts: &EventCounts) -> [(&'static str, u64); 7] {
@@ -48,51 +51,24 @@ fn results(counts: &EventCounts) -> [(&'static str, u64); 7] {
     ]
 }
 
-impl fmt::Debug for EventCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventCollector").finish_non_exhaustive()
-    }
-}
-
-impl Collector for EventCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+/// Events of all plugins.
+pub(crate) fn of_plugins(events: AllEvents) -> Box<dyn Collector> {
+    Scraped::new(&OF_PLUGINS, move || {
         let all: Vec<_> =
-            self.0.lock().iter().map(|(name, events)| (name.clone(), events.counts())).collect();
-        let mut family = encoder.encode_descriptor(
-            "pilothouse_plugin_events",
-            "Kubernetes Events that guests recorded, by what became of them; those under way are in none",
-            None,
-            MetricType::Counter,
-        )?;
-        for (plugin, counts) in all {
-            for (result, value) in results(&counts) {
-                let labels = Labels { plugin: plugin.clone(), result };
-                ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
-            }
-        }
-        Ok(())
-    }
+            events.lock().iter().map(|(name, events)| (name.clone(), events.counts())).collect();
+        let of_plugin = |(plugin, counts): (String, EventCounts)| {
+            results(&counts).map(|(result, count)| (PluginOutcome { plugin: plugin.clone(), result }, count))
+        };
+        all.into_iter().flat_map(of_plugin).collect()
+    })
 }
 
-impl fmt::Debug for HostEventCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostEventCollector").finish_non_exhaustive()
-    }
-}
-
-impl Collector for HostEventCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Some(counts) = self.0.counts() else { return Ok(()) };
-        let mut family = encoder.encode_descriptor(
-            "pilothouse_host_events",
-            "Kubernetes Events of the host about plugins, by what became of them; those under way are in none",
-            None,
-            MetricType::Counter,
-        )?;
+/// The host's own events.
+pub(crate) fn of_the_host(events: HostEvents) -> Box<dyn Collector> {
+    Scraped::new(&OF_THE_HOST, move || {
+        let Some(counts) = events.counts() else { return Vec::new() };
         // Nothing is refused, and there is no quota.
-        for (result, value) in results(&counts).into_iter().take(5) {
-            ConstCounter::new(value).encode(family.encode_family(&ResultOnly { result })?)?;
-        }
-        Ok(())
-    }
+        let some = results(&counts).into_iter().take(5);
+        some.map(|(result, count)| (Outcome { result }, count)).collect()
+    })
 }

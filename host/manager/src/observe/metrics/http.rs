@@ -5,7 +5,8 @@ use pilothouse_engine::{HttpObserver, HttpResult};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
+
+use super::families::PluginFamilies;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginResult {
@@ -48,24 +49,30 @@ fn word(result: HttpResult) -> &'static str {
 }
 
 impl HttpMetrics {
-    pub(crate) fn register(registry: &mut Registry) -> Self {
-        let own = Self { requests: Family::default(), sent: Family::default(), received: Family::default() };
-        registry.register(
-            "pilothouse_guest_http_requests",
-            "HTTP requests of guests by class of the status, denied by the manifest, or failed without an answer",
-            own.requests.clone(),
-        );
-        registry.register(
-            "pilothouse_guest_http_sent_bytes",
-            "Bytes of request bodies of guests whose request was answered",
-            own.sent.clone(),
-        );
-        registry.register(
-            "pilothouse_guest_http_received_bytes",
-            "Bytes of response bodies that guests read",
-            own.received.clone(),
-        );
-        own
+    pub(crate) fn register(families: &mut PluginFamilies) -> Self {
+        fn plugin(name: &str) -> Vec<Plugin> {
+            vec![Plugin { plugin: name.to_owned() }]
+        }
+        fn results(name: &str) -> Vec<PluginResult> {
+            RESULTS.map(|result| PluginResult { plugin: name.to_owned(), result }).into()
+        }
+        Self {
+            requests: families.family(
+                "pilothouse_guest_http_requests",
+                "HTTP requests of plugins by class of the status, denied by the manifest, or failed without a response",
+                results,
+            ),
+            sent: families.family(
+                "pilothouse_guest_http_sent_bytes",
+                "Bytes of request bodies of plugins whose request got a response",
+                plugin,
+            ),
+            received: families.family(
+                "pilothouse_guest_http_received_bytes",
+                "Bytes of response bodies that plugins read",
+                plugin,
+            ),
+        }
     }
 
     pub(crate) fn plugin(&self, name: &str) -> PluginHttpMetrics {
@@ -75,16 +82,6 @@ impl HttpMetrics {
             sent: self.sent.clone(),
             received: self.received.clone(),
         }
-    }
-
-    /// Drops a plugin's series.
-    pub(crate) fn remove(&self, name: &str) {
-        for result in RESULTS {
-            self.requests.remove(&PluginResult { plugin: name.to_owned(), result });
-        }
-        let plugin = Plugin { plugin: name.to_owned() };
-        self.sent.remove(&plugin);
-        self.received.remove(&plugin);
     }
 }
 

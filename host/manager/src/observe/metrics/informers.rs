@@ -1,17 +1,13 @@
-//! [`InformerCollector`]: the figures of informers under client-go's names, read when a scrape comes.
-//!
-//! An informer's series go with it: what is shown are the informers that have leases.
-
-use std::fmt;
+//! The figures of informers under client-go's names. An informer's series go with it: what is shown are the informers that
+//! have leases.
 
 use pilothouse_cache::{
     Histogram, InformerId, InformerMetrics, SharedInformerFactory, resource_version_gauge,
 };
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::EncodeLabelSet;
+
+use super::scraped::{Figure, Scraped, Spread, Value};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Informer {
@@ -33,92 +29,84 @@ impl Informer {
     }
 }
 
-/// A figure of an informer.
-type Figure<T> = fn(&InformerMetrics) -> T;
+const fn counter(
+    name: &'static str,
+    help: &'static str,
+    read: fn(&InformerMetrics) -> u64,
+) -> Figure<InformerMetrics> {
+    Figure { name, help, value: Value::Counter(read) }
+}
 
-/// How a figure is spread.
-type Spread = fn(&InformerMetrics) -> &Histogram;
+const fn gauge(
+    name: &'static str,
+    help: &'static str,
+    read: fn(&InformerMetrics) -> i64,
+) -> Figure<InformerMetrics> {
+    Figure { name, help, value: Value::Int(read) }
+}
 
-/// Without `_total`, which the encoder adds.
-const COUNTERS: [(&str, &str, Figure<u64>); 7] = [
-    ("reflector_lists", "Lists begun", |m| m.reflector_lists_total),
-    ("reflector_watches", "Watches begun, streaming lists included", |m| m.reflector_watches_total),
-    ("reflector_short_watches", "Watches that ended at once", |m| m.reflector_short_watches_total),
-    ("pilothouse_reflector_list_failures", "Lists that failed", |m| m.reflector_list_failures_total),
-    ("pilothouse_reflector_watch_failures", "Watches that failed", |m| m.reflector_watch_failures_total),
-    ("pilothouse_reflector_events", "Events of watches", |m| m.reflector_items_watched_total),
-    ("pilothouse_reflector_transform_errors", "Objects passed over", |m| m.reflector_transform_errors_total),
-];
+const fn histogram(
+    name: &'static str,
+    help: &'static str,
+    read: fn(&InformerMetrics) -> Spread,
+) -> Figure<InformerMetrics> {
+    Figure { name, help, value: Value::Histogram(read) }
+}
 
-const GAUGES: [(&str, &str, Figure<i64>); 6] = [
-    (
-        "reflector_last_resource_version",
-        "Version that the next watch goes on from, its last 15 digits",
-        |m| resource_version_gauge(&m.reflector_last_resource_version),
-    ),
-    ("informer_store_resource_version", "Version that a store is complete to, its last 15 digits", |m| {
-        resource_version_gauge(&m.informer_store_resource_version)
-    }),
-    ("informer_queued_items", "Deltas before a store", |m| int(m.informer_queued_items)),
-    ("pilothouse_cache_objects", "Objects in a store", |m| int(m.objects)),
-    ("pilothouse_informer_listeners", "Listeners of an informer", |m| int(m.listeners)),
-    ("pilothouse_listener_depth", "Changes not dealt with yet", |m| int(m.listener_depth)),
-];
-
-const HISTOGRAMS: [(&str, &str, Spread); 5] = [
-    ("reflector_list_duration_seconds", "Length of a list", |m| &m.reflector_list_duration_seconds),
-    ("reflector_items_per_list", "Objects in a list", |m| &m.reflector_items_per_list),
-    ("reflector_watch_duration_seconds", "Length of a watch", |m| &m.reflector_watch_duration_seconds),
-    ("reflector_items_per_watch", "Events of a watch", |m| &m.reflector_items_per_watch),
-    ("informer_processing_latency_seconds", "Time for a batch to reach store and listeners", |m| {
-        &m.informer_processing_latency_seconds
-    }),
-];
+fn spread(histogram: &Histogram) -> Spread {
+    Spread { sum: histogram.sum(), count: histogram.count(), buckets: histogram.buckets().collect() }
+}
 
 fn int(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+static FIGURES: [Figure<InformerMetrics>; 18] = [
+    counter("reflector_lists", "Lists started", |m| m.reflector_lists_total),
+    counter("reflector_watches", "Watches started, streaming lists included", |m| m.reflector_watches_total),
+    counter("reflector_short_watches", "Watches that ended at once", |m| m.reflector_short_watches_total),
+    counter("pilothouse_reflector_list_failures", "Lists that failed", |m| m.reflector_list_failures_total),
+    counter("pilothouse_reflector_watch_failures", "Watches that failed", |m| {
+        m.reflector_watch_failures_total
+    }),
+    counter("pilothouse_reflector_events", "Events of watches", |m| m.reflector_items_watched_total),
+    counter("pilothouse_reflector_transform_errors", "Objects that a transform refused", |m| {
+        m.reflector_transform_errors_total
+    }),
+    gauge(
+        "reflector_last_resource_version",
+        "Resource version that the next watch resumes from, its last 15 digits",
+        |m| resource_version_gauge(&m.reflector_last_resource_version),
+    ),
+    gauge(
+        "informer_store_resource_version",
+        "Resource version that a store is complete to, its last 15 digits",
+        |m| resource_version_gauge(&m.informer_store_resource_version),
+    ),
+    gauge("informer_queued_items", "Deltas queued before a store", |m| int(m.informer_queued_items)),
+    gauge("pilothouse_cache_objects", "Objects in a store", |m| int(m.objects)),
+    gauge("pilothouse_informer_listeners", "Listeners of an informer", |m| int(m.listeners)),
+    gauge("pilothouse_listener_depth", "Changes that listeners have not handled yet", |m| {
+        int(m.listener_depth)
+    }),
+    histogram("reflector_list_duration_seconds", "Duration of a list", |m| {
+        spread(&m.reflector_list_duration_seconds)
+    }),
+    histogram("reflector_items_per_list", "Objects in a list", |m| spread(&m.reflector_items_per_list)),
+    histogram("reflector_watch_duration_seconds", "Duration of a watch", |m| {
+        spread(&m.reflector_watch_duration_seconds)
+    }),
+    histogram("reflector_items_per_watch", "Events of a watch", |m| spread(&m.reflector_items_per_watch)),
+    histogram("informer_processing_latency_seconds", "Time for a batch to reach store and listeners", |m| {
+        spread(&m.informer_processing_latency_seconds)
+    }),
+];
+
 /// The informers of a factory.
-pub(crate) struct InformerCollector(pub(crate) SharedInformerFactory);
-
-impl fmt::Debug for InformerCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("InformerCollector")
-    }
-}
-
-impl Collector for InformerCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let informers: Vec<(Informer, InformerMetrics)> =
-            self.0.metrics().into_iter().map(|(id, metrics)| (Informer::new(&id), metrics)).collect();
-        for (name, help, value) in COUNTERS {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (labels, metrics) in &informers {
-                ConstCounter::new(value(metrics)).encode(family.encode_family(labels)?)?;
-            }
-        }
-        for (name, help, value) in GAUGES {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (labels, metrics) in &informers {
-                ConstGauge::new(value(metrics)).encode(family.encode_family(labels)?)?;
-            }
-        }
-        for (name, help, value) in HISTOGRAMS {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-            for (labels, metrics) in &informers {
-                let histogram = value(metrics);
-                let buckets: Vec<_> = histogram.buckets().collect();
-                family.encode_family(labels)?.encode_histogram::<NoLabelSet>(
-                    histogram.sum(),
-                    histogram.count(),
-                    &buckets,
-                    None,
-                )?;
-            }
-        }
-        Ok(())
-    }
+pub(crate) fn informers(factory: SharedInformerFactory) -> Box<dyn Collector> {
+    Scraped::new(&FIGURES, move || {
+        factory.metrics().into_iter().map(|(id, metrics)| (Informer::new(&id), metrics)).collect()
+    })
 }
 
 #[cfg(test)]

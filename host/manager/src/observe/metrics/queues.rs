@@ -1,21 +1,18 @@
-//! [`QueueCollector`]: the figures of work queues under client-go's names, read when a scrape comes.
+//! The figures of work queues under client-go's names.
 //!
 //! Labels are controller-runtime's: `name` and `controller`, both the plugin's name, and for the depth `priority`. A
 //! plugin's series go with it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::{Histogram, Priority, Queue, QueueStats};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::registry::Registry;
 
+use super::scraped::{Figure, Scraped, Spread, Value};
 use crate::dispatch::reasons::Reasons;
 
 /// Priorities that are told apart, as in controller-runtime.
@@ -27,7 +24,7 @@ const BEYOND: &str = "exceeded_cardinality_limit";
 pub(crate) type Queues = Arc<Mutex<BTreeMap<String, Queue<ObjectKey, Reasons>>>>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
+struct QueueLabels {
     name: String,
     controller: String,
 }
@@ -39,85 +36,74 @@ struct DepthLabels {
     priority: String,
 }
 
-/// A figure of a queue.
-type Figure<T> = fn(&QueueStats) -> T;
+static DEPTH: [Figure<usize>; 1] =
+    [Figure { name: "workqueue_depth", help: "Keys that wait", value: Value::Gauge(|depth| *depth as f64) }];
 
-/// How a figure is spread.
-type Spread = fn(&QueueStats) -> &Histogram;
-
-/// Without `_total`, which the encoder adds.
-const COUNTERS: [(&str, &str, Figure<u64>); 2] = [
-    ("workqueue_adds", "Adds that made a key need a run", |stats| stats.adds),
-    ("workqueue_retries", "Adds with a delay", |stats| stats.retries),
+static FIGURES: [Figure<QueueStats>; 7] = [
+    Figure {
+        name: "workqueue_delayed",
+        help: "Keys that wait for a deadline",
+        value: Value::Gauge(|stats| stats.delayed as f64),
+    },
+    Figure {
+        name: "workqueue_unfinished_work_seconds",
+        help: "Age of the running calls, summed",
+        value: Value::Gauge(|stats| stats.unfinished_work.as_secs_f64()),
+    },
+    Figure {
+        name: "workqueue_longest_running_processor_seconds",
+        help: "Age of the longest running call",
+        value: Value::Gauge(|stats| stats.longest_running.as_secs_f64()),
+    },
+    Figure {
+        name: "workqueue_adds",
+        help: "Adds that made a key need a run",
+        value: Value::Counter(|stats| stats.adds),
+    },
+    Figure {
+        name: "workqueue_retries",
+        help: "Adds with a delay",
+        value: Value::Counter(|stats| stats.retries),
+    },
+    Figure {
+        name: "workqueue_queue_duration_seconds",
+        help: "Time from a key's first add to its run",
+        value: Value::Histogram(|stats| spread(&stats.queue_duration)),
+    },
+    Figure {
+        name: "workqueue_work_duration_seconds",
+        help: "Time that a key is with a worker",
+        value: Value::Histogram(|stats| spread(&stats.work_duration)),
+    },
 ];
 
-const GAUGES: [(&str, &str, Figure<f64>); 3] = [
-    ("workqueue_delayed", "Keys that wait for a deadline", |stats| stats.delayed as f64),
-    ("workqueue_unfinished_work_seconds", "Age of the runs under way, summed", |stats| {
-        stats.unfinished_work.as_secs_f64()
-    }),
-    ("workqueue_longest_running_processor_seconds", "Age of the longest run under way", |stats| {
-        stats.longest_running.as_secs_f64()
-    }),
-];
-
-const HISTOGRAMS: [(&str, &str, Spread); 2] = [
-    ("workqueue_queue_duration_seconds", "Time from a key's first add to its run", |stats| {
-        &stats.queue_duration
-    }),
-    ("workqueue_work_duration_seconds", "Time that a key is with a worker", |stats| &stats.work_duration),
-];
-
-/// The queues of all plugins.
-pub(crate) struct QueueCollector(pub(crate) Queues);
-
-impl fmt::Debug for QueueCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("QueueCollector")
-    }
+fn spread(histogram: &Histogram) -> Spread {
+    let buckets = histogram.buckets().collect();
+    Spread { sum: histogram.sum().as_secs_f64(), count: histogram.count(), buckets }
 }
 
-impl Collector for QueueCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let labels = |name: &String| Labels { name: name.clone(), controller: name.clone() };
-        let queues: Vec<(Labels, QueueStats)> =
-            self.0.lock().iter().map(|(name, queue)| (labels(name), queue.stats())).collect();
-        let mut family =
-            encoder.encode_descriptor("workqueue_depth", "Keys that wait", None, MetricType::Gauge)?;
-        for (labels, stats) in &queues {
-            for (priority, depth) in depths(stats) {
-                let Labels { name, controller } = labels.clone();
-                let labels = DepthLabels { name, controller, priority };
-                ConstGauge::new(depth as f64).encode(family.encode_family(&labels)?)?;
-            }
-        }
-        for (name, help, value) in GAUGES {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (labels, stats) in &queues {
-                ConstGauge::new(value(stats)).encode(family.encode_family(labels)?)?;
-            }
-        }
-        for (name, help, value) in COUNTERS {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (labels, stats) in &queues {
-                ConstCounter::new(value(stats)).encode(family.encode_family(labels)?)?;
-            }
-        }
-        for (name, help, value) in HISTOGRAMS {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-            for (labels, stats) in &queues {
-                let histogram = value(stats);
-                let buckets: Vec<_> = histogram.buckets().collect();
-                family.encode_family(labels)?.encode_histogram::<NoLabelSet>(
-                    histogram.sum().as_secs_f64(),
-                    histogram.count(),
-                    &buckets,
-                    None,
-                )?;
-            }
-        }
-        Ok(())
-    }
+/// Shows the queues of all plugins.
+pub(crate) fn register(registry: &mut Registry, queues: &Queues) {
+    let stats = |queues: &Queues| -> Vec<(String, QueueStats)> {
+        queues.lock().iter().map(|(name, queue)| (name.clone(), queue.stats())).collect()
+    };
+    let own = Arc::clone(queues);
+    registry.register_collector(Scraped::new(&DEPTH, move || {
+        let of_queue = |(name, stats): (String, QueueStats)| {
+            let labels = move |(priority, depth)| {
+                (DepthLabels { name: name.clone(), controller: name.clone(), priority }, depth)
+            };
+            depths(&stats).into_iter().map(labels)
+        };
+        stats(&own).into_iter().flat_map(of_queue).collect()
+    }));
+    let own = Arc::clone(queues);
+    registry.register_collector(Scraped::new(&FIGURES, move || {
+        let labels = |(name, stats): (String, QueueStats)| {
+            (QueueLabels { name: name.clone(), controller: name }, stats)
+        };
+        stats(&own).into_iter().map(labels).collect()
+    }));
 }
 
 /// The depth by priority, that of normal keys always and first, and what is beyond the bound together.
