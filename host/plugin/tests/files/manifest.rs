@@ -129,12 +129,12 @@ fn unknown_fields_are_refused_by_name_and_place() {
 fn wrong_types_are_refused_by_field_and_place() {
     says(
         &refused("  limits: { maxConcurrentReconciles: many }"),
-        &["line 5, column 38: maxConcurrentReconciles: a whole number"],
+        &["line 5, column 38: maxConcurrentReconciles: expected a whole number"],
     );
-    says(&refused("  config: [1]"), &["line 5, column 11: config: an object"]);
-    says(&refused("  permissions: none"), &["line 5, column 16: permissions: a list"]);
+    says(&refused("  config: [1]"), &["line 5, column 11: config: expected an object"]);
+    says(&refused("  permissions: none"), &["line 5, column 16: permissions: expected a list"]);
     says(&refused("  onReload: never"), &["line 5", "never", "resync", "keep"]);
-    says(&refused("  limits: { memory: [1] }"), &["line 5, column 21: memory: text"]);
+    says(&refused("  limits: { memory: [1] }"), &["line 5, column 21: memory: expected text"]);
     says(&refused("  serviceAccount: { name: a }"), &["line 5, column 21: serviceAccount: ", "namespace"]);
     says(&refused("  onReload: keep\n  onReload: keep"), &["line 6", "onReload"]);
 }

@@ -93,7 +93,7 @@ mod tests {
             let error = refuse_partial(&write).unwrap_err();
             assert_eq!((error.code, error.reason.as_str()), (0, "invalid"));
             assert!(
-                error.message.contains("client.get") && error.message.contains("projections"),
+                error.message.contains("client.get") && error.message.contains("send a patch"),
                 "{}",
                 error.message
             );
