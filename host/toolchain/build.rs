@@ -1,4 +1,4 @@
-//! Warns while the host is built, long before the first component is, when components cannot be built: neither the compiler
+//! Warns while the host is built, before the first component is, when components cannot be built: neither the compiler
 //! has the target nor is there a rustup that could add it.
 
 use std::path::{Path, PathBuf};
