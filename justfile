@@ -1,16 +1,20 @@
 # Each recipe but `check` is one plain command line: it can be typed without just.
 
-# Format, lints and docs.
+# Format, lints and docs, as CI runs them.
 check:
     cargo fmt --all --check
+    cargo fmt --manifest-path guests/Cargo.toml --all --check
+    for crate in examples/*/Cargo.toml; do cargo fmt --manifest-path $crate --check || exit 1; done
     cargo clippy --workspace --all-targets -- -D warnings
     cargo clippy -p pilothouse-client -- -D warnings
     cargo clippy -p pilothouse --no-default-features -- -D warnings
+    for crate in guests/Cargo.toml examples/*/Cargo.toml; do CARGO_TARGET_DIR=target/guests cargo clippy --manifest-path $crate --workspace --release --target wasm32-wasip2 -- -D warnings || exit 1; done
+    test -z "$(cd tests && gofmt -l controlplane clientgo peers/clientgo)"
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 # Tier 0: the crates by themselves. No Go, no component is built.
 unit:
-    cargo test --workspace --exclude pilothouse-engine --exclude pilothouse-bench --exclude pilothouse-testkit --exclude pilothouse-tests
+    cargo test --workspace --features pilothouse-client/full --exclude pilothouse-engine --exclude pilothouse-bench --exclude pilothouse-testkit --exclude pilothouse-tests
 
 # Tier 1: end to end on the development server alone. No Go.
 fast:

@@ -21,8 +21,10 @@ fn main() {
         println!("cargo:rerun-if-changed={libraries}");
         return;
     }
-    // A path that does not exist: the question is asked again at the next build.
-    println!("cargo:rerun-if-changed=no-target-and-no-rustup");
+    // What is there already of the toolchain's libraries: a target that is added changes it.
+    if let Some(there) = Path::new(&libraries).ancestors().find(|folder| folder.is_dir()) {
+        println!("cargo:rerun-if-changed={}", there.display());
+    }
     println!(
         "cargo:warning=components cannot be built on this machine: the Rust compiler has no standard library for {TARGET} and \
          rustup, which would add it, is not on the PATH. Install Rust with rustup (https://rustup.rs), or {TARGET} by the means \

@@ -19,7 +19,9 @@ pub(crate) fn log_filter(default: &str) -> Result<Targets> {
 }
 
 fn parse(text: &str) -> Result<Targets> {
-    text.parse().map_err(|error| {
+    // A blank after a comma would be a part of the next target's name.
+    let filter: String = text.split_whitespace().collect();
+    filter.parse().map_err(|error| {
         anyhow!("RUST_LOG {text:?} cannot be read: {error}; expected as in RUST_LOG=info,guest=debug")
     })
 }
@@ -32,7 +34,7 @@ mod tests {
 
     #[test]
     fn targets_begin_with_what_is_named_and_the_longest_name_counts() {
-        let filter = parse("warn,pilothouse=info,pilothouse::reconciles=debug,guest=off").unwrap();
+        let filter = parse("warn, pilothouse=info,pilothouse::reconciles=debug, guest=off").unwrap();
         for (target, level, logged) in [
             ("hyper", Level::WARN, true),
             ("hyper", Level::INFO, false),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run -p pilothouse-client --features dynamic --example dynamic            a config map
-//! cargo run -p pilothouse-client --features dynamic --example dynamic -- secrets or anything that needs no more than a name
+//! cargo run -p pilothouse-client --features dynamic --example dynamic -- secrets, or another kind that needs only a name
 //! ```
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 

@@ -94,7 +94,10 @@ async fn a_run_that_fails_leaves_a_good_token_in_use() {
     plugin(&kubeconfig, "exit 1");
     advance(595).await;
     assert_eq!(token(&client, &server).await, "Bearer one");
-    assert_eq!((logs.count("exit status: 1; run its command by hand; going on"), runs(&kubeconfig)), (1, 2));
+    assert_eq!(
+        (logs.count("exit status: 1; run its command by hand; still using"), runs(&kubeconfig)),
+        (1, 2)
+    );
     advance(6).await;
     // It has expired; one run answers for many requests.
     for _ in 0..5 {

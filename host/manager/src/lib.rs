@@ -1,4 +1,13 @@
-//! Plugins: discover, load, subscribe, dispatch, reload, permissions, admin endpoints.
+//! Plugins at work: discovered, loaded, called, reloaded, observed.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `manager` | the plugins of a directory, and what changes them |
+//! | `lifecycle/` | one plugin: files, configuration, component, generation, quarantine |
+//! | `dispatch/` | from a change of an object to a call: filters, key mapping, the gate of a standby, workers, pumps of event handlers |
+//! | `imports/` | what a component may call: cache, live calls, events, log; each checked against the grants |
+//! | `observe/` | status, metrics, admin endpoints, Kubernetes Events of the host |
+//! | `lead` | whether this host is the leader |
 
 mod dispatch;
 mod imports;

@@ -32,12 +32,18 @@ pub enum TargetError {
         /// Why it could not be started.
         error: io::Error,
     },
+    /// The compiler failed when it was asked: the toolchain that the folder names is not installed, or it is too old to know the
+    /// target.
+    CompilerFailed {
+        /// The folder of the crate.
+        folder: PathBuf,
+        /// What the compiler reported.
+        compiler: String,
+    },
     /// The target is missing and there is no rustup to add it.
     NoRustup {
         /// The folder of the crate.
         folder: PathBuf,
-        /// What the compiler reported; may be empty.
-        compiler: String,
     },
     /// `rustup target add` failed.
     NotAdded {
@@ -70,15 +76,18 @@ impl fmt::Display for TargetError {
                     "cannot start the Rust compiler ({program}): {error}; reinstall Rust with rustup ({RUSTUP})"
                 )
             }
-            Self::NoRustup { folder, compiler } => {
-                let separator = if compiler.is_empty() { "" } else { ": " };
-                write!(
-                    f,
-                    "the Rust compiler used in {} cannot build for {TARGET}{separator}{compiler}; install Rust with rustup \
-                     ({RUSTUP}), or add the standard library for {TARGET} by the means that installed this compiler",
-                    folder.display()
-                )
-            }
+            Self::CompilerFailed { folder, compiler } => write!(
+                f,
+                "the Rust compiler used in {} cannot build for {TARGET}: {compiler}; run `rustup toolchain install` there, and use \
+                 Rust 1.95 or newer",
+                folder.display()
+            ),
+            Self::NoRustup { folder } => write!(
+                f,
+                "the Rust compiler used in {} cannot build for {TARGET}; install Rust with rustup ({RUSTUP}), or add the \
+                 standard library for {TARGET} by the means that installed this compiler",
+                folder.display()
+            ),
             Self::NotAdded { folder, rustup } => write!(
                 f,
                 "cannot add the Rust target {TARGET}: {rustup}; run `rustup target add {TARGET}` in {}, after `rustup update` \
@@ -123,8 +132,12 @@ pub async fn ensure_target(
     if has_libraries(&answer) {
         return Ok(());
     }
+    if !answer.status.success() {
+        let compiler = first_error(&answer.stderr);
+        return Err(TargetError::CompilerFailed { folder: folder.to_owned(), compiler });
+    }
     let Ok(active) = rustup(&["show", "active-toolchain"]).await else {
-        return Err(TargetError::NoRustup { folder: folder.to_owned(), compiler: text(&answer.stderr) });
+        return Err(TargetError::NoRustup { folder: folder.to_owned() });
     };
     let active = text(&active.stdout);
     let toolchain = active.split_whitespace().next().unwrap_or("in use");
@@ -132,7 +145,7 @@ pub async fn ensure_target(
     let not_added = |rustup: String| TargetError::NotAdded { folder: folder.to_owned(), rustup };
     match rustup(&["target", "add", TARGET]).await {
         Ok(added) if added.status.success() => {}
-        Ok(failed) => return Err(not_added(last_line(&failed.stderr))),
+        Ok(failed) => return Err(not_added(first_error(&failed.stderr))),
         Err(error) => return Err(not_added(format!("cannot run rustup: {error}"))),
     }
     if has_libraries(&ask().await?) {
@@ -150,11 +163,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-/// The last line that rustup wrote, without its label: the lines before it show progress.
-fn last_line(stderr: &[u8]) -> String {
+/// The first line that a program labelled as an error, or its last line: rustup writes progress before, and hints behind.
+fn first_error(stderr: &[u8]) -> String {
     let said = text(stderr);
-    let line = said.lines().rev().find(|line| line.starts_with("error:")).or_else(|| said.lines().last());
-    line.unwrap_or("rustup failed without a message").trim_start_matches("error: ").to_owned()
+    let line = said.lines().find(|line| line.starts_with("error:")).or_else(|| said.lines().last());
+    line.unwrap_or("it failed without a message").trim_start_matches("error: ").to_owned()
 }
 
 #[cfg(test)]

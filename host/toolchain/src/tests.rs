@@ -127,11 +127,16 @@ fn without_rustup_the_error_says_what_to_install() {
 }
 
 #[test]
-fn what_the_compiler_complains_of_is_in_the_error() {
-    let machine = Machine::new("old")
-        .with("rustc", "echo 'error: could not find specification for target' >&2; exit 1");
-    let error = machine.ensure().0.unwrap_err().to_string();
-    assert!(error.contains("could not find specification"), "{error}");
+fn a_compiler_that_fails_is_quoted_and_no_target_is_added() {
+    let script = "echo \"error: toolchain '1.95.0' is not installed\" >&2; echo 'help: run x' >&2; exit 1";
+    let machine = Machine::new("fails").with("rustc", script).with_rustup("exit 0");
+    let (result, lines) = machine.ensure();
+    let error = result.unwrap_err().to_string();
+    assert!(
+        error.contains("toolchain '1.95.0' is not installed; run `rustup toolchain install` there"),
+        "{error}"
+    );
+    assert_eq!((lines.len(), machine.asked_of_rustup().len()), (0, 0));
 }
 
 #[test]

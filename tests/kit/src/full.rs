@@ -30,7 +30,7 @@ pub fn only(test: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     if is_full() {
         return test();
     }
-    skip::say(&format!("only with {FULL}=1"));
+    skip::say("NOT IN THE SAMPLE", &format!("only with {FULL}=1"));
     Ok(())
 }
 

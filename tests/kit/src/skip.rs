@@ -19,13 +19,13 @@ pub const REQUIRE_ALL: &str = "PILOTHOUSE_REQUIRE_ALL";
 /// That of the test.
 pub fn or_skip(test: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let require_all = env::var_os(REQUIRE_ALL).is_some_and(|value| value == "1");
-    decide(test(), require_all, say)
+    decide(test(), require_all, |reason| say("SKIPPED", reason))
 }
 
-/// Says why this test is skipped, where it is seen although the test passes.
-pub(crate) fn say(reason: &str) {
+/// Says why this test is not run, where it is seen although the test passes.
+pub(crate) fn say(what: &str, reason: &str) {
     let test = thread::current();
-    let line = format!("\n*** SKIPPED: {}: {reason} ***\n", test.name().unwrap_or_default());
+    let line = format!("\n*** {what}: {}: {reason} ***\n", test.name().unwrap_or_default());
     // Not by `eprintln!`: libtest shows the output of that only for a test that fails.
     let _ = io::stderr().write_all(line.as_bytes());
 }

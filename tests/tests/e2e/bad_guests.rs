@@ -79,8 +79,8 @@ fn each_fault_is_named_and_tried_again_later_and_later(server: Server) -> Result
 
     let cases = [
         ("trap", "trap", "trapped"),
-        ("spin", "cpu", "more than 200ms of CPU time in one call (limits.cpuPerCall)"),
-        ("hog", "memory", "may have 33554432 (limits.memory)"),
+        ("spin", "cpu", "exceeded its CPU budget of 200ms (limits.cpuPerCall)"),
+        ("hog", "memory", "the limit is 33554432 (limits.memory)"),
     ];
     for (plugin, kind, words) in cases {
         let faults = wait_for_faults(&stage, plugin, 8)?;
@@ -265,7 +265,7 @@ fn a_call_that_waits_for_the_server_is_cut_at_its_deadline(server: Server) -> Re
     let neighbours = ends("neighbour") - neighbours;
     for fault in &faults {
         assert_eq!(fault.fault, "deadline", "{fault:?}");
-        assert!(fault.message.contains("cut after 1s (limits.callTimeout)"), "{fault:?}");
+        assert!(fault.message.contains("exceeded callTimeout (1s)"), "{fault:?}");
         let begin = begins(&stage, "waits", "bad").into_iter().find(|begin| begin.call == fault.call);
         let took = fault.seconds_since(&begin.context("a fault without a call")?);
         assert!(took >= 1.0 - TOLERANCE * 5.0, "cut after {took} s");

@@ -155,7 +155,7 @@ fn the_api_server_alone_serves_what_it_is_given_where_it_is_told() -> Result<()>
 fn a_path_with_nothing_to_run_is_refused_with_what_was_looked_for() -> Result<()> {
     let dir = folder()?;
     fs::create_dir(dir.path().join("empty"))?;
-    for (path, words) in [("empty", "nothing to run in empty"), ("nowhere", "No such file")] {
+    for (path, words) in [("empty", "no plugin found in empty"), ("nowhere", "No such file")] {
         let finished = dev::run(dir.path(), &[path])?;
         ensure!(finished.status.code() == Some(1), "{finished:?}");
         ensure!(finished.stderr.starts_with("error: ") && finished.stderr.contains(words), "{finished:?}");

@@ -8,11 +8,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use pilothouse_testkit::{full, paths};
 use pilothouse_tests::dev::{self, Dev};
 use pilothouse_tests::guests;
 
 const BUILD: Duration = Duration::from_secs(600);
 const SOON: Duration = Duration::from_secs(60);
+const TARGET: &str = "wasm32-wasip2";
 
 /// A folder with a guest without dependencies, and a machine to build it on.
 struct Machine {
@@ -76,8 +78,8 @@ impl Machine {
 
 /// The folder of the compiler and the Cargo that the repository uses, without rustup's proxies.
 fn real_tools() -> Result<PathBuf> {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the repository")?;
-    let output = Command::new("rustc").args(["--print", "sysroot"]).current_dir(repository).output()?;
+    let mut rustc = Command::new("rustc");
+    let output = rustc.args(["--print", "sysroot"]).current_dir(paths::repository()).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(Path::new(String::from_utf8(output.stdout)?.trim()).join("bin"))
 }
@@ -128,6 +130,45 @@ fn a_lock_file_that_cargo_writes_starts_no_second_build() -> Result<()> {
     fs::write(&lock, format!("# by hand\n{text}"))?;
     dev.wait_for("a second build", SOON, || builds() == 2)?;
     Ok(())
+}
+
+/// With a real rustup, on a copy of the toolchain: it has the target, loses it, and gets it again from where rustup gets it.
+#[test]
+fn a_target_that_was_removed_from_a_real_toolchain_is_added_again() -> Result<()> {
+    full::only(|| {
+        let machine = Machine::new()?;
+        // A link where the channel is that of another name.
+        let toolchain = real_tools()?.parent().context("a toolchain")?.canonicalize()?;
+        let name = toolchain.file_name().and_then(|name| name.to_str()).context("a name")?;
+        let host = name.split_once('-').context("a host")?.1;
+        let pinned = fs::read_to_string(paths::repository().join("rust-toolchain.toml"))?;
+        let channel = pinned.split('"').nth(1).context("a channel")?;
+        let home = machine.path("rustup");
+        let copy = home.join("toolchains").join(format!("{channel}-{host}"));
+        fs::create_dir_all(home.join("toolchains"))?;
+        let copied = Command::new("cp").arg("-r").arg(&toolchain).arg(&copy).status()?;
+        ensure!(copied.success(), "copying {}: {copied}", toolchain.display());
+        let pinned = format!("[toolchain]\nchannel = \"{channel}\"\n");
+        fs::write(machine.path("guest/rust-toolchain.toml"), pinned)?;
+        let removed = Command::new("rustup")
+            .args(["target", "remove", TARGET])
+            .current_dir(machine.path("guest"))
+            .env("RUSTUP_HOME", &home)
+            .env_remove("RUSTUP_TOOLCHAIN")
+            .output()?;
+        ensure!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+        let libraries = copy.join("lib/rustlib").join(TARGET);
+        ensure!(!libraries.join("lib").exists(), "{} is still there", libraries.display());
+
+        let mut command = dev::command(machine.dir.path(), &["guest"])?;
+        command.env("RUSTUP_HOME", &home).env_remove("RUSTC");
+        let dev = Dev::spawn(machine.dir.path(), &mut command)?;
+        dev.wait_lines(1, "; loading", BUILD)?;
+        let said = dev.lines("adding the Rust target wasm32-wasip2 to the toolchain");
+        ensure!(said.len() == 1, "{said:?}");
+        ensure!(libraries.join("lib").exists(), "{} is not there", libraries.display());
+        Ok(())
+    })
 }
 
 fn manifest(timeout: &str) -> String {

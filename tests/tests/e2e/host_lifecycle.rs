@@ -236,7 +236,9 @@ fn status_prints_a_table_or_json(server: Server) -> Result<()> {
     let finished = cli::pilothouse(&host, &["status", "--admin", "127.0.0.1:1"])?;
     assert_eq!((finished.status.code(), finished.stdout.as_str()), (Some(1), ""));
     assert!(
-        finished.stderr.starts_with("error: no host answers at 127.0.0.1:1: is `pilothouse run` up"),
+        finished
+            .stderr
+            .starts_with("error: no host answers at 127.0.0.1:1: check that `pilothouse run` is running"),
         "{}",
         finished.stderr
     );

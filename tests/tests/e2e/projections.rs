@@ -58,7 +58,7 @@ fn a_narrow_plugin_sees_parts_until_a_whole_one_comes(server: Server) -> Result<
     })?;
     for line in &alone {
         assert_eq!((line.field("partial"), line.field("reason")), ("true", "invalid"), "{line:?}");
-        assert!(line.field("message").contains("projections"), "says what to do: {line:?}");
+        assert!(line.field("message").contains("send a patch"), "says what to do: {line:?}");
         assert_eq!(data(line)?, json!({"kept": "1"}));
     }
     let stored = cluster.get("v1/ConfigMap", NAMESPACE, "target")?.unwrap_or_default();

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::fleet::{self, Fleet};
 use pilothouse_tests::host::HostOptions;
-use pilothouse_tests::{ControlPlane, Host};
+use pilothouse_tests::{ControlPlane, Host, full};
 
 pilothouse_tests::on_both_servers!(at_rest_every_config_map_says_what_a_fresh_list_says,);
 
@@ -49,7 +49,7 @@ fn at_rest_every_config_map_says_what_a_fresh_list_says(server: Server) -> Resul
 
     // Pods also come to a node that is gone, and to one that comes later.
     nodes.push("late".to_owned());
-    let churn = fleet.churn(PACE, 1, &nodes)?;
+    let churn = fleet.churn(PACE, full::seed(1)?, &nodes)?;
     churn.wait_begun(OPERATIONS / 4, REST)?;
     fleet.delete_node("node-3")?;
     churn.wait_begun(OPERATIONS / 2, REST)?;

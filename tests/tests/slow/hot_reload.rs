@@ -15,7 +15,7 @@ use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::load::Load;
 use pilothouse_tests::loglines::{self, Line};
 use pilothouse_tests::plugins::{self, Manifest};
-use pilothouse_tests::{Cluster, ControlPlane, Host, guests, rest};
+use pilothouse_tests::{Cluster, ControlPlane, Host, full, guests, rest};
 use serde_json::json;
 
 pilothouse_tests::on_both_servers!(
@@ -88,7 +88,7 @@ fn twenty_reloads_under_churn_lose_nothing_and_double_nothing(server: Server) ->
         plugins::wait_running(&host, plugin)?;
     }
 
-    let churn = fleet.churn(PACE, 2, &nodes)?;
+    let churn = fleet.churn(PACE, full::seed(2)?, &nodes)?;
     let maps: Api<ConfigMap> = Api::namespaced(fleet.client(), "probed");
     let touches = Load::start(fleet.runtime(), PACE, move |number| {
         let (maps, patch) = (maps.clone(), json!({"data": {"value": number.to_string()}}).to_string());

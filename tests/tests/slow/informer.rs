@@ -8,7 +8,7 @@ use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::informers::{self, Informer};
 use pilothouse_tests::sequence::What;
 use pilothouse_tests::workload::Workload;
-use pilothouse_tests::{Cluster, ControlPlane, Proxy, Signal};
+use pilothouse_tests::{Cluster, ControlPlane, Proxy, Signal, full};
 
 pilothouse_tests::on_both_servers!(restarts_and_compactions_leave_nothing_out_and_nothing_behind);
 
@@ -35,7 +35,7 @@ impl Scene<'_> {
         let proxy = Proxy::start(plane.address())?;
         let kubeconfig = plane.kubeconfig_via(&proxy)?;
         let writer = runtime.block_on(informers::client(plane.kubeconfig()))?;
-        let workload = Workload::new(writer, NAMESPACE, KEYS, SEED);
+        let workload = Workload::new(writer, NAMESPACE, KEYS, full::seed(SEED)?);
         let informer = |streaming| Informer::start(&runtime, &kubeconfig, NAMESPACE, streaming);
         let informers = [informer(false)?, informer(true)?];
         Ok(Scene { plane, proxy, runtime, workload, informers })

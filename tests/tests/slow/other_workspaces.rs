@@ -59,7 +59,7 @@ fn text(path: &Path) -> Result<&str> {
 /// The tests of one excluded workspace, natively.
 fn workspace(manifest: &Path, packages: &[&str]) -> Result<()> {
     let name = manifest.parent().and_then(Path::file_name).context("a workspace")?.to_string_lossy();
-    let args = [&["test", "--manifest-path", text(manifest)?], packages].concat();
+    let args = [&["test", "--locked", "--manifest-path", text(manifest)?], packages].concat();
     test(&name, &mut cargo::command(Build::Guest, &args, &paths::target().join("other-workspaces")))
 }
 

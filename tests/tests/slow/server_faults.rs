@@ -13,7 +13,7 @@ use pilothouse_tests::fleet::{self, Counts, Fleet};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
 use pilothouse_tests::plugins::{self, Manifest};
-use pilothouse_tests::{ControlPlane, Host, Proxy, Signal, guests, poll};
+use pilothouse_tests::{ControlPlane, Host, Proxy, Signal, full, guests, poll};
 use serde_json::json;
 
 pilothouse_tests::on_both_servers!(
@@ -165,7 +165,7 @@ fn a_killed_api_server_is_waited_for_and_caught_up_with(server: Server) -> Resul
     host.install("asker", &guests::wasm("probe")?, Some(&asker.to_string()))?;
     plugins::wait_running(host, "asker")?;
 
-    let churn = scene.fleet.churn(PACE, 3, &scene.nodes)?;
+    let churn = scene.fleet.churn(PACE, full::seed(3)?, &scene.nodes)?;
     churn.wait_begun(u64::from(PACE) * 3, REST)?;
     plane.stop_apiserver(Signal::KILL)?;
     let sent = || scene.sum("rest_client_requests_total", &[("code", "<error>")]);

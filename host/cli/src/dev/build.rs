@@ -35,6 +35,8 @@ pub(crate) struct Order {
     pub(crate) target: PathBuf,
     /// The workspace's `Cargo.lock`, whether it exists or not.
     pub(crate) lock: PathBuf,
+    /// An earlier build found that the compiler can build for WebAssembly.
+    pub(crate) target_checked: bool,
     /// Nothing of it was built by this process: everything is worth telling.
     pub(crate) first: bool,
 }
@@ -50,6 +52,8 @@ pub(crate) struct Report {
     pub(crate) files: Vec<PathBuf>,
     /// What `Cargo.lock` held once Cargo had chosen the versions: Cargo writes it where it is missing or incomplete.
     pub(crate) lock: Option<Vec<u8>>,
+    /// The compiler can build for WebAssembly.
+    pub(crate) target_checked: bool,
     /// Whether anything was compiled.
     pub(crate) compiled: bool,
     pub(crate) began: SystemTime,
@@ -62,15 +66,27 @@ pub(crate) async fn build(order: Order, log: Log) -> Report {
     let (began, start) = (SystemTime::now(), Instant::now());
     let component = run(&order, &mut progress).await;
     let files = component.as_deref().map(depinfo::files).unwrap_or_default();
-    let Progress { packages, compiled, lock, .. } = progress;
-    Report { component, packages, files, lock, compiled: compiled > 0, began, took: start.elapsed() }
+    let Progress { packages, compiled, lock, target_checked, .. } = progress;
+    // Cargo may have written it and failed before its first message.
+    let lock = lock.or_else(|| std::fs::read(&order.lock).ok());
+    Report {
+        component,
+        packages,
+        files,
+        lock,
+        target_checked,
+        compiled: compiled > 0,
+        began,
+        took: start.elapsed(),
+    }
 }
 
 async fn run(order: &Order, progress: &mut Progress<'_>) -> Result<PathBuf> {
-    if order.first {
+    if !order.target_checked {
         let command = |program: &str| cargo::command(program, &order.folder);
         let report = |line: &str| progress.log.say(progress.label, Tone::Plain, line);
         ensure_target(&order.folder, command, output, report).await?;
+        progress.target_checked = true;
     }
     let manifest = order.folder.join("Cargo.toml");
     let format = if progress.log.colours() { "json-diagnostic-rendered-ansi" } else { "json" };
@@ -191,6 +207,8 @@ struct Progress<'a> {
     announced: bool,
     packages: BTreeSet<PathBuf>,
     compiled: usize,
+    /// The compiler can build for WebAssembly.
+    target_checked: bool,
     /// The file, and what it held when Cargo had chosen the versions.
     lock_file: &'a Path,
     lock: Option<Vec<u8>>,
@@ -206,6 +224,7 @@ impl<'a> Progress<'a> {
             announced: false,
             packages: BTreeSet::new(),
             compiled: 0,
+            target_checked: order.target_checked,
             lock_file: &order.lock,
             lock: None,
             now: String::new(),
@@ -298,6 +317,7 @@ mod tests {
             folder: "/g".into(),
             target: "/t".into(),
             lock: "/g/Cargo.lock".into(),
+            target_checked: true,
             first,
         }
     }

@@ -36,6 +36,8 @@ struct Bench {
     failed: bool,
     /// A component of it is in the plugin directory.
     installed: bool,
+    /// Its compiler can build for WebAssembly.
+    target_checked: bool,
     /// What `Cargo.lock` held for the last build.
     lock: Option<Vec<u8>>,
     /// It changed since, or during a build: [`Bench::compare_lock`] is due.
@@ -95,6 +97,7 @@ impl Workshop {
             tried: false,
             failed: false,
             installed: false,
+            target_checked: false,
             lock: None,
             lock_changed: false,
             waiting: None,
@@ -166,6 +169,7 @@ impl Workshop {
                         folder: bench.project.folder.clone(),
                         target: self.folder.target(),
                         lock: package.lock(),
+                        target_checked: bench.target_checked,
                         first: !bench.tried,
                     };
                     let log = self.log.clone();
@@ -180,6 +184,7 @@ impl Workshop {
         self.watch_what_was_read(number, &report);
         let bench = &mut self.benches[number];
         bench.lock = report.lock.take();
+        bench.target_checked = report.target_checked;
         let first = !std::mem::replace(&mut bench.tried, true);
         let mended = std::mem::replace(&mut bench.failed, report.component.is_err());
         let path = match &report.component {

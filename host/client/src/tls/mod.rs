@@ -233,9 +233,9 @@ impl Tls {
                     self.rotated.store(true, Ordering::Relaxed);
                     concern
                 }
-                Err(why) => Some(format!("{why}; going on with the certificates read before")),
+                Err(why) => Some(format!("{why}; still using the previous certificates")),
             },
-            Err(why) => Some(format!("{why}; going on with the certificates read before")),
+            Err(why) => Some(format!("{why}; still using the previous certificates")),
         };
         self.complain(&mut state, complaint);
     }

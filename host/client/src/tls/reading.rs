@@ -144,7 +144,7 @@ impl<T: Send + 'static> Reading<T> {
             going.late = true;
             let what = &self.what;
             tracing::warn!(
-                "{what} not read within {PATIENCE:?}; going on with what was read before; is the file system up?"
+                "{what} not read within {PATIENCE:?}; still using the previous content; is the file system up?"
             );
         }
     }
