@@ -12,10 +12,13 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Buckets;
 
+/// Removes the series of the plugin of this name from one family.
+type Removal = Box<dyn Fn(&str) + Send + Sync>;
+
 /// Registers metrics of plugins, and removes a plugin's series.
 pub(crate) struct PluginFamilies {
     registry: Registry,
-    removals: Vec<Box<dyn Fn(&str) + Send + Sync>>,
+    removals: Vec<Removal>,
 }
 
 impl PluginFamilies {
@@ -78,7 +81,7 @@ impl PluginFamilies {
 }
 
 /// Removes a plugin's series of all families.
-pub(crate) struct Removals(Vec<Box<dyn Fn(&str) + Send + Sync>>);
+pub(crate) struct Removals(Vec<Removal>);
 
 impl Removals {
     pub(crate) fn remove(&self, plugin: &str) {
