@@ -105,16 +105,17 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Found> {
         search.given(&given)?;
         if search.count() == before {
             bail!(
-                "no plugin found in {}: searched {LEVELS} levels deep for crates whose [lib] has crate-type = [\"cdylib\"], and the folder itself for .wasm files",
+                "no plugin found in {}: searched {LEVELS} levels deep for crates whose [lib] has crate-type = [\"cdylib\"], \
+                 and the folder itself for .wasm files",
                 path.display()
             );
         }
     }
     let Search { projects, mut left_out, seen, .. } = search;
     check_names(&projects)?;
-    // Another path may have been that of the crate.
     left_out.sort();
     left_out.dedup();
+    // Another path may have been that of the crate.
     left_out.retain(|(_, folder)| !seen.contains(&folder.join("Cargo.toml")));
     if let ([], [(name, folder), ..]) = (&*projects, &*left_out) {
         bail!(

@@ -183,7 +183,8 @@ impl Eyes {
                 "dev",
                 Tone::Warning,
                 &format!(
-                    "inotify is unavailable: {error}; polling sources every {} s; raise fs.inotify.max_user_instances and max_user_watches",
+                    "inotify is unavailable: {error}; polling sources every {} s; raise \
+                     fs.inotify.max_user_instances and max_user_watches",
                     POLL.as_secs()
                 ),
             );
