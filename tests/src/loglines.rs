@@ -18,6 +18,9 @@ pub struct Line {
     pub timestamp: Timestamp,
     /// `INFO`, `WARN`, `ERROR`.
     pub level: String,
+    /// The stable name of what happened, on lines of the host at `INFO` and above; the message may be reworded.
+    #[serde(default)]
+    pub event: String,
     /// The text.
     #[serde(default)]
     pub message: String,
@@ -65,10 +68,25 @@ fn inner<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, S
     serde_json::from_str(&text).map_err(serde::de::Error::custom)
 }
 
-/// All lines of the host's log so far that contain `needle`, which saves parsing the others.
-pub fn lines(host: &Host, needle: &str) -> Vec<Line> {
+/// The lines of the log so far that contain `needle`, which saves parsing the others.
+fn lines(host: &Host, needle: &str) -> Vec<Line> {
     let lines = host.log().matching(needle);
     lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// All lines of the host about an event.
+pub fn events(host: &Host, event: &str) -> Vec<Line> {
+    let mut lines = lines(host, &format!("\"event\":\"{event}\""));
+    // A guest's fields are a string in the line.
+    lines.retain(|line| line.event == event && line.target != "guest");
+    lines
+}
+
+/// All lines of the host about an event of a plugin.
+pub fn plugin_events(host: &Host, plugin: &str, event: &str) -> Vec<Line> {
+    let mut lines = events(host, event);
+    lines.retain(|line| line.plugin == plugin);
+    lines
 }
 
 /// All lines about a plugin, its guest's included.

@@ -118,7 +118,7 @@ impl IndexFn {
             Source::Closure(closure) => {
                 // The store is in the middle of a change when it asks: a panic must not leave it half done.
                 if catch_unwind(AssertUnwindSafe(|| closure(object, found))).is_err() {
-                    tracing::error!(object = %object.key(), "an index function panicked; the object gets no value");
+                    tracing::error!(event = "index_function_panicked", object = %object.key(), "an index function panicked; the object gets no value");
                 }
             }
         }

@@ -202,7 +202,10 @@ impl Member {
 fn contained(call: impl FnOnce()) -> bool {
     let panicked = catch_unwind(AssertUnwindSafe(call)).is_err();
     if panicked {
-        tracing::error!("a listener panicked; the informer goes on without this call");
+        tracing::error!(
+            event = "listener_panicked",
+            "a listener panicked; the informer goes on without this call"
+        );
     }
     panicked
 }

@@ -204,7 +204,7 @@ impl SharedInformer {
     /// Runs the informer until it is cancelled; at most once.
     pub async fn run(&self, cancel: CancellationToken) {
         let Some(reflector) = self.inner.reflector.lock().take() else {
-            tracing::warn!(resource = %self.inner.resource.gvr(), "the informer has been run before");
+            tracing::warn!(event = "informer_run_twice", resource = %self.inner.resource.gvr(), "the informer has been run before");
             return;
         };
         // Also when the run is dropped instead of cancelled.

@@ -123,14 +123,14 @@ impl Prepared {
         let (status, stop, ended) = (elector.status(), CancellationToken::new(), CancellationToken::new());
         let (own, all_ended) = (status.clone(), ended.clone());
         let callbacks = LeaderCallbacks::new(move |term: Leadership| async move {
-            tracing::info!(token = %term.token(), "this host is the leader");
+            tracing::info!(event = "leader_elected", token = %term.token(), "this host is the leader");
             lead.begin(term);
             // Not when the term is cancelled: calls that are under way then still need the lease.
             all_ended.cancelled().await;
         });
         let callbacks = callbacks.on_new_leader(move |leader| {
             if leader != status.identity() {
-                tracing::info!(leader, "standby: another host is the leader");
+                tracing::info!(event = "standby", leader, "standby: another host is the leader");
             }
         });
         let token = stop.clone();

@@ -141,7 +141,11 @@ impl Hosting {
     /// # Errors
     /// When the Lease is lost meanwhile.
     pub(crate) async fn end(mut self, grace: Duration, signals: &mut Signals) -> Result<()> {
-        tracing::info!("shutting down: no new calls; running calls may continue for {} s", grace.as_secs());
+        tracing::info!(
+            event = "shutdown_started",
+            "shutting down: no new calls; running calls may continue for {} s",
+            grace.as_secs()
+        );
         if let Some(election) = &self.election {
             // A standby does not come to lead any more.
             election.stop();
@@ -156,6 +160,7 @@ impl Hosting {
         self.serving.abort();
         if !all_ended {
             tracing::warn!(
+                event = "calls_unfinished",
                 "running calls did not end within the shutdown timeout: they end with the process"
             );
         }
@@ -171,9 +176,12 @@ impl Hosting {
             None => false,
         };
         if kept {
-            tracing::warn!("the Lease was not released: standbys take over after it expires");
+            tracing::warn!(
+                event = "lease_not_released",
+                "the Lease was not released: standbys take over after it expires"
+            );
         }
-        tracing::info!("stopped");
+        tracing::info!(event = "stopped", "stopped");
         Ok(())
     }
 }

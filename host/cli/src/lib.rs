@@ -9,6 +9,8 @@ mod documents;
 mod election;
 mod events;
 mod hosting;
+#[cfg(test)]
+mod log_events;
 mod log_filter;
 mod own_pod;
 mod run;

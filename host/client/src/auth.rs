@@ -61,7 +61,10 @@ impl Authorizer {
         let header = match (read(&path), instead) {
             (Ok(header), _) => header,
             (Err(error), Some(token)) => {
-                tracing::warn!("{source}: {error}; still using the token of the user");
+                tracing::warn!(
+                    event = "token_file_unusable",
+                    "{source}: {error}; still using the token of the user"
+                );
                 bearer(token).ok_or_else(|| bad_token(&format!("{source}: token of the user")))?
             }
             (Err(error), None) => return Err(Error::Config(format!("{source}: {error}"))),
@@ -103,7 +106,9 @@ impl TokenFile {
             match self.reading.try_latest(move || read(&path)).await {
                 Some(Ok(header)) => *self.current.lock() = header,
                 // The old token may still be good: some set-ups remove the file after start.
-                Some(Err(error)) => tracing::warn!("{error}; still using the previous token"),
+                Some(Err(error)) => {
+                    tracing::warn!(event = "token_kept", "{error}; still using the previous token")
+                }
                 None => {}
             }
         }

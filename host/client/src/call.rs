@@ -320,6 +320,7 @@ impl Client {
         }
         if waited >= LONG_WAIT {
             tracing::info!(
+                event = "client_rate_limited",
                 ?waited,
                 user_agent = caller.user_agent,
                 "{} waited for the client's own rate limit",

@@ -34,7 +34,7 @@ impl Warnings {
     /// Logs what an answer warns of and nothing did before.
     pub(crate) fn tell(&self, headers: &HeaderMap, user_agent: &str) {
         for Warning { code, text, .. } in self.news(headers) {
-            tracing::warn!(user_agent, code, "the API server warns: {text}");
+            tracing::warn!(event = "server_warning", user_agent, code, "the API server warns: {text}");
         }
     }
 

@@ -149,9 +149,13 @@ impl<L: Lock> Candidate<L> {
             }
         };
         match timeout_at(until, releasing).await {
-            Ok(true) => tracing::info!(lock, "lease released"),
-            Ok(false) => tracing::info!(lock, "there is no lease to release"),
-            Err(_) => tracing::warn!(lock, "Lease not released, others take over after it expires: {why}"),
+            Ok(true) => tracing::info!(event = "lease_released", lock, "lease released"),
+            Ok(false) => tracing::info!(event = "lease_absent", lock, "there is no lease to release"),
+            Err(_) => tracing::warn!(
+                event = "lease_not_released",
+                lock,
+                "Lease not released, others take over after it expires: {why}"
+            ),
         }
     }
 

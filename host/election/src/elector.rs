@@ -130,7 +130,12 @@ impl<L: Lock> LeaderElector<L> {
         let config = self.candidate.config.clone();
         let lock = Arc::clone(&self.candidate.lock);
         let name = lock.describe();
-        tracing::info!(lock = name, identity = config.identity, "attempting to acquire leader lease");
+        tracing::info!(
+            event = "lease_acquiring",
+            lock = name,
+            identity = config.identity,
+            "attempting to acquire leader lease"
+        );
         let (seen, mut changes) = unbounded_channel();
         let mut watch = pin!(async {
             lock.watch(seen).await;
@@ -147,6 +152,7 @@ impl<L: Lock> LeaderElector<L> {
                     if let Some(term) = self.candidate.term.clone() {
                         let token = term.token();
                         tracing::info!(
+                            event = "lease_acquired",
                             lock = name,
                             identity = config.identity,
                             transitions = token.transitions,
@@ -157,7 +163,11 @@ impl<L: Lock> LeaderElector<L> {
                 }
                 Attempt::Not(why) | Attempt::Lost(why) => {
                     if why != last {
-                        tracing::info!(lock = name, "lease not acquired, trying on: {why}");
+                        tracing::info!(
+                            event = "lease_not_acquired",
+                            lock = name,
+                            "lease not acquired, trying on: {why}"
+                        );
                         last = why;
                     }
                 }
@@ -205,7 +215,11 @@ impl<L: Lock> LeaderElector<L> {
                 match candidate.try_renew(term).await {
                     Attempt::Held => *last_failure.lock() = None,
                     Attempt::Not(why) => {
-                        tracing::warn!(lock = term.token().lock, "Lease not renewed, retrying: {why}");
+                        tracing::warn!(
+                            event = "lease_not_renewed",
+                            lock = term.token().lock,
+                            "Lease not renewed, retrying: {why}"
+                        );
                         *last_failure.lock() = Some(why);
                     }
                     Attempt::Lost(why) => return why,
@@ -239,7 +253,11 @@ impl<L: Lock> LeaderElector<L> {
         };
         term.end();
         if let Over::Lost(why) | Over::Panicked(why) = &over {
-            tracing::error!(lock = term.token().lock, "leader election lost: {why}");
+            tracing::error!(
+                event = "leader_election_lost",
+                lock = term.token().lock,
+                "leader election lost: {why}"
+            );
         }
         over
     }

@@ -78,7 +78,7 @@ impl CompileCache {
         if sound {
             self.checked.lock().insert(file.to_owned());
         } else {
-            tracing::warn!(file = %file.display(), "damaged entry in the compile cache removed");
+            tracing::warn!(event = "compile_cache_entry_damaged", file = %file.display(), "damaged entry in the compile cache removed");
             self.remove(file);
         }
         sound

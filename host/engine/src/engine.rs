@@ -100,6 +100,7 @@ impl Engine {
             Ok(engine) => engine,
             Err(error) => {
                 tracing::warn!(
+                    event = "instance_pool_unavailable",
                     error = format!("{error:#}"),
                     "no address space for an instance pool (ulimit -v, or a small container): instances will start slower"
                 );
@@ -126,7 +127,7 @@ impl Engine {
             match Code::load(&code) {
                 Ok(()) => return Ok(code),
                 Err(LoadError::Cache(error)) => {
-                    tracing::warn!(%error, "unusable entry in the compile cache removed");
+                    tracing::warn!(event = "compile_cache_entry_unusable", %error, "unusable entry in the compile cache removed");
                     self.0.cache.remove(&file);
                 }
                 Err(error) => return Err(error),

@@ -164,7 +164,7 @@ impl EventBroadcaster {
                 match catch_unwind(AssertUnwindSafe(|| handler(&event))) {
                     Ok(()) => metrics.sent.increment(),
                     Err(_) => {
-                        tracing::error!(event = %event.name, "a handler of events has panicked");
+                        tracing::error!(event = "event_handler_panicked", name = %event.name, "a handler of events has panicked");
                         metrics.failed.increment()
                     }
                 };
@@ -360,7 +360,7 @@ impl Intaking {
         let dropped = self.metrics.dropped.increment();
         // Not a line for each: there may be very many.
         if dropped.is_power_of_two() {
-            tracing::warn!(dropped, "events are dropped: {why}");
+            tracing::warn!(event = "events_dropped", dropped, "events are dropped: {why}");
         }
     }
 }

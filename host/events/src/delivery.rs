@@ -77,10 +77,10 @@ impl<S: EventSink> Delivery<'_, S> {
                 }
             };
             if last {
-                tracing::error!(event = %event.name, tries, "the event is not written, and not tried again: {error}");
+                tracing::error!(event = "event_not_written", name = %event.name, tries, "the event is not written, and not tried again: {error}");
                 return Err(NotStored);
             }
-            tracing::debug!(event = %event.name, tries, "the event is not written yet: {error}");
+            tracing::debug!(name = %event.name, tries, "the event is not written yet: {error}");
             tries += 1;
             self.metrics.retries.increment();
             let sleep =
@@ -99,9 +99,9 @@ impl<S: EventSink> Delivery<'_, S> {
         let (component, error) =
             (&event.body.source.component, bounded(format_args!("{error}"), LONGEST_ERROR));
         if expected || !failed.is_power_of_two() {
-            tracing::debug!(event = %event.name, component, "the event is not written: {error}");
+            tracing::debug!(name = %event.name, component, "the event is not written: {error}");
         } else {
-            tracing::error!(event = %event.name, component, failed, "the event is not written, and not tried again: {error}");
+            tracing::error!(event = "event_not_written", name = %event.name, component, failed, "the event is not written, and not tried again: {error}");
         }
     }
 

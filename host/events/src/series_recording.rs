@@ -124,7 +124,11 @@ impl<S: EventSink> SeriesRecording<S> {
             self.cache.take_back(key);
             let dropped = self.metrics.abandoned.increment();
             if dropped.is_power_of_two() {
-                tracing::warn!(dropped, "events are dropped: too many wait to be written");
+                tracing::warn!(
+                    event = "events_dropped",
+                    dropped,
+                    "events are dropped: too many wait to be written"
+                );
             }
         }
     }

@@ -179,13 +179,21 @@ impl Manager {
                 permit.settle(answer.as_ref().is_err_and(pilothouse_client::Error::is_connection_refused));
                 match answer {
                     Ok(version) => {
-                        tracing::info!(server = client.server(), version = version.git_version, "connected");
+                        tracing::info!(
+                            event = "connected",
+                            server = client.server(),
+                            version = version.git_version,
+                            "connected"
+                        );
                         *self.0.unreachable.lock() = None;
                         return;
                     }
                     Err(error) => {
                         let message = format!("{}: {error}", client.server());
-                        tracing::warn!("no API server yet, trying again: {message}");
+                        tracing::warn!(
+                            event = "api_server_unreachable",
+                            "no API server yet, trying again: {message}"
+                        );
                         *self.0.unreachable.lock() = Some(message);
                         tokio::time::sleep(GREET_AGAIN.mul_f64(rand::random_range(0.8..1.2))).await;
                     }
@@ -201,10 +209,10 @@ impl Manager {
             Change::Removed { name } => self.remove(&name),
             Change::Broken { name, file, reason } => {
                 let message = format!("{}: {reason}", file.display());
-                tracing::error!(plugin = name, "plugin not loaded: {message}");
+                tracing::error!(event = "plugin_failed", plugin = name, "plugin not loaded: {message}");
                 self.plugin(&name).files_broken(message);
             }
-            Change::Unreadable { reason } => tracing::error!("{reason}"),
+            Change::Unreadable { reason } => tracing::error!(event = "plugin_unreadable", "{reason}"),
             Change::Synced => {
                 let this = self.clone();
                 self.0.tasks.spawn(async move {
@@ -255,7 +263,7 @@ impl Manager {
             entry.load.cancel();
             Arc::clone(&entry.plugin)
         };
-        tracing::info!(plugin = name, "plugin removed");
+        tracing::info!(event = "plugin_removed", plugin = name, "plugin removed");
         plugin.reporter.removed();
         plugin.retire();
         let this = self.clone();

@@ -191,9 +191,11 @@ fn wait_blamed(host: &Host, bad: &Bad, state: &str) -> Result<Status> {
     let status = plugins::wait_until(host, bad.name, &what, |status| {
         status.state == state && status.last_error.as_deref().is_some_and(names_all)
     })?;
-    let logged = |line: &loglines::Line| line.level == "ERROR" && names_all(&line.message);
+    let logged = |line: &loglines::Line| names_all(&line.message);
     let what = format!("a line of the log with the error of {}", bad.name);
-    host.wait_for(&what, SOON, || loglines::of_plugin(host, bad.name).iter().any(logged))?;
+    host.wait_for(&what, SOON, || {
+        loglines::plugin_events(host, bad.name, "plugin_failed").iter().any(logged)
+    })?;
     Ok(status)
 }
 
@@ -322,7 +324,7 @@ fn plugins_come_change_and_go_with_their_files(server: Server) -> Result<()> {
     let series = host.metrics()?.sum("workqueue_depth", &[("name", "mover")]);
     assert_eq!(series, None, "a series of a plugin that is gone");
     let removed = host.wait_for("the log to say so", SOON, || {
-        loglines::of_plugin(host, "mover").into_iter().find(|line| line.message == "plugin removed")
+        loglines::plugin_events(host, "mover", "plugin_removed").pop()
     })?;
     all_go_on(&stage, &["neighbour"])?;
     let calls = loglines::said(host, "mover", "begin");

@@ -86,8 +86,8 @@ fn each_key_goes_its_own_way(server: Server) -> Result<()> {
     let terminal =
         metrics.sum("controller_runtime_terminal_reconcile_errors_total", &[("controller", "batch")]);
     ensure!(terminal == Some(1.0), "{terminal:?}");
-    let mut failed = loglines::of_plugin(&host, "batch");
-    failed.retain(|line| line.message == "reconcile failed: told to fail for good");
+    let mut failed = loglines::plugin_events(&host, "batch", "reconcile_failed");
+    failed.retain(|line| line.message.ends_with("told to fail for good"));
     ensure!(failed.len() == 1 && failed[0].key.ends_with("/final"), "{failed:?}");
     Ok(())
 }

@@ -27,8 +27,8 @@ pilothouse_tests::on_both_servers!(
 );
 
 const SOON: Duration = Duration::from_secs(30);
-/// What a host says that ends while calls go on.
-const UNFINISHED: &str = "running calls did not end";
+/// The event of a host that ends while calls go on.
+const UNFINISHED: &str = "calls_unfinished";
 
 /// The manifest of a probe for the ConfigMaps of a namespace.
 fn probe(name: &str, namespace: &str, mut config: Value) -> Manifest {
@@ -65,7 +65,7 @@ fn calls_in_flight_end_and_none_begins_after_sigterm(server: Server) -> Result<(
     host.signal(Signal::TERM)?;
     let status = host.wait_exit(SOON)?;
     assert_eq!(status.code(), Some(0), "{status}");
-    let told = loglines::lines(&host, "shutting down: no new calls");
+    let told = loglines::events(&host, "shutdown_started");
     let told = told.first().context("the log says nothing of the signal")?;
     let (begins, ends) = (begins(), loglines::said(&host, "slow", "end"));
     for begin in &begins {
@@ -76,7 +76,7 @@ fn calls_in_flight_end_and_none_begins_after_sigterm(server: Server) -> Result<(
     assert!(ends.iter().any(|end| end.timestamp > told.timestamp), "no call was in flight");
     assert!(begins.len() < 20, "nothing was left to do");
     assert_eq!(loglines::faults(&host, "slow"), []);
-    assert_eq!(loglines::lines(&host, UNFINISHED), []);
+    assert_eq!(loglines::events(&host, UNFINISHED), []);
     Ok(())
 }
 
@@ -112,7 +112,7 @@ fn a_call_that_does_not_end_is_cut_when_the_time_is_over(server: Server) -> Resu
     let took = began.elapsed();
     assert_eq!(status.code(), Some(0), "{status}");
     assert!(took >= Duration::from_millis(900), "it took {took:?}");
-    assert_eq!(loglines::lines(&host, UNFINISHED).len(), 1);
+    assert_eq!(loglines::events(&host, UNFINISHED).len(), 1);
     Ok(())
 }
 
@@ -127,7 +127,7 @@ fn a_host_without_a_cluster_says_so_and_waits_for_it(server: Server) -> Result<(
     host.install("probe", &guests::wasm("probe")?, Some(&probe("probe", "late", json!({})).to_string()))?;
     let address = plane.address().to_string();
     let told = host.wait_for("the log to say so", SOON, || {
-        let lines = loglines::lines(&host, "no API server yet, trying again");
+        let lines = loglines::events(&host, "api_server_unreachable");
         // More than once: it goes on trying.
         (lines.len() > 1).then(|| lines[0].clone())
     })?;
@@ -147,7 +147,7 @@ fn a_host_without_a_cluster_says_so_and_waits_for_it(server: Server) -> Result<(
     host.wait_for("the host to be ready", SOON, || host.get("/readyz").map(|answer| answer.status == 200))?;
     plugins::wait_running(&host, "probe")?;
     host.wait_for("the plugin to work", SOON, || !loglines::said(&host, "probe", "end").is_empty())?;
-    host.wait_for("the log to say so", SOON, || loglines::lines(&host, "\"connected\"").len() == 1)?;
+    host.wait_for("the log to say so", SOON, || loglines::events(&host, "connected").len() == 1)?;
     assert_eq!(host.get("/healthz")?.body, "ok\n");
     Ok(())
 }
@@ -335,7 +335,7 @@ fn a_second_start_compiles_nothing_and_trusts_nothing_that_is_damaged(server: Se
     fs::write(path, &damaged)?;
     let host = Host::start(options())?;
     works(&host)?;
-    let told = loglines::lines(&host, "damaged entry in the compile cache removed");
+    let told = loglines::events(&host, "compile_cache_entry_damaged");
     assert!(told.len() == 1 && told[0].level == "WARN", "{told:?}");
     let third = compiled(folder.path())?;
     assert_eq!(third.keys().collect::<Vec<_>>(), first.keys().collect::<Vec<_>>());
@@ -346,7 +346,7 @@ fn a_second_start_compiles_nothing_and_trusts_nothing_that_is_damaged(server: Se
     fs::write(path, &third[path].1[..middle])?;
     let host = Host::start(options())?;
     works(&host)?;
-    assert_eq!(loglines::lines(&host, "damaged entry in the compile cache removed").len(), 1);
+    assert_eq!(loglines::events(&host, "compile_cache_entry_damaged").len(), 1);
     assert_eq!(compiled(folder.path())?[path].1.len(), third[path].1.len());
     Ok(())
 }

@@ -41,9 +41,7 @@ const REST: Duration = Duration::from_secs(60);
 
 /// The lines that say that a generation of a plugin has taken over.
 fn switches(host: &Host, plugin: &str) -> Vec<Line> {
-    let mut lines = loglines::of_plugin(host, plugin);
-    lines.retain(|line| line.message == "plugin running");
-    lines
+    loglines::plugin_events(host, plugin, "plugin_running")
 }
 
 /// Two components that do the same and have different bytes, in a folder of their own.
@@ -213,10 +211,9 @@ fn a_key_in_backoff_is_tried_at_once_by_the_new_generation(server: Server) -> Re
         lonely(plane, &host, name, config.clone())?;
     }
     for (name, config, long) in &cases {
-        let failed =
-            |line: &Line| line.message.starts_with("reconcile failed") && retry_in(line) >= Some(*long);
+        let failed = |line: &Line| retry_in(line) >= Some(*long);
         let failure = host.wait_for(&format!("the key of {name} to be in a long backoff"), REST, || {
-            loglines::of_plugin(&host, name).into_iter().find(failed)
+            loglines::plugin_events(&host, name, "reconcile_failed").into_iter().find(failed)
         })?;
         let wait = retry_in(&failure).context("its delay")?;
 

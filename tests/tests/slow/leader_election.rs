@@ -216,7 +216,7 @@ fn a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit(server: Se
     ensure!(took < Duration::from_secs(LONG[0]), "{took:?}");
     second.wait_for("all keys to be reconciled", SOON, || keys(&begins(&second)).len() == 20)?;
     // The work had ended when the lease was released.
-    let released = loglines::lines(&first, "lease released");
+    let released = loglines::events(&first, "lease_released");
     let released = released.first().context("nothing is said of a release")?;
     let ends = loglines::said(&first, "probe", "end");
     assert_eq!(ends.len(), begins(&first).len());
@@ -245,7 +245,7 @@ fn a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease(server: Serv
         for _ in 1..signals {
             // One that comes at the same time as another would not count.
             host.wait_for("the host to have heard", SOON, || {
-                !loglines::lines(&host, "shutting down: ").is_empty()
+                !loglines::events(&host, "shutdown_started").is_empty()
             })?;
             host.signal(Signal::TERM)?;
         }
@@ -254,7 +254,7 @@ fn a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease(server: Serv
         let lease =
             stage.cluster.get("coordination.k8s.io/v1/Lease", namespace, "hosts")?.context("no lease")?;
         assert_eq!(lease["spec"]["holderIdentity"], view["identity"], "{}", host.log().tail(20));
-        assert_eq!(loglines::lines(&host, "the Lease was not released").len(), 1);
+        assert_eq!(loglines::events(&host, "lease_not_released").len(), 1);
     }
     Ok(())
 }

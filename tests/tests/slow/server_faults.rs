@@ -129,7 +129,7 @@ impl<'a> Scene<'a> {
 
     /// How often a watch of a resource was answered by 410.
     fn expired(&self, resource: &str) -> usize {
-        let lines = loglines::lines(&self.host, "expired; listing");
+        let lines = loglines::events(&self.host, "watch_expired");
         let of_it = |line: &&Line| line.more["resource"].as_str().is_some_and(|it| it.contains(resource));
         lines.iter().filter(of_it).count()
     }

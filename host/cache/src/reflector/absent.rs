@@ -32,7 +32,7 @@ impl Reflector {
             absence.emptied = true;
             // Nothing was ever listed: listeners still wait for the kind, not for an empty list.
             if !self.version.is_empty() {
-                tracing::info!(resource = %self.resource, "the kind is served no longer: its objects are gone");
+                tracing::info!(event = "kind_removed", resource = %self.resource, "the kind is served no longer: its objects are gone");
                 let version = self.version.clone();
                 self.fifo.replace(Vec::new(), &version).await?;
             }

@@ -191,7 +191,7 @@ impl Reflector {
         if error.is_not_found() || again.as_deref() == Some(error.to_string().as_str()) {
             tracing::debug!(%resource, %error, "list or watch failed; trying again");
         } else {
-            tracing::warn!(%resource, %error, "list or watch failed; trying again");
+            tracing::warn!(event = "watch_failed", %resource, %error, "list or watch failed; trying again");
         }
         if let Some(handler) = &self.options.watch_error_handler {
             handler(resource, error);
@@ -202,7 +202,7 @@ impl Reflector {
         self.backoff.success();
         self.absence = None;
         if self.shared.last_error.lock().take().is_some() {
-            tracing::info!(resource = %self.resource, "list and watch work again");
+            tracing::info!(event = "watch_recovered", resource = %self.resource, "list and watch work again");
         }
     }
 

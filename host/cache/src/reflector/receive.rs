@@ -40,7 +40,7 @@ impl Receiver {
         let key = object.key().clone();
         transform(object).map_err(|error| {
             count(&self.shared.transform_errors);
-            tracing::warn!(resource = %self.resource, %key, %error,
+            tracing::warn!(event = "transform_failed", resource = %self.resource, %key, %error,
                 "an object cannot be transformed; it is passed over");
             key
         })

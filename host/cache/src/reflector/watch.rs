@@ -117,7 +117,7 @@ impl Reflector {
     }
 
     pub(super) fn tell_expired(&self) {
-        tracing::info!(resource = %self.resource, version = %self.version, "the last version expired; listing");
+        tracing::info!(event = "watch_expired", resource = %self.resource, version = %self.version, "the last version expired; listing");
     }
 
     /// The stream ended with an error.

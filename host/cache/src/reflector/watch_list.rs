@@ -79,7 +79,7 @@ impl Reflector {
                 Round::Again => {}
                 Round::ListOnce => return Ok(None),
                 Round::ListFor(why) => {
-                    tracing::info!(resource = %self.resource, why, hours = FALLBACK.as_secs() / 3600,
+                    tracing::info!(event = "streaming_list_unsupported", resource = %self.resource, why, hours = FALLBACK.as_secs() / 3600,
                         "no streaming lists from this server for a while; listing");
                     self.list_until = Some(Instant::now() + FALLBACK);
                     self.unfinished_rounds = 0;
@@ -99,7 +99,7 @@ impl Reflector {
         };
         match initial_events(&mut watch, &self.receiver).await {
             Initial::Complete(_, version) if !asked.is_empty() && is_older(&version, &self.newest) => {
-                tracing::info!(resource = %self.resource, got = version, newest = %self.newest,
+                tracing::info!(event = "stale_streaming_list", resource = %self.resource, got = version, newest = %self.newest,
                     "the streaming list is older than what was seen; asking for the newest state");
                 self.version_unavailable = true;
                 Ok(Round::Again)

@@ -187,7 +187,7 @@ impl Handling {
         let mut failed = false;
         let mut process = |deltas: Deltas| {
             if let Err(error) = (self.process)(&deltas, initial) {
-                tracing::warn!(key = %deltas.key(), %error, "processing failed");
+                tracing::warn!(event = "process_failed", key = %deltas.key(), %error, "processing failed");
                 failed = true;
                 if self.retry {
                     fifo.add_if_not_present(deltas);

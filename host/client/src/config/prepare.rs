@@ -41,6 +41,7 @@ pub(super) async fn prepare(
     let mut method = method(&chosen)?;
     if !matches!(method, Method::None) && is_readable_on_the_way(&server, proxy.as_ref()) {
         tracing::warn!(
+            event = "credentials_withheld",
             "{source}: the credentials of the user are not sent over plain http; use https:// in {what}"
         );
         method = Method::None;
@@ -143,7 +144,10 @@ fn tls(
     }
     let insecure = cluster.insecure_skip_tls_verify == Some(true);
     if insecure && secure {
-        tracing::warn!("{source}: insecure-skip-tls-verify is set: the server's certificate is not verified");
+        tracing::warn!(
+            event = "tls_unverified",
+            "{source}: insecure-skip-tls-verify is set: the server's certificate is not verified"
+        );
     }
     let authority = authority(cluster).map_err(error)?;
     let certificate = pem("client-certificate", &user.client_certificate, &user.client_certificate_data);

@@ -119,7 +119,7 @@ impl ExecPlugin {
         };
         match (run.await, usable) {
             (Err(error), Some(usable)) => {
-                tracing::warn!("{error}; still using the previous credential");
+                tracing::warn!(event = "credential_kept", "{error}; still using the previous credential");
                 Ok(usable)
             }
             (result, _) => result,

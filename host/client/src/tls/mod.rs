@@ -225,7 +225,11 @@ impl Tls {
                     built.expired()
                 }
                 Ok(built) => {
-                    tracing::info!("{}: certificates have rotated; new connections use them", self.source);
+                    tracing::info!(
+                        event = "certificates_rotated",
+                        "{}: certificates have rotated; new connections use them",
+                        self.source
+                    );
                     state.complaint = None;
                     let concern = built.concern();
                     state.current = built;
@@ -244,7 +248,12 @@ impl Tls {
     fn complain(&self, state: &mut State, complaint: Option<String>) {
         if complaint != state.complaint {
             if let Some(complaint) = &complaint {
-                tracing::warn!("{}: {}", self.source, self.sources.about_certificate(complaint));
+                tracing::warn!(
+                    event = "certificate_unusable",
+                    "{}: {}",
+                    self.source,
+                    self.sources.about_certificate(complaint)
+                );
             }
             state.complaint = complaint;
         }

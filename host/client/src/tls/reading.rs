@@ -144,6 +144,7 @@ impl<T: Send + 'static> Reading<T> {
             going.late = true;
             let what = &self.what;
             tracing::warn!(
+                event = "file_read_timeout",
                 "{what} not read within {PATIENCE:?}; still using the previous content; is the file system up?"
             );
         }

@@ -93,7 +93,7 @@ static PLATFORM: LazyLock<Option<Arc<ClientConfig>>> = LazyLock::new(|| {
         Ok(config) => Some(Arc::new(config.with_no_client_auth())),
         Err(error) => {
             tracing::error!(
-                %error,
+                event = "no_trusted_certificates", %error,
                 "no trusted CA certificates, so plugins cannot use HTTPS: install the system's CA certificates, or set SSL_CERT_FILE"
             );
             None

@@ -126,6 +126,7 @@ impl Closed {
     fn remember(&mut self, plugin: &str, key: ObjectKey, reasons: Reasons) {
         if !self.memory.remember(key, reasons) && !mem::replace(&mut self.warned, true) {
             tracing::warn!(
+                event = "standby_deletions_lost",
                 plugin,
                 most = MOST_REMEMBERED,
                 "too many deletions to remember on a standby: after a takeover this plugin may miss deletions"

@@ -361,7 +361,7 @@ fn log(
     retry_in: Option<Duration>,
 ) {
     tracing::warn!(
-        plugin = &*plugin.name,
+        event = "reconcile_failed", plugin = &*plugin.name,
         generation = generation.number,
         key = %keys,
         call,
@@ -396,7 +396,7 @@ fn tell_fault(
 ) {
     plugin.metrics.fault(fault.kind);
     tracing::error!(
-        plugin = &*plugin.name,
+        event = "plugin_fault", plugin = &*plugin.name,
         generation = generation.number,
         %key,
         call,

@@ -324,7 +324,7 @@ impl Live {
             let outcome = live.send(&resource, &call.verb, options, &target, permit).await;
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
-                    plugin = &*live.plugin,
+                    event = "write_outlived_call", plugin = &*live.plugin,
                     key = call.context.key.as_ref().map(tracing::field::display),
                     call = call.context.call_id,
                     verb,

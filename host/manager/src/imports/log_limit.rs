@@ -34,7 +34,12 @@ impl LogLimit {
     pub(crate) fn allows(&self, plugin: &str) -> bool {
         let (allowed, dropped) = self.0.lock().take(Instant::now());
         if let Some(dropped) = dropped {
-            tracing::warn!(plugin, dropped, "the plugin exceeds {RATE} log lines per second: lines dropped");
+            tracing::warn!(
+                event = "plugin_log_dropped",
+                plugin,
+                dropped,
+                "the plugin exceeds {RATE} log lines per second: lines dropped"
+            );
         }
         allowed
     }

@@ -64,6 +64,7 @@ impl Loader {
                     plugin.config_there(another || load.is_some(), cancel);
                     if !another {
                         tracing::info!(
+                            event = "config_recovered",
                             plugin = &*plugin.name,
                             "spec.configFrom is usable again, with unchanged content"
                         );
@@ -71,6 +72,7 @@ impl Loader {
                     }
                     if loaded.replace(config.clone()).is_some() {
                         tracing::info!(
+                            event = "config_changed",
                             plugin = &*plugin.name,
                             "spec.configFrom changed: loading a new generation"
                         );
@@ -100,9 +102,18 @@ fn broken(plugin: &Plugin, manifest: &Path, error: Unusable, cancel: &Cancellati
     let message = format!("{}: {}", manifest.display(), error.message);
     let kept = plugin.current().map(|generation| generation.number);
     if error.waits && kept.is_none() {
-        tracing::warn!(plugin = &*plugin.name, "waiting for the configuration: {message}");
+        tracing::warn!(
+            event = "config_waiting",
+            plugin = &*plugin.name,
+            "waiting for the configuration: {message}"
+        );
     } else {
-        tracing::error!(plugin = &*plugin.name, kept, "configuration not usable: {message}");
+        tracing::error!(
+            event = "config_unusable",
+            plugin = &*plugin.name,
+            kept,
+            "configuration not usable: {message}"
+        );
     }
     plugin.config_broken(Unusable { message, ..error }, cancel);
 }

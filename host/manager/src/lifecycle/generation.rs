@@ -96,7 +96,7 @@ impl Generation {
             };
             if let Err(error) = outcome {
                 // Only a host that shuts down stops informers that have leases.
-                tracing::warn!(plugin = &*plugin.name, %error, "no listener");
+                tracing::warn!(event = "listener_refused", plugin = &*plugin.name, %error, "no listener");
             }
         }
         // From here on nothing more reaches what the generation before listened with.

@@ -80,7 +80,12 @@ impl Refused {
         let manifest = files.manifest_path.as_ref().filter(|_| self.manifest);
         let message = format!("{}: {}", manifest.unwrap_or(&files.wasm_path).display(), self.reason);
         let kept = plugin.current().map(|g| g.number);
-        tracing::error!(plugin = &*plugin.name, kept, "plugin not loaded: {message}");
+        tracing::error!(
+            event = "plugin_failed",
+            plugin = &*plugin.name,
+            kept,
+            "plugin not loaded: {message}"
+        );
         plugin.load_failed(message);
     }
 }
@@ -123,6 +128,7 @@ impl Loader {
                 let digest = generation.code.digest().to_owned();
                 if let Some(switched) = plugin.switch(Arc::new(generation), &self.io, cancel) {
                     tracing::info!(
+                        event = "plugin_running",
                         plugin = &*plugin.name,
                         generation = number,
                         before = switched.before,
@@ -204,6 +210,7 @@ impl Loader {
         for missing in grants.not_granted(&description.permissions) {
             let missing = load.config.hide(missing.to_string());
             tracing::warn!(
+                event = "permissions_missing",
                 plugin = &*plugin.name,
                 "the manifest does not grant all requested permissions; missing: {missing}"
             );
@@ -211,6 +218,7 @@ impl Loader {
         for missing in manifest.outgoing_hosts.not_granted(&description.outgoing_hosts) {
             let missing = load.config.hide(missing.to_string());
             tracing::warn!(
+                event = "outgoing_host_missing",
                 plugin = &*plugin.name,
                 "the plugin asks for HTTP to {missing}, which is not granted; to grant it, add to spec.outgoingHosts of the manifest: \"{missing}\""
             );
@@ -267,7 +275,7 @@ impl Loader {
                     }
                     Err(error) => {
                         let message = config.hide(format!("cannot watch {}: {error}; retrying", watch.kind));
-                        tracing::warn!(plugin = &*plugin.name, "{message}");
+                        tracing::warn!(event = "plugin_waiting", plugin = &*plugin.name, "{message}");
                         plugin.set_error(Some(message));
                         tokio::time::sleep(wait.mul_f64(rand::random_range(0.8..1.2))).await;
                         wait = (wait * 2).min(RETRY.1);

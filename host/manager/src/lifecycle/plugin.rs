@@ -182,7 +182,7 @@ impl Plugin {
         let began = Instant::now();
         let Some(remembered) = self.gate.let_through() else { return };
         let shown = self.current().map_or(0, |generation| generation.add_all());
-        tracing::info!(plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "keys queued at the start of the term");
+        tracing::info!(event = "leader_term_keys_queued", plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "keys queued at the start of the term");
     }
 
     /// A number for a new generation.
@@ -321,6 +321,7 @@ impl Plugin {
         if let Some(rest) = rest {
             self.reporter.quarantined(faults, rest, error);
             tracing::warn!(
+                event = "plugin_quarantined",
                 plugin = &*self.name,
                 "plugin quarantined after {faults} faults in a row; next call in {rest:?}, or at once with a new version"
             );

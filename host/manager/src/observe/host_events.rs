@@ -104,7 +104,7 @@ impl HostEvents {
         let watch = match broadcaster.start_recording_to_sink(CoreV1Sink::new(client.clone())).await {
             Ok(watch) => watch,
             Err(error) => {
-                tracing::warn!("the host records no events: {error}");
+                tracing::warn!(event = "host_events_off", "the host records no events: {error}");
                 return Self(None);
             }
         };
@@ -233,12 +233,14 @@ async fn resolve(client: &Client, object: HostObject) -> ObjectReference {
                 Err(error) if error.is_not_found() => {
                     let namespace = key.namespace().unwrap_or_default().to_owned();
                     tracing::warn!(
+                        event = "host_pod_unknown",
                         "the host records Events about namespace {namespace} instead of its Pod: {error}; set POD_NAME and POD_NAMESPACE with the downward API"
                     );
                     namespace
                 }
                 Err(error) => {
                     tracing::warn!(
+                        event = "host_pod_unknown",
                         "kubectl describe will not show the host's events on {key}: {error}; grant the host `get` on its Pod, or set \
                          POD_UID from the Pod's own fields (downward API)"
                     );

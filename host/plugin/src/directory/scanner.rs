@@ -83,7 +83,7 @@ impl Scanner {
             Err(error) => return self.lost(&error),
         };
         if std::mem::take(&mut self.unreadable) {
-            tracing::info!(directory = %self.path.display(), "the plugin directory is readable again");
+            tracing::info!(event = "plugin_directory_readable", directory = %self.path.display(), "the plugin directory is readable again");
         }
         for (name, file) in &mut self.files {
             if !found.contains_key(name) {

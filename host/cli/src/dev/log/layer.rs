@@ -17,7 +17,8 @@ use super::{Log, Tone};
 /// Target of what guests log.
 const GUEST: &str = "guest";
 /// Fields that are told otherwise or are of no interest here.
-const LEFT_OUT: [&str; 8] = ["generation", "call", "digest", "before", "kept", "took", "kind", "retry_in"];
+const LEFT_OUT: [&str; 9] =
+    ["event", "generation", "call", "digest", "before", "kept", "took", "kind", "retry_in"];
 
 /// The layer that writes to a log.
 pub(super) struct Readable(pub(super) Log);
@@ -131,9 +132,9 @@ fn describe(target: &str, level: Level, fields: &Fields) -> Option<(Tone, String
     if target == GUEST {
         return Some((tone, said(fields)));
     }
-    Some(match (fields.message.as_str(), fields.get("before")) {
-        ("plugin running", None) => (Tone::Good, "running".to_owned()),
-        ("plugin running", Some(_)) => {
+    Some(match (fields.get("event"), fields.get("before")) {
+        (Some("plugin_running"), None) => (Tone::Good, "running".to_owned()),
+        (Some("plugin_running"), Some(_)) => {
             (Tone::Good, format!("reloaded: generation {}", fields.get("generation").unwrap_or("?")))
         }
         _ => (tone, hosted(fields)),
@@ -246,6 +247,7 @@ mod tests {
         let said = lines(|| {
             let none: Option<u64> = None;
             tracing::info!(
+                event = "plugin_running",
                 plugin = "a",
                 generation = 1,
                 before = none,
@@ -253,6 +255,7 @@ mod tests {
                 "plugin running"
             );
             tracing::info!(
+                event = "plugin_running",
                 plugin = "a",
                 generation = 3,
                 before = Some(1),
@@ -260,7 +263,7 @@ mod tests {
                 "plugin running"
             );
             tracing::error!(plugin = "a", kept = Some(3), "plugin not loaded: bad");
-            tracing::info!(server = "http://x", version = "v1", "connected");
+            tracing::info!(event = "connected", server = "http://x", version = "v1", "connected");
         });
         assert_eq!(
             said,

@@ -198,6 +198,7 @@ impl<'a> Failures<'a> {
         if self.0.len() > MOST_FAILURES {
             let more = self.0.len() - MOST_FAILURES;
             tracing::warn!(
+                event = "batch_failures_summarized",
                 plugin = &*plugin.name,
                 call,
                 "{more} more keys or groups of keys failed otherwise"

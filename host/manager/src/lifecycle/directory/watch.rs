@@ -93,7 +93,7 @@ impl Watch {
             Err(error) if !self.warned => {
                 self.warned = true;
                 tracing::warn!(
-                    directory = %self.path.display(), %error,
+                    event = "plugin_directory_polled", directory = %self.path.display(), %error,
                     "inotify is unavailable, so the plugin directory is polled; raise fs.inotify.max_user_instances and max_user_watches"
                 );
             }
