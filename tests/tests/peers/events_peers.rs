@@ -4,14 +4,14 @@
 //! Both record about the same objects, one after the other. Names end, and times are, as they happen to be: both are checked for their
 //! form only. What differs is listed, each with its reason (docs/events.md, "What differs"), and must differ just so.
 
-mod scene;
+mod recorders;
 mod seen;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use scene::{Api, Call, PAST, Scene};
+use recorders::{Api, Call, PAST, Recorders};
 use seen::{Difference, compare, compare_printed};
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ fn is_long_text(text: &Value, length: usize) -> bool {
 }
 
 fn core_v1_events_are_those_that_client_go_records() -> Result<()> {
-    let scene = Scene::set("events-record")?;
+    let recorders = Recorders::set("events-record")?;
     let mut calls = vec![
         Call { method: "event".to_owned(), ..web("Plain", "100% done") },
         web("Formatted", "pulled \"example/none:1\" in 1.2s"),
@@ -69,7 +69,7 @@ fn core_v1_events_are_those_that_client_go_records() -> Result<()> {
     calls.push(Call { method: "past".to_owned(), ..web("Past", "long ago") });
     // 10 of 13 are four too many: nine stay, the others become one.
     calls.extend((0..13).map(|n| about("Pod", "many", "Normal", "Similar", &format!("text {n:02}"))));
-    let (theirs, ours, _running) = scene.both(Api::Record, &calls)?;
+    let (theirs, ours, _running) = recorders.both(Api::Record, &calls)?;
 
     compare(
         &theirs,
@@ -101,14 +101,14 @@ fn core_v1_events_are_those_that_client_go_records() -> Result<()> {
     compare_printed(&theirs, &ours, &["Long", "Past"])?;
     for field in ["firstTimestamp", "lastTimestamp"] {
         let path = format!(r#"-o=jsonpath={{.items[?(@.reason=="Past")].{field}}}"#);
-        let time = scene.plane.kubectl(&["get", "events", "-n", scene.namespace, &path])?;
+        let time = recorders.plane.kubectl(&["get", "events", "-n", recorders.namespace, &path])?;
         ensure!(time == PAST, "{field} of what is past is {time}");
     }
     Ok(())
 }
 
 fn events_k8s_io_events_are_those_that_client_go_records() -> Result<()> {
-    let scene = Scene::set("events-events")?;
+    let recorders = Recorders::set("events-events")?;
     let acting = |call: Call| Call { action: "Acting".to_owned(), ..call };
     let calls = [
         acting(web("Plain", "100% done")),
@@ -127,7 +127,7 @@ fn events_k8s_io_events_are_those_that_client_go_records() -> Result<()> {
         acting(web("Long", &long())),
         web("Actionless", "without an action"),
     ];
-    let (theirs, ours, (broadcaster, _watch)) = scene.both(Api::Events, &calls)?;
+    let (theirs, ours, (broadcaster, _watch)) = recorders.both(Api::Events, &calls)?;
     compare(
         &theirs,
         &ours,
@@ -163,8 +163,8 @@ fn events_k8s_io_events_are_those_that_client_go_records() -> Result<()> {
     for seen in [&theirs, &ours] {
         assert_eq!((count(seen, "Twice ")?, count(seen, "Thrice ")?), (vec![2.into(); 2], vec![2.into(); 2]));
     }
-    assert!(scene.runtime.block_on(broadcaster.shutdown(Duration::from_secs(60))));
-    let ours = scene.seen()?;
+    assert!(recorders.runtime.block_on(broadcaster.shutdown(Duration::from_secs(60))));
+    let ours = recorders.seen()?;
     assert_eq!((count(&ours, "Twice ")?, count(&ours, "Thrice ")?), (vec![2.into(); 2], vec![3.into(); 2]));
     Ok(())
 }

@@ -80,14 +80,14 @@ impl Side {
 }
 
 /// Both APIs of one server.
-struct Scene {
+struct TwoSinks {
     plane: ControlPlane,
     sides: [Side; 2],
     // Last, as the broadcasters run in it.
     _runtime: Runtime,
 }
 
-impl Scene {
+impl TwoSinks {
     fn set(server: Server, sleep_duration: Duration, request_timeout: Duration) -> Result<Self> {
         let plane = ControlPlane::start(Options::on(server))?;
         let cluster = Cluster::of(&plane)?;
@@ -176,23 +176,23 @@ fn some_are_given_up(sides: &[Side; 2]) -> bool {
 
 fn calls_go_on_while_the_server_is_away_and_each_event_is_delivered_or_counted(server: Server) -> Result<()> {
     // Twelve tries in about a second: some events are given up while the server is away.
-    let mut scene = Scene::set(server, Duration::from_millis(100), Duration::from_secs(30))?;
-    let counts = scene.outage(Away::Stopped, some_are_given_up)?;
+    let mut sinks = TwoSinks::set(server, Duration::from_millis(100), Duration::from_secs(30))?;
+    let counts = sinks.outage(Away::Stopped, some_are_given_up)?;
     ensure!(counts.iter().all(|counts| counts.retries >= 11), "{counts:?}");
     Ok(())
 }
 
 fn calls_go_on_while_the_server_hangs_and_each_event_is_delivered_or_counted(server: Server) -> Result<()> {
     // Long enough for a server that is there, also on a busy machine.
-    let mut scene = Scene::set(server, Duration::from_millis(100), Duration::from_secs(2))?;
-    scene.outage(Away::Hanging, some_are_given_up).map(drop)
+    let mut sinks = TwoSinks::set(server, Duration::from_millis(100), Duration::from_secs(2))?;
+    sinks.outage(Away::Hanging, some_are_given_up).map(drop)
 }
 
 /// A minute, and the waits that client-go has.
 fn a_server_that_is_away_for_a_minute_gets_the_events_that_there_was_room_for() -> Result<()> {
     let (sleep, timeout) =
         (BroadcasterOptions::default().sleep_duration, ClientOptions::default().request_timeout);
-    let mut scene = Scene::set(Server::Real, sleep, timeout)?;
+    let mut sinks = TwoSinks::set(Server::Real, sleep, timeout)?;
     let began = Instant::now();
-    scene.outage(Away::Stopped, |_| began.elapsed() > Duration::from_secs(60)).map(drop)
+    sinks.outage(Away::Stopped, |_| began.elapsed() > Duration::from_secs(60)).map(drop)
 }

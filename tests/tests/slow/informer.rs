@@ -19,7 +19,7 @@ const SEED: u64 = 11;
 /// Backoffs of up to 30 s.
 const REST: Duration = Duration::from_secs(90);
 
-struct Scene<'a> {
+struct ProxiedInformers<'a> {
     plane: &'a ControlPlane,
     proxy: Proxy,
     runtime: tokio::runtime::Runtime,
@@ -28,8 +28,8 @@ struct Scene<'a> {
     informers: [Informer; 2],
 }
 
-impl Scene<'_> {
-    fn set(plane: &ControlPlane) -> Result<Scene<'_>> {
+impl ProxiedInformers<'_> {
+    fn set(plane: &ControlPlane) -> Result<ProxiedInformers<'_>> {
         Cluster::of(plane)?.namespace(NAMESPACE)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let proxy = Proxy::start(plane.address())?;
@@ -38,7 +38,7 @@ impl Scene<'_> {
         let workload = Workload::new(writer, NAMESPACE, KEYS, full::seed(SEED)?);
         let informer = |streaming| Informer::start(&runtime, &kubeconfig, NAMESPACE, streaming);
         let informers = [informer(false)?, informer(true)?];
-        Ok(Scene { plane, proxy, runtime, workload, informers })
+        Ok(ProxiedInformers { plane, proxy, runtime, workload, informers })
     }
 
     fn churn(&mut self) -> Result<()> {
@@ -94,31 +94,31 @@ impl Scene<'_> {
 
 fn restarts_and_compactions_leave_nothing_out_and_nothing_behind(server: Server) -> Result<()> {
     let plane = ControlPlane::start(Options::on(server))?;
-    let mut scene = Scene::set(&plane)?;
-    scene.churn()?;
-    scene.settle("at first")?;
+    let mut both = ProxiedInformers::set(&plane)?;
+    both.churn()?;
+    both.settle("at first")?;
 
-    let before = scene.missing();
-    scene.forget()?;
-    scene.settle("compacted")?;
-    let after = scene.missing();
+    let before = both.missing();
+    both.forget()?;
+    both.settle("compacted")?;
+    let after = both.missing();
     ensure!(
         before.iter().zip(&after).all(|(before, after)| after > before),
         "not all had to list: {before:?} {after:?} deletions were missed"
     );
 
     // The history is there: no list is needed, and whatever it takes nothing is lost.
-    scene.restart(Signal::KILL)?;
-    scene.churn()?;
-    scene.settle("killed")?;
-    scene.proxy.cut();
-    scene.churn()?;
-    scene.restart(Signal::TERM)?;
-    scene.churn()?;
-    scene.settle("restarted under load")?;
+    both.restart(Signal::KILL)?;
+    both.churn()?;
+    both.settle("killed")?;
+    both.proxy.cut();
+    both.churn()?;
+    both.restart(Signal::TERM)?;
+    both.churn()?;
+    both.settle("restarted under load")?;
 
-    for informer in scene.informers {
-        informer.stop(&scene.runtime)?;
+    for informer in both.informers {
+        informer.stop(&both.runtime)?;
     }
     Ok(())
 }

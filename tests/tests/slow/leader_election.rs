@@ -43,19 +43,19 @@ const SAMPLE: Times = [14, 10, 2];
 const LONG: Times = [120, 60, 20];
 
 /// A namespace with some ConfigMaps on a shared control plane.
-struct Stage {
+struct Candidates {
     plane: &'static ControlPlane,
     cluster: Cluster,
     namespace: &'static str,
 }
 
-impl Stage {
-    fn set(server: Server, namespace: &'static str, maps: usize) -> Result<Stage> {
+impl Candidates {
+    fn set(server: Server, namespace: &'static str, maps: usize) -> Result<Candidates> {
         let plane = ControlPlane::shared(server)?;
         let cluster = Cluster::of(plane)?;
         cluster.namespace(namespace)?;
         (0..maps).try_for_each(|number| cluster.config_map(namespace, &format!("map-{number}")).map(drop))?;
-        Ok(Stage { plane, cluster, namespace })
+        Ok(Candidates { plane, cluster, namespace })
     }
 
     fn options(&self, [lease, renew, retry]: Times) -> HostOptions {
@@ -147,7 +147,7 @@ fn one_after_the_other(first: &Host, second: &Host) -> Result<()> {
 
 fn a_standby_takes_over_all_work_within_the_lease_time_after_a_kill(server: Server) -> Result<()> {
     let times = full::or_sample(SHORT, SAMPLE);
-    let stage = Stage::set(server, "leader-killed", 20)?;
+    let stage = Candidates::set(server, "leader-killed", 20)?;
     let first = stage.host(stage.options(times), json!({}))?;
     stage.add_handlers(&first)?;
     wait_role(&first, "leader", SOON)?;
@@ -197,7 +197,7 @@ fn a_standby_takes_over_all_work_within_the_lease_time_after_a_kill(server: Serv
 }
 
 fn a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "leader-exits", 20)?;
+    let stage = Candidates::set(server, "leader-exits", 20)?;
     let slow = json!({"mode": "slow", "milliseconds": 500});
     let first = stage.host(stage.options(LONG), slow)?;
     wait_role(&first, "leader", SOON)?;
@@ -231,7 +231,7 @@ fn a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit(server: Se
 fn a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease(server: Server) -> Result<()> {
     // Because the grace is over, and because it is told a second time.
     for (namespace, grace, signals) in [("leader-late", 1, 1), ("leader-told-twice", 600, 2)] {
-        let stage = Stage::set(server, namespace, 1)?;
+        let stage = Candidates::set(server, namespace, 1)?;
         let mut options = stage.options(LONG);
         options.args.push(format!("--shutdown-timeout={grace}"));
         let host = Host::start(options)?;
@@ -260,12 +260,12 @@ fn a_leader_whose_calls_have_not_ended_when_it_does_keeps_the_lease(server: Serv
 }
 
 /// A key that is reconciled ten times a second.
-fn busy(stage: &Stage) -> Value {
+fn busy(stage: &Candidates) -> Value {
     json!({"schedule": {"every": "100ms", "key": stage.key("again")}})
 }
 
 fn a_leader_that_cannot_renew_ends_with_an_error_before_another_works(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "leader-cut-off", 3)?;
+    let stage = Candidates::set(server, "leader-cut-off", 3)?;
     let proxy = Proxy::start(stage.plane.address())?;
     let options = HostOptions { kubeconfig: stage.plane.kubeconfig_via(&proxy)?, ..stage.options(SHORT) };
     let first = stage.host(options, busy(&stage))?;
@@ -288,7 +288,7 @@ fn a_leader_that_cannot_renew_ends_with_an_error_before_another_works(server: Se
 }
 
 fn a_leader_that_was_stopped_begins_nothing_when_it_goes_on(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "leader-stopped", 3)?;
+    let stage = Candidates::set(server, "leader-stopped", 3)?;
     // Always in a call, with the next key waiting.
     let mut always = busy(&stage);
     always["mode"] = json!("slow");
@@ -320,7 +320,7 @@ fn a_standby_forgets_what_went_long_ago_and_tells_of_what_went_right_before_its_
         Server::Development => 5000,
         Server::Real => 1000,
     };
-    let stage = Stage::set(server, "leader-churn", 10)?;
+    let stage = Candidates::set(server, "leader-churn", 10)?;
     let options = || {
         let mut options = stage.options(SHORT);
         // What goes away is remembered until the leader was seen so much more than the lease duration later.
@@ -408,7 +408,7 @@ fn a_standby_forgets_what_went_long_ago_and_tells_of_what_went_right_before_its_
 }
 
 fn operators_see_who_leads(server: Server) -> Result<()> {
-    let stage = Stage::set(server, "leader-seen", 3)?;
+    let stage = Candidates::set(server, "leader-seen", 3)?;
     let usual = || HostOptions {
         args: vec!["--leader-elect".to_owned()],
         ..HostOptions::new(stage.plane.kubeconfig())

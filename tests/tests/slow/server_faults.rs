@@ -67,13 +67,13 @@ fn turn(server: Server) -> Result<MutexGuard<'static, ControlPlane>> {
 }
 
 /// A fleet with pods, and a host with four plugins on six informers, one of which counts the pods.
-struct Scene<'a> {
+struct FleetHost<'a> {
     fleet: Fleet<'a>,
     nodes: Vec<String>,
     host: Host,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> FleetHost<'a> {
     fn set(plane: &'a ControlPlane, name: &str, kubeconfig: &std::path::Path) -> Result<Self> {
         let fleet = Fleet::new(plane, name)?;
         let nodes: Vec<String> = (0..NODES).map(|number| format!("{name}-{number}")).collect();
@@ -99,7 +99,7 @@ impl<'a> Scene<'a> {
             plugins::wait_running(&host, plugin)?;
         }
         fleet.settle(&host, REST)?;
-        Ok(Scene { fleet, nodes, host })
+        Ok(FleetHost { fleet, nodes, host })
     }
 
     /// Changes pods for a while, then ends with all changes made.
@@ -156,8 +156,8 @@ fn check_cpu(host: &Host, (before, since): (Duration, Instant)) -> Result<()> {
 
 fn a_killed_api_server_is_waited_for_and_caught_up_with(server: Server) -> Result<()> {
     let plane = turn(server)?;
-    let scene = Scene::set(&plane, "killed", plane.kubeconfig())?;
-    let host = &scene.host;
+    let fleet_host = FleetHost::set(&plane, "killed", plane.kubeconfig())?;
+    let host = &fleet_host.host;
     // One that asks the server in each reconcile, and reconciles each node five times a second.
     let config = json!({"kind": "v1/Node", "resync": "200ms", "mode": "block"});
     let asker =
@@ -165,11 +165,11 @@ fn a_killed_api_server_is_waited_for_and_caught_up_with(server: Server) -> Resul
     host.install("asker", &guests::wasm("probe")?, Some(&asker.to_string()))?;
     plugins::wait_running(host, "asker")?;
 
-    let churn = scene.fleet.churn(PACE, full::seed(3)?, &scene.nodes)?;
+    let churn = fleet_host.fleet.churn(PACE, full::seed(3)?, &fleet_host.nodes)?;
     churn.wait_begun(u64::from(PACE) * 3, REST)?;
     plane.stop_apiserver(Signal::KILL)?;
-    let sent = || scene.sum("rest_client_requests_total", &[("code", "<error>")]);
-    let failures = || scene.sum("controller_runtime_reconcile_errors_total", &[("controller", "asker")]);
+    let sent = || fleet_host.sum("rest_client_requests_total", &[("code", "<error>")]);
+    let failures = || fleet_host.sum("controller_runtime_reconcile_errors_total", &[("controller", "asker")]);
     let (before, failed) = (sent().unwrap_or(0.0), failures()?);
     let from = (host.cpu_time()?, Instant::now());
     let done = churn.stop();
@@ -193,8 +193,8 @@ fn a_killed_api_server_is_waited_for_and_caught_up_with(server: Server) -> Resul
 
     plane.start_apiserver()?;
     // The host comes back under load.
-    scene.stir(4, u64::from(PACE) * 3)?;
-    let settled = scene.fleet.settle(host, REST)?;
+    fleet_host.stir(4, u64::from(PACE) * 3)?;
+    let settled = fleet_host.fleet.settle(host, REST)?;
     eprintln!("right {:?} after the load", settled.after);
     Ok(())
 }
@@ -202,44 +202,44 @@ fn a_killed_api_server_is_waited_for_and_caught_up_with(server: Server) -> Resul
 fn a_watch_whose_history_was_compacted_is_made_good_by_a_list(server: Server) -> Result<()> {
     let plane = turn(server)?;
     let proxy = Proxy::start(plane.address())?;
-    let mut scene = Scene::set(&plane, "compacted", &plane.kubeconfig_via(&proxy)?)?;
+    let mut fleet_host = FleetHost::set(&plane, "compacted", &plane.kubeconfig_via(&proxy)?)?;
 
     // Nodes: the server has no cache of them.
     proxy.refuse();
     proxy.cut();
-    let gone = scene.nodes[0].clone();
-    scene.rearrange(1)?;
+    let gone = fleet_host.nodes[0].clone();
+    fleet_host.rearrange(1)?;
     plane.compact()?;
-    let before = scene.expired("nodes");
+    let before = fleet_host.expired("nodes");
     proxy.heal();
-    let settled = scene.fleet.settle(&scene.host, REST)?;
+    let settled = fleet_host.fleet.settle(&fleet_host.host, REST)?;
     eprintln!("compacted: right after {:?}", settled.after);
-    check_nodes(&scene.fleet.written()?, &gone, "compacted-new-1")?;
-    ensure!(scene.expired("nodes") > before, "the watch of nodes was not answered by 410");
+    check_nodes(&fleet_host.fleet.written()?, &gone, "compacted-new-1")?;
+    ensure!(fleet_host.expired("nodes") > before, "the watch of nodes was not answered by 410");
 
     // Pods and all others: a server that has just started has nothing older in its cache.
     proxy.refuse();
     proxy.cut();
-    let gone = scene.nodes[0].clone();
-    scene.rearrange(2)?;
+    let gone = fleet_host.nodes[0].clone();
+    fleet_host.rearrange(2)?;
     plane.compact()?;
     plane.restart_apiserver(Signal::KILL)?;
-    let before = scene.expired("pods");
+    let before = fleet_host.expired("pods");
     proxy.heal();
-    let settled = scene.fleet.settle(&scene.host, REST)?;
+    let settled = fleet_host.fleet.settle(&fleet_host.host, REST)?;
     eprintln!("compacted and restarted: right after {:?}", settled.after);
-    check_nodes(&scene.fleet.written()?, &gone, "compacted-new-2")?;
-    ensure!(scene.expired("pods") > before, "the watch of pods was not answered by 410");
+    check_nodes(&fleet_host.fleet.written()?, &gone, "compacted-new-2")?;
+    ensure!(fleet_host.expired("pods") > before, "the watch of pods was not answered by 410");
 
     // The proxy accepts connections and resets them, as a load balancer without a server does.
     plane.stop_apiserver(Signal::KILL)?;
-    away(&scene.host, &proxy)?;
+    away(&fleet_host.host, &proxy)?;
     plane.start_apiserver()?;
-    let gone = scene.nodes[0].clone();
-    scene.rearrange(3)?;
-    let settled = scene.fleet.settle(&scene.host, REST)?;
+    let gone = fleet_host.nodes[0].clone();
+    fleet_host.rearrange(3)?;
+    let settled = fleet_host.fleet.settle(&fleet_host.host, REST)?;
     eprintln!("after resets: right after {:?}", settled.after);
-    check_nodes(&scene.fleet.written()?, &gone, "compacted-new-3")
+    check_nodes(&fleet_host.fleet.written()?, &gone, "compacted-new-3")
 }
 
 /// Watches over what a host does while its connections are accepted and reset.
@@ -273,19 +273,19 @@ fn away(host: &Host, proxy: &Proxy) -> Result<()> {
 fn a_connection_that_fell_silent_is_given_up(server: Server) -> Result<()> {
     let plane = turn(server)?;
     let proxy = Proxy::start(plane.address())?;
-    let mut scene = Scene::set(&plane, "silent", &plane.kubeconfig_via(&proxy)?)?;
+    let mut fleet_host = FleetHost::set(&plane, "silent", &plane.kubeconfig_via(&proxy)?)?;
     let connections = proxy.seen().connections;
     proxy.stall();
     let began = Instant::now();
-    let gone = scene.nodes[0].clone();
-    scene.rearrange(1)?;
+    let gone = fleet_host.nodes[0].clone();
+    fleet_host.rearrange(1)?;
     // Nothing closes the old connection but the host.
-    scene.host.wait_for("the host to give the connection up and try another", GIVEN_UP, || {
+    fleet_host.host.wait_for("the host to give the connection up and try another", GIVEN_UP, || {
         proxy.seen().connections > connections
     })?;
     eprintln!("given up after {:?}", began.elapsed());
     proxy.heal();
-    let settled = scene.fleet.settle(&scene.host, REST)?;
+    let settled = fleet_host.fleet.settle(&fleet_host.host, REST)?;
     eprintln!("right after {:?}", settled.after);
-    check_nodes(&scene.fleet.written()?, &gone, "silent-new-1")
+    check_nodes(&fleet_host.fleet.written()?, &gone, "silent-new-1")
 }

@@ -1,4 +1,4 @@
-//! [`Scene`]: objects on the real server, and the recorders that record about them, client-go's and ours.
+//! [`Recorders`]: objects on the real server, and the recorders that record about them, client-go's and ours.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -51,7 +51,7 @@ pub(crate) enum Api {
 }
 
 /// Objects on the real server, about which both record.
-pub(crate) struct Scene {
+pub(crate) struct Recorders {
     pub(crate) plane: &'static ControlPlane,
     pub(crate) runtime: Runtime,
     client: Client,
@@ -60,7 +60,7 @@ pub(crate) struct Scene {
     folder: tempfile::TempDir,
 }
 
-impl Scene {
+impl Recorders {
     pub(crate) fn set(namespace: &'static str) -> Result<Self> {
         let plane = ControlPlane::shared(Server::Real)?;
         let cluster = Cluster::of(plane)?;
@@ -188,7 +188,7 @@ impl Scene {
         Ok((theirs, self.seen()?, running))
     }
 
-    /// The node has a name of its own in each scene.
+    /// The node has a name of its own in each recorders.
     fn placed(&self, call: &Call) -> Call {
         let name = if call.kind == "Node" { self.node.clone() } else { call.name.clone() };
         Call { name, ..call.clone() }
