@@ -26,7 +26,7 @@ use crate::event::{Event, EventSource};
 use crate::metrics::{RecorderMetrics, SinkMetrics};
 use crate::options::CorrelatorOptions;
 use crate::recorder::EventRecorder;
-use crate::recording::{Ends, Intake, Recording};
+use crate::recording::{Recording, ShutdownSignals, SinkInput};
 use crate::series_cache::SeriesCache;
 use crate::series_recording::SeriesRecording;
 use crate::sink::EventSink;
@@ -56,12 +56,12 @@ impl Default for BroadcasterOptions {
 /// was recorded is still written.
 #[derive(Debug, Clone)]
 pub struct EventBroadcaster {
-    intaking: Arc<Intaking>,
+    queue: Arc<EventQueue>,
     shared: Arc<Shared>,
 }
 
 /// What recorders need of a broadcaster.
-pub(crate) struct Intaking {
+pub(crate) struct EventQueue {
     queue: Broadcaster<Event>,
     correlator: CorrelatorOptions,
     metrics: Arc<RecorderMetrics>,
@@ -121,7 +121,7 @@ impl EventBroadcaster {
     pub fn new(options: BroadcasterOptions) -> Self {
         let BroadcasterOptions { queue_length, sleep_duration, correlator } = options;
         let drop_if_full = FullChannelBehavior::DropIfChannelFull;
-        let intaking = Intaking {
+        let queue = EventQueue {
             queue: Broadcaster::with_incoming_queue(queue_length, queue_length, drop_if_full),
             correlator,
             metrics: Arc::default(),
@@ -134,19 +134,19 @@ impl EventBroadcaster {
             abort: CancellationToken::new(),
             records_series: AtomicBool::new(false),
         };
-        Self { intaking: Arc::new(intaking), shared: Arc::new(shared) }
+        Self { queue: Arc::new(queue), shared: Arc::new(shared) }
     }
 
     /// A recorder for events of this source.
     #[must_use]
     pub fn new_recorder(&self, source: EventSource) -> EventRecorder {
-        EventRecorder { intaking: Arc::clone(&self.intaking), source: Arc::new(source) }
+        EventRecorder { queue: Arc::clone(&self.queue), source: Arc::new(source) }
     }
 
     /// What recorders were given.
     #[must_use]
     pub fn metrics(&self) -> &Arc<RecorderMetrics> {
-        &self.intaking.metrics
+        &self.queue.metrics
     }
 
     /// Hands each event to a function, from now on. One that panics misses that event only.
@@ -157,10 +157,10 @@ impl EventBroadcaster {
         &self,
         mut handler: impl FnMut(&Event) + Send + 'static,
     ) -> Result<EventWatch, StartError> {
-        let (watch, mut intake, ends) = self.watch().await?;
+        let (watch, mut input, ends) = self.watch().await?;
         let metrics = Arc::clone(&watch.metrics);
         self.shared.tasks.spawn(async move {
-            while let Some(event) = intake.next().await {
+            while let Some(event) = input.next().await {
                 match catch_unwind(AssertUnwindSafe(|| handler(&event))) {
                     Ok(()) => metrics.sent.increment(),
                     Err(_) => {
@@ -174,7 +174,7 @@ impl EventBroadcaster {
                     break;
                 }
             }
-            intake.abandon().await;
+            input.abandon().await;
         });
         Ok(watch)
     }
@@ -238,15 +238,15 @@ impl EventBroadcaster {
     /// # Errors
     /// When the broadcaster was shut down.
     pub async fn start_recording_to_sink(&self, sink: impl EventSink) -> Result<EventWatch, StartError> {
-        let (watch, intake, ends) = self.watch().await?;
+        let (watch, input, ends) = self.watch().await?;
         let recording = Recording {
             sink,
-            correlator: EventCorrelator::new(self.intaking.correlator.clone()),
+            correlator: EventCorrelator::new(self.queue.correlator.clone()),
             sleep: self.shared.sleep_duration,
             ends,
             metrics: Arc::clone(&watch.metrics),
         };
-        self.shared.tasks.spawn(recording.run(intake));
+        self.shared.tasks.spawn(recording.run(input));
         Ok(watch)
     }
 
@@ -262,16 +262,16 @@ impl EventBroadcaster {
             return Err(StartError::AlreadyStarted);
         }
         let started = Started { shared: Arc::clone(&self.shared) };
-        let (watch, intake, ends) = self.watch().await?;
+        let (watch, input, ends) = self.watch().await?;
         let recording = SeriesRecording {
             sink: Arc::new(sink),
-            cache: SeriesCache::new(self.intaking.correlator.clone()),
+            cache: SeriesCache::new(self.queue.correlator.clone()),
             sleep: self.shared.sleep_duration,
             ends,
             metrics: Arc::clone(&watch.metrics),
         };
         self.shared.tasks.spawn(async move {
-            recording.run(intake).await;
+            recording.run(input).await;
             drop(started);
         });
         Ok(watch)
@@ -294,7 +294,7 @@ impl EventBroadcaster {
     pub async fn shutdown(&self, deadline: Duration) -> bool {
         let Shared { tasks, closing, abort, .. } = &*self.shared;
         let flush = async {
-            self.intaking.queue.shutdown().await;
+            self.queue.queue.shutdown().await;
             closing.cancel();
             tasks.close();
             tasks.wait().await;
@@ -311,17 +311,17 @@ impl EventBroadcaster {
         in_time
     }
 
-    async fn watch(&self) -> Result<(EventWatch, Intake, Ends), BroadcasterShutDown> {
-        let watcher = self.intaking.queue.watch().await?;
+    async fn watch(&self) -> Result<(EventWatch, SinkInput, ShutdownSignals), BroadcasterShutDown> {
+        let watcher = self.queue.queue.watch().await?;
         let metrics = Arc::new(SinkMetrics::new(watcher.missed_counter()));
         let watch = EventWatch { stop: CancellationToken::new(), metrics };
-        let ends = Ends {
+        let ends = ShutdownSignals {
             stop: watch.stop.clone(),
             closing: self.shared.closing.clone(),
             abort: self.shared.abort.clone(),
         };
-        let intake = Intake::new(watcher, ends.clone(), Arc::clone(&watch.metrics));
-        Ok((watch, intake, ends))
+        let input = SinkInput::new(watcher, ends.clone(), Arc::clone(&watch.metrics));
+        Ok((watch, input, ends))
     }
 }
 
@@ -339,7 +339,7 @@ impl Drop for Started {
     }
 }
 
-impl Intaking {
+impl EventQueue {
     /// The time, and nanoseconds since 1970 that are not those of another event of this broadcaster.
     pub(crate) fn unique_now(&self) -> (Timestamp, u64) {
         let now = self.correlator.clock.now();
@@ -365,8 +365,8 @@ impl Intaking {
     }
 }
 
-impl fmt::Debug for Intaking {
+impl fmt::Debug for EventQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Intaking").field("metrics", &self.metrics).finish_non_exhaustive()
+        f.debug_struct("EventQueue").field("metrics", &self.metrics).finish_non_exhaustive()
     }
 }

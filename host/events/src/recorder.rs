@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::broadcaster::Intaking;
+use crate::broadcaster::EventQueue;
 use crate::event::{Event, EventBody, EventSource, EventType};
 use crate::limits::{FIELD_LIMIT, MESSAGE_LIMIT, bounded, event_name, truncated};
 use crate::reference::{ObjectReference, Regarding};
@@ -15,7 +15,7 @@ use crate::reference::{ObjectReference, Regarding};
 /// Texts that are too long for the API are cut between two characters: messages at 1024 bytes, reasons and actions at 128.
 #[derive(Debug, Clone)]
 pub struct EventRecorder {
-    pub(crate) intaking: Arc<Intaking>,
+    pub(crate) queue: Arc<EventQueue>,
     pub(crate) source: Arc<EventSource>,
 }
 
@@ -89,7 +89,7 @@ impl EventRecorder {
         details: EventDetails,
     ) {
         let regarding = regarding.reference();
-        let (now, nanoseconds) = self.intaking.unique_now();
+        let (now, nanoseconds) = self.queue.unique_now();
         let timestamp = details.timestamp.unwrap_or(now);
         let event = Event {
             name: event_name(&regarding.name, nanoseconds).into(),
@@ -108,6 +108,6 @@ impl EventRecorder {
                 annotations: details.annotations,
             }),
         };
-        self.intaking.offer(event);
+        self.queue.offer(event);
     }
 }

@@ -16,7 +16,7 @@ use crate::sink::EventSink;
 
 /// The ends that a task may come to, beside that of its queue.
 #[derive(Debug, Clone)]
-pub(crate) struct Ends {
+pub(crate) struct ShutdownSignals {
     /// No further events are to be taken.
     pub(crate) stop: CancellationToken,
     /// The broadcaster shuts down: no wait between tries.
@@ -27,15 +27,19 @@ pub(crate) struct Ends {
 
 /// Takes events out of a watcher's queue, and counts them.
 #[derive(Debug)]
-pub(crate) struct Intake {
+pub(crate) struct SinkInput {
     watcher: BroadcastWatcher<Event>,
-    ends: Ends,
+    ends: ShutdownSignals,
     metrics: Arc<SinkMetrics>,
     stopped: bool,
 }
 
-impl Intake {
-    pub(crate) fn new(watcher: BroadcastWatcher<Event>, ends: Ends, metrics: Arc<SinkMetrics>) -> Self {
+impl SinkInput {
+    pub(crate) fn new(
+        watcher: BroadcastWatcher<Event>,
+        ends: ShutdownSignals,
+        metrics: Arc<SinkMetrics>,
+    ) -> Self {
         Self { watcher, ends, metrics, stopped: false }
     }
 
@@ -73,15 +77,15 @@ pub(crate) struct Recording<S> {
     pub(crate) sink: S,
     pub(crate) correlator: EventCorrelator,
     pub(crate) sleep: Duration,
-    pub(crate) ends: Ends,
+    pub(crate) ends: ShutdownSignals,
     pub(crate) metrics: Arc<SinkMetrics>,
 }
 
 impl<S: EventSink> Recording<S> {
     /// Writes events until there are no more.
-    pub(crate) async fn run(mut self, mut intake: Intake) {
+    pub(crate) async fn run(mut self, mut input: SinkInput) {
         let abort = self.ends.abort.clone();
-        while let Some(event) = intake.next().await {
+        while let Some(event) = input.next().await {
             let metrics = Arc::clone(&self.metrics);
             tokio::select! {
                 biased;
@@ -91,7 +95,7 @@ impl<S: EventSink> Recording<S> {
                 () = self.record(event) => {}
             }
         }
-        intake.abandon().await;
+        input.abandon().await;
     }
 
     async fn record(&mut self, event: Event) {

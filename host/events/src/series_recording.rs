@@ -20,7 +20,7 @@ use crate::delivery::{Delivery, Sleeps};
 use crate::event::Event;
 use crate::keys::Key;
 use crate::metrics::SinkMetrics;
-use crate::recording::{Ends, Intake};
+use crate::recording::{ShutdownSignals, SinkInput};
 use crate::series_cache::{FINISH_TIME, Observed, SeriesCache};
 use crate::sink::EventSink;
 use crate::wire;
@@ -38,7 +38,7 @@ pub(crate) struct SeriesRecording<S> {
     pub(crate) sink: Arc<S>,
     pub(crate) cache: SeriesCache,
     pub(crate) sleep: Duration,
-    pub(crate) ends: Ends,
+    pub(crate) ends: ShutdownSignals,
     pub(crate) metrics: Arc<SinkMetrics>,
 }
 
@@ -63,12 +63,12 @@ struct Writers {
 
 impl<S: EventSink> SeriesRecording<S> {
     /// Writes events until there are no more; then what is counted and not written yet.
-    pub(crate) async fn run(mut self, mut intake: Intake) {
+    pub(crate) async fn run(mut self, mut input: SinkInput) {
         let mut writers = self.start_writers();
         let (mut finish, mut refresh) = (ticks(FINISH_TIME), ticks(REFRESH_TIME));
         loop {
             tokio::select! {
-                event = intake.next() => match event {
+                event = input.next() => match event {
                     Some(event) => self.take(event, &mut writers),
                     None => break,
                 },
@@ -96,7 +96,7 @@ impl<S: EventSink> SeriesRecording<S> {
         // The writers come to their end, and count what they cannot write any more.
         writers.queues.clear();
         while writers.tasks.join_next().await.is_some() {}
-        intake.abandon().await;
+        input.abandon().await;
     }
 
     fn take(&mut self, event: Event, writers: &mut Writers) {
@@ -194,7 +194,7 @@ impl Writers {
 struct Writer<S> {
     sink: Arc<S>,
     sleep: Duration,
-    ends: Ends,
+    ends: ShutdownSignals,
     metrics: Arc<SinkMetrics>,
     ended: mpsc::UnboundedSender<Written>,
 }

@@ -42,12 +42,12 @@ struct Class {
 #[derive(Debug)]
 enum Keys {
     InOrder(List),
-    Fair(Box<Turns>),
+    Fair(Box<GroupTurns>),
 }
 
 /// Holds the ready keys of one priority by their groups.
 #[derive(Debug, Default)]
-struct Turns {
+struct GroupTurns {
     /// The list of each group that is in `turns`.
     groups: HashMap<u64, List, RandomState>,
     /// Groups in the order of their turns. One whose list was emptied meanwhile is skipped.
@@ -101,16 +101,16 @@ impl<K> Classes<K> {
     }
 
     /// Renames slots after they were compacted.
-    pub(crate) fn rename(&mut self, names: &[u32]) {
+    pub(crate) fn rename(&mut self, numbers: &[u32]) {
         for class in &mut self.classes {
             match &mut class.keys {
-                Keys::InOrder(list) => list.ends.rename(names),
-                Keys::Fair(turns) => turns.groups.values_mut().for_each(|list| list.ends.rename(names)),
+                Keys::InOrder(list) => list.ends.rename(numbers),
+                Keys::Fair(turns) => turns.groups.values_mut().for_each(|list| list.ends.rename(numbers)),
             }
         }
         if let Some(grouping) = &mut self.grouping {
             let slots = grouping.of_slots.drain();
-            grouping.of_slots = slots.map(|(slot, group)| (names[slot as usize], group)).collect();
+            grouping.of_slots = slots.map(|(slot, group)| (numbers[slot as usize], group)).collect();
         }
     }
 }
@@ -265,7 +265,7 @@ impl Class {
     }
 }
 
-impl Turns {
+impl GroupTurns {
     /// The group whose turn it is.
     fn front(&mut self) -> Option<(u64, &mut List)> {
         loop {

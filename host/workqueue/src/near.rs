@@ -85,9 +85,9 @@ impl Near {
     }
 
     /// Renames slots after they were compacted.
-    pub(crate) fn rename<K, M>(&mut self, names: &[u32], slots: &mut Slots<K, M>) {
+    pub(crate) fn rename<K, M>(&mut self, numbers: &[u32], slots: &mut Slots<K, M>) {
         for (position, due) in self.heap.iter_mut().enumerate() {
-            due.slot = names[due.slot as usize];
+            due.slot = numbers[due.slot as usize];
             slots[due.slot].previous = position as u32;
         }
     }

@@ -59,18 +59,18 @@ pub struct Scheduler<K, M, T> {
 /// What the handles and the queues share.
 struct Hub<K, M, T> {
     clock: Clock,
-    turns: Mutex<Turns<K, M, T>>,
+    turns: Mutex<TurnQueue<K, M, T>>,
 }
 
-struct Turns<K, M, T> {
-    seats: Vec<Seat<K, M, T>>,
-    /// Seats of queues that are gone.
+struct TurnQueue<K, M, T> {
+    members: Vec<Member<K, M, T>>,
+    /// Members of queues that are gone.
     free: Vec<u32>,
-    /// Seats, with the generation that the turn is of.
+    /// Members, with the generation that the turn is of.
     turns: VecDeque<(u32, u32)>,
     /// At most so many of those are of queues that are gone.
     left: usize,
-    /// When to look at which seat, the earliest first.
+    /// When to look at which member, the earliest first.
     alarms: BTreeSet<(Nanos, u32)>,
     sleepers: Sleepers,
     closed: bool,
@@ -78,7 +78,7 @@ struct Turns<K, M, T> {
 }
 
 /// The place of a queue.
-struct Seat<K, M, T> {
+struct Member<K, M, T> {
     /// None between two queues.
     taken: Option<(Weak<Shared<K, M>>, T)>,
     /// Its entry in `alarms`: the earliest moment the queue told since it was last looked at for that.
@@ -97,7 +97,7 @@ impl<K, M, T> fmt::Debug for Scheduler<K, M, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let turns = self.hub.turns.lock();
         f.debug_struct("Scheduler")
-            .field("queues", &(turns.seats.len() - turns.free.len()))
+            .field("queues", &(turns.members.len() - turns.free.len()))
             .field("turns", &turns.turns.iter().filter(|turn| turns.is_held(turn)).count())
             .field("alarms", &turns.alarms.len())
             .finish()
@@ -124,8 +124,8 @@ where
     /// A scheduler without queues.
     #[must_use]
     pub fn new() -> Self {
-        let turns = Turns {
-            seats: Vec::new(),
+        let turns = TurnQueue {
+            members: Vec::new(),
             free: Vec::new(),
             turns: VecDeque::new(),
             left: 0,
@@ -164,31 +164,31 @@ where
         });
     }
 
-    /// The clock that all queues must have, a seat, and the bell.
-    pub(crate) fn seat(&self) -> (Clock, Arc<dyn Bell>, u32)
+    /// The clock that all queues must have, a member, and the bell.
+    pub(crate) fn member(&self) -> (Clock, Arc<dyn Bell>, u32)
     where
         K: Send + 'static,
         M: Send + 'static,
         T: Send + 'static,
     {
-        let seat = self.hub.locked(|turns| {
+        let member = self.hub.locked(|turns| {
             turns.free.pop().unwrap_or_else(|| {
-                turns.seats.push(Seat { taken: None, alarm: None, generation: 0 });
-                turns.seats.len() as u32 - 1
+                turns.members.push(Member { taken: None, alarm: None, generation: 0 });
+                turns.members.len() as u32 - 1
             })
         });
-        (self.hub.clock, Arc::clone(&self.hub) as _, seat)
+        (self.hub.clock, Arc::clone(&self.hub) as _, member)
     }
 
-    /// Seats a queue.
-    pub(crate) fn sit(&self, seat: u32, queue: &Arc<Shared<K, M>>, owner: T) {
-        self.hub.locked(|turns| turns.seats[seat as usize].taken = Some((Arc::downgrade(queue), owner)));
+    /// Members a queue.
+    pub(crate) fn sit(&self, member: u32, queue: &Arc<Shared<K, M>>, owner: T) {
+        self.hub.locked(|turns| turns.members[member as usize].taken = Some((Arc::downgrade(queue), owner)));
     }
 }
 
 impl<K, M, T> Hub<K, M, T> {
     /// Runs `action` under the mutex, then wakes whom it notified.
-    fn locked<R>(&self, action: impl FnOnce(&mut Turns<K, M, T>) -> R) -> R {
+    fn locked<R>(&self, action: impl FnOnce(&mut TurnQueue<K, M, T>) -> R) -> R {
         let mut turns = self.turns.lock();
         let result = action(&mut turns);
         let wakes = mem::take(&mut turns.wakes);
@@ -204,43 +204,43 @@ where
     M: Send,
     T: Send,
 {
-    fn ring(&self, seat: u32) {
+    fn ring(&self, member: u32) {
         self.locked(|turns| {
-            let generation = turns.seats[seat as usize].generation;
-            turns.turns.push_back((seat, generation));
+            let generation = turns.members[member as usize].generation;
+            turns.turns.push_back((member, generation));
             turns.sleepers.notify_one(&mut turns.wakes);
         });
     }
 
-    fn alarm(&self, seat: u32, at: Nanos) {
+    fn alarm(&self, member: u32, at: Nanos) {
         self.locked(|turns| {
-            let alarm = &mut turns.seats[seat as usize].alarm;
+            let alarm = &mut turns.members[member as usize].alarm;
             // What two threads were told may come in either order.
             if alarm.is_some_and(|before| before <= at) {
                 return;
             }
             if let Some(before) = alarm.replace(at) {
-                turns.alarms.remove(&(before, seat));
+                turns.alarms.remove(&(before, member));
             }
-            turns.alarms.insert((at, seat));
-            if turns.alarms.first() == Some(&(at, seat)) {
+            turns.alarms.insert((at, member));
+            if turns.alarms.first() == Some(&(at, member)) {
                 turns.sleepers.deadline_changed(&mut turns.wakes);
             }
         });
     }
 
-    fn leave(&self, seat: u32) {
+    fn leave(&self, member: u32) {
         let owner = self.locked(|turns| {
-            turns.free.push(seat);
-            let left = &mut turns.seats[seat as usize];
-            // Whoever gets the seat next shall have no turn of this one.
+            turns.free.push(member);
+            let left = &mut turns.members[member as usize];
+            // Whoever gets the member next shall have no turn of this one.
             left.generation = left.generation.wrapping_add(1);
             if let Some(at) = left.alarm.take() {
-                turns.alarms.remove(&(at, seat));
+                turns.alarms.remove(&(at, member));
             }
             let owner = left.taken.take();
-            if turns.free.len() == turns.seats.len() {
-                turns.seats = Vec::new();
+            if turns.free.len() == turns.members.len() {
+                turns.members = Vec::new();
                 turns.free = Vec::new();
                 turns.turns = VecDeque::new();
                 turns.left = 0;
@@ -254,7 +254,7 @@ where
     }
 }
 
-impl<K, M, T> Turns<K, M, T> {
+impl<K, M, T> TurnQueue<K, M, T> {
     fn next_alarm(&self) -> Option<Nanos> {
         self.alarms.first().map(|(at, _)| *at)
     }
@@ -270,8 +270,8 @@ impl<K, M, T> Turns<K, M, T> {
     }
 
     /// True if a turn's queue is not gone.
-    fn is_held(&self, (seat, generation): &(u32, u32)) -> bool {
-        self.seats[*seat as usize].generation == *generation
+    fn is_held(&self, (member, generation): &(u32, u32)) -> bool {
+        self.members[*member as usize].generation == *generation
     }
 }
 
@@ -304,22 +304,22 @@ where
             if turns.closed {
                 return Step::Closed;
             }
-            if let Some(&(at, seat)) = turns.alarms.first()
+            if let Some(&(at, member)) = turns.alarms.first()
                 && at <= self.clock.now()
             {
                 turns.alarms.pop_first();
-                let seat = &mut turns.seats[seat as usize];
-                seat.alarm = None;
-                let queue = seat.taken.as_ref().and_then(|(queue, _)| queue.upgrade());
+                let member = &mut turns.members[member as usize];
+                member.alarm = None;
+                let queue = member.taken.as_ref().and_then(|(queue, _)| queue.upgrade());
                 return queue.map_or(Step::Again, Step::Alarm);
             }
             let Some(&turn) = turns.turns.front() else { return Step::Nothing };
-            let seat = turns.seats[turn.0 as usize].taken.as_ref().filter(|_| turns.is_held(&turn));
+            let member = turns.members[turn.0 as usize].taken.as_ref().filter(|_| turns.is_held(&turn));
             // The clone is code of the user's: nothing has changed yet, and no handle is held, if it panics.
-            let seat = seat.map(|(queue, owner)| (owner.clone(), queue));
-            let seat = seat.and_then(|(owner, queue)| Some((queue.upgrade()?, owner)));
+            let member = member.map(|(queue, owner)| (owner.clone(), queue));
+            let member = member.and_then(|(owner, queue)| Some((queue.upgrade()?, owner)));
             turns.turns.pop_front();
-            match seat {
+            match member {
                 Some((queue, owner)) => Step::Turn(queue, owner),
                 None => Step::Again,
             }
@@ -474,9 +474,9 @@ where
     where
         T: Clone + Send + 'static,
     {
-        let (clock, bell, seat) = scheduler.seat();
-        let queue = self.make(clock, Some(max_concurrent), Some((bell, seat)));
-        scheduler.sit(seat, &queue.shared, owner);
+        let (clock, bell, member) = scheduler.member();
+        let queue = self.make(clock, Some(max_concurrent), Some((bell, member)));
+        scheduler.sit(member, &queue.shared, owner);
         queue
     }
 }

@@ -113,7 +113,7 @@ pub(crate) enum Attempt<T> {
 ///
 /// What is taken leaves the source in the very poll that returns it, so a future that is dropped loses nothing.
 pub(crate) async fn sleep_until_taken<S: Source>(source: &S) -> Option<S::Taken> {
-    let mut place = Place { source, ticket: None };
+    let mut place = SleeperGuard { source, ticket: None };
     loop {
         let deadline = match poll_fn(|cx| Poll::Ready(source.attempt(&mut place.ticket, cx.waker()))).await {
             Attempt::Over(taken) => {
@@ -135,18 +135,18 @@ pub(crate) async fn sleep_until_taken<S: Source>(source: &S) -> Option<S::Taken>
 
 /// Holds the place of one future among the sleepers; when dropped, passes on a notice it has not used and the keeping
 /// of time.
-struct Place<'a, S: Source> {
+struct SleeperGuard<'a, S: Source> {
     source: &'a S,
     ticket: Option<Ticket>,
 }
 
-impl<S: Source> Place<'_, S> {
+impl<S: Source> SleeperGuard<'_, S> {
     fn still_sleeps(&self, cx: &Context<'_>) -> bool {
         self.ticket.is_some_and(|ticket| self.source.still_sleeps(ticket, cx.waker()))
     }
 }
 
-impl<S: Source> Drop for Place<'_, S> {
+impl<S: Source> Drop for SleeperGuard<'_, S> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             self.source.give_up(ticket);

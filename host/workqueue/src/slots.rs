@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - the table has the number of a slot iff that slot holds a key; a key is held iff it is ready, running or delayed;
-//! - a slot is in at most one list, that of its [`Place`];
+//! - a slot is in at most one list, that of its [`SlotState`];
 //! - a key that is delayed and also ready or running has a second slot without key, its *twin*, for the delay,
 //!   which `twins` leads to and which leads back. A key that is only delayed needs no twin;
 //! - the memory held is a small multiple of what the used slots need: they are compacted when few of many are left, and
@@ -35,7 +35,7 @@ const SMALL: usize = 64;
 
 /// Where a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SlotState {
     /// Nowhere: in the chain of free slots, or about to get its place.
     Free,
     /// In the list of its priority.
@@ -55,7 +55,7 @@ pub(crate) type Hash32 = u32;
 
 /// What a slot is for.
 #[derive(Debug)]
-enum For<K> {
+enum SlotUse<K> {
     /// This key.
     Key(K),
     /// The delay of the key of that slot; for nothing if that is [`NIL`].
@@ -65,7 +65,7 @@ enum For<K> {
 /// Holds a key and its state.
 #[derive(Debug)]
 pub(crate) struct Slot<K, M> {
-    of: For<K>,
+    of: SlotUse<K>,
     /// Ready: when it became so, or its number where no time is measured. Running: when it was handed out. Delayed and
     /// twin: the deadline.
     pub(crate) time: Nanos,
@@ -76,7 +76,7 @@ pub(crate) struct Slot<K, M> {
     pub(crate) priority: Priority,
     /// What came with the adds of the run to come.
     pub(crate) payload: M,
-    pub(crate) place: Place,
+    pub(crate) place: SlotState,
     /// The deadline was set by the rate limiter.
     pub(crate) backoff: bool,
     /// It has a twin.
@@ -84,7 +84,7 @@ pub(crate) struct Slot<K, M> {
 }
 
 impl<K, M: Default> Slot<K, M> {
-    fn new(of: For<K>) -> Self {
+    fn new(of: SlotUse<K>) -> Self {
         Self {
             of,
             time: 0,
@@ -92,7 +92,7 @@ impl<K, M: Default> Slot<K, M> {
             previous: NIL,
             priority: Priority::default(),
             payload: M::default(),
-            place: Place::Free,
+            place: SlotState::Free,
             backoff: false,
             twinned: false,
         }
@@ -104,8 +104,8 @@ impl<K, M> Slot<K, M> {
     #[inline]
     pub(crate) fn key(&self) -> &K {
         match &self.of {
-            For::Key(key) => key,
-            For::Delay(_) => panic!("only twins and free slots hold no key"),
+            SlotUse::Key(key) => key,
+            SlotUse::Delay(_) => panic!("only twins and free slots hold no key"),
         }
     }
 
@@ -114,18 +114,18 @@ impl<K, M> Slot<K, M> {
     where
         K: Eq,
     {
-        matches!(&self.of, For::Key(held) if held == key)
+        matches!(&self.of, SlotUse::Key(held) if held == key)
     }
 }
 
 /// First and last slot of a list that is threaded through slots.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ends {
+pub(crate) struct ListEnds {
     head: u32,
     tail: u32,
 }
 
-impl Ends {
+impl ListEnds {
     /// Of a list without slots.
     pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL };
 
@@ -147,22 +147,22 @@ impl Ends {
     }
 
     /// Renames slots after they were compacted.
-    pub(crate) fn rename(&mut self, names: &[u32]) {
-        self.head = renamed(names, self.head);
-        self.tail = renamed(names, self.tail);
+    pub(crate) fn rename(&mut self, numbers: &[u32]) {
+        self.head = renamed(numbers, self.head);
+        self.tail = renamed(numbers, self.tail);
     }
 }
 
 /// A list that knows how many slots are in it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct List {
-    pub(crate) ends: Ends,
+    pub(crate) ends: ListEnds,
     len: u32,
 }
 
 impl List {
     /// A list without slots.
-    pub(crate) const EMPTY: Self = Self { ends: Ends::EMPTY, len: 0 };
+    pub(crate) const EMPTY: Self = Self { ends: ListEnds::EMPTY, len: 0 };
 
     /// Number of slots in it.
     pub(crate) fn len(&self) -> usize {
@@ -226,7 +226,7 @@ impl<K, M> Slots<K, M> {
 
     /// Appends a slot to a list with these ends.
     #[inline]
-    pub(crate) fn append(&mut self, ends: &mut Ends, index: u32) {
+    pub(crate) fn append(&mut self, ends: &mut ListEnds, index: u32) {
         let tail = mem::replace(&mut ends.tail, index);
         let slot = &mut self[index];
         slot.previous = tail;
@@ -236,14 +236,14 @@ impl<K, M> Slots<K, M> {
 
     /// Takes a slot out of the list with these ends.
     #[inline]
-    pub(crate) fn detach(&mut self, ends: &mut Ends, index: u32) {
+    pub(crate) fn detach(&mut self, ends: &mut ListEnds, index: u32) {
         let (previous, next) = (self[index].previous, self[index].next);
         self.lead_to(ends, previous, next);
         self.lead_back_to(ends, next, previous);
     }
 
     /// Puts `new` at the place of `old` in the list with these ends.
-    pub(crate) fn replace(&mut self, ends: &mut Ends, old: u32, new: u32) {
+    pub(crate) fn replace(&mut self, ends: &mut ListEnds, old: u32, new: u32) {
         let (previous, next) = (self[old].previous, self[old].next);
         (self[new].previous, self[new].next) = (previous, next);
         self.lead_to(ends, previous, new);
@@ -251,12 +251,12 @@ impl<K, M> Slots<K, M> {
     }
 
     #[inline]
-    fn lead_to(&mut self, ends: &mut Ends, from: u32, to: u32) {
+    fn lead_to(&mut self, ends: &mut ListEnds, from: u32, to: u32) {
         *(if from == NIL { &mut ends.head } else { &mut self[from].next }) = to;
     }
 
     #[inline]
-    fn lead_back_to(&mut self, ends: &mut Ends, from: u32, to: u32) {
+    fn lead_back_to(&mut self, ends: &mut ListEnds, from: u32, to: u32) {
         *(if from == NIL { &mut ends.tail } else { &mut self[from].previous }) = to;
     }
 
@@ -273,8 +273,8 @@ impl<K, M> Slots<K, M> {
     /// The key that a slot is about: its own, or that of the slot it is the twin of.
     pub(crate) fn key_of(&self, index: u32) -> &K {
         match &self[index].of {
-            For::Key(key) => key,
-            For::Delay(of) => self[*of].key(),
+            SlotUse::Key(key) => key,
+            SlotUse::Delay(of) => self[*of].key(),
         }
     }
 
@@ -297,20 +297,20 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         self.table.find(hash, |index| self[index].holds(key))
     }
 
-    /// The slot of a key, made if it has none; its place is then [`Place::Free`].
+    /// The slot of a key, made if it has none; its place is then [`SlotState::Free`].
     #[inline]
     pub(crate) fn find_or_insert(&mut self, hash: Hash32, key: K) -> u32 {
         if let Some(index) = self.find(hash, &key) {
             return index;
         }
-        let index = allocate(&mut self.slots, &mut self.free, Slot::new(For::Key(key)));
+        let index = allocate(&mut self.slots, &mut self.free, Slot::new(SlotUse::Key(key)));
         self.table.insert(hash, index);
         index
     }
 
-    /// Makes a twin of a slot; its place is [`Place::Free`] until it has one.
+    /// Makes a twin of a slot; its place is [`SlotState::Free`] until it has one.
     pub(crate) fn make_twin(&mut self, of: u32) -> u32 {
-        let twin = allocate(&mut self.slots, &mut self.free, Slot::new(For::Delay(of)));
+        let twin = allocate(&mut self.slots, &mut self.free, Slot::new(SlotUse::Delay(of)));
         self.twins.insert(of, twin);
         self[of].twinned = true;
         twin
@@ -318,7 +318,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
 
     /// Frees a twin, whose payload was taken; tells whose it was.
     pub(crate) fn release_twin(&mut self, twin: u32) -> u32 {
-        let For::Delay(of) = self[twin].of else { panic!("a twin is for a delay") };
+        let SlotUse::Delay(of) = self[twin].of else { panic!("a twin is for a delay") };
         self.twins.remove(&of);
         self[of].twinned = false;
         self.free(twin);
@@ -342,8 +342,8 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     fn free(&mut self, index: u32) {
         let free = mem::replace(&mut self.free, index);
         let slot = &mut self[index];
-        slot.of = For::Delay(NIL);
-        slot.place = Place::Free;
+        slot.of = SlotUse::Delay(NIL);
+        slot.place = SlotState::Free;
         slot.twinned = false;
         slot.next = free;
     }
@@ -364,7 +364,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     /// Gives all memory back if no slot is used. Not to be called after each release: a queue that is filled and emptied
     /// by turns would do little else.
     #[inline]
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn release_memory(&mut self) {
         if self.slots.capacity() > KEEP && self.table.is_empty() {
             self.slots = Chunks::default();
             self.table = Table::default();
@@ -375,28 +375,28 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
 
     /// Moves the used slots together; see [`Self::shrink`].
     pub(crate) fn compact(&mut self, room: usize) -> Vec<u32> {
-        let mut names = vec![NIL; self.slots.len()];
+        let mut numbers = vec![NIL; self.slots.len()];
         let mut kept = Chunks::default();
         for (old, slot) in mem::take(&mut self.slots).into_iter().enumerate() {
-            if slot.place != Place::Free {
-                names[old] = kept.len() as u32;
+            if slot.place != SlotState::Free {
+                numbers[old] = kept.len() as u32;
                 kept.push(slot);
             }
         }
         for slot in kept.iter_mut() {
-            slot.next = renamed(&names, slot.next);
+            slot.next = renamed(&numbers, slot.next);
             // In the heap of near deadlines it is no slot, but then that writes it anew.
-            slot.previous = renamed(&names, slot.previous);
-            if let For::Delay(of) = &mut slot.of {
-                *of = renamed(&names, *of);
+            slot.previous = renamed(&numbers, slot.previous);
+            if let SlotUse::Delay(of) = &mut slot.of {
+                *of = renamed(&numbers, *of);
             }
         }
-        self.table.rename(&names, room);
+        self.table.rename(&numbers, room);
         let twins = mem::take(&mut self.twins).into_iter();
-        self.twins = twins.map(|(of, twin)| (names[of as usize], names[twin as usize])).collect();
+        self.twins = twins.map(|(of, twin)| (numbers[of as usize], numbers[twin as usize])).collect();
         self.slots = kept;
         self.free = NIL;
-        names
+        numbers
     }
 }
 
@@ -407,8 +407,8 @@ pub(crate) fn hash<K: Hash>(hasher: &RandomState, key: &K) -> Hash32 {
 }
 
 /// The new number of a slot; [`NIL`] stays.
-pub(crate) fn renamed(names: &[u32], index: u32) -> u32 {
-    names.get(index as usize).copied().unwrap_or(NIL)
+pub(crate) fn renamed(numbers: &[u32], index: u32) -> u32 {
+    numbers.get(index as usize).copied().unwrap_or(NIL)
 }
 
 fn allocate<K, M>(slots: &mut Chunks<Slot<K, M>>, free: &mut u32, slot: Slot<K, M>) -> u32 {

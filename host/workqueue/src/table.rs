@@ -114,10 +114,10 @@ impl Table {
         self.len -= 1;
     }
 
-    /// Gives all slots the numbers that `names` has at their old ones, and keeps room for so many.
-    pub(crate) fn rename(&mut self, names: &[u32], room: usize) {
+    /// Gives all slots the numbers that `numbers` has at their old ones, and keeps room for so many.
+    pub(crate) fn rename(&mut self, numbers: &[u32], room: usize) {
         for place in self.entries.iter_mut().filter(|place| **place != EMPTY) {
-            *place = entry(hash_of(*place), names[slot_of(*place) as usize]);
+            *place = entry(hash_of(*place), numbers[slot_of(*place) as usize]);
         }
         let places = (room.max(self.len) * 4).div_ceil(3).next_power_of_two().max(SMALLEST);
         if places < self.entries.len() {

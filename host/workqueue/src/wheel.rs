@@ -23,7 +23,7 @@ mod ahead;
 
 use crate::clock::Nanos;
 use crate::near::Near;
-use crate::slots::{Ends, NIL, Slots};
+use crate::slots::{ListEnds, NIL, Slots};
 use ahead::Ahead;
 
 /// A tick is 2 to this power nanoseconds, 1.05 ms: about what tokio's timers tell apart.
@@ -38,22 +38,22 @@ const LEVELS: usize = 7;
 struct Level {
     /// A bit for each bucket that is not empty.
     occupied: u64,
-    buckets: [Ends; BUCKETS],
+    buckets: [ListEnds; BUCKETS],
 }
 
 impl Level {
-    const EMPTY: Self = Self { occupied: 0, buckets: [Ends::EMPTY; BUCKETS] };
+    const EMPTY: Self = Self { occupied: 0, buckets: [ListEnds::EMPTY; BUCKETS] };
 }
 
 /// A bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct BucketIndex {
     level: usize,
     bucket: usize,
 }
 
 /// Where a deadline belongs as seen from the tick `present`; none if it is near then.
-fn place_from(present: u64, deadline: Nanos) -> Option<Place> {
+fn place_from(present: u64, deadline: Nanos) -> Option<BucketIndex> {
     let tick = deadline >> TICK;
     if tick <= present {
         return None;
@@ -61,7 +61,7 @@ fn place_from(present: u64, deadline: Nanos) -> Option<Place> {
     let level = ((u64::BITS - 1 - (tick ^ present).leading_zeros()) / BITS) as usize;
     // Further than any delay that is kept only where the clock itself is.
     let level = level.min(LEVELS - 1);
-    Some(Place { level, bucket: (tick >> (BITS * level as u32)) as usize % BUCKETS })
+    Some(BucketIndex { level, bucket: (tick >> (BITS * level as u32)) as usize % BUCKETS })
 }
 
 /// Holds the deadlines. Their number is looked at most often, and stands first.
@@ -149,7 +149,7 @@ impl Wheel {
     }
 
     /// What was spread of a bucket that is being spread, if the slot is in that, or in the middle of the bucket's list.
-    fn spread_from(&mut self, place: Place, slot: u32) -> Option<&mut Ahead> {
+    fn spread_from(&mut self, place: BucketIndex, slot: u32) -> Option<&mut Ahead> {
         let ahead = self.ahead.iter_mut().find(|ahead| ahead.of == place)?;
         let source = self.levels[place.level].as_ref()?.buckets[place.bucket];
         (!source.is_end(slot)).then_some(ahead)
@@ -181,11 +181,11 @@ impl Wheel {
     }
 
     /// Renames slots after they were compacted.
-    pub(crate) fn rename<K, M>(&mut self, names: &[u32], slots: &mut Slots<K, M>) {
-        self.near.rename(names, slots);
+    pub(crate) fn rename<K, M>(&mut self, numbers: &[u32], slots: &mut Slots<K, M>) {
+        self.near.rename(numbers, slots);
         let ahead = self.ahead.iter_mut().flat_map(Ahead::lists_mut);
         let levels = self.levels.iter_mut().flatten().flat_map(|level| &mut level.buckets);
-        ahead.chain(levels).for_each(|ends| ends.rename(names));
+        ahead.chain(levels).for_each(|ends| ends.rename(numbers));
     }
 
     fn taken(&mut self) {
@@ -218,12 +218,12 @@ impl Wheel {
     /// The first bucket that is not empty, and its first tick. One that is being spread counts as not empty.
     ///
     /// All of a level are after the present and before those of the levels above.
-    fn first_bucket(&self) -> Option<(Place, u64)> {
+    fn first_bucket(&self) -> Option<(BucketIndex, u64)> {
         (0..LEVELS).find_map(|level| self.first_bucket_of(level))
     }
 
     /// The same, of one level.
-    fn first_bucket_of(&self, level: usize) -> Option<(Place, u64)> {
+    fn first_bucket_of(&self, level: usize) -> Option<(BucketIndex, u64)> {
         let occupied = self.levels[level].as_ref().map_or(0, |level| level.occupied);
         if occupied == 0 {
             return None;
@@ -231,7 +231,7 @@ impl Wheel {
         let bucket = occupied.trailing_zeros() as usize;
         let shift = BITS * level as u32;
         let above = self.elapsed >> (shift + BITS) << (shift + BITS);
-        Some((Place { level, bucket }, above | (bucket as u64) << shift))
+        Some((BucketIndex { level, bucket }, above | (bucket as u64) << shift))
     }
 
     /// Makes `tick` the present.
@@ -240,7 +240,7 @@ impl Wheel {
             self.elapsed = start;
             let level = self.level(place.level);
             level.occupied &= !(1 << place.bucket);
-            let rest = std::mem::replace(&mut level.buckets[place.bucket], Ends::EMPTY);
+            let rest = std::mem::replace(&mut level.buckets[place.bucket], ListEnds::EMPTY);
             if let Some(number) = self.ahead.iter().position(|ahead| ahead.of == place) {
                 let (levels, first) = self.ahead.swap_remove(number).end();
                 // What is below the bucket is before it, and so there is nothing any more.
@@ -253,7 +253,7 @@ impl Wheel {
         self.look_ahead(slots);
     }
 
-    fn place_all<K, M>(&mut self, list: Ends, slots: &mut Slots<K, M>) {
+    fn place_all<K, M>(&mut self, list: ListEnds, slots: &mut Slots<K, M>) {
         let mut slot = list.head();
         while slot != NIL {
             let next = slots[slot].next;

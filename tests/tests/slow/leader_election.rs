@@ -39,8 +39,8 @@ type Times = [u64; 3];
 const SHORT: Times = [20, 10, 2];
 /// Of the one end of a lease that the gate waits for.
 const SAMPLE: Times = [14, 10, 2];
-/// So long that neither the end of a lease nor the next try comes within a test: what is left is being told.
-const LONG: Times = [120, 60, 20];
+/// So long that no lease ends within a test: a standby takes over from one that was released, or not at all.
+const LONG: Times = [3600, 1800, 20];
 
 /// A namespace with some ConfigMaps on a shared control plane.
 struct Candidates {
@@ -207,13 +207,8 @@ fn a_standby_takes_over_long_before_the_lease_ends_after_a_clean_exit(server: Se
 
     first.signal(Signal::TERM)?;
     let status = first.wait_exit(SOON)?;
-    let exited = Instant::now();
     ensure!(status.code() == Some(0), "{status}: {}", first.log().tail(20));
     wait_role(&second, "leader", SOON)?;
-    let took = exited.elapsed();
-    eprintln!("{server:?}: taken over {took:?} after a clean exit");
-    // The end of the lease was not waited for.
-    ensure!(took < Duration::from_secs(LONG[0]), "{took:?}");
     second.wait_for("all keys to be reconciled", SOON, || keys(&begins(&second)).len() == 20)?;
     // The work had ended when the lease was released.
     let released = loglines::events(&first, "lease_released");

@@ -34,9 +34,11 @@ const RESET: Duration = Duration::from_secs(10);
 /// A key that was under way when the server went, or came from its delay then, is first tried eight times in 1.3 s, as the
 /// default rate limiter has it (5 ms, doubled each time). What the informers do is seen once that is over.
 const FIRST_TRIES: Duration = Duration::from_secs(3);
-/// What the host may do meanwhile: connections a second, and the share of a core.
+/// Connections a second that the host may open meanwhile.
 const REQUESTS_PER_SECOND: usize = 10;
-const CORE: f64 = 0.05;
+/// The share of a core that it may use meanwhile. A loop without a pause uses a whole one, or its part of it on a busy machine;
+/// the host uses some hundredths.
+const CORE: f64 = 0.3;
 
 const REST: Duration = Duration::from_secs(60);
 /// A silent connection is asked after 30 s and given up 15 s later; then another is tried.

@@ -26,7 +26,7 @@ const PROGRESS: Duration = Duration::from_secs(5);
 
 /// What is to be built.
 #[derive(Debug, Clone)]
-pub(crate) struct Order {
+pub(crate) struct BuildRequest {
     /// What the log calls it.
     pub(crate) label: String,
     /// Folder of the crate.
@@ -61,14 +61,14 @@ pub(crate) struct Report {
 }
 
 /// Builds a crate.
-pub(crate) async fn build(order: Order, log: Log) -> Report {
-    let mut progress = Progress::new(&order, &log);
+pub(crate) async fn build(request: BuildRequest, log: Log) -> Report {
+    let mut progress = Progress::new(&request, &log);
     let (began, start) = (SystemTime::now(), Instant::now());
-    let component = run(&order, &mut progress).await;
+    let component = run(&request, &mut progress).await;
     let files = component.as_deref().map(depinfo::files).unwrap_or_default();
     let Progress { packages, compiled, lock, target_checked, .. } = progress;
     // Cargo may have written it and failed before its first message.
-    let lock = lock.or_else(|| std::fs::read(&order.lock).ok());
+    let lock = lock.or_else(|| std::fs::read(&request.lock).ok());
     Report {
         component,
         packages,
@@ -81,18 +81,18 @@ pub(crate) async fn build(order: Order, log: Log) -> Report {
     }
 }
 
-async fn run(order: &Order, progress: &mut Progress<'_>) -> Result<PathBuf> {
-    if !order.target_checked {
-        let command = |program: &str| cargo::command(program, &order.folder);
+async fn run(request: &BuildRequest, progress: &mut Progress<'_>) -> Result<PathBuf> {
+    if !request.target_checked {
+        let command = |program: &str| cargo::command(program, &request.folder);
         let report = |line: &str| progress.log.say(progress.label, Tone::Plain, line);
-        ensure_target(&order.folder, command, output, report).await?;
+        ensure_target(&request.folder, command, output, report).await?;
         progress.target_checked = true;
     }
-    let manifest = order.folder.join("Cargo.toml");
+    let manifest = request.folder.join("Cargo.toml");
     let format = if progress.log.colours() { "json-diagnostic-rendered-ansi" } else { "json" };
-    let mut command = cargo::command("cargo", &order.folder);
+    let mut command = cargo::command("cargo", &request.folder);
     command.args(["build", "--lib", "--release", "--target", TARGET, "--manifest-path"]).arg(&manifest);
-    command.arg("--target-dir").arg(&order.target).arg(format!("--message-format={format}"));
+    command.arg("--target-dir").arg(&request.target).arg(format!("--message-format={format}"));
     // Its lines are taken apart here.
     command.args(["--color", "never"]);
     let (mut child, mut group) = spawn(command).map_err(|error| cargo::not_started("cargo", &error))?;
@@ -217,19 +217,19 @@ struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    fn new(order: &'a Order, log: &'a Log) -> Self {
+    fn new(request: &'a BuildRequest, log: &'a Log) -> Self {
         let mut progress = Self {
-            label: &order.label,
+            label: &request.label,
             log,
             announced: false,
             packages: BTreeSet::new(),
             compiled: 0,
-            target_checked: order.target_checked,
-            lock_file: &order.lock,
+            target_checked: request.target_checked,
+            lock_file: &request.lock,
             lock: None,
             now: String::new(),
         };
-        if order.first {
+        if request.first {
             progress.announce();
         }
         progress
@@ -311,8 +311,8 @@ mod tests {
     use super::super::log::testing::Written;
     use super::*;
 
-    fn order(first: bool) -> Order {
-        Order {
+    fn request(first: bool) -> BuildRequest {
+        BuildRequest {
             label: "guest".into(),
             folder: "/g".into(),
             target: "/t".into(),
@@ -335,9 +335,9 @@ mod tests {
 
     #[test]
     fn the_component_is_that_of_the_crate_itself() {
-        let (written, order) = (Written::default(), order(false));
+        let (written, request) = (Written::default(), request(false));
         let log = written.log();
-        let mut progress = Progress::new(&order, &log);
+        let mut progress = Progress::new(&request, &log);
         let message = |folder: &str, file: &str, fresh: bool| {
             format!(
                 r#"{{"reason":"compiler-artifact","package_id":"path+file://{folder}#0.1.0","fresh":{fresh},
@@ -358,9 +358,9 @@ mod tests {
 
     #[test]
     fn a_build_with_nothing_to_do_says_nothing_until_it_takes_long() {
-        let (written, order) = (Written::default(), order(false));
+        let (written, request) = (Written::default(), request(false));
         let log = written.log();
-        let mut progress = Progress::new(&order, &log);
+        let mut progress = Progress::new(&request, &log);
         progress.line("    Finished `release` profile");
         assert_eq!(written.lines(), [""; 0]);
         progress.line("   Compiling guest v0.1.0 (/g)");

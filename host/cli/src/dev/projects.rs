@@ -40,7 +40,7 @@ pub(crate) struct Project {
 
 /// What a change of a file asks for; the greater includes the less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Need {
+pub(crate) enum PendingWork {
     /// Install the manifests again.
     Install,
     /// Build first.
@@ -73,15 +73,15 @@ impl Project {
     }
 
     /// What a change of a file asks for; `roots` are what is watched for this project.
-    pub(crate) fn need(&self, roots: &BTreeSet<Root>, changed: &Path) -> Option<Need> {
+    pub(crate) fn need(&self, roots: &BTreeSet<Root>, changed: &Path) -> Option<PendingWork> {
         if !roots.iter().any(|root| root.holds(changed)) {
             return None;
         }
         let manifest = changed.parent() == Some(&self.folder) && super::manifests::is_yaml(changed);
         match &self.source {
-            _ if manifest => Some(Need::Install),
-            Source::Crate(_) => Some(Need::Build),
-            Source::Component(path) => (path == changed).then_some(Need::Build),
+            _ if manifest => Some(PendingWork::Install),
+            Source::Crate(_) => Some(PendingWork::Build),
+            Source::Component(path) => (path == changed).then_some(PendingWork::Build),
         }
     }
 }

@@ -48,8 +48,13 @@ impl Watch {
     pub(crate) fn start(roots: BTreeSet<Root>, log: Log) -> Result<Self> {
         let (sender, receiver) = signals::channel();
         let (changed, changes) = mpsc::unbounded_channel();
-        let mut eyes =
-            Eyes { signal: sender.clone(), watcher: None, watched: BTreeMap::new(), log, warned: false };
+        let mut eyes = FolderWatcher {
+            signal: sender.clone(),
+            watcher: None,
+            watched: BTreeMap::new(),
+            log,
+            warned: false,
+        };
         let mut snapshot = Snapshot::default();
         // All that is there is known.
         snapshot.add(roots, SystemTime::now() + PATIENCE);
@@ -111,7 +116,7 @@ fn wait(signals: &Receiver<Signal>) -> Signal {
 }
 
 /// inotify, as far as it is to be had.
-struct Eyes {
+struct FolderWatcher {
     signal: Sender<Signal>,
     watcher: Option<RecommendedWatcher>,
     /// Each with what identifies it: another folder may have taken the path.
@@ -120,7 +125,7 @@ struct Eyes {
     warned: bool,
 }
 
-impl Eyes {
+impl FolderWatcher {
     /// Looks for changes, and again where there are folders that were not watched while they were listed.
     fn look(&mut self, snapshot: &mut Snapshot) -> Vec<PathBuf> {
         let mut changed = snapshot.look();

@@ -16,20 +16,20 @@ use std::time::SystemTime;
 use anyhow::{Context as _, Result};
 use tokio::task::JoinSet;
 
-use super::build::{Order, Report, build, built};
+use super::build::{BuildRequest, Report, build, built};
 use super::folder::Folder;
 use super::install::Installer;
 use super::log::{Log, Tone, spell};
-use super::projects::{Need, Project, Source};
+use super::projects::{PendingWork, Project, Source};
 use super::watch::{Root, Watch};
 
 /// A project and how it stands.
-struct Bench {
+struct ProjectState {
     project: Project,
     /// What is watched for it.
     roots: BTreeSet<Root>,
     /// What is still to be done.
-    need: Option<Need>,
+    need: Option<PendingWork>,
     /// A build has ended, well or badly.
     tried: bool,
     /// The last build did not end well.
@@ -40,13 +40,13 @@ struct Bench {
     target_checked: bool,
     /// What `Cargo.lock` held for the last build.
     lock: Option<Vec<u8>>,
-    /// It changed since, or during a build: [`Bench::compare_lock`] is due.
+    /// It changed since, or during a build: [`ProjectState::compare_lock`] is due.
     lock_changed: bool,
     /// A component that was built and waits for its manifests to be put right.
     waiting: Option<Vec<u8>>,
 }
 
-impl Bench {
+impl ProjectState {
     /// Takes note of a change.
     fn changed(&mut self, path: &Path) {
         let Some(need) = self.project.need(&self.roots, path) else { return };
@@ -63,7 +63,7 @@ impl Bench {
         if std::mem::take(&mut self.lock_changed)
             && self.lock_file().is_some_and(|file| fs::read(file).ok() != self.lock)
         {
-            self.need = self.need.max(Some(Need::Build));
+            self.need = self.need.max(Some(PendingWork::Build));
         }
     }
 
@@ -77,7 +77,7 @@ impl Bench {
 
 /// All projects.
 pub(crate) struct Workshop {
-    benches: Vec<Bench>,
+    states: Vec<ProjectState>,
     watch: Watch,
     installer: Installer,
     folder: Arc<Folder>,
@@ -90,10 +90,10 @@ impl Workshop {
     /// Starts to watch; everything is to be built.
     pub(crate) fn new(projects: Vec<Project>, folder: Arc<Folder>, log: Log) -> Result<Self> {
         let installer = Installer::new(Arc::clone(&folder))?;
-        let bench = |project: Project| Bench {
+        let state = |project: Project| ProjectState {
             roots: project.roots(),
             project,
-            need: Some(Need::Build),
+            need: Some(PendingWork::Build),
             tried: false,
             failed: false,
             installed: false,
@@ -102,10 +102,10 @@ impl Workshop {
             lock_changed: false,
             waiting: None,
         };
-        let benches: Vec<Bench> = projects.into_iter().map(bench).collect();
-        let roots = benches.iter().flat_map(|bench| bench.roots.iter().cloned()).collect();
+        let states: Vec<ProjectState> = projects.into_iter().map(state).collect();
+        let roots = states.iter().flat_map(|state| state.roots.iter().cloned()).collect();
         let watch = Watch::start(roots, log.clone())?;
-        Ok(Self { benches, watch, installer, folder, log, builds: JoinSet::new() })
+        Ok(Self { states, watch, installer, folder, log, builds: JoinSet::new() })
     }
 
     /// Ends the build under way; its processes are gone when this returns.
@@ -120,8 +120,8 @@ impl Workshop {
             tokio::select! {
                 changed = self.watch.next() => {
                     for path in &changed {
-                        for bench in &mut self.benches {
-                            bench.changed(path);
+                        for state in &mut self.states {
+                            state.changed(path);
                         }
                     }
                 }
@@ -136,16 +136,16 @@ impl Workshop {
 
     /// Does what can be done at once, and starts a build if none is under way.
     fn begin_work(&mut self) {
-        for number in 0..self.benches.len() {
-            let bench = &mut self.benches[number];
+        for number in 0..self.states.len() {
+            let state = &mut self.states[number];
             if self.builds.is_empty() {
-                bench.compare_lock();
+                state.compare_lock();
             }
-            match (&bench.project.source, bench.need) {
+            match (&state.project.source, state.need) {
                 (_, None) => {}
                 (Source::Component(path), Some(need)) => {
-                    bench.need = None;
-                    let read = (need == Need::Build).then(|| {
+                    state.need = None;
+                    let read = (need == PendingWork::Build).then(|| {
                         fs::read(path).with_context(|| {
                             format!("reading {}; keeping the previous version", path.display())
                         })
@@ -155,42 +155,42 @@ impl Workshop {
                         Err(error) => self.say(number, Tone::Error, &format!("{error:#}")),
                     }
                 }
-                (Source::Crate(_), Some(Need::Install)) => {
-                    bench.need = None;
+                (Source::Crate(_), Some(PendingWork::Install)) => {
+                    state.need = None;
                     // Until there was a build it is to come, and brings the manifests.
-                    if bench.installed || bench.waiting.is_some() {
+                    if state.installed || state.waiting.is_some() {
                         self.install(number, None, "manifest installed");
                     }
                 }
-                (Source::Crate(package), Some(Need::Build)) if self.builds.is_empty() => {
-                    bench.need = None;
-                    let order = Order {
-                        label: bench.project.label.clone(),
-                        folder: bench.project.folder.clone(),
+                (Source::Crate(package), Some(PendingWork::Build)) if self.builds.is_empty() => {
+                    state.need = None;
+                    let request = BuildRequest {
+                        label: state.project.label.clone(),
+                        folder: state.project.folder.clone(),
                         target: self.folder.target(),
                         lock: package.lock(),
-                        target_checked: bench.target_checked,
-                        first: !bench.tried,
+                        target_checked: state.target_checked,
+                        first: !state.tried,
                     };
                     let log = self.log.clone();
-                    self.builds.spawn(async move { (number, build(order, log).await) });
+                    self.builds.spawn(async move { (number, build(request, log).await) });
                 }
-                (Source::Crate(_), Some(Need::Build)) => {}
+                (Source::Crate(_), Some(PendingWork::Build)) => {}
             }
         }
     }
 
     fn end_build(&mut self, number: usize, mut report: Report) {
         self.watch_what_was_read(number, &report);
-        let bench = &mut self.benches[number];
-        bench.lock = report.lock.take();
-        bench.target_checked = report.target_checked;
-        let first = !std::mem::replace(&mut bench.tried, true);
-        let mended = std::mem::replace(&mut bench.failed, report.component.is_err());
+        let state = &mut self.states[number];
+        state.lock = report.lock.take();
+        state.target_checked = report.target_checked;
+        let first = !std::mem::replace(&mut state.tried, true);
+        let mended = std::mem::replace(&mut state.failed, report.component.is_err());
         let path = match &report.component {
             Ok(path) => path,
             Err(error) => {
-                let consequence = if bench.installed {
+                let consequence = if state.installed {
                     "keeping the previous version"
                 } else {
                     "it will be rebuilt when its sources change"
@@ -203,7 +203,7 @@ impl Workshop {
             Ok(bytes) => {
                 // The crate may call its library otherwise by now.
                 if let Some(name) = path.file_name() {
-                    bench.project.component = name.to_string_lossy().into_owned();
+                    state.project.component = name.to_string_lossy().into_owned();
                 }
                 let what = if report.compiled || first || mended { built(&report) } else { String::new() };
                 self.install(number, Some(bytes), &what);
@@ -214,7 +214,7 @@ impl Workshop {
 
     /// Watches the packages and files that turned out to belong to a project.
     fn watch_what_was_read(&mut self, number: usize, report: &Report) {
-        let roots = &mut self.benches[number].roots;
+        let roots = &mut self.states[number].roots;
         let trees = report.packages.iter().cloned().map(Root::Tree);
         let mut more: BTreeSet<Root> = trees.filter(|root| !roots.contains(root)).collect();
         let held = |path: &Path| roots.iter().chain(&more).any(|root| root.holds(path));
@@ -234,16 +234,16 @@ impl Workshop {
 
     /// Installs the manifests, and the component if there is a new one. `what` is told if it is of interest.
     fn install(&mut self, number: usize, bytes: Option<Vec<u8>>, what: &str) {
-        let bench = &mut self.benches[number];
-        let paired = bench.project.paired();
+        let state = &mut self.states[number];
+        let paired = state.project.paired();
         for broken in &paired.broken {
-            let consequence = if bench.installed { "; keeping the previous version" } else { "" };
-            self.log.say(&bench.project.label, Tone::Error, &format!("{broken}{consequence}"));
+            let consequence = if state.installed { "; keeping the previous version" } else { "" };
+            self.log.say(&state.project.label, Tone::Error, &format!("{broken}{consequence}"));
         }
         let keep = !paired.broken.is_empty();
         if paired.manifests.is_empty() && keep {
             // It must not run without what its manifest says.
-            bench.waiting = bytes.or(bench.waiting.take());
+            state.waiting = bytes.or(state.waiting.take());
             if !what.is_empty() {
                 self.say(
                     number,
@@ -253,12 +253,12 @@ impl Workshop {
             }
             return;
         }
-        let bytes = bytes.or(bench.waiting.take());
-        let component = (bench.project.component.as_str(), bytes.as_deref());
+        let bytes = bytes.or(state.waiting.take());
+        let component = (state.project.component.as_str(), bytes.as_deref());
         match self.installer.install(number, &paired.manifests, component, keep) {
             Ok(changed) => {
-                let bare = !bench.installed && paired.manifests.is_empty();
-                bench.installed |= bytes.is_some();
+                let bare = !state.installed && paired.manifests.is_empty();
+                state.installed |= bytes.is_some();
                 match (changed, what) {
                     (_, "") => {}
                     (true, what) => self.say(number, Tone::Plain, &format!("{what}; loading")),
@@ -274,6 +274,6 @@ impl Workshop {
     }
 
     fn say(&self, number: usize, tone: Tone, text: &str) {
-        self.log.say(&self.benches[number].project.label, tone, text);
+        self.log.say(&self.states[number].project.label, tone, text);
     }
 }

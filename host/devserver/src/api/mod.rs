@@ -15,3 +15,6 @@ pub(crate) use names::{NameRule, check_name};
 pub(crate) use path::{Path, Target};
 pub(crate) use query::{Params, VersionMatch, list_options_invalid};
 pub(crate) use time::Timestamp;
+
+/// A JSON object: of the cluster, or a part of one.
+pub(crate) type JsonMap = serde_json::Map<String, serde_json::Value>;

@@ -19,7 +19,7 @@ pub(crate) enum Mode {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ControlState {
     mode: Mode,
     /// Reader and writer, to be woken when the mode changes.
     wakers: [Option<Waker>; 2],
@@ -27,7 +27,7 @@ struct State {
 
 /// The control of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Control(Mutex<State>);
+pub(crate) struct Control(Mutex<ControlState>);
 
 /// Which half of a connection waits.
 #[derive(Debug, Clone, Copy)]

@@ -32,16 +32,16 @@ pub(crate) struct Service {
 }
 
 /// What a request's path and method mean.
-enum Meaning {
+enum RequestTarget {
     Objects { verb: &'static str, target: Target },
     Path(Path),
     Nothing(ApiError),
 }
 
 /// A request, read.
-struct Asking {
+struct ReadRequest {
     params: Params,
-    meaning: Meaning,
+    target: RequestTarget,
     body: Bytes,
     user: User,
 }
@@ -58,24 +58,26 @@ impl Service {
 
     async fn respond(&self, parts: &Parts, body: Incoming, control: &Arc<Control>) -> Response<Body> {
         let params = Params::parse(parts.uri.query().unwrap_or_default());
-        let meaning = meaning(parts, &params);
-        let mut served = note(parts, &meaning);
+        let target = request_target(parts, &params);
+        let mut served = note(parts, &target);
         let user = impersonated(&parts.headers, &mut served);
         // What steers the faults is not hit by them.
-        let hits = if is_own(&meaning) { Vec::new() } else { self.hits(parts, &served) };
+        let hits = if is_own(&target) { Vec::new() } else { self.hits(parts, &served) };
         served.faults = hits.iter().map(|hit| hit.id).collect();
 
         let done = self.disturb(&hits, control).await;
         let response = match done {
-            Disturbed::Answer(error) => answer::error(&error),
-            Disturbed::Never => {
+            FaultOutcome::Answer(error) => answer::error(&error),
+            FaultOutcome::Never => {
                 self.log.add(served);
                 std::future::pending::<()>().await;
                 return answer::error(&ApiError::internal("never sent"));
             }
-            Disturbed::No => {
+            FaultOutcome::No => {
                 let response = match collect(body).await {
-                    Ok(body) => self.answer(parts, Asking { params, meaning, body, user }, &hits, control),
+                    Ok(body) => {
+                        self.answer(parts, ReadRequest { params, target, body, user }, &hits, control)
+                    }
                     Err(error) => Err(error),
                 };
                 response.unwrap_or_else(|error| answer::error(&error))
@@ -104,48 +106,48 @@ impl Service {
     }
 
     /// Does what a fault does before there is an answer.
-    async fn disturb(&self, hits: &[Hit], control: &Control) -> Disturbed {
+    async fn disturb(&self, hits: &[Hit], control: &Control) -> FaultOutcome {
         for hit in hits {
             match &hit.fault {
                 Fault::Delay { milliseconds } => {
                     tokio::time::sleep(Duration::from_millis(*milliseconds)).await;
                 }
                 Fault::Status { code, retry_after } => {
-                    return Disturbed::Answer(made_error(*code, *retry_after));
+                    return FaultOutcome::Answer(made_error(*code, *retry_after));
                 }
                 Fault::Gone { after: None } => {
-                    return Disturbed::Answer(ApiError::expired("too old resource version (fault)"));
+                    return FaultOutcome::Answer(ApiError::expired("too old resource version (fault)"));
                 }
                 Fault::TooLargeVersion => {
                     let current = self.core.store.revision();
-                    return Disturbed::Answer(ApiError::too_large_version(current + 1, current));
+                    return FaultOutcome::Answer(ApiError::too_large_version(current + 1, current));
                 }
                 Fault::Reset => {
                     control.set(Mode::Reset);
-                    return Disturbed::Never;
+                    return FaultOutcome::Never;
                 }
                 Fault::HalfOpen => {
                     control.set(Mode::Dead);
-                    return Disturbed::Never;
+                    return FaultOutcome::Never;
                 }
                 _ => {}
             }
         }
-        Disturbed::No
+        FaultOutcome::No
     }
 
     fn answer(
         &self,
         parts: &Parts,
-        asking: Asking,
+        asking: ReadRequest,
         hits: &[Hit],
         control: &Arc<Control>,
     ) -> Result<Response<Body>, ApiError> {
-        let Asking { params, meaning, body, user } = asking;
-        let (verb, target) = match meaning {
-            Meaning::Nothing(error) => return Err(error),
-            Meaning::Path(path) => return self.other(parts, &path, &body),
-            Meaning::Objects { verb, target } => (verb, target),
+        let ReadRequest { params, target, body, user } = asking;
+        let (verb, target) = match target {
+            RequestTarget::Nothing(error) => return Err(error),
+            RequestTarget::Path(path) => return self.other(parts, &path, &body),
+            RequestTarget::Objects { verb, target } => (verb, target),
         };
         let served = self.core.registry.now();
         let resource = served
@@ -253,29 +255,29 @@ impl Service {
 }
 
 /// What came of the faults that strike before an answer.
-enum Disturbed {
+enum FaultOutcome {
     No,
     Answer(ApiError),
     /// There will be no answer; the connection sees to it.
     Never,
 }
 
-fn meaning(parts: &Parts, params: &Params) -> Meaning {
+fn request_target(parts: &Parts, params: &Params) -> RequestTarget {
     match Path::parse(parts.uri.path()) {
-        None => Meaning::Nothing(ApiError::no_path()),
+        None => RequestTarget::Nothing(ApiError::no_path()),
         Some(Path::Target(target)) => match verb(&parts.method, &target, params) {
-            Some(verb) => Meaning::Objects { verb, target },
-            None => Meaning::Nothing(ApiError::method_not_allowed()),
+            Some(verb) => RequestTarget::Objects { verb, target },
+            None => RequestTarget::Nothing(ApiError::method_not_allowed()),
         },
-        Some(path) => Meaning::Path(path),
+        Some(path) => RequestTarget::Path(path),
     }
 }
 
-fn is_own(meaning: &Meaning) -> bool {
-    matches!(meaning, Meaning::Path(Path::Other(segments)) if segments[0].starts_with('_'))
+fn is_own(target: &RequestTarget) -> bool {
+    matches!(target, RequestTarget::Path(Path::Other(segments)) if segments[0].starts_with('_'))
 }
 
-fn note(parts: &Parts, meaning: &Meaning) -> Served {
+fn note(parts: &Parts, target: &RequestTarget) -> Served {
     let header =
         |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
     let mut served = Served {
@@ -285,7 +287,7 @@ fn note(parts: &Parts, meaning: &Meaning) -> Served {
         user_agent: header(USER_AGENT).to_owned(),
         ..Served::default()
     };
-    if let Meaning::Objects { verb, target } = meaning {
+    if let RequestTarget::Objects { verb, target } = target {
         let target = target.clone();
         served.verb = (*verb).to_owned();
         served.group = target.group;

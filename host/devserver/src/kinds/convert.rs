@@ -2,11 +2,11 @@
 //!
 //! Stored are core/v1 Events and autoscaling/v2 autoscalers.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::api::JsonMap;
 
 use crate::resources::Resource;
-
-type Fields = Map<String, Value>;
 
 /// Whether objects of this resource are not stored as they are served.
 pub(crate) fn needs_conversion(resource: &Resource) -> bool {
@@ -17,7 +17,7 @@ pub(crate) fn needs_conversion(resource: &Resource) -> bool {
 }
 
 /// From the form in which objects come in to the stored one.
-pub(crate) fn to_stored(resource: &Resource, object: &mut Fields) {
+pub(crate) fn to_stored(resource: &Resource, object: &mut JsonMap) {
     match resource.group.as_str() {
         "events.k8s.io" => rename(object, |(served, stored)| (served, stored)),
         _ => autoscaler_to_v2(object),
@@ -25,7 +25,7 @@ pub(crate) fn to_stored(resource: &Resource, object: &mut Fields) {
 }
 
 /// From the stored form to that in which objects are served.
-pub(crate) fn from_stored(resource: &Resource, object: &mut Fields) {
+pub(crate) fn from_stored(resource: &Resource, object: &mut JsonMap) {
     match resource.group.as_str() {
         "events.k8s.io" => rename(object, |(served, stored)| (stored, served)),
         _ => autoscaler_to_v1(object),
@@ -33,7 +33,7 @@ pub(crate) fn from_stored(resource: &Resource, object: &mut Fields) {
 }
 
 /// Keeps what the version of a write cannot say: an autoscaler that is written in v1 keeps what v2 knows of it.
-pub(crate) fn carry_over(resource: &Resource, old: &Fields, new: &mut Fields) {
+pub(crate) fn carry_over(resource: &Resource, old: &JsonMap, new: &mut JsonMap) {
     if resource.group != "autoscaling" || !needs_conversion(resource) {
         return;
     }
@@ -43,7 +43,7 @@ pub(crate) fn carry_over(resource: &Resource, old: &Fields, new: &mut Fields) {
         let (Some(Value::Object(old)), Some(Value::Object(new))) = (old.get(part), new.get_mut(part)) else {
             continue;
         };
-        let metrics = |from: &Fields| from.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+        let metrics = |from: &JsonMap| from.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
         let mut kept: Vec<Value> = metrics(new);
         kept.extend(metrics(old).iter().filter(|m| !of_cpu(m)).cloned());
         if !kept.is_empty() {
@@ -66,7 +66,10 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-fn rename(object: &mut Fields, order: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) {
+fn rename(
+    object: &mut JsonMap,
+    order: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str),
+) {
     for names in EVENT_FIELDS {
         let (from, to) = order(names);
         if let Some(value) = object.remove(from) {
@@ -75,7 +78,7 @@ fn rename(object: &mut Fields, order: impl Fn((&'static str, &'static str)) -> (
     }
 }
 
-fn autoscaler_to_v2(object: &mut Fields) {
+fn autoscaler_to_v2(object: &mut JsonMap) {
     if let Some(Value::Object(spec)) = object.get_mut("spec")
         && let Some(percent) = spec.remove("targetCPUUtilizationPercentage")
     {
@@ -94,7 +97,7 @@ fn autoscaler_to_v2(object: &mut Fields) {
     }
 }
 
-fn autoscaler_to_v1(object: &mut Fields) {
+fn autoscaler_to_v1(object: &mut JsonMap) {
     let cpu = |metrics: Option<Value>, part: &str| {
         let metrics = metrics?;
         let cpu = metrics.as_array()?.iter().find(|m| m["resource"]["name"] == "cpu")?;

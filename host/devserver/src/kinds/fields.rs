@@ -8,13 +8,13 @@ use crate::api::ApiError;
 use crate::resources::Resource;
 
 /// A field selector that names only what its resource supports.
-pub(crate) struct Fields(FieldSelector);
+pub(crate) struct FieldFilter(FieldSelector);
 
 /// Reads a field selector.
 ///
 /// # Errors
 /// 400 when it is malformed or names a field that the resource has not.
-pub(crate) fn fields(resource: &Resource, text: &str) -> Result<Fields, ApiError> {
+pub(crate) fn fields(resource: &Resource, text: &str) -> Result<FieldFilter, ApiError> {
     let selector: FieldSelector = text.parse().map_err(|e| ApiError::bad_request(format!("{e}")))?;
     let own = supported(resource);
     for (field, _, _) in selector.requirements() {
@@ -22,10 +22,10 @@ pub(crate) fn fields(resource: &Resource, text: &str) -> Result<Fields, ApiError
             return Err(ApiError::bad_request(format!("field label not supported: {field}")));
         }
     }
-    Ok(Fields(selector))
+    Ok(FieldFilter(selector))
 }
 
-impl Fields {
+impl FieldFilter {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -9,7 +9,7 @@ mod fields;
 mod prepare;
 
 pub(crate) use convert::{carry_over, from_stored, needs_conversion, to_stored};
-pub(crate) use fields::{Fields, fields};
+pub(crate) use fields::{FieldFilter, fields};
 pub(crate) use prepare::{prepare_create, prepare_update};
 
 use serde_json::Value;

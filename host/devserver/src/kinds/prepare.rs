@@ -4,15 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use crate::api::{ApiError, Cause, Metadata, Timestamp};
+use crate::api::{ApiError, Cause, JsonMap, Metadata, Timestamp};
 use crate::resources::{Definition, Resource, definition_status};
-
-type Fields = Map<String, Value>;
 
 /// Fills in what a new object of a kind lacks and takes out what is not the client's to say.
 pub(crate) fn prepare_create(
     resource: &Resource,
-    object: &mut Fields,
+    object: &mut JsonMap,
     now: Timestamp,
 ) -> Result<Vec<Cause>, ApiError> {
     if resource.has_status() && !keeps_status(resource) {
@@ -29,7 +27,7 @@ pub(crate) fn prepare_create(
 }
 
 /// As [`prepare_create`], for an object that takes the place of another.
-pub(crate) fn prepare_update(resource: &Resource, object: &mut Fields, now: Timestamp) -> Vec<Cause> {
+pub(crate) fn prepare_update(resource: &Resource, object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
     if resource.is_custom() {
         return Vec::new();
     }
@@ -60,7 +58,7 @@ fn keeps_status(resource: &Resource) -> bool {
 }
 
 /// Puts in the entries of `defaults` that `object[field]` has not.
-fn set_defaults(object: &mut Fields, field: &str, defaults: Value) {
+fn set_defaults(object: &mut JsonMap, field: &str, defaults: Value) {
     let part = object.entry(field).or_insert_with(|| Map::new().into());
     if let (Value::Object(part), Value::Object(defaults)) = (part, defaults) {
         for (name, value) in defaults {
@@ -69,7 +67,7 @@ fn set_defaults(object: &mut Fields, field: &str, defaults: Value) {
     }
 }
 
-fn pod(object: &mut Fields) {
+fn pod(object: &mut JsonMap) {
     let spec = json!({
         "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
         "schedulerName": "default-scheduler", "securityContext": {}, "enableServiceLinks": true,
@@ -77,7 +75,7 @@ fn pod(object: &mut Fields) {
     set_defaults(object, "spec", spec);
 }
 
-fn namespace(object: &mut Fields) -> Result<(), ApiError> {
+fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
     set_defaults(object, "spec", json!({"finalizers": ["kubernetes"]}));
     object.insert("status".to_owned(), json!({"phase": "Active"}));
     let mut metadata = Metadata::of(object)?;
@@ -86,7 +84,7 @@ fn namespace(object: &mut Fields) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn secret(object: &mut Fields) {
+fn secret(object: &mut JsonMap) {
     object.entry("type").or_insert_with(|| "Opaque".into());
     let Some(Value::Object(texts)) = object.remove("stringData") else { return };
     let data = object.entry("data").or_insert_with(|| Map::new().into());
@@ -97,7 +95,7 @@ fn secret(object: &mut Fields) {
     }
 }
 
-fn definition(object: &mut Fields, now: Timestamp) -> Vec<Cause> {
+fn definition(object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
     if let Some(Value::Object(spec)) = object.get_mut("spec") {
         spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
         if let Some(Value::Object(names)) = spec.get_mut("names") {

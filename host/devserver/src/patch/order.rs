@@ -16,11 +16,11 @@ pub(super) struct Item {
 }
 
 /// Where identities stand in a list; the first place counts.
-pub(super) struct Order {
+pub(super) struct ListOrder {
     ranks: HashMap<String, usize>,
 }
 
-impl Order {
+impl ListOrder {
     pub(super) fn of(identities: impl IntoIterator<Item = String>) -> Self {
         let mut ranks = HashMap::new();
         for (rank, identity) in identities.into_iter().enumerate() {
@@ -63,7 +63,7 @@ impl Order {
 }
 
 /// The values of all items, those that `named` contains in its order, the others in the order of the live list.
-pub(super) fn arrange(items: Vec<Item>, named: &Order, live: &Order) -> Vec<Value> {
+pub(super) fn arrange(items: Vec<Item>, named: &ListOrder, live: &ListOrder) -> Vec<Value> {
     let (mut patched, mut others): (Vec<_>, Vec<_>) =
         items.into_iter().partition(|item| named.contains(item));
     named.sort(&mut patched);

@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use super::order::{Item, Order, arrange};
+use super::order::{Item, ListOrder, arrange};
 use crate::schemas::{Field, TypeRef};
 
 const DIRECTIVE: &str = "$patch";
@@ -179,7 +179,7 @@ impl<'a> List<'a> {
         match self.element_kind(live.iter().chain(patch))? {
             ElementKind::Object => self.merge_objects(live, patch),
             _ if delete => {
-                let deleted = Order::of(patch.iter().map(Value::to_string));
+                let deleted = ListOrder::of(patch.iter().map(Value::to_string));
                 Ok(live
                     .into_iter()
                     .map(scalar)
@@ -188,8 +188,8 @@ impl<'a> List<'a> {
                     .collect())
             }
             _ => {
-                let live_order = Order::of(live.iter().map(Value::to_string));
-                let named = Order::of(patch.iter().map(Value::to_string));
+                let live_order = ListOrder::of(live.iter().map(Value::to_string));
+                let named = ListOrder::of(patch.iter().map(Value::to_string));
                 let mut seen = HashSet::new();
                 let mut union: Vec<_> = live.into_iter().chain(patch.iter().cloned()).map(scalar).collect();
                 union.retain(|item| seen.insert(item.identity.clone()));
@@ -214,7 +214,7 @@ impl<'a> List<'a> {
             let named: Vec<_> = named.into_iter().cloned().collect();
             let order = self.order(&named)?;
             let items = named.into_iter().map(|element| self.item(element)).collect::<Result<Vec<_>, _>>()?;
-            return Ok(arrange(items, &Order::of([]), &order));
+            return Ok(arrange(items, &ListOrder::of([]), &order));
         }
         live.retain(|element| self.identity(element).map_or(true, |identity| !deleted.contains(&identity)));
         let live_order = self.order(&live)?;
@@ -238,7 +238,7 @@ impl<'a> List<'a> {
             }
         }
         let named = named.into_iter().map(|element| self.identity(element)).collect::<Result<Vec<_>, _>>()?;
-        Ok(arrange(items, &Order::of(named), &live_order))
+        Ok(arrange(items, &ListOrder::of(named), &live_order))
     }
 
     /// Puts the elements of the merged list into the order that the patch gives.
@@ -254,7 +254,7 @@ impl<'a> List<'a> {
         }
         self.element_kind(live.iter().chain(patch))?;
         let items = merged.into_iter().map(|element| self.item(element)).collect::<Result<Vec<_>, _>>()?;
-        Ok(arrange(items, &self.order(order)?, &Order::of(self.places(live, patch)?)))
+        Ok(arrange(items, &self.order(order)?, &ListOrder::of(self.places(live, patch)?)))
     }
 
     /// The identities of the live list, place by place, while the patch is applied.
@@ -311,8 +311,10 @@ impl<'a> List<'a> {
         Ok(())
     }
 
-    fn order(&self, elements: &[Value]) -> Result<Order, PatchError> {
-        Ok(Order::of(elements.iter().map(|element| self.identity(element)).collect::<Result<Vec<_>, _>>()?))
+    fn order(&self, elements: &[Value]) -> Result<ListOrder, PatchError> {
+        Ok(ListOrder::of(
+            elements.iter().map(|element| self.identity(element)).collect::<Result<Vec<_>, _>>()?,
+        ))
     }
 
     fn item(&self, value: Value) -> Result<Item, PatchError> {

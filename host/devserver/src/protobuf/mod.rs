@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use object::Decoder;
-use table::Table;
+use table::ProtobufTypes;
 use wire::{Raw, Reader, WireError};
 
 /// The media type of the bodies.
@@ -93,7 +93,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     if !content_type.is_empty() && content_type != MEDIA_TYPE {
         return Err(ProtobufError::ContentType(content_type));
     }
-    let table = Table::builtin();
+    let table = ProtobufTypes::builtin();
     let Some(index) = table.of_kind(&api_version, &kind) else {
         return Err(ProtobufError::Kind { api_version, kind });
     };

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::table::{Field, Other, Shape, Table, TypeIndex};
+use super::table::{Field, Other, ProtobufTypes, Shape, TypeIndex};
 use super::wire::{Raw, Reader, Record};
 use super::{MAX_DEPTH, MAX_VALUES, Problem, bytes, special, text, varint};
 
@@ -44,13 +44,13 @@ type Decoded = Result<Value, Failure>;
 
 /// Decodes one object.
 pub(super) struct Decoder {
-    table: &'static Table,
+    table: &'static ProtobufTypes,
     /// How many values may still come.
     left: usize,
 }
 
 impl Decoder {
-    pub(super) fn new(table: &'static Table) -> Self {
+    pub(super) fn new(table: &'static ProtobufTypes) -> Self {
         Self { table, left: MAX_VALUES }
     }
 

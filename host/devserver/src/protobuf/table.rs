@@ -1,4 +1,4 @@
-//! [`Table`]: how each kind is encoded, from `tables/protobuf.json`, which `controlplane protobuf` takes from the types of
+//! [`ProtobufTypes`]: how each kind is encoded, from `tables/protobuf.json`, which `controlplane protobuf` takes from the types of
 //! Kubernetes; `tests/controlplane/tables_protobuf.go` says what stands in the file.
 //!
 //! Invariant: each type that a field names is in the table. It is read at first use, once.
@@ -17,7 +17,7 @@ struct File<'a> {
 
 /// The types of all kinds that a body may have.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct ProtobufTypes {
     kinds: HashMap<&'static str, TypeIndex>,
     types: Vec<Vec<Field>>,
 }
@@ -72,12 +72,12 @@ pub(super) enum Other {
     Strings,
 }
 
-impl Table {
+impl ProtobufTypes {
     /// The table this program was built with.
     pub(super) fn builtin() -> &'static Self {
-        static BUILTIN: LazyLock<Table> = LazyLock::new(|| {
+        static BUILTIN: LazyLock<ProtobufTypes> = LazyLock::new(|| {
             // The table is part of the program and every test reads it.
-            Table::parse(include_str!("../tables/protobuf.json"))
+            ProtobufTypes::parse(include_str!("../tables/protobuf.json"))
                 .expect("tables/protobuf.json is well formed")
         });
         &BUILTIN

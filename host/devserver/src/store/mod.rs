@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use feed::{Change, Feed, Moved};
 pub(crate) use stored::{Head, Stored};
-use table::Table;
+use table::ResourceTable;
 
 /// What a write found instead of what it expected.
 #[derive(Debug)]
@@ -52,13 +52,13 @@ struct Inner {
     revision: u64,
     /// What tables that come later know nothing of: the history before was forgotten.
     floor: u64,
-    tables: HashMap<Arc<str>, Table>,
+    tables: HashMap<Arc<str>, ResourceTable>,
 }
 
 impl Inner {
-    fn table(&mut self, name: &Arc<str>, window: usize) -> &mut Table {
+    fn table(&mut self, name: &Arc<str>, window: usize) -> &mut ResourceTable {
         let floor = self.floor;
-        self.tables.entry(name.clone()).or_insert_with(|| Table::new(window, floor))
+        self.tables.entry(name.clone()).or_insert_with(|| ResourceTable::new(window, floor))
     }
 }
 
@@ -136,7 +136,7 @@ impl Store {
     fn write(
         &self,
         table: &Arc<str>,
-        write: impl FnOnce(&mut Table, u64) -> Result<Arc<Stored>, Raced>,
+        write: impl FnOnce(&mut ResourceTable, u64) -> Result<Arc<Stored>, Raced>,
     ) -> Result<Arc<Stored>, Raced> {
         let mut inner = self.inner.lock();
         let revision = inner.revision + 1;

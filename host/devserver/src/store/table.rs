@@ -1,4 +1,4 @@
-//! [`Table`]: the objects of one resource by key, and the last changes of them.
+//! [`ResourceTable`]: the objects of one resource by key, and the last changes of them.
 //!
 //! Keys are `namespace/name`, or the name alone, in the order of bytes: the order in which a real server lists.
 
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::{Change, NoState, Query, Raced, Stored};
 
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct ResourceTable {
     pub(super) objects: BTreeMap<Box<str>, Arc<Stored>>,
     history: VecDeque<Arc<Change>>,
     window: usize,
@@ -25,7 +25,7 @@ pub(super) struct Table {
     wake: watch::Sender<()>,
 }
 
-impl Table {
+impl ResourceTable {
     pub(super) fn new(window: usize, forgotten: u64) -> Self {
         Self {
             objects: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use rand::RngExt as _;
 
-use super::{Answer, Call, Core, Fields, Outcome, Rendering, key, reviews};
+use super::{Answer, Call, Core, JsonMap, Outcome, Rendering, key, reviews};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};
 use crate::kinds;
 use crate::store::{Raced, Stored};
@@ -33,7 +33,7 @@ impl Core {
     pub(super) fn create_object(
         &self,
         call: &Call,
-        mut object: Fields,
+        mut object: JsonMap,
     ) -> Result<std::sync::Arc<Stored>, ApiError> {
         let now = call.now();
         let base = complete_metadata(call, &mut object, now)?;
@@ -109,7 +109,7 @@ impl Core {
 }
 
 /// Fills in what the server says of a new object; the base of its name if it is generated.
-fn complete_metadata(call: &Call, object: &mut Fields, now: Timestamp) -> Result<Option<String>, ApiError> {
+fn complete_metadata(call: &Call, object: &mut JsonMap, now: Timestamp) -> Result<Option<String>, ApiError> {
     let mut metadata = Metadata::of(object)?;
     if !metadata.text("resourceVersion").is_empty() {
         let why = "resourceVersion should not be set on objects to be created";

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::render::ListMeta;
 use super::selection::Selection;
-use super::{Answer, Call, Core, Fields, Outcome, Rendering, TRIES, is_finished, namespaces};
+use super::{Answer, Call, Core, JsonMap, Outcome, Rendering, TRIES, is_finished, namespaces};
 use crate::api::{About, ApiError, Cause, Metadata};
 use crate::kinds;
 use crate::store::{Raced, Stored};
@@ -186,7 +186,7 @@ impl Core {
     }
 
     /// The object with the marks of its deletion.
-    fn mark(&self, call: &Call, current: &Stored, options: &DeleteOptions) -> Result<Fields, ApiError> {
+    fn mark(&self, call: &Call, current: &Stored, options: &DeleteOptions) -> Result<JsonMap, ApiError> {
         let mut object = current.value();
         let default = kinds::grace(&call.resource, &Value::Object(object.clone()));
         let grace = match (default, options.grace_period_seconds) {

@@ -23,9 +23,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::api::{About, Accepted, ApiError, Metadata, Params, Target, Timestamp};
+use crate::api::{About, Accepted, ApiError, JsonMap, Metadata, Params, Target, Timestamp};
 use crate::kinds;
 use crate::protobuf;
 use crate::resources::{Registry, Resource};
@@ -86,7 +86,6 @@ impl Answer {
 }
 
 type Outcome = Result<Answer, ApiError>;
-type Fields = Map<String, Value>;
 
 /// The verb of a request on objects, by the API's names.
 pub(crate) fn verb(method: &Method, target: &Target, params: &Params) -> Option<&'static str> {
@@ -140,7 +139,7 @@ impl Core {
     fn change(
         &self,
         call: &Call,
-        mut change: impl FnMut(&Stored, Fields) -> Result<Option<Fields>, ApiError>,
+        mut change: impl FnMut(&Stored, JsonMap) -> Result<Option<JsonMap>, ApiError>,
     ) -> Result<Arc<Stored>, ApiError> {
         let key = call.key();
         for _ in 0..TRIES {
@@ -158,7 +157,7 @@ impl Core {
     }
 
     /// Puts an object in the place of the current one, or ends it if it only waited for its finalizers and the last is gone.
-    fn put(&self, call: &Call, key: &str, current: &Stored, object: Fields) -> Result<Arc<Stored>, Raced> {
+    fn put(&self, call: &Call, key: &str, current: &Stored, object: JsonMap) -> Result<Arc<Stored>, Raced> {
         let table = &call.resource.storage;
         if is_finished(&call.resource, &object) {
             let last = self.store.remove(table, key, current)?;
@@ -271,7 +270,7 @@ impl Call {
     }
 
     /// What would have come of a write; a new object has no version.
-    fn imagine(&self, mut object: Fields, version: &str) -> Result<Arc<Stored>, ApiError> {
+    fn imagine(&self, mut object: JsonMap, version: &str) -> Result<Arc<Stored>, ApiError> {
         let mut metadata = Metadata::of(&mut object)?;
         match version {
             "" => metadata.remove("resourceVersion"),
@@ -294,12 +293,12 @@ impl Call {
     }
 
     /// The body as an object of this resource, in the stored form.
-    fn object(&self) -> Result<Fields, ApiError> {
+    fn object(&self) -> Result<JsonMap, ApiError> {
         self.as_stored(self.json_body()?)
     }
 
     /// An object of this resource as a client has it, in the stored form.
-    fn as_stored(&self, mut object: Fields) -> Result<Fields, ApiError> {
+    fn as_stored(&self, mut object: JsonMap) -> Result<JsonMap, ApiError> {
         self.check_kind(&object)?;
         if !self.resource.is_custom() {
             // A field of a type cannot hold null: for the real server it is not there.
@@ -312,7 +311,7 @@ impl Call {
     }
 
     /// The body as a JSON object, whatever it is.
-    fn json_body(&self) -> Result<Fields, ApiError> {
+    fn json_body(&self) -> Result<JsonMap, ApiError> {
         let value: Value = match self.content_type.as_str() {
             "" | "application/json" => serde_json::from_slice(&self.body)
                 .map_err(|e| ApiError::bad_request(format!("the body is not JSON: {e}")))?,
@@ -338,7 +337,7 @@ impl Call {
     }
 
     /// Checks `apiVersion` and `kind`; built-in kinds may leave them out.
-    fn check_kind(&self, object: &Fields) -> Result<(), ApiError> {
+    fn check_kind(&self, object: &JsonMap) -> Result<(), ApiError> {
         let text = |field: &str| match object.get(field) {
             None | Some(Value::Null) => Ok(""),
             Some(Value::String(text)) => Ok(text.as_str()),
@@ -369,7 +368,7 @@ impl Call {
 }
 
 /// Takes out the fields that are null, at any depth.
-fn drop_nulls(object: &mut Fields) {
+fn drop_nulls(object: &mut JsonMap) {
     object.retain(|_, value| !value.is_null());
     object.values_mut().for_each(drop_nulls_in);
 }
@@ -388,7 +387,7 @@ fn key(namespace: &str, name: &str) -> String {
 }
 
 /// Whether an object that is being deleted waits for nothing any more.
-fn is_finished(resource: &Resource, object: &Fields) -> bool {
+fn is_finished(resource: &Resource, object: &JsonMap) -> bool {
     let Some(metadata) = object.get("metadata") else { return false };
     if metadata.get("deletionTimestamp").is_none() {
         return false;
@@ -401,11 +400,11 @@ fn is_finished(resource: &Resource, object: &Fields) -> bool {
 }
 
 /// Whether two objects are the same but for their kind and resource version.
-fn is_same(a: &Fields, b: &Fields) -> bool {
-    let rest = |object: &Fields| object.iter().filter(|(k, _)| !is_head(k)).count();
+fn is_same(a: &JsonMap, b: &JsonMap) -> bool {
+    let rest = |object: &JsonMap| object.iter().filter(|(k, _)| !is_head(k)).count();
     let same_metadata = |a: &Value, b: &Value| match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
-            let fields = |m: &Fields| m.keys().filter(|k| *k != "resourceVersion").count();
+            let fields = |m: &JsonMap| m.keys().filter(|k| *k != "resourceVersion").count();
             fields(a) == fields(b) && a.iter().all(|(k, v)| k == "resourceVersion" || b.get(k) == Some(v))
         }
         _ => false,

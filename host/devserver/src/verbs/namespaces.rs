@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Call, Core, Fields};
+use super::{Call, Core, JsonMap};
 use crate::api::Metadata;
 use crate::resources::Definition;
 use crate::store::{Query, Stored};
@@ -170,7 +170,7 @@ fn definition_name(table: &str) -> String {
 }
 
 /// The finalizers in `spec` of a namespace that a client writes through `finalize`.
-pub(super) fn with_finalizers(current: &Fields, asked: &Fields) -> Fields {
+pub(super) fn with_finalizers(current: &JsonMap, asked: &JsonMap) -> JsonMap {
     let mut next = current.clone();
     match asked.get("spec") {
         Some(spec) => next.insert("spec".to_owned(), spec.clone()),

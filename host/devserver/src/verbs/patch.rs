@@ -3,18 +3,18 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::update::{Part, next};
-use super::{Answer, Call, Core, Fields, Outcome, Rendering};
+use super::update::{ObjectPart, next};
+use super::{Answer, Call, Core, JsonMap, Outcome, Rendering};
 use crate::api::{About, ApiError};
 use crate::patch::{self, PatchError, PatchKind};
 use crate::schemas::Schemas;
 
 impl Core {
     pub(super) fn patch(&self, call: &Call) -> Outcome {
-        self.patch_part(call, Part::Main)
+        self.patch_part(call, ObjectPart::Main)
     }
 
-    pub(super) fn patch_part(&self, call: &Call, part: Part) -> Outcome {
+    pub(super) fn patch_part(&self, call: &Call, part: ObjectPart) -> Outcome {
         let patch = Patch::of(call)?;
         let rendering = Rendering::of(call)?;
         let stored = self.change(call, |current, _| {
@@ -60,7 +60,7 @@ impl Patch {
     }
 
     /// What the patch makes of an object, in the stored form.
-    pub(super) fn apply(&self, call: &Call, current: &Value) -> Result<Fields, ApiError> {
+    pub(super) fn apply(&self, call: &Call, current: &Value) -> Result<JsonMap, ApiError> {
         let schema = Schemas::builtin().of_kind(&call.resource.api_version(), &call.resource.kind);
         let patched = self.apply_to(current, schema).map_err(|e| refused(&e))?;
         match patched {

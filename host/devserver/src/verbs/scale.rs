@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::patch::{Patch, refused};
-use super::{Answer, Call, Core, Fields, Outcome};
+use super::{Answer, Call, Core, JsonMap, Outcome};
 use crate::api::{ApiError, Cause};
 use crate::printing::selector;
 use crate::resources::Origin;
@@ -64,7 +64,7 @@ impl Core {
 }
 
 /// The scale of an object.
-fn scale_of(call: &Call, places: &Places, object: &Fields) -> Value {
+fn scale_of(call: &Call, places: &Places, object: &JsonMap) -> Value {
     let object = Value::Object(object.clone());
     let metadata = &object["metadata"];
     let mut scale = json!({
@@ -102,9 +102,9 @@ fn scaled(
     call: &Call,
     places: &Places,
     current: &Stored,
-    object: Fields,
+    object: JsonMap,
     asked: &Value,
-) -> Result<Fields, ApiError> {
+) -> Result<JsonMap, ApiError> {
     let version = asked["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     if !version.is_empty() && version != current.object.resource_version() {
         return Err(ApiError::stale(call.about()));

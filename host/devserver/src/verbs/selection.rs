@@ -4,7 +4,7 @@ use pilothouse_object::LabelSelector;
 
 use super::Call;
 use crate::api::ApiError;
-use crate::kinds::{self, Fields};
+use crate::kinds::{self, FieldFilter};
 use crate::store::Stored;
 
 /// A namespace, a label selector and a field selector.
@@ -14,7 +14,7 @@ pub(crate) struct Selection {
     /// The one key, where only one object is meant.
     key: Option<String>,
     labels: LabelSelector,
-    fields: Fields,
+    fields: FieldFilter,
 }
 
 impl std::fmt::Debug for Selection {

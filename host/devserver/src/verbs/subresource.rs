@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::delete::{DeleteOptions, success};
 use super::namespaces::with_finalizers;
-use super::update::{Part, check_identity};
+use super::update::{ObjectPart, check_identity};
 use super::{Answer, Call, Core, Outcome, Rendering};
 use crate::api::{About, ApiError, Cause, Metadata};
 use crate::printing::selector;
@@ -26,14 +26,16 @@ impl Core {
         match (name, verb) {
             ("scale", _) => self.scale(verb, call),
             ("status" | "approval" | "ephemeralcontainers" | "resize", "get") => self.get(call),
-            ("status" | "approval", "update") => self.update_part(call, &call.object()?, Part::Status),
-            ("status" | "approval", "patch") => self.patch_part(call, Part::Status),
+            ("status" | "approval", "update") => self.update_part(call, &call.object()?, ObjectPart::Status),
+            ("status" | "approval", "patch") => self.patch_part(call, ObjectPart::Status),
             ("ephemeralcontainers", "update") => {
-                self.update_part(call, &call.object()?, Part::Spec("ephemeralContainers"))
+                self.update_part(call, &call.object()?, ObjectPart::Spec("ephemeralContainers"))
             }
-            ("ephemeralcontainers", "patch") => self.patch_part(call, Part::Spec("ephemeralContainers")),
-            ("resize", "update") => self.update_part(call, &call.object()?, Part::Spec("containers")),
-            ("resize", "patch") => self.patch_part(call, Part::Spec("containers")),
+            ("ephemeralcontainers", "patch") => {
+                self.patch_part(call, ObjectPart::Spec("ephemeralContainers"))
+            }
+            ("resize", "update") => self.update_part(call, &call.object()?, ObjectPart::Spec("containers")),
+            ("resize", "patch") => self.patch_part(call, ObjectPart::Spec("containers")),
             ("finalize", _) => self.finalize(call),
             ("binding", _) => self.bind(call),
             ("eviction", _) => self.evict(call),
@@ -193,7 +195,7 @@ impl Call {
 }
 
 /// Sets `object[part][field]`.
-fn put(object: &mut super::Fields, part: &str, field: &str, value: Value) {
+fn put(object: &mut super::JsonMap, part: &str, field: &str, value: Value) {
     if let Value::Object(part) = object.entry(part).or_insert_with(|| json!({})) {
         part.insert(field.to_owned(), value);
     }

@@ -3,14 +3,14 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::{Answer, Call, Core, Fields, Outcome, Rendering};
+use super::{Answer, Call, Core, JsonMap, Outcome, Rendering};
 use crate::api::{ApiError, Cause, Metadata, check_metadata};
 use crate::kinds;
 use crate::store::Stored;
 
 /// Which part of an object a request may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ObjectPart {
     /// Everything but the status.
     Main,
     Status,
@@ -29,10 +29,10 @@ impl Core {
             let body = Rendering::of(call)?.object(&stored);
             return Ok(Answer::Whole { code: StatusCode::CREATED, body });
         }
-        self.update_part(call, &object, Part::Main)
+        self.update_part(call, &object, ObjectPart::Main)
     }
 
-    pub(super) fn update_part(&self, call: &Call, object: &Fields, part: Part) -> Outcome {
+    pub(super) fn update_part(&self, call: &Call, object: &JsonMap, part: ObjectPart) -> Outcome {
         let stored = self.change(call, |current, _| {
             let mut object = object.clone();
             if kinds::needs_version(&call.resource)
@@ -49,7 +49,7 @@ impl Core {
 
 /// Whether an object that is not there can be made by a PUT: it must be the one that the URL names, and not one that was
 /// there before.
-fn check_new(call: &Call, object: &mut Fields) -> Result<(), ApiError> {
+fn check_new(call: &Call, object: &mut JsonMap) -> Result<(), ApiError> {
     let mut metadata = Metadata::of(object)?;
     check_names(call, &metadata)?;
     let uid = metadata.text("uid");
@@ -87,14 +87,14 @@ fn check_names(call: &Call, metadata: &Metadata<'_>) -> Result<(), ApiError> {
 pub(super) fn next(
     call: &Call,
     current: &Stored,
-    mut object: Fields,
-    part: Part,
-) -> Result<Fields, ApiError> {
+    mut object: JsonMap,
+    part: ObjectPart,
+) -> Result<JsonMap, ApiError> {
     let old = current.value();
     check_identity(call, current, &mut object)?;
     let mut next = match part {
-        Part::Main => object,
-        Part::Status => {
+        ObjectPart::Main => object,
+        ObjectPart::Status => {
             let mut next = old.clone();
             copy(&mut next, &object, "status");
             if !call.resource.is_custom() {
@@ -104,7 +104,7 @@ pub(super) fn next(
             }
             return Ok(next);
         }
-        Part::Spec(field) => {
+        ObjectPart::Spec(field) => {
             let mut next = old.clone();
             if let (Some(Value::Object(to)), Some(Value::Object(from))) =
                 (next.get_mut("spec"), object.get("spec"))
@@ -149,7 +149,7 @@ pub(super) fn next(
     if causes.is_empty() { Ok(next) } else { Err(ApiError::invalid(call.about_kind(call.name()), causes)) }
 }
 
-fn copy(next: &mut Fields, old: &Fields, field: &str) {
+fn copy(next: &mut JsonMap, old: &JsonMap, field: &str) {
     match old.get(field) {
         Some(value) => next.insert(field.to_owned(), value.clone()),
         None => next.remove(field),
@@ -157,7 +157,7 @@ fn copy(next: &mut Fields, old: &Fields, field: &str) {
 }
 
 /// Whether `object` is a state of the object that the call names, made from its current version.
-pub(super) fn check_identity(call: &Call, current: &Stored, object: &mut Fields) -> Result<(), ApiError> {
+pub(super) fn check_identity(call: &Call, current: &Stored, object: &mut JsonMap) -> Result<(), ApiError> {
     let metadata = Metadata::of(object)?;
     check_names(call, &metadata)?;
     let uid = metadata.text("uid");
@@ -184,17 +184,17 @@ pub(super) fn check_identity(call: &Call, current: &Stored, object: &mut Fields)
 }
 
 /// Whether anything but metadata differs, and the status where it has a path of its own.
-fn changes_spec(old: &Fields, new: &Fields, has_status: bool) -> bool {
+fn changes_spec(old: &JsonMap, new: &JsonMap, has_status: bool) -> bool {
     let counts = |field: &str| match field {
         "kind" | "apiVersion" | "metadata" => false,
         "status" => !has_status,
         _ => true,
     };
-    let fields = |object: &Fields| object.keys().filter(|k| counts(k)).count();
+    let fields = |object: &JsonMap| object.keys().filter(|k| counts(k)).count();
     fields(old) != fields(new) || old.iter().filter(|(k, _)| counts(k)).any(|(k, v)| new.get(k) != Some(v))
 }
 
-fn new_finalizers(old: &Fields, metadata: &Metadata<'_>) -> Option<Cause> {
+fn new_finalizers(old: &JsonMap, metadata: &Metadata<'_>) -> Option<Cause> {
     let had = |name: &str| {
         old.get("finalizers").and_then(Value::as_array).is_some_and(|list| list.iter().any(|f| f == name))
     };

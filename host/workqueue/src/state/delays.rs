@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Add, State};
 use crate::clock::{self, Nanos};
-use crate::slots::{Hash32, Place};
+use crate::slots::{Hash32, SlotState};
 use crate::wheel::Wheel;
 use crate::{Merge, Priority};
 
@@ -40,8 +40,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             return self.bring_forward(delay, at, now, payload, priority, backoff);
         }
         let (index, place) = match self.slots[own].place {
-            Place::Free => (own, Place::Delayed),
-            _ => (self.slots.make_twin(own), Place::Twin),
+            SlotState::Free => (own, SlotState::Delayed),
+            _ => (self.slots.make_twin(own), SlotState::Twin),
         };
         let slot = &mut self.slots[index];
         (slot.place, slot.time, slot.backoff) = (place, at, backoff);
@@ -53,7 +53,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// The slot that holds the delay of a key, if it has one.
     fn delay_of(&self, own: u32) -> Option<u32> {
-        if self.slots[own].place == Place::Delayed { Some(own) } else { self.slots.twin(own) }
+        if self.slots[own].place == SlotState::Delayed { Some(own) } else { self.slots.twin(own) }
     }
 
     /// Merges into a delay there is: the earlier deadline and the higher priority count.
@@ -125,12 +125,12 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.wheel = Wheel::default();
         for index in delayed {
             match self.slots[index].place {
-                Place::Twin => drop(self.slots.release_twin(index)),
+                SlotState::Twin => drop(self.slots.release_twin(index)),
                 _ => self.slots.release(index),
             }
         }
         self.shrink();
-        self.slots.rest();
+        self.slots.release_memory();
         payloads
     }
 
@@ -191,9 +191,9 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let slot = &mut self.slots[index];
         let (payload, priority) = (mem::take(&mut slot.payload), slot.priority);
         let own = match slot.place {
-            Place::Twin => self.slots.release_twin(index),
+            SlotState::Twin => self.slots.release_twin(index),
             _ => {
-                slot.place = Place::Free;
+                slot.place = SlotState::Free;
                 index
             }
         };
@@ -205,8 +205,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         let twin = self.slots.make_twin(own);
         self.wheel.replace(own, twin, &mut self.slots);
         self.move_delay(own, twin);
-        self.slots[own].place = Place::Free;
-        self.slots[twin].place = Place::Twin;
+        self.slots[own].place = SlotState::Free;
+        self.slots[twin].place = SlotState::Twin;
     }
 
     /// Moves the delay of a twin to the slot of its key, which is nothing but delayed from now on.
@@ -214,7 +214,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.wheel.replace(twin, own, &mut self.slots);
         self.move_delay(twin, own);
         self.slots.release_twin(twin);
-        self.slots[own].place = Place::Delayed;
+        self.slots[own].place = SlotState::Delayed;
     }
 
     fn move_delay(&mut self, from: u32, to: u32) {

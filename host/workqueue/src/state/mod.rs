@@ -1,7 +1,7 @@
 //! The rules of the queue, under its mutex.
 //!
 //! Invariants, with the words of client-go: a key is *dirty* if it needs a run, *processing* while a worker has it.
-//! - Dirty and not processing: `Place::Ready`, in `ready`. Processing: `Place::Running`, or `Place::Again` if it is also
+//! - Dirty and not processing: `SlotState::Ready`, in `ready`. Processing: `SlotState::Running`, or `SlotState::Again` if it is also
 //!   dirty; it joins `ready` when the worker gives it back.
 //! - Delays are moved to `ready` by whoever looks next, in the order of their deadlines, before anything else is added.
 //!   Only `done` may put a key in front of one that came due.
@@ -22,13 +22,13 @@ use crate::classes::Classes;
 use crate::clock::{Nanos, Reader};
 use crate::shared::Settings;
 use crate::sleepers::Sleepers;
-use crate::slots::{Hash32, List, Place, Slots};
+use crate::slots::{Hash32, List, SlotState, Slots};
 use crate::stats::Measures;
 use crate::waiters::{Waiters, Wakes};
 use crate::wheel::Wheel;
 use crate::{Item, Merge, Priority, QueueStats};
 use closing::Phase;
-use waiting::Seat;
+use waiting::SchedulerHook;
 
 /// A call that adds a key.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub(crate) struct State<K, M> {
     measures: Option<Box<Measures>>,
     sleepers: Sleepers,
     /// Of a queue that belongs to a scheduler.
-    seat: Option<Seat>,
+    hook: Option<SchedulerHook>,
     /// To be called when the mutex is free.
     pub(crate) wakes: Wakes,
     wheel: Wheel,
@@ -97,7 +97,7 @@ impl<K, M> State<K, M> {
             retries: 0,
             measures: settings.name.as_ref().map(|_| Box::default()),
             sleepers: Sleepers::default(),
-            seat: settings.limit.map(|limit| Seat { scheduled: false, limit, alarm: None }),
+            hook: settings.limit.map(|limit| SchedulerHook { scheduled: false, limit, alarm: None }),
             drainers: Waiters::default(),
             wakes: Wakes::default(),
         }
@@ -114,7 +114,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.catch_up();
         let Add { hash, key, payload, priority } = add;
         let index = self.slots.find_or_insert(hash, key);
-        if self.slots[index].place == Place::Delayed {
+        if self.slots[index].place == SlotState::Delayed {
             self.split(index);
         }
         self.make_ready(index, payload, priority, None);
@@ -125,13 +125,13 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     pub(crate) fn take(&mut self) -> Take<K, M> {
         self.catch_up();
         let Some(index) = self.ready.pop(&mut self.slots) else {
-            self.slots.rest();
+            self.slots.release_memory();
             return if self.is_closed() { Take::Closed } else { Take::Empty };
         };
         let now = if self.measures.is_some() { self.clock.recent() } else { 0 };
         self.slots.push_back(&mut self.processing, index);
         let slot = &mut self.slots[index];
-        slot.place = Place::Running;
+        slot.place = SlotState::Running;
         let added = mem::replace(&mut slot.time, now);
         let mut item = Item {
             key: slot.key().clone(),
@@ -152,7 +152,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     pub(crate) fn done(&mut self, hash: Hash32, key: &K) {
         let Some(index) = self.slots.find(hash, key) else { return };
         let place = self.slots[index].place;
-        if !matches!(place, Place::Running | Place::Again) {
+        if !matches!(place, SlotState::Running | SlotState::Again) {
             return;
         }
         self.slots.unlink(&mut self.processing, index);
@@ -160,10 +160,10 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             let took = self.clock.recent().saturating_sub(self.slots[index].time);
             measures.work_duration.observe(took);
         }
-        if place == Place::Again {
+        if place == SlotState::Again {
             self.again -= 1;
             let since = self.measures.as_mut().and_then(|measures| measures.again_since.remove(&index));
-            self.slots[index].place = Place::Ready;
+            self.slots[index].place = SlotState::Ready;
             self.slots[index].time = since.unwrap_or_else(|| self.next_number());
             self.push_ready(index);
         } else if let Some(twin) = self.slots.twin(index) {
@@ -172,8 +172,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             self.slots.release_hashed(index, hash);
             self.shrink();
             // A scheduler never looks for a key where there is none.
-            if self.seat.is_some() {
-                self.slots.rest();
+            if self.hook.is_some() {
+                self.slots.release_memory();
             }
         }
         self.invite();
@@ -231,20 +231,20 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     fn make_ready(&mut self, index: u32, payload: M, priority: Priority, at: Option<Nanos>) {
         let slot = &mut self.slots[index];
         // A new key gets its place before code of the user's runs, which may panic.
-        if slot.place == Place::Free {
+        if slot.place == SlotState::Free {
             slot.payload = payload;
         } else {
             slot.payload.merge(payload);
         }
         match slot.place {
-            Place::Ready if priority > slot.priority => {
+            SlotState::Ready if priority > slot.priority => {
                 self.ready.unlink(&mut self.slots, index);
                 self.slots[index].priority = priority;
                 self.ready.push_back(&mut self.slots, index);
             }
-            Place::Again => slot.priority = slot.priority.max(priority),
-            Place::Running => {
-                slot.place = Place::Again;
+            SlotState::Again => slot.priority = slot.priority.max(priority),
+            SlotState::Running => {
+                slot.place = SlotState::Again;
                 slot.priority = priority;
                 self.again += 1;
                 self.adds += 1;
@@ -253,8 +253,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                     measures.again_since.insert(index, since);
                 }
             }
-            Place::Free => {
-                slot.place = Place::Ready;
+            SlotState::Free => {
+                slot.place = SlotState::Ready;
                 slot.priority = priority;
                 self.adds += 1;
                 self.slots[index].time = match at {
@@ -264,7 +264,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 };
                 self.push_ready(index);
             }
-            Place::Ready | Place::Delayed | Place::Twin => {}
+            SlotState::Ready | SlotState::Delayed | SlotState::Twin => {}
         }
     }
 
@@ -284,13 +284,13 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Gives memory back after a release, if that is due.
     #[inline]
     fn shrink(&mut self) {
-        let Some(names) = self.slots.shrink() else { return };
-        self.ready.rename(&names);
-        self.processing.ends.rename(&names);
-        self.wheel.rename(&names, &mut self.slots);
+        let Some(numbers) = self.slots.shrink() else { return };
+        self.ready.rename(&numbers);
+        self.processing.ends.rename(&numbers);
+        self.wheel.rename(&numbers, &mut self.slots);
         if let Some(measures) = &mut self.measures {
             let again_since = mem::take(&mut measures.again_since).into_iter();
-            measures.again_since = again_since.map(|(slot, since)| (names[slot as usize], since)).collect();
+            measures.again_since = again_since.map(|(slot, since)| (numbers[slot as usize], since)).collect();
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{Item, Merge};
 
 /// What a queue knows of its place in a scheduler.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct SchedulerHook {
     /// The scheduler was told that there is something to do, and has not come yet.
     pub(crate) scheduled: bool,
     /// Keys that may be processed at once.
@@ -56,9 +56,9 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// The scheduler comes: takes a key if one is ready and a worker more is allowed.
     pub(crate) fn turn(&mut self) -> Option<Item<K, M>> {
-        let seat = self.seat.as_mut()?;
-        seat.scheduled = false;
-        let item = match self.processing.len() < seat.limit {
+        let hook = self.hook.as_mut()?;
+        hook.scheduled = false;
+        let item = match self.processing.len() < hook.limit {
             true => self.take(),
             false => return None,
         };
@@ -71,8 +71,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// The deadline that the scheduler was told is over.
     pub(crate) fn alarm(&mut self) {
-        if let Some(seat) = &mut self.seat {
-            seat.alarm = None;
+        if let Some(hook) = &mut self.hook {
+            hook.alarm = None;
         }
         // What is left of many that came due together is told as the next deadline, which has passed.
         self.has_more_due();
@@ -81,8 +81,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Lets so many keys be processed at once.
     pub(crate) fn set_limit(&mut self, limit: usize) {
-        if let Some(seat) = &mut self.seat {
-            seat.limit = limit;
+        if let Some(hook) = &mut self.hook {
+            hook.limit = limit;
         }
         self.invite();
     }
@@ -90,22 +90,22 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Tells the scheduler that there is something to do, if there is and it does not know.
     #[inline]
     pub(super) fn invite(&mut self) {
-        if let Some(seat) = &mut self.seat
-            && !seat.scheduled
+        if let Some(hook) = &mut self.hook
+            && !hook.scheduled
             && !self.ready.is_empty()
-            && self.processing.len() < seat.limit
+            && self.processing.len() < hook.limit
         {
-            seat.scheduled = true;
+            hook.scheduled = true;
             self.wakes.ring = true;
         }
     }
 
     fn tell_deadline(&mut self) {
-        if let Some(seat) = &mut self.seat
+        if let Some(hook) = &mut self.hook
             && let Some(next) = self.wheel.next()
-            && seat.alarm.is_none_or(|alarm| next < alarm)
+            && hook.alarm.is_none_or(|alarm| next < alarm)
         {
-            seat.alarm = Some(next);
+            hook.alarm = Some(next);
             self.wakes.alarm = Some(next);
         }
     }

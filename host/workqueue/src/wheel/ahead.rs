@@ -7,8 +7,8 @@
 //! Invariants: keys of the bucket are in its own list (`source` below) if it is not their turn yet, and in a list here else; a
 //! key that is added is behind all of equal deadline. Called by the wheel only.
 
-use super::{BITS, LEVELS, Level, Place, place_from};
-use crate::slots::{Ends, Slots};
+use super::{BITS, BucketIndex, LEVELS, Level, place_from};
+use crate::slots::{ListEnds, Slots};
 
 /// Keys that are spread with each tick: some 50 µs. Few in tests, so that these see a bucket half spread.
 const KEYS: usize = if cfg!(test) { 2 } else { 512 };
@@ -17,26 +17,26 @@ const KEYS: usize = if cfg!(test) { 2 } else { 512 };
 #[derive(Debug)]
 pub(super) struct Ahead {
     /// The bucket.
-    pub(super) of: Place,
+    pub(super) of: BucketIndex,
     /// Its first tick.
     start: u64,
     /// Keys of that tick.
-    first: Ends,
+    first: ListEnds,
     levels: [Option<Box<Level>>; LEVELS],
 }
 
 impl Ahead {
     /// Begins to spread a bucket if its time is near, at `elapsed`.
-    pub(super) fn begin(of: Place, start: u64, elapsed: u64) -> Option<Self> {
+    pub(super) fn begin(of: BucketIndex, start: u64, elapsed: u64) -> Option<Self> {
         let half = 1 << (BITS * of.level as u32) >> 1;
         let levels = [const { None }; LEVELS];
         // Nothing is below the lowest level, and the highest is further away than any delay.
         let is_spread = of.level > 0 && of.level < LEVELS - 1;
-        (is_spread && start - elapsed <= half).then_some(Self { of, start, first: Ends::EMPTY, levels })
+        (is_spread && start - elapsed <= half).then_some(Self { of, start, first: ListEnds::EMPTY, levels })
     }
 
     /// Spreads some of the keys of the bucket.
-    pub(super) fn advance<K, M>(&mut self, source: &mut Ends, slots: &mut Slots<K, M>) {
+    pub(super) fn advance<K, M>(&mut self, source: &mut ListEnds, slots: &mut Slots<K, M>) {
         for _ in 0..KEYS {
             let slot = source.head();
             if source.is_empty() {
@@ -74,13 +74,15 @@ impl Ahead {
         &mut self,
         slot: u32,
         slots: &mut Slots<K, M>,
-        change: impl FnOnce(&mut Ends, &mut Slots<K, M>),
+        change: impl FnOnce(&mut ListEnds, &mut Slots<K, M>),
     ) {
         let Some(place) = place_from(self.start, slots[slot].time) else {
             return change(&mut self.first, slots);
         };
         // None where nothing was spread to: then the slot is in its bucket still, between two others.
-        let Some(level) = &mut self.levels[place.level] else { return change(&mut { Ends::EMPTY }, slots) };
+        let Some(level) = &mut self.levels[place.level] else {
+            return change(&mut { ListEnds::EMPTY }, slots);
+        };
         let ends = &mut level.buckets[place.bucket];
         change(ends, slots);
         if ends.is_empty() {
@@ -89,19 +91,19 @@ impl Ahead {
     }
 
     /// The time has come: gives the levels, and the list of the keys that are near now.
-    pub(super) fn end(self) -> (impl Iterator<Item = (usize, Box<Level>)>, Ends) {
+    pub(super) fn end(self) -> (impl Iterator<Item = (usize, Box<Level>)>, ListEnds) {
         let levels = self.levels.into_iter().enumerate();
         (levels.filter_map(|(number, level)| Some((number, level?))), self.first)
     }
 
     /// All lists, those with equal deadlines in the order in which these were set.
-    pub(super) fn lists(&self) -> impl Iterator<Item = &Ends> {
+    pub(super) fn lists(&self) -> impl Iterator<Item = &ListEnds> {
         let levels = self.levels.iter().flatten();
         std::iter::once(&self.first).chain(levels.flat_map(|level| &level.buckets))
     }
 
     /// All lists.
-    pub(super) fn lists_mut(&mut self) -> impl Iterator<Item = &mut Ends> {
+    pub(super) fn lists_mut(&mut self) -> impl Iterator<Item = &mut ListEnds> {
         let levels = self.levels.iter_mut().flatten();
         std::iter::once(&mut self.first).chain(levels.flat_map(|level| &mut level.buckets))
     }

@@ -2,13 +2,13 @@ use foldhash::fast::RandomState;
 use proptest::prelude::*;
 
 use super::*;
-use crate::slots::Place;
+use crate::slots::SlotState;
 
 /// A slot with this deadline.
 fn delayed(slots: &mut Slots<u32, ()>, key: u32, deadline: Nanos) -> u32 {
     let slot = slots.find_or_insert(key, key);
     slots[slot].time = deadline;
-    slots[slot].place = Place::Delayed;
+    slots[slot].place = SlotState::Delayed;
     slot
 }
 
@@ -97,9 +97,9 @@ proptest! {
                         let hash = *slots[slot].key();
                         slots.release_hashed(slot, hash);
                     }
-                    let names = slots.compact(0);
-                    wheel.rename(&names, &mut slots);
-                    waiting.iter_mut().for_each(|slot| *slot = names[*slot as usize]);
+                    let numbers = slots.compact(0);
+                    wheel.rename(&numbers, &mut slots);
+                    waiting.iter_mut().for_each(|slot| *slot = numbers[*slot as usize]);
                 }
                 Step::Pass(time) => {
                     now = (now + time).min(1 << 60);

@@ -16,7 +16,7 @@ use super::{Log, Tone};
 
 /// Target of what guests log.
 const GUEST: &str = "guest";
-/// Fields that are told otherwise or are of no interest here.
+/// EventFields that are told otherwise or are of no interest here.
 const LEFT_OUT: [&str; 9] =
     ["event", "generation", "call", "digest", "before", "kept", "took", "kind", "retry_in"];
 
@@ -35,7 +35,7 @@ impl<S: Subscriber> Layer<S> for Readable {
                 return;
             }
         }
-        let mut fields = Fields::default();
+        let mut fields = EventFields::default();
         event.record(&mut fields);
         if let Some((tone, text)) = describe(target, level, &fields) {
             let who = fields.plugin.as_deref().unwrap_or(component(target));
@@ -83,7 +83,7 @@ impl Visit for PluginOnly<'_> {
 
 /// The fields of an event as text.
 #[derive(Debug, Default)]
-struct Fields {
+struct EventFields {
     message: String,
     plugin: Option<String>,
     key: Option<String>,
@@ -92,7 +92,7 @@ struct Fields {
     rest: Vec<(&'static str, String)>,
 }
 
-impl Fields {
+impl EventFields {
     fn get(&self, name: &str) -> Option<&str> {
         self.rest.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_str())
     }
@@ -108,7 +108,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for EventFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.set(field.name(), value.to_owned());
     }
@@ -119,7 +119,7 @@ impl Visit for Fields {
 }
 
 /// The line for an event; none when another one tells the same.
-fn describe(target: &str, level: Level, fields: &Fields) -> Option<(Tone, String)> {
+fn describe(target: &str, level: Level, fields: &EventFields) -> Option<(Tone, String)> {
     if target == RECONCILES {
         return reconcile(fields).map(|text| (Tone::Quiet, text));
     }
@@ -142,7 +142,7 @@ fn describe(target: &str, level: Level, fields: &Fields) -> Option<(Tone, String
 }
 
 /// A reconcile. Failures are told by an event of their own, with the reason.
-fn reconcile(fields: &Fields) -> Option<String> {
+fn reconcile(fields: &EventFields) -> Option<String> {
     let outcome = match (fields.get("outcome")?, fields.get("after")) {
         ("success", _) => String::new(),
         ("requeue", _) => ", requeued".to_owned(),
@@ -155,7 +155,7 @@ fn reconcile(fields: &Fields) -> Option<String> {
 }
 
 /// What a guest logs: its text, its fields, and the key if neither tells it.
-fn said(fields: &Fields) -> String {
+fn said(fields: &EventFields) -> String {
     let mut text = fields.message.clone();
     let more = fields.fields.as_deref().and_then(|json| serde_json::from_str(json).ok());
     let more: serde_json::Map<String, serde_json::Value> = more.unwrap_or_default();
@@ -170,7 +170,7 @@ fn said(fields: &Fields) -> String {
 }
 
 /// What the host says of a plugin or of itself.
-fn hosted(fields: &Fields) -> String {
+fn hosted(fields: &EventFields) -> String {
     let mut text = match fields.key.as_deref().filter(|key| !fields.message.contains(*key)) {
         Some(key) => format!("{key}: {}", fields.message),
         None => fields.message.clone(),

@@ -145,11 +145,11 @@ fn a_change_asks_for_a_build_or_for_the_manifest_alone() {
     write(&dir, "w/c.wasm", "");
     let projects = find(&[dir.join("g"), dir.join("w")]).unwrap().projects;
     let need = |index: usize, path: &str| projects[index].need(&projects[index].roots(), &dir.join(path));
-    assert_eq!(need(0, "g/src/lib.rs"), Some(Need::Build));
-    assert_eq!(need(0, "g/g.yaml"), Some(Need::Install));
-    assert_eq!(need(0, "g/wit/x.yaml"), Some(Need::Build));
+    assert_eq!(need(0, "g/src/lib.rs"), Some(PendingWork::Build));
+    assert_eq!(need(0, "g/g.yaml"), Some(PendingWork::Install));
+    assert_eq!(need(0, "g/wit/x.yaml"), Some(PendingWork::Build));
     assert_eq!(need(0, "elsewhere/src/lib.rs"), None);
-    assert_eq!(need(1, "w/c.wasm"), Some(Need::Build));
-    assert_eq!(need(1, "w/c.yaml"), Some(Need::Install));
+    assert_eq!(need(1, "w/c.wasm"), Some(PendingWork::Build));
+    assert_eq!(need(1, "w/c.yaml"), Some(PendingWork::Install));
     assert_eq!(need(1, "w/other.wasm"), None);
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::table::Table;
+use super::table::ProtobufTypes;
 use super::wire::{Reader, WireError};
 use super::{MAX_VALUES, Problem, ProtobufError, decode};
 
@@ -46,7 +46,7 @@ fn there_is_an_object_of_each_kind() {
         kind => format!("{}/{kind}", text(&v.json["apiVersion"])),
     };
     let tried: HashSet<String> = VECTORS.iter().map(kind).collect();
-    let known: HashSet<String> = Table::builtin().kinds().map(str::to_owned).collect();
+    let known: HashSet<String> = ProtobufTypes::builtin().kinds().map(str::to_owned).collect();
     assert_eq!(tried, known);
 }
 
@@ -284,7 +284,7 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(content in prop::collection::vec(any::<u8>(), 0..200), raw in any::<bool>()) {
-        let kinds = Table::builtin().kinds().map(str::to_owned).collect::<HashSet<_>>();
+        let kinds = ProtobufTypes::builtin().kinds().map(str::to_owned).collect::<HashSet<_>>();
         for kind in kinds.iter().filter_map(|k| k.rsplit_once('/')) {
             let _ = decode(&body(kind.0, kind.1, &content));
         }
