@@ -1,11 +1,11 @@
 //! The commands in the documents exist: those of `pilothouse` are parsed, and what `cargo` is to build is looked up.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::CommandFactory as _;
+use pilothouse_testkit::documents::commands;
+use pilothouse_testkit::paths::repository;
 use serde::Deserialize;
 
 use crate::Cli;
@@ -28,34 +28,6 @@ struct Target {
     kind: Vec<String>,
 }
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The lines of all `console` blocks that a reader types, by document.
-fn commands() -> Vec<(String, String)> {
-    let pages = fs::read_dir(repository().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let pages = pages.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
-    let own = ["README.md", "CONTRIBUTING.md"].map(|name| repository().join(name));
-    let mut commands = Vec::new();
-    for path in pages.chain(own) {
-        let text = fs::read_to_string(&path).unwrap();
-        let mut console = false;
-        for line in text.lines() {
-            match line.strip_prefix("```") {
-                Some(language) => console = language == "console",
-                None => {
-                    if let Some(command) = line.strip_prefix("$ ").filter(|_| console) {
-                        let command = command.split(" #").next().unwrap_or_default().trim().to_owned();
-                        commands.push((path.display().to_string(), command));
-                    }
-                }
-            }
-        }
-    }
-    commands
-}
-
 /// The arguments of `pilothouse` in a command, if it runs that.
 fn of_pilothouse(command: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = command.split_whitespace().skip_while(|word| word.contains('=')).collect();
@@ -76,7 +48,7 @@ fn of_pilothouse(command: &str) -> Option<Vec<&str>> {
 #[test]
 fn every_pilothouse_command_in_the_documents_is_parsed() {
     let mut seen = BTreeSet::new();
-    for (document, command) in commands() {
+    for (document, command) in commands().unwrap() {
         let Some(args) = of_pilothouse(&command) else { continue };
         let parsed = Cli::command().try_get_matches_from(["pilothouse"].iter().chain(&args));
         assert!(parsed.is_ok(), "{document}: {command}: {}", parsed.unwrap_err());
@@ -107,7 +79,7 @@ fn what_cargo_commands_in_the_documents_name_exists() {
         })
     };
     let mut checked = 0;
-    for (document, command) in commands() {
+    for (document, command) in commands().unwrap() {
         let words: Vec<&str> = command.split_whitespace().take_while(|word| *word != "--").collect();
         if !words.contains(&"cargo") {
             continue;

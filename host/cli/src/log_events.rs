@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pilothouse_testkit::paths::repository;
+
 /// The programs whose lines are not of the host: the development server, and the workshop of `pilothouse dev`.
 const NOT_THE_HOST: [&str; 2] = ["host/devserver/src", "host/cli/src/dev"];
 
@@ -45,13 +47,12 @@ fn events(path: &Path, events: &mut BTreeSet<(String, &'static str)>, without: &
 
 #[test]
 fn each_line_of_the_log_has_an_event_that_the_documents_name() {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut paths = Vec::new();
-    for entry in fs::read_dir(repository.join("host")).unwrap() {
+    for entry in fs::read_dir(repository().join("host")).unwrap() {
         sources(&entry.unwrap().path().join("src"), &mut paths);
     }
     paths.retain(|path| {
-        let inside = path.strip_prefix(&repository).unwrap();
+        let inside = path.strip_prefix(repository()).unwrap();
         !NOT_THE_HOST.iter().any(|folder| inside.starts_with(folder)) && !inside.ends_with("tests.rs")
     });
     let (mut logged, mut without) = (BTreeSet::new(), Vec::new());
@@ -61,7 +62,7 @@ fn each_line_of_the_log_has_an_event_that_the_documents_name() {
     assert_eq!(without, Vec::<String>::new(), "lines without an event = \"…\" as their first field");
     assert!(logged.len() > 50, "the sources were not found: {logged:?}");
 
-    let page = fs::read_to_string(repository.join("docs/running.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/running.md")).unwrap();
     let section = page.split("\n## Log\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let mut documented = BTreeSet::new();
     for row in section.lines().filter_map(|line| line.strip_prefix("| `")) {

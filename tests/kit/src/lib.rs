@@ -5,6 +5,7 @@
 //! outlives the test process; nothing waits by sleeping, only by polling with a deadline ([`poll`]).
 
 pub mod cargo;
+pub mod documents;
 pub mod full;
 pub mod guests;
 pub mod http;
