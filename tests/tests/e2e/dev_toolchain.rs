@@ -101,6 +101,24 @@ fn a_missing_target_is_added_through_rustup_in_the_guest_s_folder_with_one_line(
 }
 
 #[test]
+fn a_target_that_could_not_be_added_is_asked_for_again_with_the_next_build() -> Result<()> {
+    let machine = Machine::new()?;
+    let (tried, libraries) = (machine.path("tried"), machine.path("libraries"));
+    let first = format!("if [ ! -e {0} ]; then touch {0}; echo no network >&2; exit 1; fi", tried.display());
+    let add = format!("{first}; mkdir {}", libraries.display());
+    machine.program("rustup", &format!("case $1 in show) echo 1.95.0-stub ;; *) {add} ;; esac"))?;
+    let dev = machine.dev(false)?;
+    let said = dev.wait_lines(1, "build failed", SOON)?;
+    ensure!(said[0].contains("no network"), "{said:?}");
+    fs::write(machine.path("guest/src/lib.rs"), "// changed\n")?;
+    dev.wait_lines(1, "; loading", BUILD)?;
+    let asked =
+        machine.asked("rustup").into_iter().filter(|line| line.ends_with("target add wasm32-wasip2")).count();
+    ensure!(asked == 2, "{:?}", machine.asked("rustup"));
+    Ok(())
+}
+
+#[test]
 fn without_rustup_it_says_what_to_install_before_it_builds() -> Result<()> {
     let machine = Machine::new()?;
     let dev = machine.dev(true)?;
