@@ -4,6 +4,7 @@
 mod client;
 mod definitions;
 mod deletion;
+mod documents;
 mod faults;
 mod forms;
 mod lists;
