@@ -2,6 +2,7 @@
 
 use pilothouse_plugin::{Access, Description, Grants, Manifest, Place, World};
 use pilothouse_testkit::documents::{blocks_in, documents};
+use pilothouse_testkit::paths::repository;
 
 #[test]
 fn every_manifest_in_the_documents_is_taken() {
@@ -23,6 +24,20 @@ fn the_descriptor_in_the_documents_is_taken() {
     let [descriptor] = &blocks_in("docs/describe.md", "json").unwrap()[..] else { panic!("one descriptor") };
     let description = Description::parse(descriptor.as_bytes(), World::Reconciler).unwrap();
     assert_eq!(description.name, "node-report");
+}
+
+#[test]
+fn the_cargo_manifest_in_the_documents_is_that_of_the_example() {
+    let [shown] = &blocks_in("docs/guests.md", "toml").unwrap()[..] else { panic!("one Cargo.toml") };
+    let example = std::fs::read_to_string(repository().join("examples/pods-per-node/Cargo.toml")).unwrap();
+    // A reader's folder lies beside the repository.
+    let shown = shown.replace("../pilothouse/guests/sdk", "../../guests/sdk");
+    for line in shown.lines().filter(|line| !line.starts_with('#')) {
+        assert!(
+            example.lines().any(|own| own == line),
+            "docs/guests.md shows {line:?}, the example has none"
+        );
+    }
 }
 
 #[test]
