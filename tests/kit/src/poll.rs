@@ -9,6 +9,10 @@ use anyhow::bail;
 /// How often a condition is looked at.
 pub const INTERVAL: Duration = Duration::from_millis(20);
 
+/// The deadline of a wait that no test measures: longer than anything takes, the end of a short lease included, also on a
+/// machine that other processes keep busy.
+pub const SOON: Duration = Duration::from_secs(180);
+
 /// What a condition may answer: a `bool`, an `Option` with what was waited for, or a `Result` of either, whose error
 /// means "not yet" and is shown if the deadline passes.
 pub trait Outcome {

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
@@ -24,8 +25,6 @@ pilothouse_tests::on_both_servers!(
     a_call_that_waits_for_the_server_is_cut_at_its_deadline,
     a_write_that_outlives_its_call_is_finished_and_told,
 );
-
-const SOON: Duration = Duration::from_secs(30);
 
 /// The rate limiter's first delay, unless the descriptor has another.
 const FIRST_DELAY: f64 = 0.005;

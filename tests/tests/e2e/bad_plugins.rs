@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::plugins::{self, Manifest, Status};
 use pilothouse_tests::{Host, Stage, guests, loglines};
@@ -23,8 +24,6 @@ pilothouse_tests::on_both_servers!(
     plugins_come_change_and_go_with_their_files,
     a_mounted_config_map_is_followed_through_its_links,
 );
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// The ConfigMap that all plugins of a test watch.
 const WATCHED: &str = "watched";

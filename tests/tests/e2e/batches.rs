@@ -1,9 +1,9 @@
 //! The world `batch-reconciler`: keys are gathered by number and time, and each goes its own way after the call.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::{self, Manifest};
@@ -16,8 +16,6 @@ pilothouse_tests::on_both_servers!(
     a_key_that_makes_the_guest_trap_holds_up_no_other,
     a_plugin_comes_back_from_quarantine,
 );
-
-const SOON: Duration = Duration::from_secs(60);
 
 /// The batches so far: keys with their attempts, as `name:attempt`.
 fn batches(host: &Host) -> Vec<Vec<String>> {

@@ -5,9 +5,9 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines;
@@ -22,8 +22,6 @@ pilothouse_tests::on_both_servers!(
 );
 
 pilothouse_tests::on_the_real_server!(a_host_without_rights_says_which_and_a_role_for_the_one_name_is_enough,);
-
-const SOON: Duration = Duration::from_secs(60);
 
 /// In every value that must not be told.
 const MARK: &str = "xyzzy";

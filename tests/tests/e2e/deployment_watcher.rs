@@ -1,8 +1,7 @@
 //! The example `deployment-watcher`, from the first list to the last delete: what it says of each event, and what it lists.
 
-use std::time::Duration;
-
 use anyhow::Result;
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::{self, Manifest};
@@ -11,7 +10,6 @@ use serde_json::{Value, json};
 
 pilothouse_tests::on_both_servers!(deployments_are_told_of_and_listed);
 
-const SOON: Duration = Duration::from_secs(30);
 const KIND: &str = "apps/v1/Deployment";
 
 fn deployment(namespace: &str, name: &str, tier: &str, replicas: u32) -> Value {

@@ -8,12 +8,12 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::dev::{self, Dev};
 use pilothouse_tests::{Signal, poll};
 
 /// A cold build of the SDK and its dependencies, beside other suites.
 const BUILD: Duration = Duration::from_secs(600);
-const SOON: Duration = Duration::from_secs(60);
 
 fn folder() -> Result<tempfile::TempDir> {
     tempfile::Builder::new().prefix("dev-").tempdir().context("making a folder")

@@ -8,12 +8,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_testkit::{full, paths};
 use pilothouse_tests::dev::{self, Dev};
 use pilothouse_tests::guests;
 
 const BUILD: Duration = Duration::from_secs(600);
-const SOON: Duration = Duration::from_secs(60);
 const TARGET: &str = "wasm32-wasip2";
 
 /// A folder with a guest without dependencies, and a machine to build it on.

@@ -5,9 +5,9 @@
 //! add again. Updates may be merged, but the last state is always told.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
@@ -22,8 +22,6 @@ pilothouse_tests::on_both_servers!(
     keys_that_handlers_put_on_the_queue_are_reconciled,
     schedules_call_on_time,
 );
-
-const SOON: Duration = Duration::from_secs(30);
 
 fn reader(stage: &Stage, guest: &str, resource: &str) -> Manifest {
     Manifest::new(guest).reads(&[resource], stage.namespace)

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::audit::Event;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
@@ -25,8 +25,6 @@ pilothouse_tests::on_both_servers!(
 );
 
 pilothouse_tests::on_the_real_server!(live_calls_are_made_as_the_service_account_of_the_manifest);
-
-const SOON: Duration = Duration::from_secs(30);
 
 /// What `snoop` does, with the API's verb and the resource's suffix in each case.
 const CACHED: [&str; 3] = ["cache.get", "cache.list", "cache.keys"];

@@ -1,9 +1,8 @@
 //! Kubernetes Events of plugins: what guests record through their `events` import, what the host records about plugins, and what
 //! `kubectl` and `pilothouse events` show of both.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::{self, Manifest};
@@ -20,8 +19,6 @@ pilothouse_tests::on_both_servers!(
 );
 
 pilothouse_tests::on_the_real_server!(outside_of_a_cluster_the_host_records_on_a_namespace);
-
-const SOON: Duration = Duration::from_secs(60);
 
 /// The events of a namespace with this reason, in the order of their names.
 fn events(plane: &ControlPlane, namespace: &str, reason: &str) -> Result<Vec<Value>> {

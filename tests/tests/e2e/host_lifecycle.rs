@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::plugins::{self, Manifest};
@@ -26,7 +27,6 @@ pilothouse_tests::on_both_servers!(
     a_second_start_compiles_nothing_and_trusts_nothing_that_is_damaged,
 );
 
-const SOON: Duration = Duration::from_secs(30);
 /// The event of a host that ends while calls go on.
 const UNFINISHED: &str = "calls_unfinished";
 

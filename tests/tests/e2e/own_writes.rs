@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pilothouse_devserver::{Fault, FaultRule, When};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
@@ -18,8 +19,6 @@ pilothouse_tests::on_both_servers!(
     a_reconcile_reads_what_the_one_before_it_wrote,
     a_guest_waits_for_its_own_writes_within_a_call,
 );
-
-const SOON: Duration = Duration::from_secs(60);
 
 /// How late the events of a watch are: long enough to be missed by a reconcile that begins at once.
 const LAG: Duration = Duration::from_millis(200);

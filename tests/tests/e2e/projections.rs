@@ -1,9 +1,8 @@
 //! Projections: a plugin that names the fields it reads sees those and may not write them back as if they were all; as soon
 //! as another plugin needs whole objects, both see them.
 
-use std::time::Duration;
-
 use anyhow::Result;
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
@@ -13,7 +12,6 @@ use serde_json::{Value, json};
 
 pilothouse_tests::on_both_servers!(a_narrow_plugin_sees_parts_until_a_whole_one_comes);
 
-const SOON: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "projected";
 
 /// A probe that writes the object back again and again, with this projection.

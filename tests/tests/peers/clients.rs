@@ -1,13 +1,13 @@
 //! The clients of the library on both servers: the examples as a user runs them, and what examples do not show.
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ServiceAccount};
 use pilothouse_client::{Api, Client, DeleteParams, ListParams, Patch, WriteParams};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::{Cluster, ControlPlane, examples, informers, process};
 use serde_json::{Value, json};
@@ -20,8 +20,6 @@ pilothouse_tests::on_both_servers!(
     an_old_version_is_a_conflict_and_a_double_is_told,
     a_pod_is_evicted,
 );
-
-const SOON: Duration = Duration::from_secs(30);
 
 /// Runs a test with a client of a server, and a namespace of its own on it.
 fn with_client(server: Server, namespace: &str, test: impl AsyncFnOnce(Client) -> Result<()>) -> Result<()> {

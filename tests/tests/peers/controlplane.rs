@@ -1,9 +1,10 @@
 //! Proves the harness: the control plane is a real one, and the API server can be killed, paused and made to forget.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::{ControlPlane, Proxy, Signal, poll};
 
@@ -20,8 +21,6 @@ pilothouse_tests::on_the_real_server!(
     controllers_run_on_demand,
     nothing_is_left_behind,
 );
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// The resource version of a ConfigMap of the namespace `default`.
 fn version(plane: &ControlPlane, name: &str) -> Result<String> {

@@ -12,6 +12,7 @@ use pilothouse_client::{
     ObservedRequest, RequestObserver, RestMapper,
 };
 use pilothouse_devserver::{Fault, FaultRule};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::process::{self, Finished};
 use pilothouse_tests::{ControlPlane, Signal, examples, informers, poll};
@@ -26,8 +27,6 @@ pilothouse_tests::on_both_servers!(
     a_group_whose_server_is_down_is_named,
     openapi_documents_are_those_of_the_index,
 );
-
-const SOON: Duration = Duration::from_secs(30);
 
 const SHIPS: &str = r#"
 apiVersion: apiextensions.k8s.io/v1

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use pilothouse_client::{ApiResource, Patch, WriteParams};
 use pilothouse_object::Gvk;
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::load::Load;
@@ -36,7 +37,6 @@ pilothouse_tests::on_the_real_server!(
     over_restarts_of_both_sides_the_index_has_each_event_once,
 );
 
-const SOON: Duration = Duration::from_secs(60);
 const NAME: &str = "event-exporter";
 
 // The load of the test of all.

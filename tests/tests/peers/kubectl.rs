@@ -5,9 +5,9 @@
 //! and why.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::process::Process;
 use pilothouse_tests::{ControlPlane, poll};
@@ -15,8 +15,6 @@ use pilothouse_tests::{ControlPlane, poll};
 pilothouse_tests::on_both_servers!(a_watch_is_shown_line_by_line);
 
 pilothouse_tests::on_the_real_server!(kubectl_prints_the_same_on_both_servers);
-
-const SOON: Duration = Duration::from_secs(30);
 
 /// One command, with what it reads from standard input.
 struct Step {

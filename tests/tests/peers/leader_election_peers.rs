@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use pilothouse_election::{
     ElectionStatus, Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock,
 };
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::process::{Process, Stream};
 use pilothouse_tests::{Cluster, ControlPlane, Signal, clientgo, informers, poll};
@@ -24,8 +25,6 @@ pilothouse_tests::on_both_servers!(
     a_lease_that_is_deleted_is_made_anew_by_its_leader,
 );
 
-/// Longer than anything takes, the end of a lease included, also on a machine that is busy with other tests.
-const SOON: Duration = Duration::from_secs(90);
 const KIND: &str = "coordination.k8s.io/v1/Lease";
 /// So long that a leader on a busy machine does not lose it.
 const LEASE: Duration = Duration::from_secs(15);

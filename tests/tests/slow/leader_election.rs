@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
 use pilothouse_tests::loglines::{self, Line};
@@ -28,9 +29,6 @@ pilothouse_tests::on_both_servers!(
     a_leader_that_was_stopped_begins_nothing_when_it_goes_on,
     a_standby_forgets_what_went_long_ago_and_tells_of_what_went_right_before_its_term,
 );
-
-/// Longer than anything takes, the end of a short lease included, also on a machine that is busy with other tests.
-const SOON: Duration = Duration::from_secs(90);
 
 /// Lease duration, renew deadline and retry period.
 type Times = [u64; 3];

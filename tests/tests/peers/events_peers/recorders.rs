@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use jiff::Timestamp;
@@ -12,6 +11,7 @@ use pilothouse_events::{
     EventsV1Sink, ObjectReference,
 };
 use pilothouse_object::{Gvk, ObjectKey};
+use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::{Cluster, ControlPlane, clientgo, informers, poll, process};
 use serde::Serialize;
@@ -20,8 +20,6 @@ use tokio::runtime::Runtime;
 
 use super::seen::Seen;
 
-/// Longer than anything takes.
-const SOON: Duration = Duration::from_secs(90);
 /// When what is recorded as past has happened.
 pub(crate) const PAST: &str = "2020-01-02T03:04:05Z";
 
