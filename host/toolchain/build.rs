@@ -1,5 +1,5 @@
-//! Warns while the host is built, before the first component is, when components cannot be built: neither the compiler
-//! has the target nor is there a rustup that could add it.
+//! Warns during the build of the host when components cannot be built later: the compiler lacks the target, and rustup
+//! is not installed to add it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,7 @@ fn main() {
         println!("cargo:rerun-if-changed={libraries}");
         return;
     }
-    // What is there already of the toolchain's libraries: a target that is added changes it.
+    // The folder of the toolchain's libraries changes when a target is added.
     if let Some(there) = Path::new(&libraries).ancestors().find(|folder| folder.is_dir()) {
         println!("cargo:rerun-if-changed={}", there.display());
     }

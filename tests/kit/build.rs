@@ -1,6 +1,6 @@
-//! Reports tools that are missing before the first test runs: every end-to-end test depends on this crate.
+//! Reports missing tools before the first test runs: every end-to-end test depends on this crate.
 //!
-//! It runs again when the PATH or a folder on it changes, and not otherwise: a run of it makes Cargo build all tests anew.
+//! The script runs again only when the PATH or a folder on it changes, because each run makes Cargo rebuild all tests.
 
 use std::env;
 
@@ -18,10 +18,10 @@ fn main() {
     let mut missing = Vec::new();
     for tool in Tool::ALL {
         match tool.require_on(&path) {
-            // The kube-apiserver that Go builds brings a kubectl.
+            // The control plane that Go builds contains a kubectl.
             Err(_) if tool == Tool::Kubectl && Tool::Go.require_on(&path).is_ok() => {}
             Err(error) => missing.push(error),
-            // One that is taken away, or replaced by an older one.
+            // Detects a tool that is removed or replaced by an older one.
             Ok(()) => {
                 for program in tool.programs() {
                     if let Some(file) = tools::find(program, &path) {
@@ -34,7 +34,8 @@ fn main() {
     if missing.is_empty() {
         return;
     }
-    // One that is installed. A file that does not exist would make each build run this again, so its folder is watched.
+    // Detects a tool that is installed. Cargo reruns the script in every build if a watched file does not exist, so the
+    // folders are watched.
     for folder in env::split_paths(&path).filter(|folder| folder.is_dir()) {
         println!("cargo:rerun-if-changed={}", folder.display());
     }

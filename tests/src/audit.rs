@@ -1,8 +1,8 @@
-//! [`Audit`]: the API server's own record of every request it got, as a proof of what went over the wire and as whom.
+//! [`Audit`]: the API server's own record of every request, as proof of what was sent and by which user.
 //!
-//! Invariant: the record is complete and in time: a real API server writes down that it got a request before it does
-//! anything about it, and how that ended once the answer is out. It knows all requests of authenticated users, those that it
-//! forbids included. The development server writes down each request just before its answer goes out.
+//! Invariant: the record is complete and timely. A real API server records a request before it processes it, and its
+//! outcome after the response. It records all requests of authenticated users, including forbidden ones. The
+//! development server records each request just before it sends the response.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use tempfile::TempDir;
 use crate::ControlPlane;
 use crate::controlplane::{Options, Server};
 
-/// All of every request but the bodies.
+/// The audit policy: all stages of every request, without bodies.
 const POLICY: &str =
     r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}"#;
 
-/// A control plane that writes down every request.
+/// A control plane that records every request.
 #[derive(Debug)]
 pub struct Audit {
     plane: ControlPlane,
@@ -37,18 +37,18 @@ pub struct Event {
     /// The path and the query.
     #[serde(rename = "requestURI")]
     pub uri: String,
-    /// What the client calls itself.
+    /// The user agent of the client.
     #[serde(default)]
     pub user_agent: String,
-    /// Who has asked.
+    /// The authenticated user.
     pub user: User,
-    /// As whom.
+    /// The impersonated user.
     #[serde(default)]
     pub impersonated_user: Option<User>,
-    /// About what.
+    /// The object of the request.
     #[serde(default)]
     pub object_ref: Option<ObjectRef>,
-    /// With what outcome.
+    /// The outcome of the request.
     #[serde(default)]
     pub response_status: Option<Response>,
 }
@@ -64,11 +64,11 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
-/// What a request is about.
+/// The object of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ObjectRef {
-    /// The plural.
+    /// The plural resource name.
     pub resource: String,
     /// The namespace.
     pub namespace: String,
@@ -76,7 +76,7 @@ pub struct ObjectRef {
     pub name: String,
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Response {
     /// The HTTP status.
@@ -84,7 +84,7 @@ pub struct Response {
 }
 
 impl Audit {
-    /// Starts a control plane that writes down every request.
+    /// Starts a control plane that records every request.
     pub fn start(server: Server) -> anyhow::Result<Audit> {
         let folder = tempfile::Builder::new().prefix("audit-").tempdir().context("making a folder")?;
         let path = |name: &str| folder.path().join(name);
@@ -92,7 +92,7 @@ impl Audit {
         let apiserver_flags = vec![
             format!("--audit-policy-file={}", path("policy.json").display()),
             format!("--audit-log-path={}", path("log").display()),
-            // Before the answer, and not in batches.
+            // Written before the response, and not in batches.
             "--audit-log-mode=blocking".to_owned(),
         ];
         Ok(Audit { plane: ControlPlane::start(Options { apiserver_flags, ..Options::on(server) })?, folder })
@@ -103,20 +103,20 @@ impl Audit {
         &self.plane
     }
 
-    /// All that was written down so far.
+    /// All records so far.
     pub fn events(&self) -> anyhow::Result<Vec<Event>> {
         if let Some(server) = self.plane.development() {
             return Ok(server.requests().into_iter().map(event).collect());
         }
         let path: PathBuf = self.folder.path().join("log");
         let log = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        // The last line may be in the making.
+        // The last line may be incomplete.
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         let parse = |line| serde_json::from_str(line).map_err(|error| anyhow!("{error} in {line}"));
         whole.lines().map(parse).collect()
     }
 
-    /// What a plugin has sent under its own name.
+    /// The requests whose user agent names this plugin.
     pub fn of_plugin(&self, plugin: &str) -> anyhow::Result<Vec<Event>> {
         let mut events = self.events()?;
         let suffix = format!(" ({plugin})");
@@ -127,7 +127,7 @@ impl Audit {
     }
 }
 
-/// What the development server wrote down.
+/// Converts a record of the development server.
 fn event(served: Served) -> Event {
     let groups = served.impersonated_groups;
     Event {

@@ -1,10 +1,11 @@
 //! [`CallLog`]: the calls of the guest `probe`, read from the JSON log of a host.
 //!
-//! The probe logs `begin` and `end` of each reconcile; the host adds plugin, generation, key and the number of the call
-//! to each line and writes lines in the order in which they come about, so their order is that of the events.
+//! The probe logs `begin` and `end` of each reconcile. The host adds plugin, generation, key and call number to each
+//! line and writes lines in the order of the events.
 //!
-//! Rules that [`CallLog::problems`] tells breaches of: no key is reconciled twice at once; a call ends on the generation
-//! on which it began; once a key was taken by a generation, none before that begins with it; no call faults.
+//! [`CallLog::problems`] lists violations of these rules: no key is reconciled concurrently; a call ends on the
+//! generation on which it began; after a generation has reconciled a key, no earlier generation begins a reconcile of
+//! it; no call faults.
 
 use std::collections::BTreeMap;
 
@@ -19,32 +20,32 @@ use crate::loglines::{self, Line};
 pub struct Call {
     /// The key, as `namespace/name`.
     pub key: String,
-    /// The generation that it began on.
+    /// The generation on which the call began.
     pub generation: u64,
-    /// Failures of the key before it.
+    /// Number of failures of the key before the call.
     pub attempt: u32,
-    /// Why it came.
+    /// The reasons of the request.
     pub reasons: Vec<String>,
-    /// When it began.
+    /// The start of the call.
     pub began: Timestamp,
-    /// When it ended, if it has.
+    /// The end of the call, if it has ended.
     pub ended: Option<Timestamp>,
 }
 
-/// All reconciles that a plugin has begun, in order.
+/// All reconciles of a plugin, in order.
 #[derive(Debug, Default)]
 pub struct CallLog {
-    /// The calls by the order of their begin.
+    /// The calls in the order of their start.
     pub calls: Vec<Call>,
-    /// Which rules were broken, and by what; calls that have not ended are none.
+    /// The violations of the rules. A call that has not ended is not a violation.
     pub problems: Vec<String>,
 }
 
-/// What is under way for a key: the number of the call and its place in the list.
+/// The running call of each key: its number and its index in the list.
 type UnderWay = BTreeMap<String, (u64, usize)>;
 
 impl CallLog {
-    /// The calls of a plugin, which is a probe.
+    /// The calls of a plugin whose guest is the probe.
     pub fn of(host: &Host, plugin: &str) -> anyhow::Result<CallLog> {
         CallLog::read(&loglines::of_plugin(host, plugin))
     }
@@ -54,7 +55,7 @@ impl CallLog {
         self.calls.iter().filter(move |call| call.generation == generation)
     }
 
-    /// Fails if a rule was broken or if a call has not ended.
+    /// Fails if a rule is violated or a call has not ended.
     pub fn check(&self) -> anyhow::Result<()> {
         let mut problems = self.problems.clone();
         let open = self.calls.iter().filter(|call| call.ended.is_none());

@@ -1,4 +1,4 @@
-//! client-go beside ours: the module `tests/clientgo`, its commands and programs.
+//! Commands and programs of the Go module `tests/clientgo`, for comparison with client-go.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,13 +9,14 @@ use anyhow::ensure;
 use crate::process;
 use crate::tools::Tool;
 
-/// client-go may have to be compiled.
+/// Time limit of a build, which may compile client-go.
 const BUILD: Duration = Duration::from_secs(900);
 
-/// `go COMMAND` in the module, with the flags of tests/controlplane/build.sh: another set would compile client-go once more.
+/// `go COMMAND` in the module, with the flags of tests/controlplane/build.sh. With other flags Go would compile
+/// client-go again.
 ///
 /// # Errors
-/// When there is no Go.
+/// When Go is missing.
 pub fn command(command: &str) -> anyhow::Result<Command> {
     Tool::Go.require()?;
     let mut go = Command::new("go");
@@ -28,10 +29,10 @@ pub fn command(command: &str) -> anyhow::Result<Command> {
     Ok(go)
 }
 
-/// Builds one of the module's programs, as `./elector`.
+/// Builds a program of the module, such as `./elector`.
 ///
 /// # Errors
-/// What the compiler said, or that there is none.
+/// When Go is missing or the build fails; the message contains the output of the compiler.
 pub fn build(package: &str, program: &Path) -> anyhow::Result<()> {
     let mut go = command("build")?;
     let finished = process::run(go.arg("-o").arg(program).arg(package), "", BUILD)?;

@@ -1,8 +1,8 @@
-//! [`Cluster`]: objects of a control plane, made, changed and read as admin in some milliseconds each, where `kubectl`
-//! takes a quarter of a second.
+//! [`Cluster`]: creates, changes and reads objects of a control plane as admin. An operation takes some milliseconds;
+//! `kubectl` takes a quarter of a second.
 //!
-//! Invariant: a call returns when the API server has answered. All methods block; they must not be called from within a
-//! tokio runtime.
+//! Invariant: a call returns when the API server has responded. All methods block and must not be called within a tokio
+//! runtime.
 
 use anyhow::Context;
 use pilothouse_client::{ApiResource, Client, DeleteParams, Patch, WriteParams};
@@ -32,12 +32,12 @@ impl Cluster {
         Ok(Cluster { runtime, client })
     }
 
-    /// Makes a namespace.
+    /// Creates a namespace.
     pub fn namespace(&self, name: &str) -> anyhow::Result<()> {
         self.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).map(drop)
     }
 
-    /// Makes a ConfigMap with one entry, `value`.
+    /// Creates a ConfigMap with one entry, `value`.
     pub fn config_map(&self, namespace: &str, name: &str) -> anyhow::Result<Value> {
         self.create(&json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -45,12 +45,12 @@ impl Cluster {
         }))
     }
 
-    /// Gives the `value` of a ConfigMap another value and returns the new object.
+    /// Changes the entry `value` of a ConfigMap and returns the new object.
     pub fn change(&self, namespace: &str, name: &str, value: &str) -> anyhow::Result<Value> {
         self.merge("v1/ConfigMap", namespace, name, &json!({"data": {"value": value}}))
     }
 
-    /// Makes an object and returns it as the API server has it.
+    /// Creates an object and returns the stored object.
     pub fn create(&self, object: &Value) -> anyhow::Result<Value> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let kind = format!("{}/{}", text("/apiVersion"), text("/kind"));
@@ -61,7 +61,7 @@ impl Cluster {
         finish(made, "creating", &kind, namespace, name)
     }
 
-    /// Changes an object by a merge patch. The kind is written as `apps/v1/Deployment`.
+    /// Changes an object with a merge patch. The kind has the form `apps/v1/Deployment`.
     pub fn merge(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> anyhow::Result<Value> {
         let changed = self.patch(kind, namespace, name, patch, &WriteParams::default())?;
         finish(changed, "changing", kind, namespace, name)
@@ -87,7 +87,7 @@ impl Cluster {
         deleted.map(drop).with_context(|| format!("deleting {kind} {namespace}/{name}"))
     }
 
-    /// An object, if it is there.
+    /// Reads an object; `None` if it does not exist.
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> anyhow::Result<Option<Value>> {
         let (resource, key) = (resource(kind, namespace), key(namespace, name)?);
         match self.runtime.block_on(self.client.get(&resource, &key, None)) {
@@ -96,7 +96,7 @@ impl Cluster {
         }
     }
 
-    /// The answer of the API server to a merge patch.
+    /// Sends a merge patch and returns the result.
     fn patch(
         &self,
         kind: &str,
@@ -111,8 +111,8 @@ impl Cluster {
     }
 }
 
-/// The resource of a kind that is written as `apps/v1/Deployment`; it has no namespaces if `namespace` is empty. An `s` makes the
-/// plural of every kind that tests use here.
+/// The resource of a kind in the form `apps/v1/Deployment`; cluster-scoped if `namespace` is empty. The plural is the
+/// lower-case kind with an `s`, which is right for every kind in these tests.
 fn resource(kind: &str, namespace: &str) -> ApiResource {
     let (api_version, kind) = kind.rsplit_once('/').unwrap_or(("v1", kind));
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));

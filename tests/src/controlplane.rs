@@ -1,10 +1,10 @@
-//! [`ControlPlane`]: an API server to test against. It is a real etcd and kube-apiserver as a child process, made from the
-//! Go module `tests/controlplane`, or the development server within this process; tests do the same things with both.
+//! [`ControlPlane`]: an API server for tests, with the same interface for two servers: a real etcd and kube-apiserver
+//! as a child process, built from the Go module `tests/controlplane`, and the development server within this process.
 //!
-//! Invariants: the binary is built once per state of its sources, however many test processes want it; a control
-//! plane ends with the test process, the real one since its standard input closes then, and its folder is removed; the API
-//! server keeps its port and data over restarts. All methods block; none needs a tokio runtime except
-//! [`ControlPlane::client`].
+//! Invariants: the binary is built once per state of its sources, however many test processes use it; a control plane
+//! ends with the test process (the real one because its standard input closes then) and its folder is removed; the API
+//! server keeps its port and data over restarts. All methods block; only [`ControlPlane::client`] needs a tokio
+//! runtime.
 
 mod binary;
 mod development;
@@ -30,16 +30,16 @@ use real::Real;
 use crate::process;
 use crate::{Proxy, Signal};
 
-/// Who the tests' own client is to the API server.
+/// User agent and field manager of the tests' own client.
 const CLIENT: &str = "pilothouse-tests";
-/// How long a `kubectl` may take.
+/// Time limit of a `kubectl` command.
 const KUBECTL: Duration = Duration::from_secs(60);
 
-/// The state of a control plane; a pid is 0 while there is no such process.
+/// The state of a control plane. A pid is 0 while the process does not run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// The revision of etcd's last write.
+    /// The etcd revision of the last write.
     pub revision: i64,
     /// The process that runs etcd.
     pub pid: u32,
@@ -49,25 +49,25 @@ pub struct Status {
     pub controllers_pid: u32,
     /// Whether the API server's process exists.
     pub apiserver_running: bool,
-    /// Whether the API server is stopped by [`ControlPlane::pause_apiserver`].
+    /// Whether [`ControlPlane::pause_apiserver`] has stopped the API server.
     pub apiserver_paused: bool,
 }
 
-/// A running control plane, which ends when dropped.
+/// A running control plane. Dropping it ends it.
 #[derive(Debug)]
 pub struct ControlPlane {
     backend: Backend,
     place: Place,
 }
 
-/// Which API server it is.
+/// The API server.
 #[derive(Debug)]
 enum Backend {
     Real(Real),
     Development(Development),
 }
 
-/// Where a control plane is found.
+/// The addresses and files of a control plane.
 #[derive(Debug)]
 struct Place {
     dir: PathBuf,
@@ -78,7 +78,7 @@ struct Place {
 
 impl ControlPlane {
     /// Starts a control plane in a new temporary folder and waits until the API server is ready and the namespace
-    /// `default` exists. The real one's binary is built if need be, which takes about ten minutes the first time.
+    /// `default` exists. Builds the binary of the real one if necessary, which takes about ten minutes the first time.
     pub fn start(options: Options) -> anyhow::Result<ControlPlane> {
         let dir = tempfile::Builder::new().prefix("plane-").tempdir().context("making a folder")?.keep();
         match options.server {
@@ -93,9 +93,8 @@ impl ControlPlane {
         }
     }
 
-    /// The one control plane with default options that all tests of this process share: each test should keep to a
-    /// namespace of its own and must neither restart nor compact. It is started by the first caller and ends with
-    /// the process.
+    /// The control plane with default options that all tests of this process share. Each test should use a namespace of
+    /// its own and must neither restart nor compact it. The first caller starts it; it ends with the process.
     pub fn shared(server: Server) -> anyhow::Result<&'static ControlPlane> {
         static SHARED: [OnceLock<Result<ControlPlane, String>>; 2] = [const { OnceLock::new() }; 2];
         let started = SHARED[server as usize]
@@ -103,7 +102,7 @@ impl ControlPlane {
         started.as_ref().map_err(|error| anyhow!("the shared control plane: {error}"))
     }
 
-    /// The development server, where it is that one: its faults and its record of requests.
+    /// The development server, for fault injection and its record of requests; `None` on the real server.
     pub fn development(&self) -> Option<&DevServer> {
         match &self.backend {
             Backend::Real(_) => None,
@@ -111,18 +110,18 @@ impl ControlPlane {
         }
     }
 
-    /// A kubeconfig of an admin: by client certificate, or by bearer token on the development server.
+    /// A kubeconfig of an admin: with a client certificate, or with a bearer token on the development server.
     pub fn kubeconfig(&self) -> &Path {
         &self.place.kubeconfig
     }
 
-    /// A kubeconfig of an admin by bearer token.
+    /// A kubeconfig of an admin with a bearer token.
     pub fn kubeconfig_token(&self) -> &Path {
         &self.place.kubeconfig_token
     }
 
-    /// A kubeconfig of the admin by client certificate that goes through a proxy. The serving certificate fits, as it
-    /// is for 127.0.0.1 whatever the port.
+    /// A kubeconfig of the admin with a client certificate that connects through a proxy. The serving certificate stays
+    /// valid, because it is for 127.0.0.1 on any port.
     pub fn kubeconfig_via(&self, proxy: &Proxy) -> anyhow::Result<PathBuf> {
         let original = fs::read_to_string(self.kubeconfig())?;
         let server = format!("https://{}", proxy.address());
@@ -131,12 +130,12 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// The API server's URL.
+    /// The URL of the API server.
     pub fn server(&self) -> &str {
         &self.place.server
     }
 
-    /// The API server's address.
+    /// The address of the API server.
     pub fn address(&self) -> SocketAddr {
         let port = self.server().rsplit(':').next().and_then(|port| port.parse().ok());
         SocketAddr::from(([127, 0, 0, 1], port.unwrap_or_default()))
@@ -147,15 +146,15 @@ impl ControlPlane {
         &self.place.dir
     }
 
-    /// The end of the API server's log.
+    /// The last lines of the API server's log.
     pub fn apiserver_log(&self, lines: usize) -> String {
         let log = fs::read_to_string(self.place.dir.join("apiserver.log")).unwrap_or_default();
         let all: Vec<&str> = log.lines().collect();
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// A client of this project for the API server as admin, with a user agent and a field manager of its own. It belongs to the
-    /// runtime it is made in.
+    /// A client of this project for the API server as admin, with a user agent and a field manager of its own. It
+    /// belongs to the runtime of the caller.
     pub async fn client(&self) -> anyhow::Result<Client> {
         let options = ClientOptions {
             kubeconfig: Some(self.kubeconfig().to_owned()),
@@ -174,8 +173,8 @@ impl ControlPlane {
         }
     }
 
-    /// Ends the API server, by `Signal::KILL` or `Signal::TERM`; returns when its process is gone. The development server
-    /// closes its port and resets its connections.
+    /// Stops the API server with `Signal::KILL` or `Signal::TERM`; returns when its process has ended. The development
+    /// server closes its port and resets its connections.
     pub fn stop_apiserver(&self, signal: Signal) -> anyhow::Result<Status> {
         let path = format!("/apiserver/stop?signal={}", name_of(signal)?);
         match &self.backend {
@@ -204,7 +203,7 @@ impl ControlPlane {
         }
     }
 
-    /// Stops the API server's process where it stands: connections stay open and nothing answers.
+    /// Suspends the API server's process: connections stay open without a response.
     pub fn pause_apiserver(&self) -> anyhow::Result<Status> {
         match &self.backend {
             Backend::Real(real) => real.ask("POST", "/apiserver/pause"),
@@ -212,7 +211,7 @@ impl ControlPlane {
         }
     }
 
-    /// Lets the API server run on after [`ControlPlane::pause_apiserver`].
+    /// Resumes the API server after [`ControlPlane::pause_apiserver`].
     pub fn resume_apiserver(&self) -> anyhow::Result<Status> {
         match &self.backend {
             Backend::Real(real) => real.ask("POST", "/apiserver/resume"),
@@ -220,9 +219,9 @@ impl ControlPlane {
         }
     }
 
-    /// Forgets all versions but the current one: a watch from any before the last write gets 410. Returns the revision
-    /// then; etcd's is one more than before. With the watch cache of a real server on, a watch from an old version is refused
-    /// only after a restart of the API server as well.
+    /// Compacts the history to the current version: a watch from a version before the last write gets 410. Returns the
+    /// new revision; etcd's is one more than before. With the watch cache of a real server, a watch from an old version
+    /// gets 410 only after an additional restart of the API server.
     pub fn compact(&self) -> anyhow::Result<i64> {
         #[derive(Deserialize)]
         struct Compacted {
@@ -234,12 +233,15 @@ impl ControlPlane {
         }
     }
 
-    /// Runs `kubectl` as admin and returns what it printed; the error of one that fails tells what it complained of.
+    /// Runs `kubectl` as admin and returns its standard output.
+    ///
+    /// # Errors
+    /// When `kubectl` fails; the message contains its standard error.
     pub fn kubectl(&self, args: &[&str]) -> anyhow::Result<String> {
         self.kubectl_with(args, "")
     }
 
-    /// A `kubectl` as admin, to be started.
+    /// A `kubectl` command as admin, not started yet.
     pub fn kubectl_command(&self, args: &[&str]) -> anyhow::Result<Command> {
         let server = if self.development().is_some() { Server::Development } else { Server::Real };
         let mut command = binary::kubectl(server)?;
@@ -247,7 +249,7 @@ impl ControlPlane {
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
             .args(args)
-            // Its discovery cache goes with the control plane.
+            // kubectl's discovery cache is removed with the control plane.
             .env("HOME", &self.place.dir)
             .env("KUBECTL_KUBERC", "false")
             .env_remove("KUBECONFIG");

@@ -1,7 +1,7 @@
-//! [`Dev`]: `pilothouse dev` as a user types it, as a child process in a folder of its own.
+//! [`Dev`]: runs `pilothouse dev` as a user would, as a child process in a folder of its own.
 //!
-//! Invariants: nothing of the environment of the tests reaches the guests' builds; every process that comes of it bears a mark
-//! in its environment, by which [`Dev::processes`] finds it. All methods block.
+//! Invariants: the builds of guests do not inherit the environment of the tests; every process that it starts has a
+//! marker variable in its environment, by which [`Dev::processes`] finds it. All methods block.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,23 +17,23 @@ use crate::poll::{self, Outcome};
 use crate::process::{self, Finished, Process};
 use crate::{Signal, host, paths};
 
-/// How long a command that ends by itself may take.
+/// Time limit of a command that ends by itself.
 const COMMAND: Duration = Duration::from_secs(60);
-/// How long an answer of a server may take.
+/// Time limit of a response of a server.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How many lines of the log a failed wait shows.
+/// Number of log lines in the message of a failed wait.
 const LINES_SHOWN: usize = 60;
-/// The variable that marks the processes, with the folder as its value.
+/// The variable that marks the processes; its value is the folder.
 const MARK: &str = "PILOTHOUSE_TEST_DEV";
 
-/// A running `pilothouse dev`, which is killed when dropped.
+/// A running `pilothouse dev`. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Dev {
     process: Process,
     dir: PathBuf,
 }
 
-/// The command `pilothouse dev ARGS` in a folder; what it caches is kept there too.
+/// The command `pilothouse dev ARGS` in a folder, with its caches in the same folder.
 pub fn command<A: AsRef<OsStr>>(dir: &Path, args: &[A]) -> Result<Command> {
     let mut command = Command::new(host::built()?);
     for (name, _) in std::env::vars_os() {
@@ -47,13 +47,13 @@ pub fn command<A: AsRef<OsStr>>(dir: &Path, args: &[A]) -> Result<Command> {
     Ok(command)
 }
 
-/// Runs `pilothouse dev ARGS`, which is expected to end by itself.
+/// Runs `pilothouse dev ARGS` and waits until it ends by itself.
 pub fn run<A: AsRef<OsStr>>(dir: &Path, args: &[A]) -> Result<Finished> {
     process::run(&mut command(dir, args)?, "", COMMAND)
 }
 
-/// Lets `.pilothouse/target` of a folder be one that outlives it, so that the SDK's dependencies are built once. For one test
-/// process at a time, and one crate of a name.
+/// Links `.pilothouse/target` of a folder to a target folder that outlives it, so that the SDK's dependencies are built
+/// once. Only one test process at a time may use it, and crates must have different names.
 pub fn share_target(dir: &Path) -> Result<()> {
     let shared = paths::target().join("dev-guests");
     let own = dir.join(".pilothouse");
@@ -61,7 +61,7 @@ pub fn share_target(dir: &Path) -> Result<()> {
     std::os::unix::fs::symlink(shared, own.join("target")).context("linking the target folder")
 }
 
-/// Copies an example to `to`, as a crate of somebody who keeps the SDK elsewhere.
+/// Copies an example to `to` and adapts the path of the SDK, as in a crate outside the repository.
 pub fn copy_example(name: &str, to: &Path) -> Result<()> {
     let from = paths::repository().join("examples").join(name);
     copy(&from, to).with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
@@ -85,7 +85,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The folder of the objects that the examples come with.
+/// The folder with the objects of the examples.
 pub fn example_objects() -> PathBuf {
     paths::repository().join("examples/objects")
 }
@@ -96,17 +96,17 @@ impl Dev {
         Dev::spawn(dir, &mut command(dir, args)?)
     }
 
-    /// Starts what [`command`] made for this folder.
+    /// Starts a command that [`command`] made for this folder.
     pub fn spawn(dir: &Path, command: &mut Command) -> Result<Dev> {
         Ok(Dev { process: Process::spawn_watched(command)?, dir: dir.to_owned() })
     }
 
-    /// All lines so far that contain `needle`.
+    /// All log lines so far that contain `needle`.
     pub fn lines(&self, needle: &str) -> Vec<String> {
         self.process.output().matching(needle)
     }
 
-    /// Waits until there are so many lines that contain `needle`.
+    /// Waits until `count` log lines contain `needle`.
     pub fn wait_lines(&self, count: usize, needle: &str, deadline: Duration) -> Result<Vec<String>> {
         let lines = || {
             let lines = self.lines(needle);
@@ -115,7 +115,7 @@ impl Dev {
         self.wait_for(&format!("{count} lines with {needle:?}"), deadline, lines)
     }
 
-    /// Waits until a condition holds; a failure shows the end of the log.
+    /// Waits until a condition holds; the failure message contains the end of the log.
     pub fn wait_for<O: Outcome>(
         &self,
         description: &str,
@@ -126,7 +126,7 @@ impl Dev {
         poll::until_or(description, deadline, condition, ended).map_err(|error| self.with_log(&error))
     }
 
-    /// The URL that the kubeconfig names.
+    /// The URL of the API server in the kubeconfig.
     pub fn server(&self) -> Result<String> {
         let path = self.dir.join(".pilothouse/kubeconfig");
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -139,23 +139,23 @@ impl Dev {
         http::request(method, &self.server()?, path, ANSWER)
     }
 
-    /// An object or list of the API server.
+    /// Reads an object or a list from the API server.
     pub fn get(&self, path: &str) -> Result<serde_json::Value> {
         let body = self.request("GET", path)?.ok()?;
         serde_json::from_str(&body).with_context(|| format!("{path} answered {body:?}"))
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         self.process.signal(signal)
     }
 
-    /// Waits for its end, and for the last of its log.
+    /// Waits for the end of the process and of its log.
     pub fn wait_exit(&self, deadline: Duration) -> Result<ExitStatus> {
         self.process.wait_exit(deadline).map_err(|error| self.with_log(&error))
     }
 
-    /// What came of it and is still there: the command lines of all processes that were started by it or by a process of its.
+    /// The command lines of all running processes that it or one of its child processes started.
     pub fn processes(&self) -> Vec<String> {
         let mark = format!("{MARK}={}", self.dir.display());
         let marked = |pid: &Path| {

@@ -1,4 +1,4 @@
-//! Examples of the client library as programs, built from this workspace as a user would build them.
+//! Builds the examples of the client library as programs, as a user would.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use anyhow::{Context, anyhow};
 use crate::cargo::{self, Build};
 use crate::paths;
 
-/// The program of `host/client/examples/NAME.rs`.
+/// Builds `host/client/examples/NAME.rs` and returns the path of the program.
 ///
 /// # Errors
-/// What the compiler said.
+/// When the build fails; the message contains the output of the compiler.
 pub fn client(name: &str) -> anyhow::Result<PathBuf> {
     let manifest = paths::repository().join("Cargo.toml");
     let manifest = manifest.to_str().context("the repository's path is not UTF-8")?;
@@ -20,7 +20,7 @@ pub fn client(name: &str) -> anyhow::Result<PathBuf> {
         manifest,
         "--package",
         "pilothouse-client",
-        // It asks for all features of the client.
+        // This package enables all features of the client.
         "--package",
         "pilothouse-tests",
         "--example",

@@ -1,8 +1,8 @@
-//! [`Fleet`]: nodes and pods on a control plane, and what `pods-per-node` must say about them.
+//! [`Fleet`]: nodes and pods on a control plane, and the expected output of `pods-per-node` for them.
 //!
-//! Invariants: all pods and the plugin's ConfigMaps are in the fleet's own namespace; what is expected always comes from
-//! fresh quorum lists of the whole cluster, never from what the fleet believes to have done; kubectl reads these lists, so that
-//! the client under test is not its own oracle; no kubelet and no controller runs, so a pod changes only by the fleet's hand. All
+//! Invariants: all pods and the plugin's ConfigMaps are in the fleet's own namespace; the expected output is computed
+//! from new quorum lists of the whole cluster, never from the fleet's own record; kubectl reads these lists, so that
+//! the client under test is not its own oracle; no kubelet and no controller runs, so only the fleet changes pods. All
 //! methods block.
 
 mod churn;
@@ -26,22 +26,22 @@ use crate::{ControlPlane, Host, guests, rest};
 
 pub use churn::{Churn, Done};
 
-/// How many requests are under way when many objects are made.
+/// Number of concurrent requests when many objects are created.
 const AT_ONCE: usize = 16;
-/// The phases that pods are in.
+/// The phases of the pods.
 pub const PHASES: [&str; 4] = ["Pending", "Running", "Succeeded", "Failed"];
 /// The plugin that counts the pods.
 pub const PLUGIN: &str = "pods-per-node";
 
-/// The data of ConfigMaps by their names.
+/// The data of ConfigMaps by name.
 pub type Counts = BTreeMap<String, BTreeMap<String, String>>;
 
-/// How the host came to rest.
+/// The result of [`Fleet::settle`].
 #[derive(Debug, Clone, Copy)]
 pub struct Settled {
-    /// How long it took from when it was asked until all ConfigMaps were right.
+    /// Time from the call until all ConfigMaps were right.
     pub after: Duration,
-    /// Reconciles by then, of all results, since the plugin appeared.
+    /// Number of reconciles until then, with any result, since the plugin was installed.
     pub reconciles: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Fleet<'a> {
     namespace: String,
 }
 
-/// Writes pods; a cheap clone.
+/// Writes pods. A clone shares the client.
 #[derive(Clone)]
 struct Pods(Api<Pod>);
 
@@ -79,12 +79,12 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// The runtime that the fleet's requests run on.
+    /// The runtime of the fleet's requests.
     pub fn runtime(&self) -> &Handle {
         self.runtime.handle()
     }
 
-    /// The client of the fleet, which belongs to its runtime.
+    /// The client of the fleet. It belongs to the fleet's runtime.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -109,24 +109,24 @@ impl<'a> Fleet<'a> {
             .to_string()
     }
 
-    /// Makes a node.
+    /// Creates a node.
     pub fn add_node(&self, name: &str) -> anyhow::Result<()> {
         let node: Node = serde_json::from_value(json!({"metadata": {"name": name}}))?;
         let made = self.runtime.block_on(self.nodes.create(&node, &WriteParams::default()));
         made.map(drop).with_context(|| format!("creating the node {name}"))
     }
 
-    /// Deletes a node; its pods stay, as in a cluster whose controllers do not run.
+    /// Deletes a node. Its pods stay, because no controller runs.
     pub fn delete_node(&self, name: &str) -> anyhow::Result<()> {
         let deleted = self.runtime.block_on(self.nodes.delete(name, &DeleteParams::default()));
         deleted.map(drop).with_context(|| format!("deleting the node {name}"))
     }
 
-    /// Makes many pods, spread over the nodes and phases.
+    /// Creates many pods, distributed over the nodes and phases.
     pub fn add_pods(&self, prefix: &str, count: usize, nodes: &[String]) -> anyhow::Result<()> {
         self.at_once(0..count, |pods, number| {
             let (name, node) = (format!("{prefix}-{number}"), nodes[number % nodes.len()].clone());
-            // Not in step with the nodes, so that each node has all phases.
+            // The phase changes once per round of nodes, so that each node has all phases.
             let phase = PHASES[(number / nodes.len()) % PHASES.len()];
             async move {
                 pods.create(&name, &node).await?;
@@ -135,7 +135,7 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Deletes those of many pods made by [`Fleet::add_pods`] that are still there.
+    /// Deletes pods that [`Fleet::add_pods`] created, if they still exist.
     pub fn delete_pods(&self, prefix: &str, numbers: std::ops::Range<usize>) -> anyhow::Result<()> {
         self.at_once(numbers, |pods, number| {
             let name = format!("{prefix}-{number}");
@@ -169,7 +169,7 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// What the ConfigMaps must say, by fresh quorum lists of nodes and pods.
+    /// The expected ConfigMaps, computed from new quorum lists of nodes and pods.
     pub fn expected(&self) -> anyhow::Result<Counts> {
         let (nodes, pods) = (self.list::<Node>("/api/v1/nodes")?, self.list::<Pod>("/api/v1/pods")?);
         let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
@@ -191,13 +191,13 @@ impl<'a> Fleet<'a> {
         Ok(counts.into_iter().map(|(node, entries)| (map_of(&node), text(entries))).collect())
     }
 
-    /// A list by kubectl. Without a resource version the API server answers with the newest state.
+    /// Lists with kubectl. Without a resource version the API server responds with the newest state.
     fn list<K: ListableResource + DeserializeOwned>(&self, path: &str) -> anyhow::Result<List<K>> {
         let text = self.plane.kubectl(&["get", "--raw", path])?;
         serde_json::from_str(&text).with_context(|| format!("the list at {path}"))
     }
 
-    /// What the plugin's ConfigMaps say.
+    /// The actual ConfigMaps of the plugin.
     pub fn written(&self) -> anyhow::Result<Counts> {
         let label_selector = "app.kubernetes.io/managed-by=pods-per-node".to_owned();
         let list = ListParams { label_selector, ..ListParams::default() };
@@ -206,16 +206,16 @@ impl<'a> Fleet<'a> {
         Ok(named.map(|(name, data)| (name, data.unwrap_or_default())).collect())
     }
 
-    /// Begins to create, delete, move and change pods on these nodes, so many times a second. The same seed makes the
-    /// same choices, as long as requests end in the same order.
+    /// Starts to create, delete, move and change pods on these nodes, `per_second` times a second. The same seed makes
+    /// the same choices, as long as requests end in the same order.
     pub fn churn(&self, per_second: u32, seed: u64, nodes: &[String]) -> anyhow::Result<Churn> {
         let pods = self.runtime.block_on(self.pods.0.list(&ListParams::default()))?;
         let names = pods.items.into_iter().filter_map(|pod| pod.metadata.name).collect();
         Ok(Churn::start(self.runtime(), self.pods.clone(), per_second, seed, nodes, names))
     }
 
-    /// Waits until the ConfigMaps say what a fresh list says and the plugin has nothing to do any more. Nothing may
-    /// change pods or nodes meanwhile.
+    /// Waits until the ConfigMaps equal the expected ones and the plugin is idle. Pods and nodes must not change during
+    /// the wait.
     pub fn settle(&self, host: &Host, deadline: Duration) -> anyhow::Result<Settled> {
         let began = Instant::now();
         let expected = self.expected()?;
@@ -227,13 +227,13 @@ impl<'a> Fleet<'a> {
                 anyhow::bail!(difference);
             }
             right_since.get_or_insert_with(|| began.elapsed());
-            // A write under way could undo what was just seen.
+            // A running write could change the ConfigMaps again.
             match (before, rest::quiet(host, PLUGIN)?) {
                 (Some(before), Some(now)) if before == now => Ok(Some(now)),
                 _ => anyhow::bail!("all are right, but {PLUGIN} is still at work"),
             }
         })?;
-        // The test itself must not have changed anything.
+        // Fails if the test itself changed pods or nodes.
         let again = self.expected()?;
         anyhow::ensure!(again == expected, "pods or nodes have changed while the host came to rest");
         Ok(Settled { after: right_since.unwrap_or_default(), reconciles })
@@ -245,7 +245,7 @@ pub fn map_of(node: &str) -> String {
     format!("pods-on-{node}")
 }
 
-/// What is wrong with what was written, one ConfigMap a line.
+/// The differences between expected and actual ConfigMaps, one ConfigMap a line.
 fn difference(expected: &Counts, written: &Counts) -> Option<String> {
     let mut lines = Vec::new();
     for (name, data) in expected {
@@ -271,7 +271,7 @@ impl Pods {
         made.map(drop).with_context(|| format!("creating the pod {name}"))
     }
 
-    /// Deletes a pod at once: there is no kubelet that would agree to its end.
+    /// Deletes a pod without a grace period, because no kubelet runs that would confirm its end.
     async fn delete(&self, name: &str) -> anyhow::Result<()> {
         let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         let deleted = self.0.delete(name, &at_once).await;

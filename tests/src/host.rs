@@ -1,7 +1,8 @@
-//! [`Host`]: the real `pilothouse` binary as a child process, on a kubeconfig and a folder of plugins.
+//! [`Host`]: runs the `pilothouse` binary as a child process, with a kubeconfig and a folder of plugins.
 //!
-//! Invariants: the binary is built once per test process, with the profile of the tests; a plugin's file appears whole or
-//! not at all, never before its manifest; a failed wait shows the end of the host's log. All methods block.
+//! Invariants: the binary is built once per test process, with the profile of the tests; a plugin's file appears
+//! complete, and never before its manifest; the message of a failed wait contains the end of the host's log. All
+//! methods block.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -19,48 +20,49 @@ use crate::poll::{self, Outcome};
 use crate::process::{Output, Process, Stream};
 use crate::{Signal, paths};
 
-/// How long the host may take to print its admin address.
+/// Time limit until the host has printed its admin address.
 const START: Duration = Duration::from_secs(60);
-/// How long an answer of the admin port may take.
+/// Time limit of a response of the admin port.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How many lines of the log a failed wait shows.
+/// Number of log lines in the message of a failed wait.
 const LINES_SHOWN: usize = 50;
 
-/// How a host is started.
+/// The options of a host.
 #[derive(Debug, Clone, Default)]
 pub struct HostOptions {
-    /// The kubeconfig it connects with.
+    /// The kubeconfig of the host.
     pub kubeconfig: PathBuf,
     /// Further arguments of `pilothouse run`.
     pub args: Vec<String>,
-    /// Variables added to its environment.
+    /// Variables to add to the environment of the host.
     pub env: Vec<(String, String)>,
-    /// The folder with its `plugins` and a compile `cache` of its own, for a host that goes on where another has left. If absent,
-    /// a new temporary one, and the compile cache is the one that all tests share, so that a guest is compiled once.
+    /// The folder with `plugins` and a compile `cache` of its own, for a host that continues after another one. If
+    /// absent, the host has a new temporary folder, and the compile cache that all tests share, so that a guest is
+    /// compiled once.
     pub dir: Option<PathBuf>,
-    /// Another program than `pilothouse` of this workspace, for tests of the harness itself and of what is shipped.
+    /// Another program than `pilothouse` of this workspace: for tests of the harness and of released binaries.
     pub program: Option<PathBuf>,
 }
 
 impl HostOptions {
-    /// The options for a host with this kubeconfig, and nothing special.
+    /// The default options with this kubeconfig.
     pub fn new(kubeconfig: impl Into<PathBuf>) -> HostOptions {
         HostOptions { kubeconfig: kubeconfig.into(), ..HostOptions::default() }
     }
 }
 
-/// A running host, which is killed when dropped.
+/// A running host. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Host {
     process: Process,
     admin: String,
     dir: PathBuf,
-    /// Removes `dir` if it is a temporary one, after the process has gone.
+    /// Removes `dir`, if it is temporary, after the process has ended.
     _temporary: Option<TempDir>,
 }
 
 impl Host {
-    /// Builds the host if need be, starts it and waits until it has told its admin address.
+    /// Builds the host if necessary, starts it and waits until it has printed its admin address.
     pub fn start(options: HostOptions) -> anyhow::Result<Host> {
         let program = match &options.program {
             Some(program) => program.clone(),
@@ -102,7 +104,7 @@ impl Host {
         &self.admin
     }
 
-    /// The folder with `plugins`.
+    /// The folder of the host, which contains `plugins`.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -112,17 +114,17 @@ impl Host {
         self.dir.join("plugins")
     }
 
-    /// Its process: pid, CPU time, memory.
+    /// The process of the host.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// What it has logged so far.
+    /// The log so far.
     pub fn log(&self) -> &Output {
         self.process.output()
     }
 
-    /// Asks the admin port; any status is an answer.
+    /// Sends a GET request to the admin port. Any status is a response.
     pub fn get(&self, path: &str) -> anyhow::Result<Response> {
         http::request("GET", &self.admin, path, ANSWER)
     }
@@ -138,13 +140,16 @@ impl Host {
         Metrics::parse(&self.get("/metrics")?.ok().context("/metrics")?)
     }
 
-    /// The CPU time, user and system, that the host has used.
+    /// The CPU time (user and system) of the host so far.
     pub fn cpu_time(&self) -> anyhow::Result<Duration> {
         self.process.cpu_time()
     }
 
-    /// Polls until the condition holds and returns what it answers with; fails, with the description and the end of the
-    /// log, when it does not within `deadline` or when the host ends.
+    /// Polls until the condition holds and returns its value.
+    ///
+    /// # Errors
+    /// When the condition does not hold within `deadline` or the host ends; the message contains the description and
+    /// the end of the log.
     pub fn wait_for<O: Outcome>(
         &self,
         description: &str,
@@ -159,13 +164,13 @@ impl Host {
         self.process.signal(signal)
     }
 
-    /// Waits for the end of the host, and for the last of its log.
+    /// Waits for the end of the host and of its log.
     pub fn wait_exit(&self, deadline: Duration) -> anyhow::Result<ExitStatus> {
         self.process.wait_exit(deadline).map_err(|error| with_log(error, &self.process))
     }
 
-    /// Puts `NAME.wasm` into the plugins folder, or replaces it, and before that `NAME.yaml` if there is a manifest.
-    /// Without one, a manifest that is there stays.
+    /// Writes or replaces `NAME.yaml`, if a manifest is given, and then `NAME.wasm` in the plugins folder. Without a
+    /// manifest, an existing one stays.
     pub fn install(&self, name: &str, wasm: &Path, manifest: Option<&str>) -> anyhow::Result<()> {
         let installing = || format!("installing the plugin {name}");
         if let Some(manifest) = manifest {
@@ -176,7 +181,7 @@ impl Host {
         fs::rename(&incoming, self.plugin_file(name, "wasm")).with_context(installing)
     }
 
-    /// Puts `NAME.yaml` into the plugins folder, or replaces it.
+    /// Writes or replaces `NAME.yaml` in the plugins folder.
     pub fn install_manifest(&self, name: &str, manifest: &str) -> anyhow::Result<()> {
         let installing = || format!("installing the manifest of {name}");
         let incoming = self.incoming(name, "yaml");
@@ -184,7 +189,7 @@ impl Host {
         fs::rename(&incoming, self.plugin_file(name, "yaml")).with_context(installing)
     }
 
-    /// Takes a plugin away, and its manifest if there is one.
+    /// Removes a plugin, and its manifest if it has one.
     pub fn remove(&self, name: &str) -> anyhow::Result<()> {
         fs::remove_file(self.plugin_file(name, "wasm"))
             .with_context(|| format!("removing the plugin {name}"))?;
@@ -198,7 +203,8 @@ impl Host {
         self.dir.join("plugins").join(format!("{name}.{extension}"))
     }
 
-    /// Where a file is written before it is renamed: outside of the folder that the host watches, on the same disk.
+    /// The temporary path of a file before it is renamed: outside the folder that the host watches, on the same file
+    /// system.
     fn incoming(&self, name: &str, extension: &str) -> PathBuf {
         self.dir.join("incoming").join(format!("{name}.{extension}"))
     }
@@ -229,8 +235,8 @@ fn build() -> anyhow::Result<PathBuf> {
     let manifest = paths::repository().join("Cargo.toml");
     let manifest = manifest.to_str().context("the repository's path is not UTF-8")?;
     let profile = paths::profile();
-    // Cargo's own lock lets one test process build at a time. Together with the tests, so that both take the same features of
-    // shared crates and none of these is compiled twice.
+    // Cargo's lock lets one test process build at a time. The build includes the tests, so that shared crates have the
+    // same features as in them and are not compiled twice.
     let packages = ["--package", "pilothouse", "--package", "pilothouse-tests", "--bin", "pilothouse"];
     let args = [&["--manifest-path", manifest, "--profile", &profile], packages.as_slice()].concat();
     let artifacts = cargo::build(Build::Native, &args, &paths::target())?;

@@ -1,4 +1,5 @@
-//! [`Informer`]: an informer of `pilothouse-cache` within the test process, without a host, of the ConfigMaps of a namespace.
+//! [`Informer`]: an informer of `pilothouse-cache` in the test process, without a host, for the ConfigMaps of a
+//! namespace.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub fn config_maps() -> ApiResource {
     }
 }
 
-/// A client of this project by a kubeconfig. Call it on a runtime.
+/// A client of this project from a kubeconfig. Must be called on a runtime.
 ///
 /// # Errors
 /// When the kubeconfig cannot be used.
@@ -37,7 +38,7 @@ pub async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
     Ok(Client::new(options).await?)
 }
 
-/// A running informer and what it told.
+/// A running informer and the events that it delivered.
 pub struct Informer {
     informer: SharedInformer,
     notes: Arc<Notes>,
@@ -47,7 +48,7 @@ pub struct Informer {
 }
 
 impl Informer {
-    /// Starts one; `streaming`: with streaming lists.
+    /// Starts an informer; `streaming` selects streaming lists.
     ///
     /// # Errors
     /// When the kubeconfig cannot be used.
@@ -70,27 +71,28 @@ impl Informer {
         Ok(Informer { informer, notes, _registration: registration, cancel, task })
     }
 
-    /// What it holds.
+    /// The objects in the informer's store.
     #[must_use]
     pub fn holds(&self) -> View {
         sequence::view(&self.informer.indexer().list())
     }
 
-    /// What it told, in order.
+    /// The delivered events, in order.
     #[must_use]
     pub fn told(&self) -> Vec<Told> {
         self.notes.told()
     }
 
-    /// Waits until it holds this, and checks that what it told is legal and leads there.
+    /// Waits until the store equals `truth`, and checks that the delivered events are a legal sequence that leads
+    /// there.
     ///
     /// # Errors
-    /// When it never holds that, or told something else.
+    /// When the store does not reach that state in time, or the events are illegal or lead to another state.
     pub fn settle(&self, truth: &View, deadline: Duration) -> anyhow::Result<()> {
         let settled =
             poll::until("the informer to hold what a list shows", deadline, || self.holds() == *truth);
         settled.with_context(|| format!("{:?}", self.informer.status().reflector))?;
-        // The store comes before the listeners.
+        // The store is updated before the listeners are called.
         let told = || sequence::believe(&self.told(), Liberties::default());
         let agrees = poll::until("the listener to have been told of it", JOINING, || {
             told().is_ok_and(|view| view == *truth)
@@ -99,10 +101,10 @@ impl Informer {
         agrees
     }
 
-    /// Stops it and waits until it has ended.
+    /// Stops the informer and waits until it has ended.
     ///
     /// # Errors
-    /// When it panicked.
+    /// When the informer panicked.
     pub fn stop(self, runtime: &Runtime) -> anyhow::Result<()> {
         self.cancel.cancel();
         Ok(runtime.block_on(self.task)?)

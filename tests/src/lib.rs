@@ -1,4 +1,5 @@
-//! End-to-end tests on a real kube-apiserver and etcd: the harness that the suites in `tests/tests` share.
+//! The harness of the end-to-end tests in `tests/tests`: a control plane, the host, plugins, and helpers for
+//! assertions.
 //!
 //! ```text
 //!   ControlPlane ── builds and runs tests/controlplane (Go): etcd, kube-apiserver, kubectl
@@ -10,9 +11,9 @@
 //!     guests     ── builds the WebAssembly guests of `guests/` and `examples/`
 //! ```
 //!
-//! Invariants: everything is blocking and driven by threads and processes of its own, so it can be used from `#[test]`
-//! and from any runtime of `#[tokio::test]`, and outlives that runtime; nothing that was started outlives the test
-//! process, however that ends; nothing waits by sleeping, only by polling with a deadline ([`poll`]).
+//! Invariants: all functions block and use their own threads and processes, so they work in `#[test]` and in any
+//! runtime of `#[tokio::test]`; no child process outlives the test process, however that ends; the harness waits by
+//! polling with a deadline ([`poll`]) and never by sleeping.
 
 pub mod audit;
 pub mod calls;

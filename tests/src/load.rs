@@ -1,7 +1,7 @@
-//! [`Load`]: an operation repeated at a steady pace in the background, while a test does something to the host.
+//! [`Load`]: repeats an operation at a constant rate in the background, while a test acts on the host.
 //!
-//! Invariants: operations are begun at the pace asked for on average, also if some take long, up to
-//! `MOST_AT_ONCE` at a time; a failed one is counted and not repeated; after [`Load::stop`] none is under way.
+//! Invariants: on average operations begin at the requested rate, also if some take long, with up to `MOST_AT_ONCE`
+//! running at a time; a failed operation is counted and not repeated; after [`Load::stop`] none is running.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,19 +14,19 @@ use tokio::time::MissedTickBehavior;
 
 use crate::poll;
 
-/// How many operations may be under way at once.
+/// Maximum number of concurrent operations.
 const MOST_AT_ONCE: usize = 32;
 
-/// What a load has done.
+/// The result of a load.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// Operations that have ended, well or badly.
+    /// Number of operations that have ended, including failed ones.
     pub done: u64,
-    /// Operations that failed.
+    /// Number of failed operations.
     pub failed: u64,
-    /// What the first of these complained of.
+    /// The error of the first failed operation.
     pub first_failure: Option<String>,
-    /// From the first operation to the last.
+    /// Time from the first operation to the last.
     pub elapsed: Duration,
 }
 
@@ -39,7 +39,7 @@ struct Shared {
     first_failure: Mutex<Option<String>>,
 }
 
-/// A load in the background; it stops when dropped, without waiting for the operations under way.
+/// A running load. Dropping it stops it without waiting for the running operations.
 pub struct Load {
     shared: Arc<Shared>,
     runtime: Handle,
@@ -48,7 +48,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Begins to run `operation`, which is told its number from 0, so many times a second.
+    /// Starts to run `operation` `per_second` times a second. Its argument is its number, from 0.
     pub fn start<F, Fut>(runtime: &Handle, per_second: u32, operation: F) -> Load
     where
         F: Fn(u64) -> Fut + Send + 'static,
@@ -59,12 +59,12 @@ impl Load {
         Load { shared, runtime: runtime.clone(), task: Some(task), began: Instant::now() }
     }
 
-    /// How many operations have begun.
+    /// Number of operations that have begun.
     pub fn begun(&self) -> u64 {
         self.shared.begun.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many operations have begun since the start.
+    /// Waits until `count` operations have begun since the start.
     pub fn wait_begun(&self, count: u64, deadline: Duration) -> anyhow::Result<()> {
         poll::until(&format!("{count} operations of the load"), deadline, || match self.begun() {
             begun if begun >= count => Ok(true),
@@ -72,11 +72,11 @@ impl Load {
         })
     }
 
-    /// Begins no more operations, waits for those under way and tells what was done.
+    /// Stops the load, waits for the running operations and returns the result.
     pub fn stop(mut self) -> Tally {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(task) = self.task.take() {
-            // A panic of an operation was caught by its own task.
+            // An operation runs in its own task, which catches a panic.
             let _ = self.runtime.block_on(task);
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! [`Line`]: what the host logs with `--log-format json`, parsed for assertions.
+//! [`Line`]: a line of the host's log with `--log-format json`, parsed for assertions.
 //!
-//! Lines of the host itself have their fields at the top level; those of a guest have the guest's own in
-//! [`Line::fields`]. Lines that are not JSON, such as what the host prints on standard output, are left out.
+//! Lines of the host itself have their fields at the top level; lines of a guest have the guest's own fields in
+//! [`Line::fields`]. Lines that are not JSON, such as the host's standard output, are skipped.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::Host;
 /// One line of the log.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Line {
-    /// When it was written.
+    /// The time of the line.
     pub timestamp: Timestamp,
     /// `INFO`, `WARN`, `ERROR`.
     pub level: String,
-    /// The stable name of what happened, on lines of the host at `INFO` and above; the message may be reworded.
+    /// The stable name of the event, on lines of the host at `INFO` and above. Messages may be reworded, names not.
     #[serde(default)]
     pub event: String,
-    /// The text.
+    /// The message.
     #[serde(default)]
     pub message: String,
-    /// Which part of the host wrote it; `guest` for guests.
+    /// The part of the host that wrote the line; `guest` for guests.
     #[serde(default)]
     pub target: String,
-    /// The plugin it is about.
+    /// The plugin that the line is about.
     #[serde(default)]
     pub plugin: String,
     /// The plugin's generation.
@@ -51,7 +51,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A guest's own field; empty when there is no such.
+    /// A guest's own field; empty when it does not exist.
     pub fn field(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", String::as_str)
     }
@@ -62,13 +62,13 @@ impl Line {
     }
 }
 
-/// A guest's fields cross as one string that holds a JSON object.
+/// Parses a guest's fields, which are a JSON object in a string.
 fn inner<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     let text = String::deserialize(from)?;
     serde_json::from_str(&text).map_err(serde::de::Error::custom)
 }
 
-/// The lines of the log so far that contain `needle`, which saves parsing the others.
+/// The lines of the log so far that contain `needle`. The others are not parsed.
 fn lines(host: &Host, needle: &str) -> Vec<Line> {
     let lines = host.log().matching(needle);
     lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -77,7 +77,7 @@ fn lines(host: &Host, needle: &str) -> Vec<Line> {
 /// All lines of the host about an event.
 pub fn events(host: &Host, event: &str) -> Vec<Line> {
     let mut lines = lines(host, &format!("\"event\":\"{event}\""));
-    // A guest's fields are a string in the line.
+    // The fields of a guest are one string in the line; the field `event` at the top level is the host's.
     lines.retain(|line| line.event == event && line.target != "guest");
     lines
 }
@@ -89,12 +89,12 @@ pub fn plugin_events(host: &Host, plugin: &str, event: &str) -> Vec<Line> {
     lines
 }
 
-/// All lines about a plugin, its guest's included.
+/// All lines about a plugin, including lines of its guest.
 pub fn of_plugin(host: &Host, plugin: &str) -> Vec<Line> {
     lines(host, &format!("\"plugin\":\"{plugin}\""))
 }
 
-/// What a plugin's guest has logged with this message; `begin` and `end` are what the probe says of a call.
+/// The lines of a plugin's guest with this message. The probe logs `begin` and `end` of a call.
 pub fn said(host: &Host, plugin: &str, message: &str) -> Vec<Line> {
     let mut lines = of_plugin(host, plugin);
     lines.retain(|line| line.target == "guest" && line.message == message);

@@ -1,5 +1,5 @@
-//! [`Metrics`]: the Prometheus text of a `/metrics` page, parsed for assertions. Understands the classic and the
-//! OpenMetrics form; timestamps and exemplars are skipped.
+//! [`Metrics`]: the text of a `/metrics` page, parsed for assertions. Supports the classic Prometheus form and
+//! OpenMetrics; timestamps and exemplars are skipped.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,29 @@ use anyhow::{Context, bail};
 /// The labels of a series.
 pub type Labels = BTreeMap<String, String>;
 
-/// All series of one page, in its order.
+/// All series of one page, in the order of the page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics {
     series: Vec<(String, Labels, f64)>,
 }
 
 impl Metrics {
-    /// Parses a page; one line that cannot be read fails it all.
+    /// Parses a page.
+    ///
+    /// # Errors
+    /// When a line is malformed.
     pub fn parse(text: &str) -> anyhow::Result<Metrics> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let series = lines.map(|line| parse_line(line).with_context(|| format!("in metrics line {line:?}")));
         Ok(Metrics { series: series.collect::<anyhow::Result<_>>()? })
     }
 
-    /// The sum of all series of a name that carry at least these labels, or `None` if there is no such series.
+    /// The sum of all series of a name that have at least these labels; `None` if no series matches.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         self.matching(name, labels).map(|(_, value)| value).reduce(|sum, value| sum + value)
     }
 
-    /// The series of a name that carry at least these labels.
+    /// The series of a name that have at least these labels.
     pub fn matching<'a>(
         &'a self,
         name: &'a str,
@@ -63,7 +66,7 @@ fn parse_line(line: &str) -> anyhow::Result<(String, Labels, f64)> {
     Ok((name.to_owned(), labels, number.parse()?))
 }
 
-/// Reads labels up to the closing brace and returns what follows it.
+/// Parses labels up to the closing brace and returns the rest of the line.
 fn parse_labels(mut rest: &str) -> anyhow::Result<(Labels, &str)> {
     let mut labels = Labels::new();
     loop {
@@ -78,7 +81,7 @@ fn parse_labels(mut rest: &str) -> anyhow::Result<(Labels, &str)> {
     }
 }
 
-/// Reads up to the closing quote and returns what follows it.
+/// Parses up to the closing quote and returns the rest of the line.
 fn unquote(quoted: &str) -> anyhow::Result<(String, &str)> {
     let mut value = String::new();
     let mut chars = quoted.char_indices();

@@ -1,8 +1,8 @@
-//! [`OpenSearch`]: a real OpenSearch of one node, built by `tests/opensearch/build.sh` and run as a child process.
+//! [`OpenSearch`]: a real single-node OpenSearch, built by `tests/opensearch/build.sh` and run as a child process.
 //!
-//! Invariants: it is built once per state of its sources, however many test processes want it; it keeps its port and its data over
-//! restarts, and nobody else gets the port while it is down; it ends with the test process, since its standard input closes then.
-//! Without a JDK or Maven a test that starts one is skipped. All methods block.
+//! Invariants: it is built once per state of its sources, however many test processes use it; it keeps its port and
+//! data over restarts, and the port stays reserved while it is down; it ends with the test process, because its
+//! standard input closes then. Without a JDK or Maven a test that starts it is skipped. All methods block.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,52 +20,52 @@ use crate::process::{self, Process, Stream};
 use crate::tools::{self, Tool};
 use crate::{Signal, http, paths, poll, proxy};
 
-/// Everything that is built, and what builds it.
+/// The sources and the build script.
 const SOURCES: [&str; 3] = [
     include_str!("../opensearch/pom.xml"),
     include_str!("../opensearch/Main.java"),
     include_str!("../opensearch/build.sh"),
 ];
 
-/// How long the build may take: 45 s here, most of it the fetching of 40 MB.
+/// Time limit of the build: it took 45 s when measured, mostly the download of 40 MB.
 const BUILD: Duration = Duration::from_secs(900);
-/// How long a start may take: 5 to 20 s on an idle machine, a lot more while all cores compile.
+/// Time limit of a start: 5 to 20 s on an idle machine, far more while all cores compile.
 const START: Duration = Duration::from_secs(180);
-/// How long an end in good order may take.
+/// Time limit of a graceful shutdown.
 const STOP: Duration = Duration::from_secs(60);
-/// How long an answer may take.
+/// Time limit of a response.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// Its heap; it uses about 100 MB beside it.
+/// The size of the Java heap. The process uses about 100 MB in addition.
 const HEAP: &str = "-Xmx512m";
 
-/// How many documents one search may return unless the index says otherwise.
+/// The default limit of OpenSearch for the number of documents in one search result.
 const MOST_HITS: usize = 10_000;
 
 /// A document of an index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// The index that it is in.
+    /// The index of the document.
     pub index: String,
-    /// Its version, which is the writer's where that is external.
+    /// The version of the document; with external versioning the writer's.
     pub version: u64,
-    /// What was indexed.
+    /// The indexed JSON.
     pub source: Value,
 }
 
-/// An OpenSearch, which is killed when dropped.
+/// A running OpenSearch. Dropping it kills the process.
 #[derive(Debug)]
 pub struct OpenSearch {
     process: Option<Process>,
     built: PathBuf,
     port: u16,
     dir: TempDir,
-    /// Keeps the port from others.
+    /// Reserves the port.
     _reserved: TcpSocket,
 }
 
 impl OpenSearch {
-    /// Builds it if need be, starts it in a new temporary folder and waits until it answers.
+    /// Builds OpenSearch if necessary, starts it in a new temporary folder and waits until it responds.
     pub fn start() -> anyhow::Result<OpenSearch> {
         require()?;
         let built = build()?;
@@ -77,29 +77,29 @@ impl OpenSearch {
         Ok(made)
     }
 
-    /// Its URL, as `http://127.0.0.1:PORT`.
+    /// The URL: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.authority())
     }
 
-    /// Address and port, as a manifest grants them.
+    /// Address and port, in the form of a grant in a manifest.
     pub fn authority(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Ends it: by `Signal::TERM` in good order, by `Signal::KILL` where it stands. Returns when its process is gone.
+    /// Stops the process with a signal, `Signal::TERM` or `Signal::KILL`. Returns when the process has ended.
     pub fn stop(&mut self, signal: Signal) -> anyhow::Result<()> {
         let process = self.process.take().context("OpenSearch does not run")?;
         process.signal(signal)?;
         process.wait_exit(STOP).map(drop)
     }
 
-    /// Starts it with its old data after [`OpenSearch::stop`]; returns when it answers.
+    /// Starts it again with the same data after [`OpenSearch::stop`]; returns when it responds.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
         let classes = self.built.join("classes");
         let classpath = format!("{}/*:{}", self.built.join("jars").display(), classes.display());
         let mut command = Command::new("java");
-        // IPv4 alone, since that is what holds its port while it is down.
+        // IPv4 only, because the reserved socket is IPv4.
         command
             .args([HEAP, "-Djava.net.preferIPv4Stack=true", "-cp", &classpath, "Main"])
             .arg(self.dir.path())
@@ -116,17 +116,17 @@ impl OpenSearch {
         Ok(())
     }
 
-    /// Sends a request and returns the JSON of its answer; a status that is no success is an error.
+    /// Sends a request and returns the JSON of the response; a status other than success is an error.
     pub fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {
         let answer = http::request_with(method, &self.url(), path, body, ANSWER)?.ok();
         let answer = answer.with_context(|| format!("{method} {path}"))?;
         serde_json::from_str(&answer).with_context(|| format!("{method} {path} answered {answer:?}"))
     }
 
-    /// All documents of the indices that a pattern names, by their id, everything that was answered included. An id that is in
+    /// All documents of the indices that match a pattern, by id, including every write that was acknowledged. An id in
     /// two indices is an error, and so are more than 10,000 documents.
     pub fn documents(&self, indices: &str) -> anyhow::Result<BTreeMap<String, Document>> {
-        // A search shows only what was there at the last refresh.
+        // A search only finds documents of the last refresh.
         self.ask("POST", &format!("/{indices}/_refresh"), "")?;
         let options = "version=true&track_total_hits=true&allow_partial_search_results=false";
         let search = format!("/{indices}/_search?size={MOST_HITS}&{options}");
@@ -149,28 +149,28 @@ impl OpenSearch {
     }
 }
 
-/// Where a state of the sources is built to.
+/// The output folder of the build for this state of the sources.
 fn place() -> PathBuf {
     let mut hash = Sha256::new();
     for source in SOURCES {
-        // Each file by its own digest, so that no byte can move from one to the next unseen.
+        // Each file is hashed by its own digest, so that moving bytes between files changes the hash.
         hash.update(Sha256::digest(source));
     }
     let name: String = hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     paths::target().join("opensearch").join(name)
 }
 
-/// Fails when it is not built and cannot be, or cannot be run.
+/// Checks that OpenSearch is built or can be built, and can be run.
 fn require() -> anyhow::Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // The compiler and Maven are for the build.
+    // Only the build needs the compiler and Maven.
     if !(place().exists() && tools::find("java", &path).is_some()) {
         Tool::Java.require()?;
     }
     Ok(())
 }
 
-/// The folder with the jars and classes, which is filled unless that was done before.
+/// Builds OpenSearch unless it is built already; returns the folder with the jars and classes.
 fn build() -> anyhow::Result<PathBuf> {
     let place = place();
     let folder = place.parent().unwrap_or(Path::new("/")).to_owned();
@@ -214,7 +214,7 @@ mod tests {
             assert!(search.ask("GET", "/", "").is_err());
             search.start_again().unwrap();
             let wanted = Document { index: "one".into(), version: 7, source: json!({"a": 1}) };
-            // The index opens some moments after the server.
+            // The index becomes available shortly after the server.
             let documents = poll::until("the index", START, || search.documents("one").map(Some)).unwrap();
             assert_eq!(documents, BTreeMap::from([("x".to_owned(), wanted)]));
         }

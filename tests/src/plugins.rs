@@ -1,4 +1,4 @@
-//! Plugins from the operator's side: [`Manifest`] writes one, [`Status`] reads how one fares.
+//! Plugins from the operator's side: [`Manifest`] builds a manifest, [`Status`] is the status of a plugin.
 
 use std::fmt;
 use std::fs;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::Host;
 
-/// How long a load may take: a component that was never compiled takes a second or two in a debug build, and longer
-/// while other tests compile theirs.
+/// Time limit of a load. A component that was never compiled takes one to two seconds in a debug build, and longer
+/// while other tests compile components.
 pub const LOAD: Duration = Duration::from_secs(60);
 
-/// A manifest under construction; its text is JSON, which is YAML too.
+/// The builder of a manifest. Its text is JSON, which is also YAML.
 #[derive(Debug, Clone)]
 pub struct Manifest {
     name: String,
@@ -57,7 +57,7 @@ impl Manifest {
         self
     }
 
-    /// Grants reading of resources of the core group in one namespace.
+    /// Grants reads of resources of the core group in one namespace.
     #[must_use]
     pub fn reads(self, resources: &[&str], namespace: &str) -> Manifest {
         self.grant(resources, &["get", "list", "watch"], &[namespace])
@@ -74,23 +74,23 @@ impl fmt::Display for Manifest {
     }
 }
 
-/// A plugin as `/plugins` shows it.
+/// The status of a plugin in `/plugins`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Status {
-    /// Its name.
+    /// The name of the plugin.
     pub name: String,
-    /// The number of the generation at work; 0 when there is none.
+    /// The number of the active generation; 0 when there is none.
     pub generation: u64,
-    /// The digest of its component.
+    /// The digest of the component.
     pub digest: String,
     /// `loading`, `running`, `draining`, `failed`, `quarantined`.
     pub state: String,
     /// The last error.
     pub last_error: Option<String>,
-    /// Calls begun.
+    /// Number of calls that have begun.
     pub calls: u64,
-    /// Keys that wait.
+    /// Number of ready keys.
     pub queue_depth: u64,
 }
 
@@ -100,7 +100,7 @@ pub fn all(host: &Host) -> anyhow::Result<Vec<Status>> {
     #[serde(deny_unknown_fields)]
     struct List {
         plugins: Vec<Status>,
-        /// Of hosts with `--leader-elect`.
+        /// Present on hosts with `--leader-elect`.
         #[serde(default, rename = "election")]
         _election: Option<Value>,
     }
@@ -108,13 +108,16 @@ pub fn all(host: &Host) -> anyhow::Result<Vec<Status>> {
     Ok(list.plugins)
 }
 
-/// How a plugin fares; an error when the host does not know it.
+/// The status of a plugin.
+///
+/// # Errors
+/// When the host does not know the plugin.
 pub fn status(host: &Host, name: &str) -> anyhow::Result<Status> {
     let found = all(host)?.into_iter().find(|plugin| plugin.name == name);
     found.with_context(|| format!("/plugins shows no {name}"))
 }
 
-/// Waits until a plugin's status is as wanted, and returns it.
+/// Waits until a plugin's status meets a condition, and returns the status.
 pub fn wait_until(
     host: &Host,
     name: &str,
@@ -127,12 +130,12 @@ pub fn wait_until(
     })
 }
 
-/// Waits until a plugin runs and nothing is wrong with it.
+/// Waits until a plugin runs without an error.
 pub fn wait_running(host: &Host, name: &str) -> anyhow::Result<Status> {
     wait_until(host, name, "running", |status| status.state == "running" && status.last_error.is_none())
 }
 
-/// A component that behaves as another and has other bytes: a section of its own is appended.
+/// The bytes of a component with a custom section appended: the same behaviour with another digest.
 pub fn marked(component: &Path, mark: &str) -> anyhow::Result<Vec<u8>> {
     let mut bytes = fs::read(component).with_context(|| format!("reading {}", component.display()))?;
     let name = b"mark";

@@ -1,9 +1,8 @@
-//! [`Proxy`]: a TCP proxy between the host and the API server that misbehaves on demand. TLS passes through unseen.
+//! [`Proxy`]: a TCP proxy between the host and the API server with injectable network failures. TLS passes unchanged.
 //!
-//! Invariants: its port stays the same from start to end, also while it refuses; an order has taken effect when its
-//! method returns; a side that ends makes the other end, one that is reset, or a server that cannot be reached, resets the
-//! other. It runs on a thread and a runtime of its own, so all methods
-//! block, shortly.
+//! Invariants: the port stays the same, also while the proxy refuses connections; a method returns when its effect is
+//! in place; when one side closes, the proxy closes the other; when one side is reset or the server is unreachable, it
+//! resets the other. The proxy runs on a thread and a runtime of its own; methods block for a short time.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,16 +19,16 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc as orders, watch};
 use tokio::task::JoinSet;
 
-/// What the proxy has seen so far.
+/// Counters of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// Connections accepted.
+    /// Number of accepted connections.
     pub connections: u64,
-    /// Connections open now.
+    /// Number of open connections.
     pub open: u64,
-    /// Bytes from clients that were passed on.
+    /// Number of bytes passed from clients to the server.
     pub bytes_up: u64,
-    /// Bytes from the server that were passed on.
+    /// Number of bytes passed from the server to clients.
     pub bytes_down: u64,
 }
 
@@ -41,14 +40,14 @@ struct Counters {
     down: AtomicU64,
 }
 
-/// How bytes pass. What was read before a change passes by the new rule.
+/// The rule by which bytes pass. After a change it also applies to bytes that were read before.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flow {
     stalled: bool,
     delay: Duration,
 }
 
-/// What a method asks of the thread.
+/// A command of a method to the thread.
 #[derive(Debug)]
 enum Order {
     Flow(Flow),
@@ -57,7 +56,7 @@ enum Order {
     Accept,
 }
 
-/// A running proxy, which cuts its connections and ends when dropped.
+/// A running proxy. Dropping it resets its connections and ends it.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -67,7 +66,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy to a server, on a loopback port of its own.
+    /// Starts a proxy to a server on a free loopback port.
     pub fn start(server: SocketAddr) -> anyhow::Result<Proxy> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let reserved = bind(0)?;
@@ -91,12 +90,12 @@ impl Proxy {
         Ok(Proxy { address, counters, orders: Some(sender), thread: Some(thread) })
     }
 
-    /// Where to connect to.
+    /// The address of the proxy.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What has passed so far.
+    /// The counters so far.
     pub fn seen(&self) -> Seen {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Seen {
@@ -107,28 +106,28 @@ impl Proxy {
         }
     }
 
-    /// Holds each chunk of bytes back for a while, in both directions. New connections are made without delay.
+    /// Delays each chunk of bytes, in both directions. New connections are accepted without delay.
     pub fn delay(&self, each_chunk: Duration) {
         self.order(Order::Flow(Flow { stalled: false, delay: each_chunk }));
     }
 
-    /// Passes nothing any more, in either direction; connections stay open, and new ones are accepted.
+    /// Stops passing bytes in both directions. Connections stay open, and new ones are accepted.
     pub fn stall(&self) {
         self.order(Order::Flow(Flow { stalled: true, delay: Duration::ZERO }));
     }
 
-    /// Ends what [`Proxy::delay`], [`Proxy::stall`] and [`Proxy::refuse`] have done.
+    /// Ends the effects of [`Proxy::delay`], [`Proxy::stall`] and [`Proxy::refuse`].
     pub fn heal(&self) {
         self.order(Order::Flow(Flow::default()));
         self.order(Order::Accept);
     }
 
-    /// Resets all connections; new ones are accepted.
+    /// Resets all connections. New ones are accepted.
     pub fn cut(&self) {
         self.order(Order::Cut);
     }
 
-    /// Refuses new connections from now on, as a port where nobody listens does; those that are open stay.
+    /// Refuses new connections, like a port without a listener. Open connections stay.
     pub fn refuse(&self) {
         self.order(Order::Refuse);
     }
@@ -138,7 +137,7 @@ impl Proxy {
         if let Some(orders) = &self.orders
             && orders.send((order, done)).is_ok()
         {
-            // An error means that the thread is gone, and all connections with it.
+            // An error means that the thread has ended, and with it all connections.
             let _ = wait.recv();
         }
     }
@@ -153,8 +152,8 @@ impl Drop for Proxy {
     }
 }
 
-/// A bound socket. One that never listens keeps the port while nobody does: with `SO_REUSEADDR` on both, a listener may
-/// bind beside it, and the kernel gives the port to no outgoing connection.
+/// A bound socket. A socket that is bound and never listens reserves the port: with `SO_REUSEADDR` on both, a listener
+/// can bind to the same port, and the kernel does not assign the port to an outgoing connection.
 pub(crate) fn bind(port: u16) -> anyhow::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -168,7 +167,7 @@ fn listen(port: u16) -> anyhow::Result<TcpListener> {
     Ok(bind(port)?.listen(1024)?)
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Work {
     port: u16,
     server: SocketAddr,
@@ -208,7 +207,7 @@ impl Work {
             }
             Order::Cut => {
                 self.cut.send_replace(());
-                // They are gone, and their sockets with them, when this returns.
+                // Waits until all connections and their sockets are closed.
                 while self.connections.join_next().await.is_some() {}
             }
             Order::Refuse => *listener = None,
@@ -231,13 +230,13 @@ impl Work {
     }
 }
 
-/// Makes the coming close a reset, so that the other side sees an error rather than an end in good order.
+/// Makes the next close a reset, so that the other side sees an error instead of an orderly end.
 fn reset(stream: &TcpStream) {
-    // It can fail only for a socket that is none any more.
+    // This only fails for a closed socket.
     let _ = stream.set_zero_linger();
 }
 
-/// The next connection; never one while nobody listens.
+/// The next connection; pending while the proxy does not listen.
 async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
     match listener {
         Some(listener) => listener.accept().await.ok().map(|(client, _)| client),
@@ -245,7 +244,7 @@ async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
     }
 }
 
-/// Counts a connection as open while it lives.
+/// Counts a connection as open until it is dropped.
 struct Open<'a>(&'a AtomicU64);
 
 impl Open<'_> {
@@ -261,7 +260,7 @@ impl Drop for Open<'_> {
     }
 }
 
-/// One connection, until both sides have ended, or one has failed, or it is cut.
+/// Runs one connection until both sides have closed, one has failed, or it is cut.
 async fn connection(
     mut client: TcpStream,
     server: SocketAddr,
@@ -292,7 +291,7 @@ async fn connection(
     }
 }
 
-/// Passes bytes one way until they end; then tells that to the other side.
+/// Passes bytes in one direction until the sender closes; then closes that direction to the receiver.
 async fn copy(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
@@ -306,7 +305,7 @@ async fn copy(
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        // An error means that the proxy ends.
+        // An error means that the proxy is ending.
         if flow.wait_for(|flow| !flow.stalled).await.is_err() || read == 0 {
             return to.shutdown().await;
         }

@@ -1,5 +1,5 @@
-//! When a plugin has nothing to do: nothing under way and nothing waiting. A key that is delayed does not count: one that
-//! failed and was put right since keeps its delay, and comes once more for nothing.
+//! Waits until a plugin is idle: no reconcile is running and no key is ready. Delayed keys are ignored, because a key
+//! that failed keeps its delayed retry even after another reconcile of it has succeeded.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::Host;
 
-/// The number of a plugin's reconciles so far, if none is under way or waiting.
+/// The number of reconciles of a plugin so far, if the plugin is idle.
 pub fn quiet(host: &Host, plugin: &str) -> anyhow::Result<Option<u64>> {
     let metrics = host.metrics()?;
     let by_plugin = [("controller", plugin)];
@@ -18,7 +18,7 @@ pub fn quiet(host: &Host, plugin: &str) -> anyhow::Result<Option<u64>> {
     Ok((active + waiting == 0.0).then_some(reconciles as u64))
 }
 
-/// Waits until a plugin has nothing to do.
+/// Waits until a plugin is idle.
 pub fn wait_quiet(host: &Host, plugin: &str, deadline: Duration) -> anyhow::Result<u64> {
     host.wait_for(&format!("{plugin} to have nothing to do"), deadline, || quiet(host, plugin))
 }

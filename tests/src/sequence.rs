@@ -1,5 +1,5 @@
-//! What an informer told of each key, in order, and whether that is a sequence that may be: of an informer in this
-//! process, which a [`Notes`] listens to, or of one elsewhere that writes a line for each event.
+//! The events of an informer in order, and the check that each key's sequence is legal. The informer runs in this
+//! process with a [`Notes`] as listener, or in another one that writes a line per event.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -9,31 +9,31 @@ use anyhow::{Context, ensure};
 use pilothouse_cache::Listener;
 use pilothouse_object::{Object, ObjectKey};
 
-/// What happened to a key.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// Its object is there.
+    /// The object was added.
     Add,
-    /// Its object is another version.
+    /// The object was updated.
     Update,
-    /// Its object is gone.
+    /// The object was deleted.
     Delete,
-    /// Its object is gone, and its last state is not known: a list did not have it.
+    /// The object was deleted with an unknown final state: a list did not contain it.
     Missing,
 }
 
-/// One event, as told. The line of one is `add default/x UID VERSION`, with `update`, `delete` or `missing` for `add`.
+/// One delivered event. As a line it is `add default/x UID VERSION`, with `update`, `delete` or `missing` for `add`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// What happened.
+    /// The type of the event.
     pub what: What,
     /// `namespace/name`.
     pub key: String,
     /// UID of the object.
     pub uid: String,
-    /// Its resource version.
+    /// Resource version of the object.
     pub version: String,
-    /// The version that an update said the object had before, where that is known.
+    /// The previous version in an update, if it is known.
     pub old: Option<String>,
 }
 
@@ -54,29 +54,29 @@ impl FromStr for Told {
     }
 }
 
-/// What an informer may tell that another would not.
+/// Deviations that the check permits, for informers that differ in these points.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Liberties {
-    /// An object that was created anew may be told as an update.
+    /// A deleted and re-created object may be delivered as an update.
     pub uid_changes: bool,
-    /// A deletion that came twice may be told twice.
+    /// A deletion that was received twice may be delivered twice.
     pub deletes_again: bool,
 }
 
 /// UID and version by key.
 pub type View = BTreeMap<String, (String, String)>;
 
-/// The view of somebody who sees these objects.
+/// The view that consists of these objects.
 #[must_use]
 pub fn view<'a>(objects: impl IntoIterator<Item = &'a Object>) -> View {
     let entry = |o: &Object| (o.key().to_string(), (o.uid().to_owned(), o.resource_version().to_owned()));
     objects.into_iter().map(entry).collect()
 }
 
-/// What somebody must believe who was told this.
+/// The view that results from applying these events.
 ///
 /// # Errors
-/// When the sequence of a key is not legal, or its versions go back.
+/// When the sequence of a key is illegal, or its versions decrease.
 pub fn believe(told: &[Told], may: Liberties) -> anyhow::Result<View> {
     let mut view = View::new();
     for (number, event) in told.iter().enumerate() {
@@ -113,20 +113,20 @@ fn take_in(view: &mut View, event: &Told, may: Liberties) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A listener that notes what it is told.
+/// A listener that records its events.
 #[derive(Debug, Default)]
 pub struct Notes {
     told: Mutex<Vec<Told>>,
 }
 
 impl Notes {
-    /// One that was told nothing.
+    /// A listener without events.
     #[must_use]
     pub fn new() -> Arc<Notes> {
         Arc::default()
     }
 
-    /// What it was told.
+    /// The events so far, in order.
     #[must_use]
     pub fn told(&self) -> Vec<Told> {
         self.lock().clone()

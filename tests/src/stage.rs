@@ -1,4 +1,4 @@
-//! [`Stage`]: where most tests begin: a host on a namespace of its own, on the control plane that all tests share.
+//! [`Stage`]: the setup of most tests: a host and a namespace of its own on the shared control plane.
 
 use anyhow::Result;
 
@@ -7,7 +7,7 @@ use crate::host::HostOptions;
 use crate::plugins::{self, Manifest};
 use crate::{Cluster, ControlPlane, Host, guests};
 
-/// A host, and a namespace of a control plane that no other test uses.
+/// A host, and a namespace that no other test uses.
 #[derive(Debug)]
 pub struct Stage {
     /// The host.
@@ -19,29 +19,29 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Makes the namespace on the shared control plane and starts a host there.
+    /// Creates the namespace on the shared control plane and starts a host.
     ///
     /// # Errors
-    /// When something does not start.
+    /// When the control plane or the host does not start.
     pub fn new(server: Server, namespace: &'static str) -> Result<Stage> {
         let plane = ControlPlane::shared(server)?;
         Stage::with(plane, namespace, HostOptions::new(plane.kubeconfig()))
     }
 
-    /// As [`Stage::new`], with options of the host.
+    /// As [`Stage::new`], on another control plane and with options of the host.
     ///
     /// # Errors
-    /// When something does not start.
+    /// When the namespace cannot be created or the host does not start.
     pub fn with(plane: &ControlPlane, namespace: &'static str, options: HostOptions) -> Result<Stage> {
         let cluster = Cluster::of(plane)?;
         cluster.namespace(namespace)?;
         Ok(Stage { host: Host::start(options)?, cluster, namespace })
     }
 
-    /// Installs a guest as a plugin of the manifest's name and waits until it runs.
+    /// Installs a guest as a plugin and waits until it runs.
     ///
     /// # Errors
-    /// When it does not come to run.
+    /// When the plugin does not run in time.
     pub fn install(&self, name: &str, guest: &str, manifest: &Manifest) -> Result<()> {
         self.host.install(name, &guests::wasm(guest)?, Some(&manifest.to_string()))?;
         plugins::wait_running(&self.host, name).map(drop)

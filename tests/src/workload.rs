@@ -1,4 +1,4 @@
-//! [`Workload`]: random writes of a few ConfigMaps, and every state that they ever had.
+//! [`Workload`]: random writes of a few ConfigMaps, with a record of every state that they had.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,31 +8,31 @@ use pilothouse_object::ObjectKey;
 use crate::informers::config_maps;
 use crate::sequence::{self, Told, View, What};
 
-/// Writes to a namespace through a client; its numbers come from a seed.
+/// Writes to a namespace through a client. The random numbers are derived from a seed.
 pub struct Workload {
     client: Client,
     namespace: String,
     keys: u64,
     random: u64,
     live: BTreeMap<String, String>,
-    /// Key, UID and version of each state.
+    /// Key, UID and resource version of each written state.
     written: BTreeSet<(String, String, String)>,
 }
 
 impl Workload {
-    /// One of so many keys.
+    /// A workload on `keys` objects.
     #[must_use]
     pub fn new(client: Client, namespace: &str, keys: u64, seed: u64) -> Workload {
         let (live, written) = (BTreeMap::new(), BTreeSet::new());
         Workload { client, namespace: namespace.to_owned(), keys, random: seed, live, written }
     }
 
-    /// Goes on with another client: a write on a connection that a restart of the server has broken fails.
+    /// Replaces the client, because a write on a connection that a restart of the server has closed fails.
     pub fn reconnect(&mut self, client: Client) {
         self.client = client;
     }
 
-    /// A number below a bound, the next of the seed's.
+    /// The next random number below a bound.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;
@@ -44,7 +44,7 @@ impl Workload {
     /// Creates, changes, deletes or re-creates one of the objects.
     ///
     /// # Errors
-    /// When the server refuses it.
+    /// When the write fails.
     pub async fn write(&mut self) -> anyhow::Result<()> {
         let name = format!("c{}", self.below(self.keys));
         let (exists, choice) = (self.live.contains_key(&name), self.below(8));
@@ -57,10 +57,10 @@ impl Workload {
         Ok(())
     }
 
-    /// Makes or changes an object.
+    /// Creates or changes an object.
     ///
     /// # Errors
-    /// When the server refuses it.
+    /// When the write fails.
     pub async fn put(&mut self, name: &str) -> anyhow::Result<()> {
         let (resource, params, value) = (config_maps(), WriteParams::default(), self.below(1000));
         let version = self.live.get(name).cloned().unwrap_or_default();
@@ -88,17 +88,18 @@ impl Workload {
         Ok(format!("{}/{name}", self.namespace).parse()?)
     }
 
-    /// What a fresh list shows.
+    /// Reads the current objects with a list.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the list fails.
     pub async fn list(&self) -> anyhow::Result<View> {
         let list =
             self.client.list_all(&config_maps(), Some(&self.namespace), &ListParams::default()).await?;
         Ok(sequence::view(&list.items))
     }
 
-    /// The first event that shows an object in a state that it never had. Deletions are of no state that was written.
+    /// The first event with a state that the object never had. Deletions are ignored, because their version is not that
+    /// of a write.
     #[must_use]
     pub fn invented<'a>(&self, told: &'a [Told]) -> Option<&'a Told> {
         told.iter().find(|event| {

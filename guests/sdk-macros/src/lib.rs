@@ -1,8 +1,9 @@
 //! The attribute macros of `pilothouse-sdk`, which re-exports them. Each turns an `impl` block into the exports of one
 //! world.
 //!
-//! They keep the block and add `pilothouse_sdk::__export!(WORLD, TYPE);` after it; the SDK defines that macro in plain
-//! Rust. They read only the trait's name and the type between `for` and the braces, so no parser is needed.
+//! A macro keeps the block and adds `pilothouse_sdk::__export!(WORLD, TYPE);` after it; the SDK defines `__export!`
+//! with `macro_rules!`. The macros only read the trait's name and the type between `for` and the braces, so they need
+//! no parser.
 
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 
@@ -48,7 +49,7 @@ fn expand(arguments: &TokenStream, item: TokenStream, world: &str, wanted: &str)
 
 /// The text of the type in `impl … TRAIT for TYPE { … }`, if the block is one for the wanted trait.
 fn implementor(item: TokenStream, wanted: &str) -> Option<String> {
-    // Attributes and doc comments may stand before.
+    // Attributes and doc comments may come first.
     let mut tokens = item.into_iter().skip_while(|token| !is_word(token, "impl")).skip(1).peekable();
     if tokens.peek().is_some_and(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '<')) {
         return None;

@@ -1,5 +1,9 @@
-//! Reads from the host's cache; no request is made. Only kinds that the plugin's descriptor watches can be read.
-//! Objects that the plugin's manifest does not grant are not visible.
+//! Reads from the host's cache, without a request to the API server. A plugin can read the kinds that its descriptor
+//! watches. Lists omit objects that the plugin's manifest does not grant.
+//!
+//! # Errors
+//! Every read returns a [`CacheError`] when the manifest does not grant it, the descriptor has no watch of the kind and
+//! namespace or no index of the name, or an argument is malformed.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,40 +13,55 @@ use serde::Serialize;
 use crate::bindings::imports::{cache as raw, objects};
 use crate::{Key, Kind, Object};
 
-/// Handles fetched at once while a list is read: few calls of the host, and few live handles.
+/// Number of handles per call of the host during an iteration: few calls, and few live handles.
 const BATCH: u32 = 100;
 
-/// Reads one object, or none.
+/// Reads one object; `None` if the cache does not have it.
+///
+/// # Errors
+/// See the [module](self).
 pub fn get(kind: &Kind, key: &Key) -> Result<Option<Object>, CacheError> {
     Ok(raw::get(&kind.raw(), key)?.map(Object::new))
 }
 
-/// Reads the objects that a query selects.
+/// Reads the objects that a query selects, in no particular order.
+///
+/// # Errors
+/// See the [module](self).
 pub fn list(kind: &Kind, query: &Query) -> Result<Objects, CacheError> {
     Ok(Objects::new(raw::list(&kind.raw(), &query.to_json())?))
 }
 
-/// Reads the keys of the objects that a query selects.
+/// Reads the keys of the objects that a query selects, in no particular order.
+///
+/// # Errors
+/// See the [module](self).
 pub fn keys(kind: &Kind, query: &Query) -> Result<Vec<Key>, CacheError> {
     Ok(raw::keys(&kind.raw(), &query.to_json())?)
 }
 
-/// Reads the objects with this value in an index of the plugin's descriptor.
+/// Reads the objects with this value in an index of the plugin's descriptor, in no particular order.
+///
+/// # Errors
+/// See the [module](self).
 pub fn by_index(kind: &Kind, index: &str, value: &str) -> Result<Objects, CacheError> {
     Ok(Objects::new(raw::by_index(&kind.raw(), index, value)?))
 }
 
 /// Reads all values in an index of the plugin's descriptor, sorted.
+///
+/// # Errors
+/// See the [module](self).
 pub fn index_values(kind: &Kind, index: &str) -> Result<Vec<String>, CacheError> {
     Ok(raw::index_values(&kind.raw(), index)?)
 }
 
-/// Waits until the cache shows this plugin's own writes: completed live writes, deletes included, of the kinds that
-/// it watches. Returns `false` if it does not show them within `limit`. The host limits the wait to five seconds, and
-/// to nine tenths of the time that the call has left.
+/// Waits until the cache contains this plugin's own writes: completed live writes, including deletes, of the kinds that
+/// it watches. Returns `false` if the cache does not contain them within `limit`. The host limits the wait to five
+/// seconds, and to nine tenths of the remaining time of the call.
 ///
-/// Before each reconcile the host waits by itself, for at most one second. Use this function in a call that writes
-/// and then reads the cache, and in event handlers. Waiting costs no CPU budget.
+/// Before each reconcile the host itself waits for at most one second. Use this function in a call that writes and then
+/// reads the cache, and in event handlers. Waiting is not charged to the CPU budget.
 ///
 /// ```no_run
 /// use pilothouse_sdk::prelude::*;
@@ -62,7 +81,7 @@ pub fn wait_for_writes(limit: Duration) -> bool {
     raw::wait_for_writes(u32::try_from(limit.as_millis()).unwrap_or(u32::MAX))
 }
 
-/// Selects the objects to read; all of them by default.
+/// Selects the objects to read; the default selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Query {
@@ -95,12 +114,13 @@ impl Query {
     }
 
     fn to_json(&self) -> String {
-        // A struct of strings always has a JSON text.
+        // Serializing a struct of strings cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// A snapshot of objects; later changes are not visible. `len()` counts them without reading any.
+/// An iterator over a snapshot of objects; later changes are not visible. `len()` counts the objects without reading
+/// them.
 #[derive(Debug)]
 pub struct Objects {
     cursor: raw::Cursor,
@@ -119,7 +139,7 @@ impl Iterator for Objects {
 
     fn next(&mut self) -> Option<Object> {
         if self.batch.as_slice().is_empty() && !self.ended {
-            // A batch may be shorter than asked for; only an empty one is the end.
+            // A batch may be shorter than requested; only an empty batch is the end.
             let batch = self.cursor.next(BATCH);
             self.ended = batch.is_empty();
             self.batch = batch.into_iter();
@@ -128,7 +148,7 @@ impl Iterator for Objects {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // Asked for when it is wanted only: with a selector the host has to count.
+        // Requested only when a caller needs it, because with a selector the host must count the objects.
         let left = if self.ended { 0 } else { self.cursor.remaining() };
         let rest = self.batch.len() + left as usize;
         (rest, Some(rest))
@@ -137,12 +157,12 @@ impl Iterator for Objects {
 
 impl ExactSizeIterator for Objects {}
 
-/// Why a cached read was refused.
+/// The refusal of a cached read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheError {
-    /// `forbidden`, `not-watched`, `unknown-index` or `invalid`; later versions may add others.
+    /// `forbidden`, `not-watched`, `unknown-index` or `invalid`. Later versions may add others.
     pub reason: String,
-    /// Human-readable: what is missing, and how to add it.
+    /// The cause and the remedy, human-readable.
     pub message: String,
 }
 

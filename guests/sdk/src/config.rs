@@ -9,7 +9,7 @@ use crate::bindings::imports::config;
 pub struct Config(Vec<u8>);
 
 impl Config {
-    /// Reads it from the host. Rarely needed: `describe` and `new` get it as an argument.
+    /// Reads the configuration from the host. Rarely needed, because `describe` and `new` have it as an argument.
     pub fn fetch() -> Self {
         Self(config::get())
     }
@@ -19,16 +19,20 @@ impl Config {
         Self(json.into())
     }
 
-    /// Parses it into your own type. The error names the field and the reason, for the operator.
+    /// Parses the configuration into your own type.
     ///
     /// Give the type `#[serde(rename_all = "camelCase", deny_unknown_fields, default)]`: a misspelt field is then an
     /// error instead of being ignored.
+    ///
+    /// # Errors
+    /// When the configuration does not have the form of `T`. The message names the field and the reason, for the
+    /// operator.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
         let mut json = serde_json::Deserializer::from_slice(&self.0);
         serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let field = error.path().to_string();
             let reason = error.into_inner().to_string();
-            // The position is one in JSON that the operator, who wrote YAML, has never seen.
+            // The position refers to JSON, but the operator wrote YAML.
             let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
             if field == "." {
                 format!("the configuration cannot be read: {reason}")

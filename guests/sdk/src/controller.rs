@@ -11,18 +11,24 @@ use crate::{Config, Deleted, Descriptor, Failure, Object, Outcome, Request};
 ///
 /// Put [`#[pilothouse_sdk::controller]`](macro@crate::controller) on the `impl` block.
 pub trait Controller: Sized + 'static {
-    /// Returns the descriptor; see [`Reconciler::describe`](crate::Reconciler::describe).
+    /// Returns the descriptor.
+    ///
+    /// # Errors
+    /// As [`Reconciler::describe`](crate::Reconciler::describe).
     fn describe(config: &Config) -> Result<Descriptor, String>;
 
     /// Creates the state of an instance; see [`Reconciler::new`](crate::Reconciler::new).
+    ///
+    /// # Errors
+    /// An error ends an event handler with a fault and fails a reconcile. The next call tries again.
     fn new(config: &Config) -> Result<Self, String>;
 
-    /// An object was added. `initial` is true while the first list is delivered.
+    /// An object was added. `initial` is `true` for the objects of the initial list.
     fn on_add(&mut self, object: &Object, initial: bool) {
         let _ = (object, initial);
     }
 
-    /// An object changed. `old` is none if the host did not keep it.
+    /// An object was updated. `old` is `None` if the host does not have the old state.
     fn on_update(&mut self, old: Option<&Object>, new: &Object) {
         let _ = (old, new);
     }
@@ -33,5 +39,8 @@ pub trait Controller: Sized + 'static {
     }
 
     /// Reconciles one key. Calls for one key never overlap.
+    ///
+    /// # Errors
+    /// As [`Reconciler::reconcile`](crate::Reconciler::reconcile).
     fn reconcile(&mut self, request: &Request) -> Result<Outcome, Failure>;
 }

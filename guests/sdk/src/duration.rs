@@ -1,5 +1,5 @@
 //! Durations as text, in the form of descriptors and manifests: `250ms`, `10s`, `1m30s`, `2h`. The builders of the
-//! descriptor write them. Use [`parse`] for durations in your own configuration.
+//! descriptor use this form. Use [`parse`] for durations in your own configuration.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -29,6 +29,9 @@ pub fn format(duration: Duration) -> String {
 }
 
 /// Parses a duration: whole numbers with the units `h`, `m`, `s` and `ms`, from the largest to the smallest.
+///
+/// # Errors
+/// When the text does not have this form or the duration is too long; the message shows the form.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let malformed = || format!("`{text}` is not a duration: write one like `250ms`, `10s`, `1m30s` or `2h`");
     let mut rest = text;
@@ -52,7 +55,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(malformed()) } else { Ok(Duration::from_millis(total)) }
 }
 
-/// Whole milliseconds, as the host takes them. Rounded up, so that a wait does not become shorter or zero.
+/// The duration in milliseconds, the unit of the host's interface. Rounded up, so that a delay is never shortened.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

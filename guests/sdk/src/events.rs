@@ -1,4 +1,4 @@
-//! Kubernetes Events, which `kubectl describe` and `kubectl get events` show.
+//! Kubernetes Events, which `kubectl describe` and `kubectl get events` print.
 //!
 //! ```no_run
 //! # use pilothouse_sdk::prelude::*;
@@ -7,12 +7,12 @@
 //! # }
 //! ```
 //!
-//! Recording never waits: the host writes Events later. The reporting controller is the plugin's name. The host
+//! Recording never blocks: the host writes Events later. The reporting controller is the plugin's name. The host
 //! combines similar Events and counts repeated ones. The manifest must grant `create` on `events` in the namespace of
 //! the object, or in `default` for a cluster-scoped object.
 //!
-//! Most plugins use [`normal`] and [`warning`]. They log refusals of the host, so a reconcile does not fail because
-//! of an Event. [`Event`] sets all fields and returns the refusal.
+//! Most plugins use [`normal`] and [`warning`]. They log a refusal of the host, so a reconcile does not fail because of
+//! an Event. [`Event`] has all fields, and its `record` returns a refusal.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -34,8 +34,8 @@ enum Target<'a> {
 }
 
 impl<'a> Regarding<'a> {
-    /// An object without a handle. `kubectl describe` shows only events with the UID of the object; an unknown UID
-    /// may be empty.
+    /// An object without a handle. `uid` may be empty if it is unknown, but `kubectl describe` prints only Events with
+    /// the UID of the object.
     #[must_use]
     pub fn key(kind: &'a Kind, key: &'a Key, uid: &'a str) -> Self {
         Self(Target::Key { kind, key, uid })
@@ -75,14 +75,14 @@ pub enum EventType {
     Warning,
 }
 
-/// Why the host refused an event.
+/// The refusal of an event by the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventError {
     /// `forbidden` (the manifest does not grant it), `invalid` (the event is malformed), `over-quota` (more events
     /// than `limits.eventQPS` of the manifest) or `unavailable` (this host is not the leader). Later versions may add
     /// others.
     pub reason: String,
-    /// Human-readable.
+    /// The cause and the remedy, human-readable.
     pub message: String,
 }
 
@@ -146,7 +146,7 @@ struct Options<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// An event of this type. Notes are truncated to 1024 bytes, reasons and actions to 128.
+    /// An event of this type. The host truncates notes to 1024 bytes, reasons and actions to 128.
     #[must_use]
     pub fn new(event_type: EventType, reason: impl Into<Cow<'a, str>>, note: impl fmt::Display) -> Self {
         Self {
@@ -159,14 +159,14 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Sets the action: what was done, in `UpperCamelCase`.
+    /// Sets the action that was taken, in `UpperCamelCase`.
     #[must_use]
     pub fn action(mut self, action: impl Into<Cow<'a, str>>) -> Self {
         self.action = action.into();
         self
     }
 
-    /// Sets another object that is involved in the event.
+    /// Sets a second object that is involved.
     #[must_use]
     pub fn related(mut self, related: impl Into<Regarding<'a>>) -> Self {
         self.related = Some(related.into());
@@ -180,24 +180,24 @@ impl<'a> Event<'a> {
         self
     }
 
-    /// Sets the part of the object that it is about, such as `spec.containers{web}`.
+    /// Sets the part of the object that the event is about, such as `spec.containers{web}`.
     #[must_use]
     pub fn field_path(mut self, path: impl Into<Cow<'a, str>>) -> Self {
         self.options.field_path = Some(path.into());
         self
     }
 
-    /// Sets the time of the event, as RFC 3339. The default is now.
+    /// Sets the time of the event in RFC 3339. The default is now.
     #[must_use]
     pub fn timestamp(mut self, time: impl Into<Cow<'a, str>>) -> Self {
         self.options.timestamp = Some(time.into());
         self
     }
 
-    /// Records it about an object.
+    /// Records the event about an object. The host may still drop a recorded event before it writes it.
     ///
     /// # Errors
-    /// When the host refuses it. A recorded event may still be dropped before it is written.
+    /// When the host refuses the event; see [`EventError::reason`].
     pub fn record<'b>(&self, regarding: impl Into<Regarding<'b>>) -> Result<(), EventError> {
         let related = self.related.map(Regarding::raw);
         let event_type = match self.event_type {

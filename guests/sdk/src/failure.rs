@@ -51,7 +51,7 @@ impl Failure {
         &self.message
     }
 
-    /// Whether it is not retried until something changes.
+    /// Whether the key is not retried until something changes.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }

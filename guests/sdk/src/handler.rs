@@ -1,28 +1,34 @@
-//! The world `event-handler`: the trait, and the argument of `on_delete`. Edge-triggered.
+//! The world `event-handler`, which is edge-triggered: the trait, and the argument of `on_delete`.
 
 use crate::{Config, Descriptor, Key, Kind, Object};
 
-/// An edge-triggered plugin: it gets the changes of the watched objects, in order for each object, with one call at a
-/// time per watch.
+/// An edge-triggered plugin: it receives the changes of the watched objects, in order for each object, with one call at
+/// a time per watch.
 ///
-/// Changes that arrive faster than they are handled are merged: `old` of `on_update` is then the last state that was
-/// delivered, and an object that was added and deleted meanwhile is not delivered. The default methods do nothing.
-/// An event whose call faults is not delivered again.
+/// The host merges changes that arrive faster than the plugin handles them: `old` of `on_update` is then the last state
+/// that was delivered, and an object that was added and deleted in between is not delivered. The default methods do
+/// nothing. An event whose call ends with a fault is not delivered again.
 ///
 /// Put [`#[pilothouse_sdk::event_handler]`](macro@crate::event_handler) on the `impl` block.
 pub trait EventHandler: Sized + 'static {
-    /// Returns the descriptor; see [`Reconciler::describe`](crate::Reconciler::describe).
+    /// Returns the descriptor.
+    ///
+    /// # Errors
+    /// As [`Reconciler::describe`](crate::Reconciler::describe).
     fn describe(config: &Config) -> Result<Descriptor, String>;
 
     /// Creates the state of an instance; see [`Reconciler::new`](crate::Reconciler::new).
+    ///
+    /// # Errors
+    /// An error ends the call with a fault. The next call tries again.
     fn new(config: &Config) -> Result<Self, String>;
 
-    /// An object was added. `initial` is true while the first list is delivered.
+    /// An object was added. `initial` is `true` for the objects of the initial list.
     fn on_add(&mut self, object: &Object, initial: bool) {
         let _ = (object, initial);
     }
 
-    /// An object changed. `old` is none if the host did not keep it.
+    /// An object was updated. `old` is `None` if the host does not have the old state.
     fn on_update(&mut self, old: Option<&Object>, new: &Object) {
         let _ = (old, new);
     }
@@ -36,12 +42,13 @@ pub trait EventHandler: Sized + 'static {
 /// A deleted object.
 #[derive(Debug)]
 pub struct Deleted<'a> {
-    /// Its kind.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Its key.
+    /// The key of the object.
     pub key: Key,
-    /// Its last known state; none if unknown.
+    /// The last known state of the object; `None` if it is unknown.
     pub object: Option<&'a Object>,
-    /// Whether a list revealed the deletion, so that `object` may be older than the last state.
+    /// Whether the deletion event was missed and a list revealed the deletion: `object` may be older than the last
+    /// state.
     pub final_state_unknown: bool,
 }

@@ -1,5 +1,5 @@
-//! HTTP requests to the hosts that the manifest grants (`spec.outgoingHosts`). Other hosts are denied before anything
-//! is sent.
+//! HTTP requests to the hosts that the manifest grants (`spec.outgoingHosts`). Requests to other hosts are denied
+//! before a name is resolved or a byte is sent.
 //!
 //! ```no_run
 //! use pilothouse_sdk::prelude::*;
@@ -18,13 +18,13 @@
 //! # }
 //! ```
 //!
-//! - A request blocks the instance until the whole response has arrived. Waiting costs no CPU budget, but counts
-//!   against the deadline of the call (`limits.callTimeout`), at which the instance is dropped. Set a shorter
-//!   [`Request::timeout`]: exceeding it is an error that you can handle.
-//! - A status is no error: 404 and 503 are responses like 200.
-//! - The protocol is HTTP/1.1, with or without TLS. There are no redirects, decompression, cookies or proxies.
-//! - Bodies are held in memory, at most 16 MiB in each direction.
-//! - The host keeps connections alive, so many requests cost one handshake.
+//! - A request blocks the instance until the whole response has arrived. Waiting is not charged to the CPU budget, but
+//!   counts against the deadline of the call (`limits.callTimeout`), at which the host drops the instance. Set a
+//!   shorter [`Request::timeout`]: exceeding it is an error that the plugin can handle.
+//! - An HTTP status is not an error: 404 and 503 are responses like 200.
+//! - The protocol is HTTP/1.1, with or without TLS. Redirects, decompression, cookies and proxies are not supported.
+//! - Bodies are kept in memory, at most 16 MiB in each direction.
+//! - The host keeps connections alive, so several requests share one handshake.
 
 mod error;
 mod exchange;

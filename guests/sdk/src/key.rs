@@ -1,6 +1,6 @@
-//! Methods of [`Key`], the identity of an object within its kind. Used everywhere.
+//! Methods of [`Key`], the identity of an object within its kind.
 //!
-//! `Key` is the record of the WIT file itself, so keys cross to and from the host without a conversion.
+//! `Key` is the generated type of the WIT record, so keys pass to and from the host without a conversion.
 
 use std::fmt;
 use std::str::FromStr;

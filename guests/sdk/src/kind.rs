@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// The type that imports use.
+    /// The generated type of the imports.
     pub(crate) fn raw(&self) -> Gvk {
         Gvk { group: self.group.to_string(), version: self.version.to_string(), kind: self.kind.to_string() }
     }

@@ -39,9 +39,9 @@
 //!   [`macro@batch_reconciler`], [`macro@event_handler`] or [`macro@controller`].
 //! - [`cache`] reads from the host's cache. [`client`] calls the API server, and [`http`] other servers.
 //! - [`events`] records Kubernetes Events about objects.
-//! - Instance memory may be dropped between calls: when the instance was idle, after a fault, at a reload. Store
+//! - The host may drop the memory of an instance between calls: after idle time, after a fault, at a reload. Store
 //!   state in the cluster. Up to `maxConcurrentReconciles` instances of a plugin reconcile concurrently.
-//! - A panic ends the instance, and its message is logged by the host. A reconcile that panicked is retried like a
+//! - A panic is a fault: the host logs its message and drops the instance. A reconcile that panicked is retried like a
 //!   failed one.
 
 #![warn(rustdoc::broken_intra_doc_links)]

@@ -10,18 +10,18 @@
 //! debug!("{} of {} done", done, all, round = 3);
 //! ```
 //!
-//! The text is a format string with its arguments. Named arguments after it become fields, of any type with
-//! `Display`. Arguments are evaluated only if the host logs lines of that level.
+//! The text is a format string with its arguments. Named arguments after it become fields of the line; their types must
+//! implement `Display`. Arguments are evaluated only if the host logs lines of that level.
 
 use crate::bindings::imports::log as raw;
 pub use crate::bindings::imports::log::Level;
 
-/// Whether the host logs lines of this level. The macros check it themselves.
+/// Whether the host logs lines of this level. The macros check this themselves.
 pub fn enabled(level: Level) -> bool {
     raw::enabled(level)
 }
 
-/// Writes a line with additional fields. The macros are shorter.
+/// Writes a line with fields (name and value). Prefer the macros.
 pub fn write(level: Level, message: &str, fields: &[(String, String)]) {
     raw::write(level, message, fields);
 }

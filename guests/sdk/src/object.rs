@@ -1,6 +1,7 @@
 //! [`Object`]: a handle to a Kubernetes object in the host. Event handlers, cached reads and live calls provide it.
 //!
-//! Invariant: an `Object` is a handle only; the plugin's memory holds no part of the object until a method copies it.
+//! Invariant: an `Object` is only a handle. The plugin's memory contains no part of the object until a method copies
+//! it.
 
 use ref_cast::RefCast;
 use serde::de::DeserializeOwned;
@@ -16,8 +17,8 @@ pub use crate::bindings::imports::objects::OwnerReference;
 /// text is copied. Parse the whole object ([`Object::parse`]) only if you need much of it, and then into a struct
 /// with the fields that you use instead of `serde_json::Value`.
 ///
-/// A handle is valid until the call that got it returns. Using a handle that was kept longer, for example in a field
-/// of the controller, makes that later call fail.
+/// A handle is valid until the call in which the plugin received it returns. Do not store it, for example in a field of
+/// the controller: a later call that uses it ends with a fault.
 #[derive(Debug, RefCast)]
 #[repr(transparent)]
 pub struct Object(objects::Object);
@@ -38,7 +39,7 @@ impl Object {
         self.0.key().name
     }
 
-    /// `metadata.namespace`; none for a cluster-scoped object.
+    /// `metadata.namespace`; `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<String> {
         self.0.key().namespace
     }
@@ -53,7 +54,7 @@ impl Object {
         self.0.resource_version()
     }
 
-    /// `metadata.generation`; none if the kind has none.
+    /// `metadata.generation`; `None` if the kind does not have it.
     pub fn generation(&self) -> Option<i64> {
         self.0.generation()
     }
@@ -83,47 +84,54 @@ impl Object {
         self.0.owner_references()
     }
 
-    /// The owner that is the managing controller.
+    /// The owner reference of the managing controller; `None` if the object has none.
     pub fn controller(&self) -> Option<OwnerReference> {
         self.owner_references().into_iter().find(|owner| owner.controller)
     }
 
-    /// `metadata.deletionTimestamp`, as RFC 3339; none if deletion was not requested.
+    /// `metadata.deletionTimestamp` in RFC 3339; `None` if deletion was not requested.
     pub fn deletion_timestamp(&self) -> Option<String> {
         self.0.deletion_timestamp()
     }
 
-    /// The value at an RFC 6901 JSON pointer such as `/spec/nodeName`; none if it is missing or `null`.
+    /// Parses the value at an RFC 6901 JSON pointer such as `/spec/nodeName`. Returns `None` if the value is missing or
+    /// `null`.
     ///
-    /// In a pointer `~1` stands for `/` and `~0` for `~`.
+    /// In a name, write `/` as `~1` and `~` as `~0`.
+    ///
+    /// # Errors
+    /// When the value does not have the form of `T`.
     pub fn get<T: DeserializeOwned>(&self, pointer: &str) -> Result<Option<T>, serde_json::Error> {
         self.get_json(pointer).map_or(Ok(None), |json| serde_json::from_str(&json))
     }
 
-    /// The JSON text at a pointer; none if there is no value.
+    /// The JSON text at a pointer; `None` if there is no value.
     pub fn get_json(&self, pointer: &str) -> Option<String> {
         self.0.get(pointer)
     }
 
-    /// The JSON texts at several pointers, in their order: one call of the host instead of several.
+    /// The JSON texts at several pointers, in the same order, with one call of the host.
     pub fn get_many(&self, pointers: &[&str]) -> Vec<Option<String>> {
         let pointers: Vec<String> = pointers.iter().map(|pointer| (*pointer).to_owned()).collect();
         self.0.get_many(&pointers)
     }
 
     /// Parses the whole object.
+    ///
+    /// # Errors
+    /// When the object does not have the form of `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.bytes())
     }
 
-    /// The whole object as UTF-8 JSON, without `metadata.managedFields`. For a partial object
-    /// ([`Object::is_partial`]) the stored fields, with the annotation `pilothouse.dev/partial`; the host refuses
+    /// The whole object as UTF-8 JSON, without `metadata.managedFields`. Of a partial object ([`Object::is_partial`])
+    /// it contains only the fields in the host's store, and the annotation `pilothouse.dev/partial`. The host refuses
     /// writes with that annotation.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.bytes()
     }
 
-    /// Whether the body may lack fields that the host's store does not keep. Do not write such a body back.
+    /// Whether the body may lack fields, because the host's store does not keep them. Do not write such a body back.
     pub fn is_partial(&self) -> bool {
         self.0.is_partial()
     }

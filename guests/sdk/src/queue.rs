@@ -7,14 +7,16 @@ use crate::Key;
 use crate::bindings::imports::queue as raw;
 use crate::duration::milliseconds;
 
-/// Adds a key; a key that is queued already is not added twice. This function, [`add_after`] and [`add_rate_limited`]
-/// end the current call with a fault if the queue already holds as many other keys as `limits.queueDepth` of the
-/// manifest allows. Malformed keys end the call with a fault in all functions of this module.
+/// Adds a key. A key that is queued already is not added twice.
+///
+/// If the queue is full (`limits.queueDepth` of the manifest) and does not contain the key, this function,
+/// [`add_after`] and [`add_rate_limited`] end the current call with a fault. A malformed key ends the call with a fault
+/// in all functions of this module.
 pub fn add(key: &Key) {
     raw::add(key);
 }
 
-/// Adds a key after a delay. Of several delays the earliest applies.
+/// Adds a key after a delay. If the key already has a delay, the earlier time applies.
 pub fn add_after(key: &Key, delay: Duration) {
     raw::add_after(key, milliseconds(delay));
 }
@@ -24,17 +26,18 @@ pub fn add_rate_limited(key: &Key) {
     raw::add_rate_limited(key);
 }
 
-/// Resets the key's failures.
+/// Resets the failure count of a key.
 pub fn forget(key: &Key) {
     raw::forget(key);
 }
 
-/// How often the key was added rate-limited since the last [`forget`], by the plugin or by the host after a failure.
+/// The failure count of a key: how often the plugin, or the host after a failure, added it rate-limited since the last
+/// [`forget`].
 pub fn num_requeues(key: &Key) -> u32 {
     raw::num_requeues(key)
 }
 
-/// Number of keys that wait, without delayed keys and keys being reconciled.
+/// Number of keys that are ready to be reconciled, without delayed keys and keys that are being reconciled.
 pub fn len() -> u32 {
     raw::len()
 }

@@ -1,5 +1,5 @@
-//! The worlds `reconciler` and `batch-reconciler`: the traits, the requests and the results. Level-triggered, the
-//! usual way to write a controller.
+//! The worlds `reconciler` and `batch-reconciler`: the traits, the requests and the results. Both are level-triggered,
+//! the usual form of a controller.
 
 use std::time::Duration;
 
@@ -11,17 +11,26 @@ use crate::{Config, Descriptor, Failure, Key};
 ///
 /// Put [`#[pilothouse_sdk::reconciler]`](macro@crate::reconciler) on the `impl` block.
 pub trait Reconciler: Sized + 'static {
-    /// Returns the descriptor. Called once per generation, before all other functions, possibly in a separate
-    /// instance. An error is a message for the operator; the plugin is then not started.
+    /// Returns the descriptor. Called once per generation, before all other functions, possibly in a separate instance.
+    ///
+    /// # Errors
+    /// Return an error for an unusable configuration: the host does not start the plugin and shows the message to the
+    /// operator.
     fn describe(config: &Config) -> Result<Descriptor, String>;
 
-    /// Creates the state of an instance, at its first call. An error fails that call, and the next call tries again.
+    /// Creates the state of an instance, at its first call.
     ///
-    /// There may be several instances, and each may be dropped between two calls (idle, fault, reload). Use `self` as
-    /// a cache only; store state in the cluster.
+    /// A plugin may have several instances, and the host may drop each of them between two calls (idle time, fault,
+    /// reload). Use `self` as a cache only; store state in the cluster.
+    ///
+    /// # Errors
+    /// An error fails the call, and the next call tries again.
     fn new(config: &Config) -> Result<Self, String>;
 
     /// Reconciles one key. Calls for one key never overlap.
+    ///
+    /// # Errors
+    /// A transient [`Failure`] is retried after the rate limiter's delay, a terminal one when something changes.
     fn reconcile(&mut self, request: &Request) -> Result<Outcome, Failure>;
 }
 
@@ -40,20 +49,21 @@ pub trait BatchReconciler: Sized + 'static {
 
     /// Reconciles several different keys. Calls for one key never overlap.
     ///
-    /// Returns one result per request, in the same order. The host treats each key by its own result. A result of
-    /// another length is a fault, after which every key of the call is retried.
+    /// Returns one result per request, in the same order. The host handles each key according to its own result.
+    /// Another number of results is a fault, after which the host retries every key of the call.
     fn reconcile_many(&mut self, requests: &[Request]) -> Vec<Result<Outcome, Failure>>;
 }
 
-/// A key to reconcile, and the reasons.
+/// A request to reconcile one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The key.
+    /// The key to reconcile.
     pub key: Key,
-    /// Number of failed calls for this key in a row; 0 at the first attempt.
+    /// Number of consecutive failed calls for this key; 0 at the first attempt.
     pub attempt: u32,
-    /// Unordered: `added`, `updated`, `deleted`, `owned`, `resync`, `requeued`, `reloaded`, `scheduled`. Later
-    /// versions may add others. Use them for logs; decide from the current state of the objects.
+    /// Why the key was queued, unordered: `added`, `updated`, `deleted`, `owned`, `resync`, `requeued`, `reloaded`,
+    /// `scheduled`. Later versions may add others. Use them for logs only; decide from the current state of the
+    /// objects.
     pub reasons: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Bindings generated from `wit/`, for a world that has all exports; the worlds of the contract use the same imports and some of
-//! the exports.
+//! Bindings generated from `wit/`, for a world with all exports. Each world of the contract has the same imports and a
+//! subset of the exports.
 
 wasmtime::component::bindgen!({
     inline: "

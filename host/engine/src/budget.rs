@@ -1,17 +1,17 @@
-//! The CPU budget of a call: time that the guest's own code ran, sampled at each epoch tick.
+//! The CPU budget of a call: the CPU time of the thread that runs it, sampled at each epoch tick.
 //!
-//! The epoch callback fires once per tick while guest code runs. It charges what the thread's CPU clock says was used
-//! since the slice began, then yields to the scheduler, and a new slice begins when the guest is resumed, perhaps on
-//! another thread. An import that waits for the host ends the slice before and begins one after, so waiting is free,
-//! and neither time taken by other tasks nor by other processes is charged to the guest.
+//! The epoch callback runs once per tick while guest code runs. It charges the CPU time that the thread used since the
+//! slice began, then yields to the scheduler. A new slice begins when the guest is resumed, possibly on another thread.
+//! An import that waits for the host ends the slice before and begins one after the wait. So waiting is not charged,
+//! and neither is the time of other tasks and processes.
 //!
-//! The clock of a thread costs a system call, so a call that ends within its first tick never reads it: the first slice costs
-//! the wall time since the call began. Only one that lasted longer is held against the clock, since a machine that stood
-//! still for a while is not the guest's doing: each thread reads its clock now and then ([`Mark`]), and no slice costs more than
-//! the thread has used since.
+//! Reading a thread's CPU clock is a system call, so a call that ends within its first tick never reads it: its first
+//! slice is charged the wall time since the call began. A longer first slice is compared with the CPU clock, because a
+//! suspended machine must not be charged to the guest: each thread records its clock regularly ([`ClockMark`]), and no
+//! slice is charged more than the thread has used since that record.
 //!
-//! Imports of WASI wait as well, in code that is not ours: whenever a call's future has nothing to do, the slice ends too
-//! ([`Budget::metered`]). Nothing else would be right, since the guest may be resumed on another thread with a clock of its own.
+//! Imports of WASI wait inside wasmtime's code. Therefore the slice also ends whenever the future of a call is pending
+//! ([`Budget::metered`]); the guest may be resumed on another thread, whose CPU clock is not comparable.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -24,21 +24,23 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::engine::TICK;
 
-/// Shared between the epoch callback, the imports and the caller of one instance.
+/// The budget of one instance; the epoch callback, the imports and the caller share it. Times are in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Budget {
     origin: Instant,
     limit: AtomicI64,
     used: AtomicI64,
-    /// Thread CPU time at which the slice began; `UNREAD` in a call's first slice, `WAITING` while the host works, `SUSPENDED`
-    /// while the call's future waits in an import that does not end the slice itself.
+    /// The thread's CPU time when the slice began; `UNREAD` in the first slice of a call, `WAITING` between
+    /// [`wait`](Self::wait) and [`resume`](Self::resume), `SUSPENDED` while the future of the call is pending
+    /// otherwise.
     slice: AtomicI64,
-    /// When the call began, since `origin`.
+    /// Start of the call, relative to `origin`.
     began: AtomicI64,
     exceeded: AtomicBool,
 }
 
-/// How old a thread's mark may be when a call begins, and how long a first slice may last unquestioned.
+/// Maximum age of a thread's mark when a call begins, and maximum length of a first slice that is charged by wall time
+/// alone.
 const MARK_AGE: Duration = TICK.saturating_mul(2);
 
 const UNREAD: i64 = -1;
@@ -54,21 +56,21 @@ fn thread_cpu() -> i64 {
     now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
 }
 
-/// When a thread last read its CPU clock, and what that said.
+/// The last reading of a thread's CPU clock, with its wall time.
 #[derive(Clone, Copy)]
-struct Mark {
+struct ClockMark {
     at: Instant,
     cpu: i64,
 }
 
 thread_local! {
-    static MARK: Cell<Option<Mark>> = const { Cell::new(None) };
+    static MARK: Cell<Option<ClockMark>> = const { Cell::new(None) };
 }
 
-impl Mark {
-    /// Reads the clock, unless that was done a moment ago.
+impl ClockMark {
+    /// Reads the CPU clock of this thread, unless the mark is at most [`MARK_AGE`] old.
     fn renew(now: Instant) {
-        let recent = |mark: Mark| now.saturating_duration_since(mark.at) <= MARK_AGE;
+        let recent = |mark: ClockMark| now.saturating_duration_since(mark.at) <= MARK_AGE;
         if !MARK.get().is_some_and(recent) {
             MARK.set(Some(Self { at: now, cpu: thread_cpu() }));
         }
@@ -92,9 +94,9 @@ impl Budget {
         })
     }
 
-    /// A call begins at `now`, on this thread.
+    /// Starts a call at `now` on this thread, with a budget of `limit`.
     pub(crate) fn begin(&self, now: Instant, limit: Duration) {
-        Mark::renew(now);
+        ClockMark::renew(now);
         self.limit.store(nanos(limit), Relaxed);
         self.used.store(0, Relaxed);
         self.slice.store(UNREAD, Relaxed);
@@ -102,32 +104,32 @@ impl Budget {
         self.exceeded.store(false, Relaxed);
     }
 
-    /// Charges the running slice. Called on the thread that runs the guest.
+    /// Charges the running slice. Must be called on the thread that runs the guest.
     fn charge(&self) {
         let slice = self.slice.load(Relaxed);
         let cost = match slice {
             WAITING | SUSPENDED => 0,
             UNREAD => {
                 let passed = nanos(self.origin.elapsed()) - self.began.load(Relaxed);
-                if passed <= nanos(MARK_AGE) { passed } else { passed.min(Mark::used_since()) }
+                if passed <= nanos(MARK_AGE) { passed } else { passed.min(ClockMark::used_since()) }
             }
             start => thread_cpu() - start,
         };
         self.used.fetch_add(cost.max(0), Relaxed);
     }
 
-    /// The guest is resumed on this thread.
+    /// Begins a slice: the guest is resumed on this thread.
     pub(crate) fn resume(&self) {
         self.slice.store(thread_cpu(), Relaxed);
     }
 
-    /// The guest waits for the host from here until [`resume`](Self::resume).
+    /// Ends the slice: nothing is charged until [`resume`](Self::resume).
     pub(crate) fn wait(&self) {
         self.charge();
         self.slice.store(WAITING, Relaxed);
     }
 
-    /// Runs a call, which is not charged while it waits for something.
+    /// Runs the future of a call and ends the slice whenever the future is pending.
     pub(crate) async fn metered<F: Future>(self: Arc<Self>, call: F) -> F::Output {
         let mut call = pin!(call);
         std::future::poll_fn(|cx| {
@@ -144,7 +146,8 @@ impl Budget {
         .await
     }
 
-    /// A tick passed while guest code runs: whether the guest may go on.
+    /// Called at each epoch tick while guest code runs: charges and ends the slice. Returns `false` when the budget is
+    /// exceeded and the guest must be interrupted.
     pub(crate) fn tick(&self) -> bool {
         self.charge();
         self.slice.store(WAITING, Relaxed);
@@ -153,7 +156,7 @@ impl Budget {
         within
     }
 
-    /// Whether the last call was stopped for its CPU use.
+    /// Whether the last call was interrupted because it exceeded its budget.
     pub(crate) fn exceeded(&self) -> bool {
         self.exceeded.load(Relaxed)
     }
@@ -186,12 +189,12 @@ mod tests {
 
     #[test]
     fn a_machine_that_stood_still_is_not_charged_and_work_is() {
-        // The call began long ago and has not ticked since, as after a suspended process went on.
+        // The call began long ago and had no tick since, as after the process was suspended.
         let began = Instant::now().checked_sub(Duration::from_secs(5)).expect("the clock began before");
         let budget = Budget { origin: began, ..Arc::into_inner(Budget::new()).unwrap() };
         budget.begin(began, Duration::from_secs(1));
         assert!(budget.tick(), "five seconds of standing still were charged");
-        // Nothing ticks while an import works.
+        // No tick occurs while an import runs.
         budget.begin(Instant::now(), MARK_AGE * 2);
         burn(MARK_AGE * 3);
         assert!(!budget.tick(), "work in the first slice was not charged");

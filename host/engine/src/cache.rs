@@ -1,9 +1,10 @@
-//! [`CompileCache`]: compiled components on disk, by digest of the source and of everything that shapes the machine code.
+//! [`CompileCache`]: compiled components on disk, keyed by the component and everything that affects the machine code.
 //!
-//! Layout: `DIR/KEY.cwasm`, and `DIR/KEY.sum` with the SHA-256 of the former; KEY is the SHA-256 of the component and of
-//! wasmtime's own compatibility hash (version, target, settings). DIR belongs to this user alone (0700): mapping a file as
-//! code trusts whoever can write it. Files are written to a temporary name, made read-only and renamed, the sum first, so
-//! that an entry without its sum is never one of ours and a crash leaves none that passes the check. Several hosts may share a folder.
+//! Layout: `DIR/KEY.cwasm` is the machine code, `DIR/KEY.sum` its SHA-256. KEY is the SHA-256 of the component's digest
+//! and of wasmtime's compatibility hash (version, target, settings). The folder must belong to this user and has mode
+//! 0700, because a file that is mapped as code is trusted. Files are written under a temporary name, made read-only and
+//! renamed, the sum first: an entry without a sum is not used, and a crash leaves no entry that passes the check.
+//! Several hosts may share a folder.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,7 +24,7 @@ pub(crate) struct CompileCache {
     dir: PathBuf,
     engine: wasmtime::Engine,
     compatibility: u64,
-    /// Entries whose sum was checked in this process.
+    /// Entries whose sum this process has checked.
     checked: Mutex<HashSet<PathBuf>>,
 }
 
@@ -45,34 +46,35 @@ impl CompileCache {
             fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
                 .map_err(|e| at("cannot protect", &e))?;
         }
-        // SipHash with fixed keys: the same in every process of one build.
+        // SipHash with fixed keys: every process of one build computes the same hash.
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
         Ok(Self { dir: dir.to_owned(), engine, compatibility: hasher.finish(), checked: Mutex::default() })
     }
 
-    /// Where the compiled form of a component with this digest belongs.
+    /// The path of the compiled form of the component with this digest.
     pub(crate) fn path(&self, digest: &[u8; 32]) -> PathBuf {
         let key =
             Sha256::new().chain_update(digest).chain_update(self.compatibility.to_be_bytes()).finalize();
         self.dir.join(format!("{}.cwasm", hex(&key)))
     }
 
-    /// A name in the cache's folder for the compiler to write to.
+    /// A unique temporary path in the cache folder for the output of the compiler.
     pub(crate) fn scratch(&self, digest: &[u8; 32]) -> PathBuf {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.dir.join(format!(".{}.{}.{n}", &hex(digest)[..16], std::process::id()))
     }
 
-    /// Whether a sound entry is there. A damaged one is removed.
+    /// Whether the cache has an entry with a matching sum. Reads and hashes the file the first time in a process;
+    /// removes an entry whose sum does not match.
     pub(crate) fn contains(&self, file: &Path) -> bool {
         if self.checked.lock().contains(file) && file.exists() {
             return true;
         }
         let sound = match (digest_of(file), fs::read_to_string(file.with_extension("sum"))) {
             (Ok(found), Ok(sum)) => sum == found,
-            // Without its sum it is none of ours, or another host is about to replace it.
+            // No host of this cache completed an entry without a sum, or another host is replacing it now.
             (Err(_), _) | (Ok(_), Err(_)) => return false,
         };
         if sound {
@@ -84,14 +86,14 @@ impl CompileCache {
         sound
     }
 
-    /// Drops an entry that turned out to be unusable.
+    /// Removes an unusable entry.
     pub(crate) fn remove(&self, file: &Path) {
         self.checked.lock().remove(file);
         let _ = fs::remove_file(file.with_extension("sum"));
         let _ = fs::remove_file(file);
     }
 
-    /// Takes the compiler's output in.
+    /// Adds the output of the compiler at `scratch` as the entry `file`.
     pub(crate) fn adopt(&self, scratch: &Path, file: &Path) -> Result<(), LoadError> {
         let at = |e: std::io::Error| LoadError::Cache(format!("{}: {e}", file.display()));
         fs::set_permissions(scratch, fs::Permissions::from_mode(0o400)).map_err(at)?;
@@ -104,13 +106,13 @@ impl CompileCache {
         Ok(())
     }
 
-    /// Maps an entry that [`contains`](Self::contains) found sound.
+    /// Maps an entry that [`contains`](Self::contains) has checked or [`adopt`](Self::adopt) has added in this process.
     pub(crate) fn open(&self, file: &Path) -> wasmtime::Result<Component> {
         cwasm::map(&self.engine, file)
     }
 }
 
-/// The SHA-256 of a file, read in pieces: compiled code is large, and a thousand plugins may be checked at once.
+/// The SHA-256 of a file, read in chunks: compiled code is large, and the host may check a thousand files at startup.
 fn digest_of(file: &Path) -> std::io::Result<String> {
     let mut hasher = Sha256::new();
     std::io::copy(&mut fs::File::open(file)?, &mut hasher)?;
@@ -128,10 +130,10 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Pool, wasmtime_engine};
+    use crate::engine::{InstancePool, wasmtime_engine};
 
     fn cache(dir: &Path) -> CompileCache {
-        CompileCache::new(dir, wasmtime_engine(&Pool::None).unwrap()).unwrap()
+        CompileCache::new(dir, wasmtime_engine(&InstancePool::None).unwrap()).unwrap()
     }
 
     fn filled(cache: &CompileCache) -> PathBuf {
@@ -177,7 +179,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, b"").unwrap();
-        let error = CompileCache::new(&file, wasmtime_engine(&Pool::None).unwrap()).map(drop).unwrap_err();
+        let error =
+            CompileCache::new(&file, wasmtime_engine(&InstancePool::None).unwrap()).map(drop).unwrap_err();
         assert!(error.to_string().contains("--cache-dir"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
-//! [`Code`]: one generation of a plugin's component, checked and linked; its mapping can be dropped and made again.
+//! [`Code`]: a compiled component, checked and linked, that can be unloaded and loaded again.
 //!
-//! Unloading is what makes an idle plugin cost nothing: the entry in the compile cache stays, and the next call maps and
-//! links it again in a fraction of a millisecond.
+//! Unloading drops the mapping of the machine code, so that an idle plugin uses almost no memory. The entry in the
+//! compile cache stays on disk; the next call maps and links it again in a fraction of a millisecond.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use wasmtime::component::{Component, InstancePre};
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::engine::Engine;
 use crate::error::LoadError;
-use crate::state::State;
+use crate::state::StoreState;
 
-/// A component ready to run; a cheap clone.
+/// A component that is ready to be instantiated. A clone copies a reference count.
 #[derive(Clone)]
-pub struct Code(Arc<Inner>);
+pub struct Code(Arc<CodeInner>);
 
-struct Inner {
+struct CodeInner {
     engine: Engine,
     file: PathBuf,
     digest: String,
     linked: Mutex<Option<Arc<Linked>>>,
 }
 
-/// A mapped component and where its exports are.
+/// A mapped and linked component, with the indices of its exports.
 pub(crate) struct Linked {
-    pub(crate) pre: InstancePre<State>,
+    pub(crate) pre: InstancePre<StoreState>,
     pub(crate) descriptor: exports::descriptor::GuestIndices,
     pub(crate) reconcile: Option<exports::reconcile::GuestIndices>,
     pub(crate) reconcile_many: Option<exports::reconcile_many::GuestIndices>,
@@ -41,11 +41,12 @@ impl std::fmt::Debug for Code {
     }
 }
 
+/// Prefix of the contract's interfaces in the names of exports.
 const PACKAGE: &str = "pilothouse:controller/";
 
 impl Code {
     pub(crate) fn new(engine: Engine, file: PathBuf, digest: String) -> Self {
-        Self(Arc::new(Inner { engine, file, digest, linked: Mutex::default() }))
+        Self(Arc::new(CodeInner { engine, file, digest, linked: Mutex::default() }))
     }
 
     /// `sha256:…` of the component's bytes.
@@ -58,10 +59,10 @@ impl Code {
         &self.0.engine
     }
 
-    /// Which world the component targets.
+    /// The world that the component targets. Loads the component if necessary.
     ///
     /// # Errors
-    /// When the component had been unloaded and cannot be mapped again.
+    /// When the component is unloaded and cannot be loaded again.
     pub fn world(&self) -> Result<World, LoadError> {
         let linked = self.linked()?;
         Ok(match (linked.reconcile.is_some(), linked.handler.is_some()) {
@@ -72,22 +73,23 @@ impl Code {
         })
     }
 
-    /// Whether the component is mapped at the moment.
+    /// Whether the component is mapped now.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.0.linked.lock().is_some()
     }
 
-    /// Drops the mapping; live instances keep theirs until they go.
+    /// Drops the mapping. Live instances keep it until they are dropped.
     pub fn unload(&self) {
         *self.0.linked.lock() = None;
     }
 
-    /// Maps and links now rather than at the first call.
+    /// Maps and links the component now instead of at the first call.
     pub(crate) fn load(&self) -> Result<(), LoadError> {
         self.linked().map(drop)
     }
 
+    /// The linked component; maps and links it if necessary.
     pub(crate) fn linked(&self) -> Result<Arc<Linked>, LoadError> {
         let mut slot = self.0.linked.lock();
         if let Some(linked) = &*slot {
@@ -139,7 +141,7 @@ fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
     })
 }
 
-/// Whether an export is an interface of the contract, in any version: matching versions is the linker's.
+/// Whether an export is this interface of the contract, in any version. The linker checks versions.
 fn is_interface(export: &str, interface: &str) -> bool {
     export
         .strip_prefix(PACKAGE)

@@ -1,44 +1,46 @@
-//! Compilation of components, in a process of its own with bounds: Cranelift may need seconds and hundreds of megabytes
-//! for one large guest, and a hostile one may try to make it more.
+//! Compiles components in a separate process with resource limits. Cranelift may need seconds of CPU and hundreds of
+//! megabytes for a large guest, and a hostile guest may try to make it use more.
 //!
-//! The host starts its own binary again as the worker; that process calls [`compile_worker`], which bounds itself before
-//! it reads the component. One compilation runs at a time.
+//! The host starts its own binary as the worker process. That process calls [`compile_worker`], which sets its resource
+//! limits before it reads the component. One compilation runs at a time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::engine::{self, Pool};
+use crate::engine::{self, InstancePool};
 use crate::error::LoadError;
 
 /// Where components are compiled.
 #[derive(Debug, Clone)]
 pub enum Compiler {
-    /// In this process: for tests and benchmarks with guests of their own.
+    /// In this process, without limits: for tests and benchmarks with trusted guests.
     InProcess,
-    /// In a process of its own: `program args… INPUT OUTPUT`, which calls [`compile_worker`].
+    /// In a separate process, `program args… INPUT OUTPUT`, which calls [`compile_worker`].
     Worker {
-        /// Binary to start.
+        /// The binary to start.
         program: PathBuf,
-        /// Arguments before the two paths.
+        /// The arguments before the two paths.
         args: Vec<String>,
     },
 }
 
-/// Address space of the worker: about six times what a guest with all of k8s-openapi was seen to need.
+/// Address space of the worker in bytes: about six times the measured need of a guest with all of k8s-openapi.
 const WORKER_MEMORY: u64 = 4 << 30;
-/// CPU seconds of the worker: such a guest takes 4 in a release build and some minutes in an unoptimised one.
+/// CPU time of the worker in seconds. Such a guest takes 4 s in a release build and some minutes in an
+/// unoptimised build.
 const WORKER_CPU_SECONDS: u64 = 300;
-/// Wall-clock bound of the worker.
+/// Wall-clock limit of the worker.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(300);
-/// Largest component that is compiled at all.
+/// Maximum size of a component in bytes; a larger one is rejected before compilation.
 const MAX_COMPONENT: usize = 64 << 20;
 
-/// What the worker process does: compiles the component in `input` to `output`, bounding itself first.
+/// The main function of the worker process: limits its own address space and CPU time, then compiles the component in
+/// the file `input` into the file `output`.
 ///
 /// # Errors
-/// When the component cannot be read, compiled or written.
+/// When the limits cannot be set, the component cannot be read or compiled, or the output cannot be written.
 pub fn compile_worker(input: &Path, output: &Path) -> Result<(), LoadError> {
     let fail = |e: &dyn std::fmt::Display| LoadError::Compile(e.to_string());
     for (resource, limit) in
@@ -47,7 +49,7 @@ pub fn compile_worker(input: &Path, output: &Path) -> Result<(), LoadError> {
         setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) }).map_err(|e| fail(&e))?;
     }
     let bytes = std::fs::read(input).map_err(|e| fail(&e))?;
-    let engine = engine::wasmtime_engine(&Pool::None).map_err(|e| fail(&e))?;
+    let engine = engine::wasmtime_engine(&InstancePool::None).map_err(|e| fail(&e))?;
     let code = precompile(&engine, &bytes)?;
     std::fs::write(output, code).map_err(|e| fail(&e))
 }
@@ -55,7 +57,7 @@ pub fn compile_worker(input: &Path, output: &Path) -> Result<(), LoadError> {
 fn precompile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
     engine.precompile_component(bytes).map_err(|e| {
         let text = format!("{e:#}");
-        // What the parser says of a file that ends early or whose sections do not add up.
+        // The parser's messages for a truncated file and for inconsistent section sizes contain these words.
         if text.contains("unexpected end") || text.contains("section") {
             LoadError::Damaged(text)
         } else {
@@ -64,7 +66,7 @@ fn precompile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, LoadEr
     })
 }
 
-/// Refuses what cannot be a component before any compiler is started.
+/// Rejects bytes that cannot be a component, before a compiler is started.
 pub(crate) fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
     let Some(header) = bytes.get(..8) else {
         return Err(match bytes {
@@ -96,7 +98,7 @@ fn not_wasm(bytes: &[u8]) -> LoadError {
 }
 
 impl Compiler {
-    /// Compiles `bytes` into the file `output`, whose folder is private to this process's user.
+    /// Compiles `bytes` into the file `output`. The folder of the file must be private to the user of this process.
     pub(crate) async fn compile(
         &self,
         engine: &wasmtime::Engine,
@@ -156,7 +158,7 @@ async fn run_worker(program: &Path, args: &[String], input: &Path, output: &Path
 const WORKER_DAMAGED: &str = "damaged-component: ";
 
 impl LoadError {
-    /// How the worker process writes this error on its standard error, for the host to read back.
+    /// The text that the worker process writes to standard error for this error; the host parses it.
     #[must_use]
     pub fn to_worker_output(&self) -> String {
         match self {

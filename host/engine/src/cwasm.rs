@@ -1,4 +1,4 @@
-//! The one place with `unsafe`: mapping precompiled code.
+//! Maps precompiled code: the only module with `unsafe`.
 
 #![allow(unsafe_code)]
 
@@ -9,11 +9,13 @@ use wasmtime::component::Component;
 
 /// Maps a `.cwasm` file as a component.
 ///
-/// The caller ([`crate::cache::CompileCache`]) passes only files that it wrote itself into a folder of its own with mode
-/// 0700, whose digest it checked against the digest stored at writing when it first met them in this process.
+/// The caller ([`crate::cache::CompileCache`]) must pass only files of the cache folder (owned by this user, mode 0700)
+/// that it added itself, or whose digest it compared with the recorded one, in this process.
 pub(crate) fn map(engine: &Engine, file: &Path) -> wasmtime::Result<Component> {
-    // SAFETY: `deserialize_file` demands unmodified output of `precompile_component` that stays unchanged while it is
-    // mapped. `CompileCache::open` compares the SHA-256 of the whole file with the one recorded when the compiler's output was
-    // written; files are written under another name, made read-only (0400) and renamed into place, never changed after.
+    // SAFETY: `deserialize_file` requires unmodified output of `precompile_component` that does not change while it is
+    // mapped. `CompileCache::contains` compared the SHA-256 of the whole file with the one recorded when the compiler's
+    // output was written, once in this process, or `CompileCache::adopt` added the file in this process. The host
+    // writes files under another name, makes them read-only (0400), renames them into place and does not change them
+    // afterwards. Other users cannot write to the folder (0700).
     unsafe { Component::deserialize_file(engine, file) }
 }

@@ -1,4 +1,4 @@
-//! [`Engine`]: the one wasmtime engine and linker of a host, its compile cache and its epoch ticker.
+//! [`Engine`]: the wasmtime engine and linker of a host with the compile cache and the epoch ticker. A host has one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,36 +15,36 @@ use crate::cache::{CompileCache, hex};
 use crate::code::Code;
 use crate::compile::{Compiler, check_header};
 use crate::error::{EngineError, LoadError};
-use crate::state::State;
+use crate::state::StoreState;
 use crate::wasi;
 
-/// One epoch: the finest step in which guests yield and are charged. 10 ms costs nothing measurable.
+/// Length of one epoch: a running guest yields and is charged once per epoch. At 10 ms the cost is not measurable.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// How an engine is made.
+/// The options of [`Engine::new`].
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Folder of the compile cache; made when absent, private to this user.
+    /// Folder of the compile cache. It is created when absent, readable by this user only.
     pub cache_dir: PathBuf,
     /// Where components are compiled.
     pub compiler: Compiler,
-    /// Most instances alive at once.
+    /// Maximum number of live instances.
     pub instances: u32,
 }
 
 impl EngineOptions {
-    /// Most instances alive at once unless set otherwise: their address space (4 GiB each) fits into what the system
-    /// gives a process with room to spare.
+    /// Default of [`instances`](Self::instances). Each instance reserves 4 GiB of address space; this number leaves
+    /// room for the rest of the process.
     pub const DEFAULT_INSTANCES: u32 = 4000;
 }
 
-/// The one engine of a host; a cheap clone.
+/// The engine of a host. A clone copies a reference count.
 #[derive(Clone)]
-pub struct Engine(pub(crate) Arc<Inner>);
+pub struct Engine(pub(crate) Arc<EngineInner>);
 
-pub(crate) struct Inner {
+pub(crate) struct EngineInner {
     pub(crate) wasmtime: wasmtime::Engine,
-    pub(crate) linker: Linker<State>,
+    pub(crate) linker: Linker<StoreState>,
     pub(crate) cache: CompileCache,
     compiler: Compiler,
     compiling: Semaphore,
@@ -56,32 +56,32 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// How instances get their memory.
-pub(crate) enum Pool {
-    /// From a pool of this many slots, kept warm.
+/// The allocation strategy for the memory of instances.
+pub(crate) enum InstancePool {
+    /// A pool with this many slots, reserved in advance.
     Slots(u32),
-    /// From the system each time: slower, but needs no address space in advance.
+    /// Memory is mapped for each instance: slower, but reserves no address space in advance.
     None,
 }
 
-pub(crate) fn wasmtime_engine(pool: &Pool) -> wasmtime::Result<wasmtime::Engine> {
+pub(crate) fn wasmtime_engine(pool: &InstancePool) -> wasmtime::Result<wasmtime::Engine> {
     let mut config = Config::new();
     // Component-model async makes each call four times slower, and the contract does not use it.
     config.concurrency_support(false).epoch_interruption(true);
     config.shared_memory(false).wasm_memory64(false).wasm_multi_memory(false);
     config.wasm_tail_call(false).wasm_relaxed_simd(false).wasm_wide_arithmetic(false);
     config.async_stack_size(1 << 20).max_wasm_stack(512 << 10);
-    if let Pool::Slots(n) = *pool {
+    if let InstancePool::Slots(n) = *pool {
         let mut slots = PoolingAllocationConfig::new();
-        // A component built by rustc has a main module, a shim and a fixup: three core instances, two tables.
+        // A component built by rustc consists of a main module, a shim and a fixup: three core instances, two tables.
         slots.total_component_instances(n).total_core_instances(4 * n).total_memories(n).total_tables(2 * n);
-        // Each live store keeps its last fiber stack.
+        // Each live store keeps one fiber stack.
         slots.total_stacks(n);
         slots.max_memory_size(Limits::MAX_MEMORY).table_elements(20_000);
         slots.max_memories_per_component(1).max_core_instances_per_component(8).max_tables_per_component(4);
-        // Nothing of a slot stays resident when its instance goes. Keeping it would make an instance 20 µs cheaper to make, but
-        // slots are never trimmed: a thousand plugins that once ran together would hold their pages for ever
-        // (docs/decisions/0004-slots-keep-nothing.md).
+        // No page of a slot stays resident after its instance is dropped. Resident pages would make an instance 20 µs
+        // faster to create, but wasmtime never trims them: after a thousand plugins ran at the same time, the process
+        // would keep their pages until it ends (docs/decisions/0004-slots-keep-nothing.md).
         slots.linear_memory_keep_resident(0).table_keep_resident(0);
         slots.max_unused_warm_slots(32);
         config.allocation_strategy(slots);
@@ -90,13 +90,14 @@ pub(crate) fn wasmtime_engine(pool: &Pool) -> wasmtime::Result<wasmtime::Engine>
 }
 
 impl Engine {
-    /// Starts the engine and its ticker.
+    /// Creates the engine and starts the epoch ticker's thread. Without enough address space for an instance pool it
+    /// logs a warning and runs without one.
     ///
     /// # Errors
-    /// When the cache folder cannot be used or wasmtime refuses this machine.
+    /// When the cache folder cannot be used, wasmtime does not support this machine, or the thread cannot be started.
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
         let fail = |e: wasmtime::Error| EngineError::Wasmtime(format!("{e:#}"));
-        let wasmtime = match wasmtime_engine(&Pool::Slots(options.instances)) {
+        let wasmtime = match wasmtime_engine(&InstancePool::Slots(options.instances)) {
             Ok(engine) => engine,
             Err(error) => {
                 tracing::warn!(
@@ -104,20 +105,21 @@ impl Engine {
                     error = format!("{error:#}"),
                     "no address space for an instance pool (ulimit -v, or a small container): instances will start slower"
                 );
-                wasmtime_engine(&Pool::None).map_err(fail)?
+                wasmtime_engine(&InstancePool::None).map_err(fail)?
             }
         };
         let cache = CompileCache::new(&options.cache_dir, wasmtime.clone())?;
         let linker = linker(&wasmtime).map_err(fail)?;
         start_ticker(&wasmtime)?;
         let compiler = options.compiler;
-        Ok(Self(Arc::new(Inner { wasmtime, linker, cache, compiler, compiling: Semaphore::new(1) })))
+        Ok(Self(Arc::new(EngineInner { wasmtime, linker, cache, compiler, compiling: Semaphore::new(1) })))
     }
 
-    /// Makes a component ready to run: compiled or found in the cache, mapped, checked against the worlds, linked.
+    /// Prepares a component: compiles it or finds it in the compile cache, maps it, checks its world and links it.
     ///
     /// # Errors
-    /// When the bytes are not a plugin that this host can run.
+    /// When the bytes are not a component of the contract, compilation fails or exceeds its limits, or the compile
+    /// cache cannot be used.
     pub async fn prepare(&self, bytes: &[u8]) -> Result<Code, LoadError> {
         check_header(bytes)?;
         let digest: [u8; 32] = Sha256::digest(bytes).into();
@@ -145,23 +147,23 @@ impl Engine {
     }
 }
 
-fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     wasi::add_to_linker(&mut linker)?;
     crate::http::add_to_linker(&mut linker)?;
-    wit::types::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
-    wit::objects::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
-    wit::cache::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
-    wit::client::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
-    wit::queue::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
-    wit::config::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
-    wit::log::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
-    wit::events::add_to_linker::<State, HasSelf<State>>(&mut linker, |s| s)?;
+    wit::types::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
+    wit::objects::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
+    wit::cache::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
+    wit::client::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
+    wit::queue::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
+    wit::config::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
+    wit::log::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
+    wit::events::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
     Ok(linker)
 }
 
-/// A thread that advances the epoch until the engine is gone. It sleeps a tick after each step, so a stall of the machine
-/// is one late tick, never a burst that would kill healthy guests.
+/// Starts the thread that advances the epoch until the engine is dropped. It sleeps for one tick after each step, so a
+/// stalled machine causes one late tick and not a burst of ticks that would interrupt healthy guests.
 fn start_ticker(engine: &wasmtime::Engine) -> Result<(), EngineError> {
     let weak = engine.weak();
     std::thread::Builder::new()
@@ -184,11 +186,11 @@ mod tests {
     #[test]
     fn the_worker_compiles_for_the_pool() {
         use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-        let hash = |pool: Pool| {
+        let hash = |pool: InstancePool| {
             let mut hasher = DefaultHasher::new();
             wasmtime_engine(&pool).unwrap().precompile_compatibility_hash().hash(&mut hasher);
             hasher.finish()
         };
-        assert_eq!(hash(Pool::None), hash(Pool::Slots(10)));
+        assert_eq!(hash(InstancePool::None), hash(InstancePool::Slots(10)));
     }
 }

@@ -1,47 +1,48 @@
-//! What can go wrong with a component ([`LoadError`]), with a call ([`Fault`]) and with the engine ([`EngineError`]).
+//! The errors of loading a component ([`LoadError`]), of a call ([`Fault`]) and of starting the engine
+//! ([`EngineError`]).
 //!
-//! Messages name the reason and the remedy; the manager puts the file or the plugin's name in front.
+//! Messages contain the reason and the remedy; the manager prefixes the file or the plugin's name.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why bytes are not a plugin.
+/// The reason why a component cannot be loaded.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
-    /// No WebAssembly at all.
+    /// The file is not WebAssembly.
     #[error(
         "not a WebAssembly file (it begins with {0}); build the guest with `cargo build --target wasm32-wasip2 --release`"
     )]
     NotWasm(String),
-    /// A core module.
+    /// The file is a core module, not a component.
     #[error(
         "a WebAssembly core module, not a component; build the guest for the target wasm32-wasip2 (not wasm32-wasip1 or \
          wasm32-unknown-unknown)"
     )]
     CoreModule,
-    /// Cut off or damaged.
+    /// The file is truncated or damaged.
     #[error(
         "damaged or incomplete ({0}); copy the file again, best to another name first and then rename it"
     )]
     Damaged(String),
-    /// A component of some other world.
+    /// The component does not have the exports of a world of the contract.
     #[error(
         "a component of another world: it exports {found}, and not {missing}; a plugin targets the world reconciler, \
          batch-reconciler, event-handler or controller of pilothouse:controller@0.1.0 (use the pilothouse-sdk crate)"
     )]
     OtherWorld {
-        /// What it exports.
+        /// The exports of the component.
         found: String,
-        /// What it does not.
+        /// The exports that are missing.
         missing: String,
     },
-    /// It imports what this host does not have.
+    /// The component has imports that this host does not provide.
     #[error(
         "it has imports that this host does not provide: {0}; this host serves pilothouse:controller@0.1.0 and WASI 0.2 without \
          file system and sockets: rebuild the guest with a matching pilothouse-sdk, or run a newer host"
     )]
     MissingImport(String),
-    /// Compilation failed or was stopped.
+    /// Compilation failed, or was stopped at a limit.
     #[error("compilation failed: {0}")]
     Compile(String),
     /// The compile cache cannot be used.
@@ -49,10 +50,10 @@ pub enum LoadError {
     Cache(String),
 }
 
-/// Why the engine cannot start.
+/// The reason why the engine cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// wasmtime refuses the settings.
+    /// wasmtime does not support the settings on this machine, or a thread cannot be started.
     #[error("wasmtime: {0}")]
     Wasmtime(String),
     /// The cache folder cannot be used.
@@ -60,25 +61,25 @@ pub enum EngineError {
     Cache(String),
 }
 
-/// What kind of fault ended a call.
+/// The kind of fault that ended a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultKind {
     /// The guest trapped: a panic, an out-of-bounds access, `unreachable`, a stale handle.
     Trap,
-    /// The guest used more CPU time than a call may.
+    /// The guest exceeded the CPU budget of the call.
     Cpu,
-    /// The call took longer than its wall-clock deadline.
+    /// The call exceeded its wall-clock deadline.
     Deadline,
-    /// The guest asked for more memory than it may have.
+    /// The guest requested more memory than its limit.
     Memory,
-    /// No instance could be made.
+    /// An instance could not be created.
     Instantiate,
-    /// The answer is not what the contract promises.
+    /// The guest violated the contract: an export is missing, or the number of answers is wrong.
     Answer,
 }
 
 impl FaultKind {
-    /// The word used in metrics and logs.
+    /// The name of the kind in metrics and logs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -92,12 +93,13 @@ impl FaultKind {
     }
 }
 
-/// A guest's fault, as a value: the instance is gone, the host goes on.
+/// A fault of a guest: a trap, an exceeded limit, or an instance that could not be created. The instance must be
+/// dropped; the host is not affected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// For people.
+    /// A human-readable message with the reason and, for a limit, its name in the manifest.
     pub message: String,
 }
 

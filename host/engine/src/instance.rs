@@ -1,7 +1,8 @@
-//! [`Instance`]: one live guest with its store. It runs one call at a time, each bounded by [`Limits`].
+//! [`Instance`]: one live guest with its store. It runs one call at a time within its [`Limits`].
 //!
-//! A fault, or dropping the future of a call, leaves the guest in the middle of something: the instance is then
-//! [unusable](Instance::is_usable) and must be dropped. Handles given out during a call die with it.
+//! A fault, or dropping the future of a call, interrupts the guest and leaves its memory inconsistent: the instance is
+//! then [unusable](Instance::is_usable) and must be dropped. Handles that the guest received in a call are invalid
+//! after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,63 +18,64 @@ use crate::budget::Budget;
 use crate::code::Code;
 use crate::error::{Fault, FaultKind};
 use crate::host::{CallContext, HostImports};
-use crate::state::State;
+use crate::state::StoreState;
 use crate::wasi;
 
-/// Bytes that a guest may hand to the host in one call of an import: twice the largest request body of the API server.
+/// Maximum number of bytes that a guest may pass to the host in one call of an import: more than twice the largest
+/// request body that the API server accepts.
 const HOSTCALL_BYTES: usize = 8 << 20;
 
-/// A key to reconcile.
+/// A request to reconcile one key.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    /// The key.
+    /// The key of the object.
     pub key: &'a ObjectKey,
-    /// Failures in a row so far.
+    /// Number of consecutive failures of this key so far.
     pub attempt: u32,
-    /// Why.
+    /// The reasons for which the key was queued, for the guest's logs.
     pub reasons: &'a [&'static str],
 }
 
-/// What follows from a reconcile that went well.
+/// The result of a successful reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing until something changes.
+    /// Do not reconcile again until something changes.
     Done,
-    /// Again after the rate limiter's delay.
+    /// Reconcile again after the rate limiter's delay.
     Requeue,
-    /// Again after this time.
+    /// Reconcile again after this delay.
     RequeueAfter(Duration),
 }
 
-/// A failure that a guest reported.
+/// A failure of a reconcile that the guest returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// For people.
+    /// The guest's message, human-readable.
     pub message: String,
-    /// Not again until something changes.
+    /// Whether the key must not be retried until something changes.
     pub terminal: bool,
-    /// Time to wait at least.
+    /// Minimum delay before the next attempt.
     pub retry_after: Option<Duration>,
 }
 
 /// An event for a handler.
 #[derive(Debug, Clone)]
 pub enum Event<'a> {
-    /// An object came into view.
+    /// An object was added, or became visible to the watch.
     Added {
         /// The object.
         object: &'a Object,
-        /// Part of the initial list.
+        /// Whether the object is part of the initial list.
         initial: bool,
     },
     /// An object changed.
     Updated {
-        /// What the handler saw last, where it is known.
+        /// The state in the handler's previous event, if it is known.
         old: Option<&'a Object>,
-        /// What it is now.
+        /// The new state.
         new: &'a Object,
     },
-    /// An object is gone.
+    /// An object was deleted, or is no longer visible to the watch.
     Deleted {
         /// Its kind.
         kind: &'a Gvk,
@@ -81,14 +83,14 @@ pub enum Event<'a> {
         key: &'a ObjectKey,
         /// Its last known state.
         object: Option<&'a Object>,
-        /// The deletion was found by a list.
+        /// Whether the deletion event was missed and a list revealed the deletion: `object` may then be stale.
         final_state_unknown: bool,
     },
 }
 
 /// One live guest.
 pub struct Instance {
-    store: Store<State>,
+    store: Store<StoreState>,
     descriptor: exports::descriptor::Guest,
     reconcile: Option<exports::reconcile::Guest>,
     reconcile_many: Option<exports::reconcile_many::Guest>,
@@ -104,14 +106,14 @@ impl std::fmt::Debug for Instance {
 }
 
 impl Instance {
-    /// Makes a live guest. Its start code runs under the same limits as a call.
+    /// Instantiates a component. Its start code runs under the same limits as a call.
     ///
     /// # Errors
-    /// When the component cannot be mapped, there is no room for it, or its start code faults.
+    /// When the component cannot be mapped, the engine has no room for another instance, or its start code faults.
     pub async fn new(code: &Code, host: Arc<dyn HostImports>, limits: Limits) -> Result<Self, Fault> {
         let linked = code.linked().map_err(|e| Fault::new(FaultKind::Instantiate, e.to_string()))?;
         let wasi = wasi::context(&host);
-        let mut store = Store::new(&code.engine().0.wasmtime, State::new(host, limits.memory, wasi));
+        let mut store = Store::new(&code.engine().0.wasmtime, StoreState::new(host, limits.memory, wasi));
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         let budget = Arc::clone(&store.data().budget);
@@ -152,10 +154,11 @@ impl Instance {
         self.usable
     }
 
-    /// Asks the guest what it is and needs; the inner error is the guest's own message.
+    /// Calls the guest's `describe` with its configuration (JSON) and returns the description (JSON). The inner error
+    /// is the guest's own message.
     ///
     /// # Errors
-    /// When the call faults.
+    /// When the guest faults.
     pub async fn describe(&mut self, config: &[u8]) -> Result<Result<Vec<u8>, String>, Fault> {
         let budget = self.begin(CallContext::default());
         let call = self.descriptor.call_describe(&mut self.store, config);
@@ -163,10 +166,10 @@ impl Instance {
         self.end(answer)
     }
 
-    /// Reconciles one key; the inner error is the guest's own failure.
+    /// Reconciles one key. `call_id` identifies the call in logs. The inner error is the guest's own failure.
     ///
     /// # Errors
-    /// When the call faults.
+    /// When the guest faults or the component does not export `reconcile`.
     pub async fn reconcile(
         &mut self,
         request: &Request<'_>,
@@ -182,10 +185,12 @@ impl Instance {
         Ok(outcome(self.end(answer)?))
     }
 
-    /// Reconciles many keys in one call: one answer for each, in their order; inner errors are the guest's own failures.
+    /// Reconciles many keys in one call and returns one result per key, in the order of `requests`. `call_id`
+    /// identifies the call in logs. The inner errors are the guest's own failures.
     ///
     /// # Errors
-    /// When the call faults, or there are more or fewer answers than keys.
+    /// When the guest faults, the component does not export `reconcile-many`, or the number of results differs from the
+    /// number of keys.
     pub async fn reconcile_many(
         &mut self,
         requests: &[Request<'_>],
@@ -207,10 +212,10 @@ impl Instance {
         Ok(answers.into_iter().map(outcome).collect())
     }
 
-    /// Delivers one event.
+    /// Delivers one event to the guest's handler. `call_id` identifies the call in logs.
     ///
     /// # Errors
-    /// When the call faults.
+    /// When the guest faults or the component does not export `handler`.
     pub async fn handle(&mut self, event: &Event<'_>, call_id: u64) -> Result<(), Fault> {
         let key = match event {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => object.key(),
@@ -221,7 +226,7 @@ impl Instance {
             return Err(Fault::new(FaultKind::Answer, "the component exports no handler interface"));
         };
         let store = &mut self.store;
-        let push = |store: &mut Store<State>, object: &Object| -> wasmtime::Result<Resource<Object>> {
+        let push = |store: &mut Store<StoreState>, object: &Object| -> wasmtime::Result<Resource<Object>> {
             let own = store.data_mut().handles.push(object.clone())?;
             Ok(Resource::new_borrow(own.rep()))
         };
@@ -248,16 +253,17 @@ impl Instance {
         self.end(answer)
     }
 
-    /// A call begins; its future runs [metered](Budget::metered).
+    /// Starts a call. The caller must run its future with [`Budget::metered`].
     #[must_use]
     fn begin(&mut self, context: CallContext) -> Arc<Budget> {
-        // Dropping the call's future half-way must leave the instance unusable.
+        // If the call's future is dropped before it completes, the instance stays unusable.
         self.usable = false;
         self.store.data_mut().begin(context, &self.limits);
         self.store.set_epoch_deadline(1);
         Arc::clone(&self.store.data().budget)
     }
 
+    /// Ends a call: makes the instance usable again, or turns the error into a fault.
     fn end<R>(
         &mut self,
         answer: Result<wasmtime::Result<R>, tokio::time::error::Elapsed>,
@@ -274,8 +280,8 @@ impl Instance {
     }
 }
 
-/// Names the reason behind an error of wasmtime.
-fn fault(state: &State, limits: &Limits, kind: FaultKind, error: &wasmtime::Error) -> Fault {
+/// Turns an error of wasmtime into a fault with its reason: an exceeded limit, a trap, or `kind`.
+fn fault(state: &StoreState, limits: &Limits, kind: FaultKind, error: &wasmtime::Error) -> Fault {
     if let Some(wanted) = state.limiter.refused {
         return Fault::memory(limits.memory, wanted);
     }
@@ -296,7 +302,7 @@ fn wit_request(request: &Request<'_>) -> wit::Request {
     }
 }
 
-/// A guest's answer for one key.
+/// Converts the guest's result for one key.
 fn outcome(answer: Result<wit::Outcome, wit::Failure>) -> Result<Outcome, Failure> {
     match answer {
         Ok(wit::Outcome::Done) => Ok(Outcome::Done),

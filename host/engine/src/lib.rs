@@ -1,4 +1,4 @@
-//! The WebAssembly side of the host: everything that knows wasmtime.
+//! The WebAssembly runtime of the host: the only crate that uses wasmtime.
 //!
 //! ```text
 //!  bytes ──► Compiler (a process of its own) ──► CompileCache (.cwasm by digest) ──► Code (linked, unloadable)
@@ -9,8 +9,9 @@
 //!                                                        answer or Fault
 //! ```
 //!
-//! Invariants: a guest runs only inside [`Instance`], under a CPU budget, a wall-clock deadline and a memory cap; a fault is
-//! a value with a reason and makes its instance unusable, never the host. wasmtime's types do not leave this crate.
+//! Invariants: a guest runs only inside an [`Instance`], under a CPU budget, a wall-clock deadline and a memory limit.
+//! A fault is a value with a reason; it makes its instance unusable and does not affect the host. The public API
+//! contains no types of wasmtime.
 
 mod bindings;
 mod budget;

@@ -1,19 +1,19 @@
-//! The limiter that wasmtime asks before a guest's memory or tables grow.
+//! [`StoreLimiter`]: wasmtime calls it before a guest's memory or table grows.
 
 use wasmtime::ResourceLimiter;
 
-/// Remembers what was refused, so that the trap that follows can be named.
+/// Limits memory and tables, and records a refused request so that the following trap is reported as a memory fault.
 #[derive(Debug)]
-pub(crate) struct Limiter {
+pub(crate) struct StoreLimiter {
     pub(crate) max_memory: usize,
-    /// Bytes that a refused growth asked for.
+    /// The size in bytes that a refused growth requested.
     pub(crate) refused: Option<usize>,
 }
 
-/// Table elements of one instance: function tables of large guests have some thousands.
+/// Maximum number of elements of a table; the function tables of large guests have some thousands.
 const MAX_TABLE: usize = 20_000;
 
-impl ResourceLimiter for Limiter {
+impl ResourceLimiter for StoreLimiter {
     fn memory_growing(
         &mut self,
         _current: usize,
@@ -24,7 +24,8 @@ impl ResourceLimiter for Limiter {
             return Ok(true);
         }
         self.refused = Some(desired);
-        // An error traps at once; answering `false` would leave the guest to fail in ways that hide the reason.
+        // An error traps at once. With `false` the guest would see a failed allocation, and its own error would hide
+        // the reason.
         Err(wasmtime::Error::msg("memory limit"))
     }
 

@@ -1,4 +1,4 @@
-//! [`State`]: what a guest's store carries besides the guest.
+//! [`StoreState`]: the host's data in the wasmtime store of an instance.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,34 +12,35 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use crate::budget::Budget;
 use crate::host::{CallContext, HostImports};
 use crate::http::{Http, MAX_HANDLES};
-use crate::limits::Limiter;
+use crate::limits::StoreLimiter;
 
-/// What a guest's store carries.
-pub(crate) struct State {
+/// The host's data in the wasmtime store of an instance.
+pub(crate) struct StoreState {
     pub(crate) host: Arc<dyn HostImports>,
-    pub(crate) limiter: Limiter,
+    pub(crate) limiter: StoreLimiter,
     pub(crate) budget: Arc<Budget>,
     pub(crate) call: CallContext,
-    /// When the running call is cut.
+    /// The wall-clock deadline of the running call.
     pub(crate) deadline: Instant,
-    /// Objects and cursors handed out in the running call; emptied after it.
+    /// The objects and cursors that the guest received in the running call; cleared after it.
     pub(crate) handles: ResourceTable,
-    /// The packed object whose text was read last, with that text: a guest that reads many keeps one text at a time.
+    /// The packed object that was read last, with its unpacked text. Only one is kept, so a guest that reads many
+    /// objects does not fill the host's memory with texts.
     pub(crate) reading: Option<Object>,
     wasi: WasiCtx,
     http: Http,
-    /// Streams of the guest's standard library, which it keeps between calls, and what it has of `wasi:http`.
+    /// The WASI streams, which the guest's standard library keeps between calls, and the resources of `wasi:http`.
     wasi_table: ResourceTable,
 }
 
-impl State {
+impl StoreState {
     pub(crate) fn new(host: Arc<dyn HostImports>, max_memory: usize, wasi: WasiCtx) -> Self {
         let mut wasi_table = ResourceTable::new();
         wasi_table.set_max_capacity(MAX_HANDLES);
         Self {
             http: Http::new(Arc::clone(&host)),
             host,
-            limiter: Limiter { max_memory, refused: None },
+            limiter: StoreLimiter { max_memory, refused: None },
             budget: Budget::new(),
             call: CallContext::default(),
             deadline: Instant::now(),
@@ -50,7 +51,7 @@ impl State {
         }
     }
 
-    /// A call begins.
+    /// Starts a call: sets its context and deadline and resets the limits.
     pub(crate) fn begin(&mut self, call: CallContext, limits: &Limits) {
         let now = Instant::now();
         self.call = call;
@@ -59,7 +60,7 @@ impl State {
         self.budget.begin(now, limits.cpu_per_call);
     }
 
-    /// A call is over: its handles are void, and what was unpacked for it is let go.
+    /// Ends a call: invalidates its handles and drops the unpacked text.
     pub(crate) fn end(&mut self) {
         self.call = CallContext::default();
         self.reading = None;
@@ -69,13 +70,13 @@ impl State {
     }
 }
 
-impl WasiView for State {
+impl WasiView for StoreState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.wasi_table }
     }
 }
 
-impl WasiHttpView for State {
+impl WasiHttpView for StoreState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let Http { ctx, hooks } = &mut self.http;
         hooks.call.clone_from(&self.call);

@@ -1,5 +1,6 @@
-//! WASI with the least capability: clocks, random, standard output to the plugin's log. No environment, arguments, files or
-//! sockets; `wasi:filesystem` and `wasi:sockets` are not even linked, so that a guest that needs them is refused at load.
+//! WASI with minimal capabilities: clocks, random numbers, and standard output and error into the plugin's log. The
+//! environment and the arguments are empty. `wasi:filesystem` and `wasi:sockets` are not linked, so the host rejects a
+//! guest that imports them when it loads it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,25 +14,25 @@ use wasmtime_wasi::random::WasiRandom;
 use wasmtime_wasi::{WasiCtx, WasiView as _};
 
 use crate::host::{CallContext, HostImports, LogLevel};
-use crate::state::State;
+use crate::state::StoreState;
 
-/// Most bytes of randomness in one call.
+/// Maximum number of random bytes in one call of the import.
 const MAX_RANDOM: u64 = 64 << 10;
 
-/// Longest line of standard output that is logged whole.
+/// Maximum length in bytes of a logged line of standard output; the rest of a longer line is dropped.
 const MAX_LINE: usize = 8 << 10;
 
-pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(linker)?;
-    cli::environment::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::exit::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::terminal_input::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::terminal_output::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::terminal_stdin::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::terminal_stdout::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::terminal_stderr::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    random::insecure::add_to_linker::<State, WasiRandom>(linker, |s| s.ctx().ctx.random())?;
-    random::insecure_seed::add_to_linker::<State, WasiRandom>(linker, |s| s.ctx().ctx.random())?;
+    cli::environment::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::exit::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::terminal_input::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::terminal_output::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::terminal_stdin::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::terminal_stdout::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    cli::terminal_stderr::add_to_linker::<StoreState, WasiCli>(linker, StoreState::cli)?;
+    random::insecure::add_to_linker::<StoreState, WasiRandom>(linker, |s| s.ctx().ctx.random())?;
+    random::insecure_seed::add_to_linker::<StoreState, WasiRandom>(linker, |s| s.ctx().ctx.random())?;
     Ok(())
 }
 
@@ -44,7 +45,7 @@ pub(crate) fn context(host: &Arc<dyn HostImports>) -> WasiCtx {
         .build()
 }
 
-/// Standard output or error of a guest: each line becomes a line of the plugin's log.
+/// Standard output or standard error of a guest: each line becomes a line of the plugin's log.
 struct LogStream {
     host: Arc<dyn HostImports>,
     level: LogLevel,
@@ -61,7 +62,7 @@ impl StdoutStream for LogStream {
         Box::new(LineWriter { host: Arc::clone(&self.host), level: self.level, line: Vec::new() })
     }
 
-    // The default hands writes to a task of its own; a panic message would then come after the trap that it explains.
+    // The default implementation writes in a separate task. A panic message would then be logged after its trap.
     fn p2_stream(&self) -> Box<dyn wasmtime_wasi::p2::OutputStream> {
         Box::new(LineWriter { host: Arc::clone(&self.host), level: self.level, line: Vec::new() })
     }

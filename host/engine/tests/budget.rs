@@ -1,4 +1,4 @@
-//! What a guest is charged for: the host's work on its behalf as its own, and waiting not at all.
+//! The CPU budget of a call includes the host's work in imports and excludes waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -17,10 +17,10 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 const BUDGET: Duration = Duration::from_millis(100);
-/// A call that is not cut for its CPU use is cut here.
+/// The wall-clock limit of a call that does not exceed its CPU budget.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A host with one object, whose cached reads take this much CPU time and whose waits this long.
+/// A host with one object, whose cached reads use this CPU time and whose waits take this time.
 struct Costly {
     config: Arc<[u8]>,
     object: Object,
@@ -77,7 +77,7 @@ impl HttpImports for Costly {}
 
 impl QueueImports for Costly {}
 
-/// How a call ended, how long it took and how many cached reads it made.
+/// The result of a call, its duration and its number of cached reads.
 struct Ended {
     outcome: Result<Outcome, Fault>,
     took: Duration,
@@ -118,7 +118,7 @@ fn object(fill: usize) -> Result<Object> {
     Ok(Object::decode(json.to_string().as_bytes())?)
 }
 
-/// A guest that reads again and again, whose own part of the work is next to nothing, is cut in time.
+/// A guest that reads in a loop, with almost no CPU time in its own code, is interrupted in time.
 #[track_caller]
 fn assert_cut(ended: &Ended, most_reads: u32) {
     let fault = ended.outcome.as_ref().expect_err("a loop without an end was cut");
@@ -130,7 +130,7 @@ fn assert_cut(ended: &Ended, most_reads: u32) {
 async fn a_cached_read_is_charged_to_the_guest() -> Result<()> {
     let cost = Duration::from_millis(5);
     let ended = call(json!({"mode": "read"}), object(0)?, cost, Duration::ZERO, limits()).await?;
-    // 20 make up the budget; what comes before the next tick is charged only then.
+    // 20 reads use up the budget; reads after a tick are charged at the next one.
     assert_cut(&ended, 24);
     Ok(())
 }
@@ -143,7 +143,7 @@ async fn the_hosts_work_on_an_object_is_charged_to_the_guest() -> Result<()> {
     let each = cpu_time() - began;
     let ended = call(json!({"mode": "read"}), object, Duration::ZERO, Duration::ZERO, limits()).await?;
     let fits = u32::try_from(BUDGET.as_nanos() / each.as_nanos().max(1))?;
-    // The first reading is slower than those that follow, whose bytes are in the processor's cache.
+    // The first read is slower than the following ones, whose bytes are in the CPU cache.
     assert_cut(&ended, fits.saturating_mul(5) + 10);
     Ok(())
 }
@@ -156,7 +156,7 @@ async fn waiting_for_writes_is_not_charged_and_ends_before_the_deadline() -> Res
     assert_eq!(ended.outcome.as_ref().ok(), Some(&Outcome::Done), "{:?}", ended.outcome);
     assert!(ended.took >= wait * 5, "{:?}", ended.took);
 
-    // A cache that never shows it: the guest gets its answer while there is still time to heed it.
+    // A cache that never contains the write: the wait ends early enough for the guest to act on the result.
     let short = Limits { call_timeout: Duration::from_millis(500), ..limits() };
     let config = json!({"mode": "await", "count": 1, "milliseconds": 10_000});
     let ended = call(config, object(0)?, Duration::ZERO, DEADLINE, short).await?;

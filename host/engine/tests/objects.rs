@@ -1,4 +1,4 @@
-//! What a guest gets of objects: lists as it takes them, and bodies that say when they are partial.
+//! Objects at the guest boundary: lists are read lazily, and bodies of partial objects have the partial annotation.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -14,17 +14,17 @@ use pilothouse_plugin::Limits;
 use pilothouse_testkit::guests;
 use serde_json::{Value, json};
 
-/// A host whose cache holds one object a thousand times, and which writes down what its guest asks and says.
+/// A host whose cache has one object a thousand times, and which records the guest's updates and log lines.
 struct Shelf {
     config: Arc<[u8]>,
     object: Object,
-    /// How many objects were taken from its cursors.
+    /// Number of objects that were read from its cursors.
     taken: Arc<AtomicUsize>,
     updates: Mutex<Vec<Vec<u8>>>,
     said: Mutex<Vec<Said>>,
 }
 
-/// A line and its fields.
+/// A log line and its fields.
 type Said = (String, Vec<(String, String)>);
 
 /// The cursor.
@@ -134,7 +134,7 @@ fn object() -> Result<Object> {
 #[tokio::test]
 async fn a_list_is_read_as_the_guest_takes_it() -> Result<()> {
     let host = call(json!({"mode": "list", "count": 3}), object()?).await?;
-    // The SDK's iterator has 97 of a portion of 100 left, and the cursor all others.
+    // The SDK's iterator has 97 objects of a portion of 100 left, the cursor all the others.
     assert_eq!(host.said("listed")?, json!({"all": "1000", "taken": "3", "remain": "997"}));
     assert_eq!(host.taken.load(Relaxed), 100, "taken from the cursor");
     Ok(())

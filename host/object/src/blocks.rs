@@ -1,20 +1,20 @@
-//! Many bytes of JSON text at once: where the first byte is that a string does not just contain, and where quotes and
-//! brackets stand. Called by `scan` alone.
+//! SIMD scanning of JSON text: finds the first byte that needs attention within a string, and the positions of quotes,
+//! backslashes and brackets in a block of 64 bytes. Only `scan` calls this module.
 
 use wide::u8x16;
 
-/// How many bytes [`first_special`] looks at.
+/// Number of bytes that [`first_special`] examines.
 pub(crate) const WIDTH: usize = 16;
 
-/// The place of the first quote, backslash or control character; [`WIDTH`] when there is none.
+/// Index of the first quote, backslash or control character; [`WIDTH`] when there is none.
 #[inline]
 pub(crate) fn first_special(bytes: &[u8; WIDTH]) -> usize {
     (special(bytes) | 1 << WIDTH).trailing_zeros() as usize
 }
 
-/// Where bytes of some kinds stand among 64, one bit each.
+/// Bit masks of the positions of quotes, backslashes and brackets in 64 bytes; bit n is byte n.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct BlockMasks {
     pub(crate) quotes: u64,
     pub(crate) backslashes: u64,
     /// `{` and `[`.
@@ -23,7 +23,7 @@ pub(crate) struct Block {
     pub(crate) closing: u64,
 }
 
-impl Block {
+impl BlockMasks {
     #[inline]
     pub(crate) fn of(bytes: &[u8; 64]) -> Self {
         let mut block = Self::default();
@@ -40,24 +40,24 @@ impl Block {
     }
 }
 
-/// Goes from block to block and tells which bytes are within strings.
+/// Computes which bytes are within strings, block by block.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Strings {
-    /// All ones: the next block begins within a string.
+pub(crate) struct StringScanner {
+    /// All ones when the next block begins within a string, else zero.
     inside: u64,
-    /// 1: the first byte of the next block is escaped.
+    /// 1 when the first byte of the next block is escaped, else 0.
     escaped: u64,
 }
 
-impl Strings {
-    /// The bits within strings, opening quotes included.
+impl StringScanner {
+    /// The mask of bytes within strings: opening quotes are included, closing quotes are not.
     #[inline]
-    pub(crate) fn next(&mut self, block: &Block) -> u64 {
+    pub(crate) fn next(&mut self, block: &BlockMasks) -> u64 {
         let mut bits = block.quotes;
         if block.backslashes | self.escaped != 0 {
             bits &= !self.escaped(block.backslashes);
         }
-        // Each bit becomes the parity of those up to it.
+        // Prefix XOR: each bit becomes the parity of the quotes up to and including it.
         for shift in [1, 2, 4, 8, 16, 32] {
             bits ^= bits << shift;
         }
@@ -66,11 +66,11 @@ impl Strings {
         bits
     }
 
-    /// The bits behind a backslash that is not escaped itself.
+    /// The mask of bytes that follow an unescaped backslash.
     fn escaped(&mut self, backslashes: u64) -> u64 {
         const EVEN: u64 = u64::MAX / 3;
-        // The first of each run of backslashes escapes; from there every second one does. Adding the starts on odd places to
-        // the runs carries out of these runs alone, and tells where they end.
+        // In a run of backslashes the first one escapes, the third one, and so on. Adding the start bits of the runs
+        // that begin at odd positions carries through those runs only; the carry marks their ends.
         let backslashes = backslashes & !self.escaped;
         let follows = backslashes << 1 | self.escaped;
         let odd_starts = backslashes & !EVEN & !follows;
@@ -80,13 +80,14 @@ impl Strings {
     }
 }
 
-/// `{` and `[` differ in this bit alone, as do `}` and `]`.
+/// The only bit in which `{` differs from `[`, and `}` from `]`.
 const CASE: u8 = 0x20;
 
 fn each(byte: u8) -> u8x16 {
     u8x16::splat(byte)
 }
 
+/// Mask of quotes, backslashes and control characters.
 #[inline]
 fn special(bytes: &[u8; WIDTH]) -> u32 {
     let bytes = u8x16::new(*bytes);
@@ -94,7 +95,7 @@ fn special(bytes: &[u8; WIDTH]) -> u32 {
     found.to_bitmask()
 }
 
-/// Quotes, backslashes, opening and closing brackets.
+/// Masks of quotes, backslashes, opening brackets and closing brackets.
 #[inline]
 fn kinds(bytes: &[u8; WIDTH]) -> [u32; 4] {
     let bytes = u8x16::new(*bytes);
@@ -139,14 +140,14 @@ mod tests {
         fn strings_go_from_a_quote_to_the_one_before_the_next_that_is_not_escaped(
             text in prop::collection::vec(prop::sample::select(b"aaa\"\"\\\\\\".to_vec()), 256),
         ) {
-            let (mut strings, mut inside, mut escaped) = (Strings::default(), false, false);
+            let (mut strings, mut inside, mut escaped) = (StringScanner::default(), false, false);
             for bytes in text.as_chunks::<64>().0 {
                 let want = bytes.iter().enumerate().fold(0, |bits, (at, byte)| {
                     inside ^= *byte == b'"' && !escaped;
                     escaped = *byte == b'\\' && !escaped;
                     bits | u64::from(inside) << at
                 });
-                prop_assert_eq!(strings.next(&Block::of(bytes)), want);
+                prop_assert_eq!(strings.next(&BlockMasks::of(bytes)), want);
             }
         }
     }

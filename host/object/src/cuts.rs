@@ -1,17 +1,19 @@
-//! [`Cuts`]: fields that stand beside a compressed text, cut out of it and put back.
+//! [`Cuts`]: removes fields that are stored uncompressed from a text before compression, and inserts them again after
+//! decompression.
 
-/// How many fields can be cut out.
+/// Number of fields that can be cut out.
 const FIELDS: usize = 4;
 
-/// Where in a JSON text some fields were cut out.
+/// The offsets in a JSON text at which fields were cut out.
 #[derive(Clone, Copy)]
 pub(crate) struct Cuts([u16; FIELDS]);
 
-/// Stands for a field that is not cut out.
+/// Marks a field that is not cut out.
 const NONE: u16 = u16::MAX;
 
 impl Cuts {
-    /// Finds fields that are parts of `json`; one that is empty, elsewhere, or too far behind is not cut out.
+    /// Computes the offsets of fields that are slices of `json`. A field is not cut out when it is empty, is not a
+    /// slice of `json`, or starts at or beyond offset 65,535.
     pub(crate) fn find(json: &str, fields: [&str; FIELDS]) -> Self {
         Self(fields.map(|field| {
             let start = field.as_ptr().addr().wrapping_sub(json.as_ptr().addr());
@@ -25,7 +27,7 @@ impl Cuts {
         self.0[field] != NONE
     }
 
-    /// The text without the fields, added to `out`.
+    /// Appends the text without the fields to `out`.
     pub(crate) fn cut(self, json: &str, fields: [&str; FIELDS], out: &mut String) {
         let mut from = 0;
         for (at, field) in self.in_order(fields) {
@@ -35,7 +37,7 @@ impl Cuts {
         out.push_str(&json[from..]);
     }
 
-    /// The text with the fields back in their places.
+    /// Inserts the fields again; `len` is the length of the whole text in bytes.
     pub(crate) fn fill(self, mut rest: &str, fields: [&str; FIELDS], len: usize) -> String {
         let mut json = String::with_capacity(len);
         for (at, field) in self.in_order(fields) {

@@ -1,9 +1,10 @@
-//! From the JSON of one object to the header and the bytes an [`Object`](crate::Object) keeps.
+//! Decodes the JSON of one object into the header and the text that an [`Object`](crate::Object) keeps.
 //!
-//! One pass over the text checks what is kept and finds where each metadata field stands; one copy builds the kept buffer.
-//! On the way `metadata.managedFields` is cut out (the largest part of many objects, and nothing that a controller reads;
-//! of it only the end is looked for), and `apiVersion`/`kind` are put in where the server left them out, as it does for
-//! the items of a list. Nothing else is changed: a guest may write back what it read.
+//! One pass over the text validates it and records the byte range of each metadata field; one copy then builds the
+//! buffer. The copy leaves out `metadata.managedFields`: it is the largest part of many objects, controllers do not
+//! read it, and the scan only looks for its end. The copy adds `apiVersion` and `kind` where the server omitted them,
+//! as it does for the items of a list. Everything else is copied unchanged, so a guest may write back the text that it
+//! read.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,30 +14,30 @@ use serde::de::{Error as _, IgnoredAny};
 
 use crate::key::{KeyError, ObjectKey};
 use crate::kind::Gvk;
-use crate::pack::Field;
-use crate::scan::{Cursor, Fault, has_escapes};
+use crate::pack::MetadataField;
+use crate::scan::{JsonCursor, ScanError, has_escapes};
 use crate::short_text::ShortText;
 
-/// Why bytes are not an object.
+/// Why bytes cannot be decoded as an object or a list.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Not JSON, or not of the form of an object.
+    /// The bytes are not JSON, or not the JSON of an object.
     #[error("not a Kubernetes object: {0}")]
     Json(#[from] serde_json::Error),
     /// The metadata has no usable name.
     #[error("object without a usable name: {0}")]
     Key(#[from] KeyError),
-    /// `apiVersion` or `kind` is absent and the caller knows no default.
+    /// `apiVersion` or `kind` is absent and the caller gave no default, or it is `null`.
     #[error("object {0} has no apiVersion or kind")]
     NoKind(ObjectKey),
-    /// The server answered with a kind that cannot be kept.
+    /// The server answered with another kind than a list of objects, such as `Table`.
     #[error(
         "the server answered {got} where a {want} was asked for; ask for application/json without `as=Table`"
     )]
     WrongKind {
-        /// What came.
+        /// The kind in the response.
         got: String,
-        /// What was expected.
+        /// The kind that was requested.
         want: String,
     },
     /// Larger than 4 GiB.
@@ -44,7 +45,7 @@ pub enum DecodeError {
     TooLarge(usize),
 }
 
-/// Where a field's text stands in the kept buffer; empty when the field is absent.
+/// The byte range of a field's text in the buffer; empty when the field is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     start: u32,
@@ -57,16 +58,16 @@ impl Span {
     }
 }
 
-/// What decoding found; becomes the body of an `Object`.
+/// A decoded object: its text and the header with the position of each metadata field.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Decoded {
-    // What nearly every reader asks for stands in the first cache line, beside the reference count.
-    /// The resource version, unless it is unusually long.
+pub(crate) struct DecodedObject {
+    // The fields that nearly every reader needs come first, so that they share a cache line with the reference count.
+    /// A copy of the resource version, if it has at most 15 bytes.
     pub(crate) version: ShortText,
     pub(crate) key: ObjectKey,
     pub(crate) buffer: Box<str>,
-    /// Length of the JSON; unescaped strings stand behind it.
+    /// Length of the JSON at the start of `buffer`. Unescaped copies of strings follow it.
     pub(crate) json_len: u32,
     pub(crate) api_version: Span,
     pub(crate) kind: Span,
@@ -77,70 +78,72 @@ pub(crate) struct Decoded {
     pub(crate) annotations: Span,
     pub(crate) owner_references: Span,
     pub(crate) generation: Option<i64>,
-    /// Whether fields were left out.
+    /// Whether a projection removed fields, or may have.
     pub(crate) partial: bool,
 }
 
-impl Decoded {
+impl DecodedObject {
     pub(crate) fn json(&self) -> &str {
         &self.buffer[..self.json_len as usize]
     }
 
-    pub(crate) fn field(&self, field: Field) -> Option<&str> {
+    pub(crate) fn field(&self, field: MetadataField) -> Option<&str> {
         let span = match field {
-            Field::Uid => self.uid,
-            Field::ResourceVersion => self.resource_version,
-            Field::DeletionTimestamp => self.deletion_timestamp,
-            Field::Labels => self.labels,
-            Field::OwnerReferences => self.owner_references,
+            MetadataField::Uid => self.uid,
+            MetadataField::ResourceVersion => self.resource_version,
+            MetadataField::DeletionTimestamp => self.deletion_timestamp,
+            MetadataField::Labels => self.labels,
+            MetadataField::OwnerReferences => self.owner_references,
         };
         span.get(&self.buffer)
     }
 }
 
-/// Where a value stands in the text that is decoded; none when it is absent.
-type Place = Option<Range<usize>>;
+/// The byte range of a value in the source text; `None` when the value is absent.
+type ValueRange = Option<Range<usize>>;
 
-/// Where the fields stand.
+/// The ranges of an object's fields in the source text.
 #[derive(Default)]
-struct Places {
-    api_version: Place,
-    kind: Place,
-    metadata: Option<Metadata>,
+struct ObjectRanges {
+    api_version: ValueRange,
+    kind: ValueRange,
+    metadata: Option<MetadataRanges>,
 }
 
 #[derive(Default)]
-struct Metadata {
-    name: Place,
-    namespace: Place,
-    uid: Place,
-    resource_version: Place,
-    generation: Place,
-    deletion_timestamp: Place,
-    labels: Place,
-    annotations: Place,
-    owner_references: Place,
-    /// The member, its name included.
-    managed_fields: Place,
+struct MetadataRanges {
+    name: ValueRange,
+    namespace: ValueRange,
+    uid: ValueRange,
+    resource_version: ValueRange,
+    generation: ValueRange,
+    deletion_timestamp: ValueRange,
+    labels: ValueRange,
+    annotations: ValueRange,
+    owner_references: ValueRange,
+    /// The whole member, including its name.
+    managed_fields: ValueRange,
 }
 
-/// Why the fields of an object were not found.
-enum Unread {
-    Scan(Fault),
+/// Why the fields of an object cannot be read.
+enum ReadError {
+    /// The text is not JSON.
+    Scan(ScanError),
+    /// The text is JSON without the form of an object.
     Form(String),
 }
 
-impl From<Fault> for Unread {
-    fn from(fault: Fault) -> Self {
+impl From<ScanError> for ReadError {
+    fn from(fault: ScanError) -> Self {
         Self::Scan(fault)
     }
 }
 
-impl Unread {
+impl ReadError {
     fn error(self, text: &[u8]) -> DecodeError {
         match self {
             Self::Form(message) => form(&message),
-            // Read again, for a message that tells what is wrong and where.
+            // serde_json parses the text again, for a message with the reason and the position.
             Self::Scan(_) => serde_json::from_slice::<IgnoredAny>(text)
                 .map_or_else(Into::into, |IgnoredAny| form("not a JSON object")),
         }
@@ -151,29 +154,29 @@ fn form(message: &str) -> DecodeError {
     DecodeError::Json(serde_json::Error::custom(message))
 }
 
-fn put(place: &mut Place, name: &str, found: Range<usize>) -> Result<(), Unread> {
-    match place.replace(found) {
+fn put(range: &mut ValueRange, name: &str, found: Range<usize>) -> Result<(), ReadError> {
+    match range.replace(found) {
         None => Ok(()),
-        Some(_) => Err(Unread::Form(format!("the field {name} comes twice"))),
+        Some(_) => Err(ReadError::Form(format!("the field {name} comes twice"))),
     }
 }
 
-impl Places {
-    /// Reads the object that stands at a cursor.
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Unread> {
-        let mut places = Self::default();
+impl ObjectRanges {
+    /// Reads the object at the cursor's position.
+    fn read(cursor: &mut JsonCursor<'_>) -> Result<Self, ReadError> {
+        let mut ranges = Self::default();
         let mut member = cursor.first_member()?;
         while let Some(name) = member {
-            let name = name.unescaped().ok_or(Fault::Invalid)?;
+            let name = name.unescaped().ok_or(ScanError::Invalid)?;
             match &*name {
-                "apiVersion" => put(&mut places.api_version, &name, cursor.value()?)?,
-                "kind" => put(&mut places.kind, &name, cursor.value()?)?,
+                "apiVersion" => put(&mut ranges.api_version, &name, cursor.value()?)?,
+                "kind" => put(&mut ranges.kind, &name, cursor.value()?)?,
                 "metadata" => {
                     if cursor.peek()? != b'{' {
-                        return Err(Unread::Form("metadata is not an object".to_owned()));
+                        return Err(ReadError::Form("metadata is not an object".to_owned()));
                     }
-                    if places.metadata.replace(Metadata::read(cursor)?).is_some() {
-                        return Err(Unread::Form("the field metadata comes twice".to_owned()));
+                    if ranges.metadata.replace(MetadataRanges::read(cursor)?).is_some() {
+                        return Err(ReadError::Form("the field metadata comes twice".to_owned()));
                     }
                 }
                 _ => {
@@ -182,98 +185,100 @@ impl Places {
             }
             member = cursor.next_member()?;
         }
-        Ok(places)
+        Ok(ranges)
     }
 }
 
-impl Metadata {
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Unread> {
-        let mut places = Self::default();
+impl MetadataRanges {
+    fn read(cursor: &mut JsonCursor<'_>) -> Result<Self, ReadError> {
+        let mut ranges = Self::default();
         let mut member = cursor.first_member()?;
         while let Some(name) = member {
             let start = name.start;
-            let name = name.unescaped().ok_or(Fault::Invalid)?;
-            // It is not kept, so only its end matters.
+            let name = name.unescaped().ok_or(ScanError::Invalid)?;
+            // The member is not copied, so the scan only looks for its end.
             let mut value = if name == "managedFields" { cursor.closed_value()? } else { cursor.value()? };
-            let place = match &*name {
-                "name" => &mut places.name,
-                "namespace" => &mut places.namespace,
-                "uid" => &mut places.uid,
-                "resourceVersion" => &mut places.resource_version,
-                "generation" => &mut places.generation,
-                "deletionTimestamp" => &mut places.deletion_timestamp,
-                "labels" => &mut places.labels,
-                "annotations" => &mut places.annotations,
-                "ownerReferences" => &mut places.owner_references,
+            let range = match &*name {
+                "name" => &mut ranges.name,
+                "namespace" => &mut ranges.namespace,
+                "uid" => &mut ranges.uid,
+                "resourceVersion" => &mut ranges.resource_version,
+                "generation" => &mut ranges.generation,
+                "deletionTimestamp" => &mut ranges.deletion_timestamp,
+                "labels" => &mut ranges.labels,
+                "annotations" => &mut ranges.annotations,
+                "ownerReferences" => &mut ranges.owner_references,
                 "managedFields" => {
                     value.start = start;
-                    &mut places.managed_fields
+                    &mut ranges.managed_fields
                 }
                 _ => {
                     member = cursor.next_member()?;
                     continue;
                 }
             };
-            put(place, &name, value)?;
+            put(range, &name, value)?;
             member = cursor.next_member()?;
         }
-        Ok(places)
+        Ok(ranges)
     }
 }
 
-/// A value's text; none for `null`, as if it were absent.
-fn text_at<'a>(text: &'a str, place: &Place) -> Option<&'a str> {
-    place.as_ref().map(|range| &text[range.clone()]).filter(|value| *value != "null")
+/// The text of a value; `None` when it is absent or `null`.
+fn text_at<'a>(text: &'a str, range: &ValueRange) -> Option<&'a str> {
+    range.as_ref().map(|range| &text[range.clone()]).filter(|value| *value != "null")
 }
 
+/// The unescaped content of a JSON string.
 fn content(json: &str) -> Result<Cow<'_, str>, DecodeError> {
     match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(content) if !has_escapes(content) => Ok(Cow::Borrowed(content)),
-        _ => Ok(serde_json::from_str::<Text<'_>>(json)?.0),
+        _ => Ok(serde_json::from_str::<JsonString<'_>>(json)?.0),
     }
 }
 
-pub(crate) fn decode(text: &str, default: Option<&Gvk>) -> Result<Decoded, DecodeError> {
+/// Decodes one object; `default` supplies a missing `apiVersion` or `kind`.
+pub(crate) fn decode(text: &str, default: Option<&Gvk>) -> Result<DecodedObject, DecodeError> {
     let text = text.trim_ascii();
-    let mut cursor = Cursor::new(text.as_bytes());
-    let places = match Places::read(&mut cursor) {
-        Ok(places) if cursor.at() == text.len() => places,
-        Ok(_) => return Err(Unread::Scan(Fault::Invalid).error(text.as_bytes())),
-        Err(unread) => return Err(unread.error(text.as_bytes())),
+    let mut cursor = JsonCursor::new(text.as_bytes());
+    let ranges = match ObjectRanges::read(&mut cursor) {
+        Ok(ranges) if cursor.at() == text.len() => ranges,
+        Ok(_) => return Err(ReadError::Scan(ScanError::Invalid).error(text.as_bytes())),
+        Err(error) => return Err(error.error(text.as_bytes())),
     };
-    keep(text, &places, default)
+    build(text, &ranges, default)
 }
 
-/// Decodes the object that `bytes` begin with, and tells how long it is; `None` when its end has not come.
+/// Decodes the object at the start of `bytes` and returns it with its length; `None` when the object is incomplete.
 pub(crate) fn decode_first(
     bytes: &[u8],
     default: Option<&Gvk>,
-) -> Result<Option<(Decoded, usize)>, DecodeError> {
-    let mut cursor = Cursor::new(bytes);
-    let places = match Places::read(&mut cursor) {
-        Ok(places) => places,
-        Err(Unread::Scan(Fault::Incomplete)) => return Ok(None),
-        Err(unread) => return Err(unread.error(bytes)),
+) -> Result<Option<(DecodedObject, usize)>, DecodeError> {
+    let mut cursor = JsonCursor::new(bytes);
+    let ranges = match ObjectRanges::read(&mut cursor) {
+        Ok(ranges) => ranges,
+        Err(ReadError::Scan(ScanError::Incomplete)) => return Ok(None),
+        Err(error) => return Err(error.error(bytes)),
     };
     let used = cursor.at();
     let text = std::str::from_utf8(&bytes[..used]).map_err(serde_json::Error::custom)?;
-    Ok(Some((keep(text, &places, default)?, used)))
+    Ok(Some((build(text, &ranges, default)?, used)))
 }
 
-/// Copies what is kept of an object.
-fn keep(text: &str, places: &Places, default: Option<&Gvk>) -> Result<Decoded, DecodeError> {
+/// Builds the buffer and the header from the source text and the ranges of its fields.
+fn build(text: &str, ranges: &ObjectRanges, default: Option<&Gvk>) -> Result<DecodedObject, DecodeError> {
     if u32::try_from(text.len()).is_err() {
         return Err(DecodeError::TooLarge(text.len()));
     }
-    let at = |place| text_at(text, place);
-    let meta = places.metadata.as_ref().ok_or_else(|| form("the field metadata is missing"))?;
+    let at = |range| text_at(text, range);
+    let meta = ranges.metadata.as_ref().ok_or_else(|| form("the field metadata is missing"))?;
     let namespace = at(&meta.namespace).map(content).transpose()?;
     let name = at(&meta.name).map(content).transpose()?;
     let key = ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default())?;
     let generation = at(&meta.generation).map(serde_json::from_str).transpose()?;
-    let (api_version, kind) = (at(&places.api_version), at(&places.kind));
-    // `null` stays in the text, and what is put in would come twice.
-    if (api_version.is_none() && places.api_version.is_some()) || (kind.is_none() && places.kind.is_some()) {
+    let (api_version, kind) = (at(&ranges.api_version), at(&ranges.kind));
+    // A `null` is copied with the text, so an added field would occur twice.
+    if (api_version.is_none() && ranges.api_version.is_some()) || (kind.is_none() && ranges.kind.is_some()) {
         return Err(DecodeError::NoKind(key));
     }
 
@@ -287,11 +292,11 @@ fn keep(text: &str, places: &Places, default: Option<&Gvk>) -> Result<Decoded, D
         _ => return Err(DecodeError::NoKind(key)),
     };
     let cut = meta.managed_fields.clone().map_or(0..0, |member| with_comma(text, member));
-    // The prefix ends where the text's own `{` would stand.
+    // The prefix replaces the `{` of the text.
     let skip = usize::from(!prefix.is_empty());
     let shift = Shift { cut: cut.clone(), prefix: prefix.len(), skip };
     let json_len = prefix.len() - skip + text.len() - cut.len();
-    // Room for the kind behind it, so that nothing is copied twice.
+    // Capacity for the added `apiVersion` and `kind` after the JSON, so that the buffer is not reallocated.
     let behind = if skip == 0 { 0 } else { prefix.len() };
     let mut buffer = String::with_capacity(json_len + behind);
     buffer.push_str(&prefix);
@@ -299,18 +304,18 @@ fn keep(text: &str, places: &Places, default: Option<&Gvk>) -> Result<Decoded, D
     buffer.push_str(&text[cut.end.max(skip)..]);
     debug_assert_eq!(buffer.len(), json_len);
 
-    let mut kept = Kept { text, shift, buffer };
-    let mut decoded = Decoded {
+    let mut builder = BufferBuilder { text, shift, buffer };
+    let mut decoded = DecodedObject {
         key,
         json_len: to_u32(json_len)?,
-        api_version: kept.string(&places.api_version)?,
-        kind: kept.string(&places.kind)?,
-        uid: kept.string(&meta.uid)?,
-        resource_version: kept.string(&meta.resource_version)?,
-        deletion_timestamp: kept.string(&meta.deletion_timestamp)?,
-        labels: kept.span(&meta.labels)?,
-        annotations: kept.span(&meta.annotations)?,
-        owner_references: kept.span(&meta.owner_references)?,
+        api_version: builder.string(&ranges.api_version)?,
+        kind: builder.string(&ranges.kind)?,
+        uid: builder.string(&meta.uid)?,
+        resource_version: builder.string(&meta.resource_version)?,
+        deletion_timestamp: builder.string(&meta.deletion_timestamp)?,
+        labels: builder.span(&meta.labels)?,
+        annotations: builder.span(&meta.annotations)?,
+        owner_references: builder.span(&meta.owner_references)?,
         generation,
         partial: false,
         version: ShortText::new(""),
@@ -318,13 +323,13 @@ fn keep(text: &str, places: &Places, default: Option<&Gvk>) -> Result<Decoded, D
     };
     if let Some(gvk) = default {
         if api_version.is_none() {
-            decoded.api_version = kept.append(&gvk.api_version())?;
+            decoded.api_version = builder.append(&gvk.api_version())?;
         }
         if kind.is_none() {
-            decoded.kind = kept.append(&gvk.kind)?;
+            decoded.kind = builder.append(&gvk.kind)?;
         }
     }
-    decoded.buffer = kept.buffer.into_boxed_str();
+    decoded.buffer = builder.buffer.into_boxed_str();
     decoded.version = ShortText::new(decoded.resource_version.get(&decoded.buffer).unwrap_or_default());
     Ok(decoded)
 }
@@ -337,7 +342,7 @@ fn to_u32(n: usize) -> Result<u32, DecodeError> {
     u32::try_from(n).map_err(|_| DecodeError::TooLarge(n))
 }
 
-/// How offsets in the source text become offsets in the kept buffer.
+/// Translates offsets in the source text into offsets in the buffer.
 struct Shift {
     cut: Range<usize>,
     prefix: usize,
@@ -351,32 +356,34 @@ impl Shift {
     }
 }
 
-struct Kept<'a> {
+/// The buffer while it is built.
+struct BufferBuilder<'a> {
     text: &'a str,
     shift: Shift,
     buffer: String,
 }
 
-impl Kept<'_> {
+impl BufferBuilder<'_> {
     /// The span of a value.
-    fn span(&self, place: &Place) -> Result<Span, DecodeError> {
-        let (Some(range), Some(_)) = (place, text_at(self.text, place)) else { return Ok(Span::default()) };
+    fn span(&self, range: &ValueRange) -> Result<Span, DecodeError> {
+        let (Some(range), Some(_)) = (range, text_at(self.text, range)) else { return Ok(Span::default()) };
         let start = self.shift.apply(range.start);
         Ok(Span { start: to_u32(start)?, end: to_u32(start + range.len())? })
     }
 
-    /// The span of a string's content, unescaped behind the JSON when it holds escapes.
-    fn string(&mut self, place: &Place) -> Result<Span, DecodeError> {
-        let Some(value) = text_at(self.text, place) else { return Ok(Span::default()) };
+    /// The span of a string's content. A string with escapes is unescaped into the buffer after the JSON.
+    fn string(&mut self, range: &ValueRange) -> Result<Span, DecodeError> {
+        let Some(value) = text_at(self.text, range) else { return Ok(Span::default()) };
         match content(value)? {
             Cow::Borrowed(_) => {
-                let span = self.span(place)?;
+                let span = self.span(range)?;
                 Ok(Span { start: span.start + 1, end: span.end - 1 })
             }
             Cow::Owned(unescaped) => self.append(&unescaped),
         }
     }
 
+    /// Adds a text after the JSON and returns its span.
     fn append(&mut self, text: &str) -> Result<Span, DecodeError> {
         let start = to_u32(self.buffer.len())?;
         self.buffer.push_str(text);
@@ -384,11 +391,11 @@ impl Kept<'_> {
     }
 }
 
-/// A JSON string, borrowed where it holds no escapes.
+/// A JSON string, borrowed when it contains no escapes.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+pub(crate) struct JsonString<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-/// A member with one comma beside it, where there is one.
+/// The range of a member extended by one adjacent comma, if there is one.
 fn with_comma(text: &str, mut member: Range<usize>) -> Range<usize> {
     let bytes = text.as_bytes();
     let rest = &bytes[member.end..];

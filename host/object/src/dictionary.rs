@@ -1,7 +1,8 @@
-//! [`Dictionary`]: what objects of one kind have in common, for packing them, and the compression itself.
+//! [`Dictionary`]: a zstd dictionary for the objects of one kind, and compression with it.
 //!
-//! Objects of one kind resemble each other, so a dictionary trained from some of them makes the rest a tenth of their
-//! size. The cache trains and replaces dictionaries; an object keeps the [`Codec`] that it was packed with.
+//! Objects of one kind resemble each other, so a dictionary trained from a sample compresses the others to about a
+//! tenth of their size. The cache trains and replaces dictionaries; an object keeps the [`Codec`] that it was packed
+//! with.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use crate::families::Families;
 use crate::object::Object;
 use crate::pack;
 
-/// Dictionaries beyond this gain little and cost CPU: measured on 6.6-KB pods of 200 templates, 16 KB gave 667 bytes an
-/// object, 32 KB 620, 64 KB 601, at rising cost of training.
+/// Maximum size in bytes. A larger dictionary gains little and costs more CPU to train: measured on 6.6-KB pods of 200
+/// templates, 16 KB gave 667 bytes an object, 32 KB 620, 64 KB 601.
 const DICTIONARY_SIZE: usize = 32 << 10;
 
-/// zstd's level. Packing a pod of the benchmark took 15 µs at level 1 and 19 at level 3, and what it retains is 783 and 771
-/// bytes; level 2 was no better, below 1 objects come out a third larger.
+/// The compression level of zstd. Packing a pod of the benchmark took 15 µs at level 1 and 19 µs at level 3; the packed
+/// pod retained 783 and 771 bytes. Level 2 was no better, and below level 1 objects were a third larger.
 const LEVEL: i32 = 1;
 
 thread_local! {
@@ -25,16 +26,17 @@ thread_local! {
     static DECOMPRESS: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
-/// What objects of one kind have in common, for packing them.
+/// A compression dictionary for the objects of one kind, with the labels and owner references that they share.
 pub struct Dictionary {
     families: Families,
 }
 
 impl Dictionary {
-    /// Objects that a sample should have: training takes about 0.7 ms for each.
+    /// Recommended number of objects in a sample. Training takes about 0.7 ms per object.
     pub const SAMPLE: usize = 128;
 
-    /// Trains a dictionary from some objects of one kind. `None` when they are too few or too unlike each other for one.
+    /// Trains a dictionary from a sample of objects of one kind. `None` when zstd finds too few objects or too little
+    /// in common.
     #[must_use]
     pub fn train(samples: &[Object]) -> Option<Arc<Self>> {
         let first = samples.first()?;
@@ -48,7 +50,7 @@ impl Dictionary {
         let mut dictionary = vec![0; DICTIONARY_SIZE.min(texts.len() / 4).max(1 << 10)];
         let size = zstd_safe::train_from_buffer(&mut dictionary[..], texts.as_bytes(), &sizes).ok()?;
         dictionary.truncate(size);
-        // Its identifier (RFC 8878, 5.) would be written into each object.
+        // zstd would write the identifier of the dictionary (RFC 8878, section 5) into each compressed object.
         if let Some(identifier) = dictionary.get_mut(4..8) {
             identifier.fill(0);
         }
@@ -77,7 +79,7 @@ impl std::fmt::Debug for Dictionary {
     }
 }
 
-/// What it takes to read what was packed with a dictionary.
+/// The compressor and decompressor of one dictionary.
 pub(crate) struct Codec {
     pub(crate) api_version: Box<str>,
     pub(crate) kind: Box<str>,
@@ -86,7 +88,7 @@ pub(crate) struct Codec {
 }
 
 impl Codec {
-    /// Compresses a text into `out`, of which nothing is kept.
+    /// Compresses a text into `out`, whose previous content is discarded. `None` when zstd fails.
     pub(crate) fn compress(&self, text: &str, out: &mut Vec<u8>) -> Option<()> {
         out.clear();
         out.reserve(zstd_safe::compress_bound(text.len()));
@@ -96,7 +98,7 @@ impl Codec {
             .then_some(())
     }
 
-    /// Decompresses a text of at most `len` bytes into `out`, of which nothing is kept.
+    /// Decompresses a text of at most `len` bytes into `out`, whose previous content is discarded.
     pub(crate) fn decompress<'a>(&self, compressed: &[u8], len: usize, out: &'a mut Vec<u8>) -> &'a str {
         out.clear();
         out.reserve(len);

@@ -1,7 +1,7 @@
-//! Field selectors: `metadata.name=a,spec.nodeName!=b`, with `\` before `\`, `,` and `=` in values.
+//! Field selectors: `metadata.name=a,spec.nodeName!=b`. In values, `\` escapes `\`, `,` and `=`.
 //!
-//! The server supports a few fields of each kind; matching here reads any dotted path from the object's bytes, an
-//! absent field counting as the empty string, as the server has it.
+//! The API server supports a few fields of each kind. Matching here reads any dotted path from the object's text. An
+//! absent field equals the empty string, as on the server.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,11 +13,11 @@ use crate::pointer::{self, json_string};
 /// A parsed field selector; the default matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
-    requirements: Vec<Requirement>,
+    requirements: Vec<FieldRequirement>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Requirement {
+struct FieldRequirement {
     field: String,
     equal: bool,
     value: String,
@@ -32,13 +32,13 @@ pub struct FieldSelectorError {
 }
 
 impl FieldSelector {
-    /// Whether the selector holds no requirement.
+    /// Whether the selector has no requirement.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The requirements: a field, whether it must be equal or must differ, and the value.
+    /// The requirements: the path of the field, `true` for equal or `false` for different, and the value.
     pub fn requirements(&self) -> impl Iterator<Item = (&str, bool, &str)> {
         self.requirements.iter().map(|r| (r.field.as_str(), r.equal, r.value.as_str()))
     }
@@ -74,7 +74,7 @@ impl FromStr for FieldSelector {
             if term.is_empty() {
                 continue;
             }
-            // The first place where an operator stands: a `!` alone is none.
+            // The operator ends at the first `=`; a `!` alone is not an operator.
             let operator = term.find('=').ok_or_else(|| error("a term is FIELD=VALUE or FIELD!=VALUE"))?;
             let (name, value) = (&term[..operator], &term[operator + 1..]);
             let (name, equal, value) = match name.strip_suffix('!') {
@@ -86,7 +86,7 @@ impl FromStr for FieldSelector {
             }
             let value =
                 unescape(value).ok_or_else(|| error("in a value, \\ stands only before \\, comma or ="))?;
-            requirements.push(Requirement { field: name.to_owned(), equal, value });
+            requirements.push(FieldRequirement { field: name.to_owned(), equal, value });
         }
         Ok(Self { requirements })
     }

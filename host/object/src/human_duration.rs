@@ -1,7 +1,8 @@
-//! [`human_duration`]: spans of time as `kubectl get` prints them (apimachinery's `HumanDuration`): two units while they are
-//! small, then one. Called for the tables of the development server and of `pilothouse events`.
+//! [`human_duration`]: prints a duration as `kubectl get` does (apimachinery's `HumanDuration`): in two units for some
+//! ranges, in one unit for the others. The tables of the development server and of `pilothouse events` use it.
 
-/// A span of whole seconds. A second back is still now, as the clocks of two machines are never equal.
+/// Prints a duration in whole seconds. -1 prints as `0s`, because the clocks of two machines may differ slightly;
+/// smaller values print as `<invalid>`.
 #[must_use]
 pub fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;

@@ -1,7 +1,7 @@
-//! [`ObjectKey`]: the identity of an object within its kind, as client-go's `MetaNamespaceKeyFunc` spells it.
+//! [`ObjectKey`]: the identity of an object within its kind, in the form of client-go's `MetaNamespaceKeyFunc`.
 //!
-//! Invariant: the text is `namespace/name`, or `name` alone for a cluster-scoped object, and neither part is empty
-//! or holds a `/`. Stores, queues and the guest boundary use it; a clone is one reference count.
+//! Invariant: the text is `namespace/name`, or `name` alone for a cluster-scoped object; no part is empty or contains a
+//! `/`. Stores, queues and the guest boundary use it.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -9,20 +9,20 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Namespace and name of an object; a cheap clone.
+/// Namespace and name of an object. A clone copies a reference count.
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
     name_start: u32,
 }
 
-/// Why a text is not an object key.
+/// The reason why a text is not an object key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The text has more than one `/`, or one where a single part was given.
+    /// The text contains more than one `/`, or a namespace or name contains one.
     #[error("unexpected key format {0:?}: use \"name\" or \"namespace/name\"")]
     Slash(String),
-    /// A part is empty.
+    /// The namespace or the name is empty.
     #[error("key {0:?} has an empty namespace or name: use \"name\" or \"namespace/name\"")]
     Empty(String),
 }
@@ -31,7 +31,7 @@ impl ObjectKey {
     /// Builds a key; `namespace` is `None` (or empty) for a cluster-scoped object.
     ///
     /// # Errors
-    /// When a part holds a `/` or the name is empty.
+    /// When a part contains a `/` or the name is empty.
     pub fn new(namespace: Option<&str>, name: &str) -> Result<Self, KeyError> {
         let namespace = namespace.unwrap_or_default();
         if name.contains('/') || namespace.contains('/') {
@@ -87,7 +87,7 @@ impl PartialEq for ObjectKey {
 }
 impl Eq for ObjectKey {}
 
-// Equal to the hash of the text, as `Borrow<str>` demands.
+// `Borrow<str>` requires the hash of the text.
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.text.hash(state);

@@ -1,9 +1,9 @@
-//! [`Gvk`] and [`Gvr`]: what a kind and a resource are called, in the words of the API.
+//! [`Gvk`] and [`Gvr`]: the identifiers of a kind and of a resource in the API.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Group, version and kind: `apps/v1` `Deployment`. The core group is empty.
+/// Group, version and kind, such as `apps/v1` `Deployment`. The name of the core group is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Gvk {
     /// API group; empty for the core group.
@@ -14,7 +14,7 @@ pub struct Gvk {
     pub kind: String,
 }
 
-/// Group, version and resource: `apps/v1` `deployments`; what URLs and permissions name.
+/// Group, version and resource, such as `apps/v1` `deployments`: the identifier in URLs and permissions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Gvr {
     /// API group; empty for the core group.
@@ -25,7 +25,7 @@ pub struct Gvr {
     pub resource: String,
 }
 
-/// Why a text is not a kind.
+/// The reason why a text is not a kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a kind: use \"group/version/Kind\", or \"version/Kind\" for the core group")]
 pub struct KindError(String);
@@ -68,7 +68,7 @@ impl Gvr {
         Self { group: group.to_owned(), version: version.to_owned(), resource: resource.to_owned() }
     }
 
-    /// `v1`, `apps/v1`.
+    /// The API version of the resource: `v1`, `apps/v1`.
     #[must_use]
     pub fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
@@ -96,7 +96,7 @@ impl fmt::Display for Gvk {
     }
 }
 
-/// `pods.v1`, `deployments.v1.apps`: the spelling of client-go and kubectl.
+/// `pods.v1`, `deployments.v1.apps`: the form that client-go and kubectl use.
 impl fmt::Display for Gvr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.resource, self.version)?;

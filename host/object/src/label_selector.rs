@@ -11,11 +11,11 @@ use crate::object::Object;
 /// A parsed label selector; the default matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
-    requirements: Vec<Requirement>,
+    requirements: Vec<LabelRequirement>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Requirement {
+struct LabelRequirement {
     label: String,
     operator: Operator,
 }
@@ -39,7 +39,7 @@ pub struct LabelSelectorError {
 }
 
 impl LabelSelector {
-    /// Whether the selector holds no requirement.
+    /// Whether the selector has no requirement.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
@@ -51,7 +51,7 @@ impl LabelSelector {
         self.matches_with(|label| object.label(label))
     }
 
-    /// Whether labels, read by name, meet every requirement.
+    /// Whether labels meet every requirement; `label` returns the value of a label by name.
     pub fn matches_with<S: AsRef<str>>(&self, label: impl Fn(&str) -> Option<S>) -> bool {
         self.requirements.iter().all(|r| {
             let value = label(&r.label);
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
+    fn requirement(&mut self) -> Result<LabelRequirement, String> {
         match self.next() {
             Token::Sign("!") => match self.next() {
                 Token::Word(label) => requirement(label, Operator::Absent),
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
         then(self)
     }
 
-    /// One value; nothing before a comma, a bracket or the end is the empty value.
+    /// One value; empty when a comma, a closing parenthesis or the end comes first.
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
             Token::Word(word) => {
@@ -196,29 +196,30 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn requirement(label: &str, operator: Operator) -> Result<Requirement, String> {
+fn requirement(label: &str, operator: Operator) -> Result<LabelRequirement, String> {
     if !is_qualified_name(label) {
         return Err(format!(
             "{label:?} is not a label name: [DNS-PREFIX/]NAME, NAME of 63 letters, digits, -, _ or ."
         ));
     }
-    Ok(Requirement { label: label.to_owned(), operator })
+    Ok(LabelRequirement { label: label.to_owned(), operator })
 }
 
-/// Whether this may be the name of a label or an annotation: `[DNS-PREFIX/]NAME`. The prefix of an annotation may have capital letters
-/// too, on the server; none has.
+/// Whether a text is a valid name of a label or an annotation: `[DNS-PREFIX/]NAME`. The server also accepts capital
+/// letters in the prefix of an annotation; this function does not.
 #[must_use]
 pub fn is_qualified_name(text: &str) -> bool {
     let (prefix, name) = text.rsplit_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_subdomain) && !name.is_empty() && is_qualified(name)
 }
 
-/// What the server takes for space, and nothing else.
+/// The characters that the server treats as white space.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// Labels of lower case letters, digits and `-`, a letter or digit at both ends, with dots between them.
+/// Whether a text is a DNS subdomain: dot-separated labels of lower-case letters, digits and `-`, with a letter or
+/// digit at both ends.
 fn is_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -257,7 +258,7 @@ impl fmt::Display for Token<'_> {
 
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, Requirement { label, operator }) in self.requirements.iter().enumerate() {
+        for (i, LabelRequirement { label, operator }) in self.requirements.iter().enumerate() {
             if i > 0 {
                 f.write_str(",")?;
             }

@@ -1,8 +1,8 @@
-//! [`Labels`]: the labels of an object for those who read them, whether they stand in its JSON or beside it.
+//! [`Labels`]: reads the labels of an object, either from its JSON or from the uncompressed part of a packed object.
 //!
-//! A packed object has its labels as pairs, `name"value` each: some in a [`Family`](crate::families::Family), the rest in
-//! its own buffer. Invariants: neither part of a pair holds a quote, a backslash or a line's end, since the JSON it came
-//! from had no escapes; no name stands twice.
+//! A packed object stores its labels as pairs in the form `name"value`: some in a [`Family`](crate::families::Family),
+//! the others in its own buffer. Invariants: no part of a pair contains a quote, a backslash or a line feed, because
+//! the source JSON had no escapes; no name occurs twice.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,19 +12,19 @@ use crate::members::{members, string_map};
 use crate::pointer;
 use crate::scan::has_escapes;
 
-/// Labels as they stand in an object.
+/// The labels of an object in the form in which it stores them.
 #[derive(Clone, Copy)]
 pub(crate) enum Labels<'a> {
-    /// JSON, if there is any.
+    /// The JSON of `metadata.labels`; `None` when it is absent.
     Json(Option<&'a str>),
-    /// Pairs shared with other objects, and this object's own, each ended by [`END`].
+    /// Pairs shared with other objects, and this object's own pairs, each terminated by [`END`].
     Pairs { shared: &'a [Arc<str>], own: &'a str },
 }
 
-/// Between name and value of a pair.
+/// Separates the name from the value of a pair.
 const SEPARATOR: char = '"';
 
-/// Behind each pair of an object's own.
+/// Terminates each of an object's own pairs.
 pub(crate) const END: char = '\n';
 
 impl<'a> Labels<'a> {
@@ -50,7 +50,7 @@ impl<'a> Labels<'a> {
         }
     }
 
-    /// Whether two are the same map.
+    /// Whether both are equal maps.
     pub(crate) fn same(self, other: Self) -> bool {
         match (self, other) {
             (Self::Json(a), Self::Json(b)) if a == b => true,
@@ -66,7 +66,7 @@ impl<'a> Labels<'a> {
         }
     }
 
-    /// The pairs in the order of their names; `None` when JSON has escapes, something that is no string, or a name twice.
+    /// The pairs sorted by name; `None` when the JSON contains escapes, a value that is not a string, or a name twice.
     fn sorted(self) -> Option<Vec<(&'a str, &'a str)>> {
         let mut pairs = Vec::with_capacity(16);
         match self {
@@ -83,7 +83,8 @@ impl<'a> Labels<'a> {
         pairs.is_sorted_by(|(a, _), (b, _)| a != b).then_some(pairs)
     }
 
-    /// All pairs, each ended by [`END`]; `None` for labels that the API does not have, and that cannot be pairs.
+    /// All pairs, each terminated by [`END`]; `None` for labels that the API does not allow and that cannot be stored
+    /// as pairs.
     pub(crate) fn lines(self) -> Option<String> {
         let pairs = self.sorted()?;
         let mut lines =
@@ -94,18 +95,18 @@ impl<'a> Labels<'a> {
         Some(lines)
     }
 
-    /// Whether labels are written as [`json`](Self::json) writes them.
+    /// Whether [`json`](Self::json) would reproduce this JSON text exactly.
     pub(crate) fn are_written_so(json: &str) -> bool {
         let (mut last, mut len) = (None, "{".len());
         let sorted = members(json, |name, value| {
             len += r#""":"","#.len() + name.len() + value.len();
             last.replace(name).is_none_or(|last| last < name) && !has_escapes(name) && !has_escapes(value)
         });
-        // In place of the last comma stands the bracket.
+        // The closing bracket takes the place of the last comma.
         sorted.is_some() && (len == json.len() || json == "{}")
     }
 
-    /// The JSON of pairs as the API server writes it: in the order of their names, without spaces.
+    /// The JSON of the pairs as the API server writes it: sorted by name, without white space.
     pub(crate) fn json(self) -> String {
         let mut json = String::from("{");
         for (name, value) in self.sorted().unwrap_or_default() {
@@ -119,7 +120,7 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// Name and value of a pair.
+/// Splits a pair into name and value.
 fn parts(pair: &str) -> (&str, &str) {
     pair.split_once(SEPARATOR).unwrap_or((pair, ""))
 }

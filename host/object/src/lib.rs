@@ -1,16 +1,17 @@
-//! Kubernetes objects as the host carries them: raw JSON bytes plus a small parsed metadata header.
+//! Kubernetes objects as the host stores them: raw JSON bytes plus a small parsed metadata header.
 //!
-//! Every crate of the host stands on this one. It knows nothing of the network, of caches or of WebAssembly.
+//! Every other crate of the host depends on this one. It contains no code for the network, caches or WebAssembly.
 //!
-//! * [`Object`]: one object, immutable, a cheap clone; decoded once, never parsed into a tree.
-//! * [`Held`], [`Dictionary`]: an object as a store keeps it, plain or packed.
-//! * [`ListDecoder`]: the objects of a list answer of any size, one by one, as its bytes come.
+//! * [`Object`]: one immutable object. A clone copies a reference count. Decoding runs once and builds no JSON tree.
+//! * [`Held`], [`Dictionary`]: the form in which a store keeps an object, plain or compressed with a dictionary.
+//! * [`ListDecoder`]: decodes a list response of any size incrementally and returns its objects one by one.
 //! * [`ObjectKey`]: `namespace/name`, the identity in stores and queues.
 //! * [`Gvk`], [`Gvr`]: kinds and resources.
 //! * [`LabelSelector`], [`FieldSelector`]: the selector grammars of the API, matched locally.
-//! * [`Pointer`]: JSON pointers with `[*]`, read straight from the bytes.
-//! * [`human_duration`]: spans of time as `kubectl get` prints them.
-//! * [`Projection`]: the fields that are kept of an object; [`PARTIAL_ANNOTATION`] marks bodies that lack some.
+//! * [`Pointer`]: JSON pointers with `[*]`, evaluated on the bytes.
+//! * [`human_duration`]: durations as `kubectl get` prints them.
+//! * [`Projection`]: the set of fields that are kept of an object; [`PARTIAL_ANNOTATION`] marks a body that lacks
+//!   fields.
 
 mod blocks;
 mod cuts;

@@ -1,13 +1,14 @@
-//! [`ListDecoder`]: the objects of a list answer, one by one, as its bytes come.
+//! [`ListDecoder`]: decodes a list response incrementally and returns its objects one by one.
 //!
-//! An answer may hold every object of a kind and be larger than memory: only the item that is not complete yet is held,
-//! each item is copied out of the answer, and no tree of it is built. The list client of `pilothouse-client` calls this.
+//! A response may contain every object of a kind and be larger than memory. The decoder buffers only the incomplete
+//! item, copies each item out of the response, and builds no JSON tree. The list client of `pilothouse-client` calls
+//! it.
 //!
 //! Invariants:
-//! - what comes out (objects, metadata, whether it is refused) does not depend on where the answer was cut;
-//! - each byte is parsed about once: bytes are gathered before they are parsed, and an item that is not complete is tried
-//!   again only when as much again has come;
-//! - the buffer holds at most [`ListDecoder::ITEM_LIMIT`] bytes and one piece of the answer more.
+//! - the result (objects, metadata, or an error) does not depend on how the response is split into chunks;
+//! - each byte is parsed about once: bytes are buffered before they are parsed, and an incomplete item is parsed again
+//!   only after the buffer has doubled;
+//! - the buffer holds at most [`ListDecoder::ITEM_LIMIT`] bytes plus one chunk of the response.
 
 use serde::Deserialize;
 use serde::de::{Error as _, IgnoredAny};
@@ -16,62 +17,63 @@ use crate::decode::DecodeError;
 use crate::kind::Gvk;
 use crate::object::Object;
 
-/// Bytes that are gathered before they are parsed: what an item begun at the end of them costs is small against them.
+/// Number of bytes to buffer before parsing: large enough that parsing the incomplete last item twice costs little in
+/// comparison.
 const GATHER: usize = 64 << 10;
 
-/// `metadata` of a list.
+/// The `metadata` of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListMeta {
-    /// The version that the whole list shows.
+    /// The resource version of the whole list: a watch continues from it.
     pub resource_version: String,
-    /// Token for the next page; empty on the last.
+    /// Token for the next page; empty on the last page.
     #[serde(rename = "continue")]
     pub continue_token: String,
-    /// How many items follow, where the server says so.
+    /// Number of items on the following pages, if the server reports it.
     pub remaining_item_count: Option<u64>,
 }
 
-/// Takes a list answer in pieces and hands on its items, in order, each as soon as it is parsed.
+/// Takes a list response in chunks and passes its items to a callback, in order, as soon as each is parsed.
 #[derive(Debug)]
 pub struct ListDecoder {
     kind: Gvk,
-    /// What has not been used: it begins at a token.
+    /// Bytes that are not parsed yet, starting at a token.
     buffer: Vec<u8>,
-    /// Bytes to gather before they are parsed.
+    /// Minimum number of bytes to buffer before parsing.
     gather: usize,
-    /// How much must be in the buffer before it is parsed again.
-    enough: usize,
+    /// Length of the buffer at which it is parsed next.
+    parse_at: usize,
     expects: Expects,
     seen_items: bool,
     meta: ListMeta,
 }
 
-/// What the next token must be.
+/// The parser state: which token must come next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expects {
-    /// The list's `{`.
+    /// The `{` of the list.
     List,
     /// The first name, or the end of the list.
     FirstField,
-    /// A name behind a comma.
+    /// A name after a comma.
     Field,
     /// `:` and the value of a field.
-    Value(Field),
+    Value(ListField),
     /// A comma, or the end of the list.
     NextField,
     /// An item, or the end of the items.
     FirstItem,
-    /// An item behind a comma.
+    /// An item after a comma.
     Item,
     /// A comma, or the end of the items.
     NextItem,
-    /// Nothing but space.
+    /// Only white space.
     Nothing,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
+enum ListField {
     Kind,
     Metadata,
     Items,
@@ -79,10 +81,10 @@ enum Field {
 }
 
 impl ListDecoder {
-    /// Longest item, and longest other part of a list, that is taken: far above what any server stores.
+    /// Maximum size in bytes of an item or another value of a list: 16 MiB, far above what an API server stores.
     pub const ITEM_LIMIT: usize = 16 << 20;
 
-    /// A decoder of a list of `kind`, which is put into items that do not carry it.
+    /// A decoder for a list of `kind`. `apiVersion` and `kind` are added to items that lack them.
     #[must_use]
     pub fn new(kind: Gvk) -> Self {
         Self::gathering(kind, GATHER)
@@ -93,34 +95,34 @@ impl ListDecoder {
             kind,
             buffer: Vec::new(),
             gather,
-            enough: gather,
+            parse_at: gather,
             expects: Expects::List,
             seen_items: false,
             meta: ListMeta::default(),
         }
     }
 
-    /// Takes the next piece of the answer; items that it completes go to `item`, now or with a later piece.
+    /// Takes the next chunk of the response. Completed items are passed to `item` in this call or in a later one.
     ///
     /// # Errors
-    /// When the answer is not JSON, an item is not an object or longer than [`ITEM_LIMIT`](Self::ITEM_LIMIT), or the
-    /// server answered with a `Table` or another kind that is not a list. Items before the fault may have been handed
-    /// on by then; the decoder is of no use any more.
+    /// When the response is not JSON, an item is not an object or is longer than [`ITEM_LIMIT`](Self::ITEM_LIMIT), or
+    /// the server answered with a `Table` or another kind that is not a list. Items before the error may have been
+    /// passed to `item` already; the decoder must not be used any more.
     pub fn push(&mut self, piece: &[u8], item: &mut dyn FnMut(Object)) -> Result<(), DecodeError> {
         self.buffer.extend_from_slice(piece);
-        if self.buffer.len() < self.enough {
+        if self.buffer.len() < self.parse_at {
             return Ok(());
         }
         self.parse(item)?;
-        // As much again: parsing a long item costs no more than twice its length altogether.
-        self.enough = (2 * self.buffer.len()).clamp(self.gather, Self::ITEM_LIMIT + 1);
+        // The buffer must double before the next attempt, so a long item costs at most twice its length.
+        self.parse_at = (2 * self.buffer.len()).clamp(self.gather, Self::ITEM_LIMIT + 1);
         Ok(())
     }
 
-    /// The answer is complete: hands on the rest of the items, and gives the list's metadata.
+    /// Ends the response: passes the remaining items to `item` and returns the list's metadata.
     ///
     /// # Errors
-    /// As [`push`](Self::push), and when the answer ends too soon or has no `items`.
+    /// As [`push`](Self::push), and when the response is truncated or has no `items`.
     pub fn finish(mut self, item: &mut dyn FnMut(Object)) -> Result<ListMeta, DecodeError> {
         self.parse(item)?;
         if self.expects != Expects::Nothing || !self.buffer.trim_ascii().is_empty() {
@@ -132,7 +134,7 @@ impl ListDecoder {
         Ok(self.meta)
     }
 
-    /// Uses up what is complete in the buffer.
+    /// Consumes all complete tokens and values in the buffer.
     fn parse(&mut self, item: &mut dyn FnMut(Object)) -> Result<(), DecodeError> {
         let buffer = std::mem::take(&mut self.buffer);
         let mut rest = buffer.as_slice();
@@ -153,7 +155,7 @@ impl ListDecoder {
         Ok(())
     }
 
-    /// Uses one token or value; how long it was, `None` when it is not complete.
+    /// Consumes one token or value and returns its length; `None` when it is incomplete.
     fn step(&mut self, rest: &[u8], item: &mut dyn FnMut(Object)) -> Result<Option<usize>, DecodeError> {
         let Some(first) = rest.first() else { return Ok(None) };
         let (next, used) = match (self.expects, first) {
@@ -163,12 +165,12 @@ impl ListDecoder {
             (Expects::FirstField | Expects::Field, b'"') => {
                 let Some((name, used)) = value::<String>(rest)? else { return Ok(None) };
                 let field = match name.as_str() {
-                    "kind" => Field::Kind,
-                    "metadata" => Field::Metadata,
-                    "items" => Field::Items,
-                    _ => Field::Other,
+                    "kind" => ListField::Kind,
+                    "metadata" => ListField::Metadata,
+                    "items" => ListField::Items,
+                    _ => ListField::Other,
                 };
-                // The colon belongs to the name, so that a value begins at its first byte.
+                // The colon is consumed with the name, so that the next step begins at the value.
                 let behind = rest[used..].trim_ascii_start();
                 match behind.first() {
                     None => return Ok(None),
@@ -176,29 +178,29 @@ impl ListDecoder {
                     Some(_) => return Err(fault("a field without a value")),
                 }
             }
-            (Expects::Value(Field::Items), b'[') => {
+            (Expects::Value(ListField::Items), b'[') => {
                 self.seen_items = true;
                 (Expects::FirstItem, 1)
             }
-            (Expects::Value(Field::Items), _) => {
-                // Go writes an empty list of a nil slice as null.
+            (Expects::Value(ListField::Items), _) => {
+                // Go encodes a nil slice as null.
                 let Some(((), used)) = value(rest)? else { return Ok(None) };
                 self.seen_items = true;
                 (Expects::NextField, used)
             }
-            (Expects::Value(Field::Kind), _) => {
+            (Expects::Value(ListField::Kind), _) => {
                 let Some((got, used)) = value::<String>(rest)? else { return Ok(None) };
                 if !got.ends_with("List") {
                     return Err(DecodeError::WrongKind { got, want: format!("{}List", self.kind.kind) });
                 }
                 (Expects::NextField, used)
             }
-            (Expects::Value(Field::Metadata), _) => {
+            (Expects::Value(ListField::Metadata), _) => {
                 let Some((meta, used)) = value(rest)? else { return Ok(None) };
                 self.meta = meta;
                 (Expects::NextField, used)
             }
-            (Expects::Value(Field::Other), _) => {
+            (Expects::Value(ListField::Other), _) => {
                 let Some((IgnoredAny, used)) = value(rest)? else { return Ok(None) };
                 (Expects::NextField, used)
             }
@@ -216,18 +218,18 @@ impl ListDecoder {
     }
 }
 
-/// The value that `bytes` begins with, and how long it is; `None` when it may go on behind them.
+/// Parses the value at the start of `bytes` and returns it with its length; `None` when it may be incomplete.
 fn value<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<Option<(T, usize)>, DecodeError> {
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<T>();
     match values.next() {
         None => Ok(None),
-        // A number that is cut behind its sign, point or exponent is called invalid, not incomplete.
+        // serde_json reports a number that is cut after its sign, point or exponent as invalid, not as incomplete.
         Some(Err(error)) if error.is_eof() || (error.is_syntax() && ends_in_number(bytes)) => Ok(None),
         Some(Err(error)) => Err(error.into()),
         Some(Ok(value)) => {
             let used = values.byte_offset();
             let closed = matches!(bytes[used - 1], b'}' | b']' | b'"');
-            // Any number may have another digit.
+            // A number at the end of the bytes may continue with another digit.
             Ok((closed || used < bytes.len()).then_some((value, used)))
         }
     }
@@ -254,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    /// The items that were handed on, and the metadata if it was a list, from a decoder that parses that often.
+    /// The decoded items, and the metadata if the decoder accepted the list.
     fn decode(pieces: &[&[u8]], gather: usize) -> (Vec<String>, Option<ListMeta>) {
         let mut items = Vec::new();
         let mut decoder = ListDecoder::gathering(Gvk::new("", "v1", "Pod"), gather);

@@ -1,7 +1,8 @@
-//! Flat JSON objects of strings, as labels and annotations are: their [`members`], as a map, and a hash of that map.
+//! Reads flat JSON objects of strings, the form of labels and annotations: iterates over their [`members`], builds a
+//! map, and hashes that map.
 //!
-//! Invariant: what is read here was found to be JSON when the object was decoded, so strings end where their quotes do.
-//! Used by [`Labels`](crate::labels::Labels), by objects for their annotations, and when an object is packed.
+//! Invariant: the input was validated as JSON when the object was decoded, so each string ends at its closing quote.
+//! Callers: [`Labels`](crate::labels::Labels), objects for their annotations, and the packing of an object.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,13 +12,14 @@ use std::sync::OnceLock;
 use foldhash::quality::RandomState;
 use serde::Deserialize;
 
-use crate::decode::Text;
-use crate::scan::{Cursor, has_escapes, unescaped};
+use crate::decode::JsonString;
+use crate::scan::{JsonCursor, has_escapes, unescaped};
 
-/// Calls `found` with name and value of each member in the order of the text, as they stand between their quotes, until
-/// it says stop. `None` when it did, for a value that is no object, and when a member is no string.
+/// Calls `found` with the name and value of each member in document order, both still escaped, until it returns
+/// `false`. Returns `None` when `found` returned `false`, when `json` is not an object, and when a value is not a
+/// string.
 pub(crate) fn members<'a>(json: &'a str, mut found: impl FnMut(&'a str, &'a str) -> bool) -> Option<()> {
-    let mut cursor = Cursor::new(json.as_bytes());
+    let mut cursor = JsonCursor::new(json.as_bytes());
     let mut member = cursor.first_member().ok()?;
     while let Some(name) = member {
         let value = json.get(cursor.value().ok()?)?.strip_prefix('"')?.strip_suffix('"')?;
@@ -29,18 +31,18 @@ pub(crate) fn members<'a>(json: &'a str, mut found: impl FnMut(&'a str, &'a str)
     Some(())
 }
 
-/// The map that a text stands for; empty when it is absent, or not a map of strings.
+/// Parses a map of strings; empty when the text is absent or is not a map of strings.
 pub(crate) fn string_map(json: Option<&str>) -> BTreeMap<Cow<'_, str>, Cow<'_, str>> {
     #[derive(Deserialize)]
-    struct Map<'a>(#[serde(borrow)] BTreeMap<Text<'a>, Text<'a>>);
+    struct Map<'a>(#[serde(borrow)] BTreeMap<JsonString<'a>, JsonString<'a>>);
     let Some(json) = json else { return BTreeMap::new() };
     serde_json::from_str::<Map<'_>>(json)
         .map(|map| map.0.into_iter().map(|(k, v)| (k.0, v.0)).collect())
         .unwrap_or_default()
 }
 
-/// A hash of the map that a text stands for: equal maps have equal hashes, however they are written. Seeded by process,
-/// so that two maps that collide cannot be made ahead.
+/// Hashes the map that a text encodes. Equal maps have equal hashes, whatever the order of members and the escapes. The
+/// seed is random in each process, so nobody can prepare two maps whose hashes collide.
 pub(crate) fn map_hash(json: Option<&str>) -> u64 {
     static SEED: OnceLock<RandomState> = OnceLock::new();
     let seed = SEED.get_or_init(RandomState::default);
@@ -52,7 +54,8 @@ pub(crate) fn map_hash(json: Option<&str>) -> u64 {
     hasher.finish()
 }
 
-/// The hash of a map that is written in the order of its names, as the API server does: it takes no map.
+/// The hash of a map whose members are sorted by name, as the API server writes them, computed without building the
+/// map. `None` for any other text.
 fn sorted_hash(json: &str, seed: &RandomState) -> Option<u64> {
     let mut hasher = seed.build_hasher();
     let mut last = None;

@@ -1,11 +1,12 @@
-//! [`Object`]: one Kubernetes object as immutable bytes with its metadata at hand; [`Held`]: the same as a store keeps it.
+//! [`Object`]: a reader's handle of one Kubernetes object; [`Held`]: the same object as a store keeps it.
 //!
 //! Invariants: the text is a JSON object with `apiVersion`, `kind` and `metadata.name`, without
-//! `metadata.managedFields`; every span of the header lies inside the buffer. There is no way to change an object
-//! after decoding, so that all readers of a cache share one.
+//! `metadata.managedFields`; every span of the header lies inside the buffer. An object is immutable after decoding,
+//! so all readers of a cache share one copy.
 //!
-//! The text may be packed ([`Dictionary`]): then whoever first asks an `Object` for its text decompresses it, for this
-//! handle and its clones. `Held` has no room for that text, so a store never keeps what a reader unpacked.
+//! The text may be packed (compressed with a [`Dictionary`]). The first read of the text through an `Object`
+//! decompresses it into memory that this handle and its clones share. `Held` has no field for the decompressed text, so
+//! a store never retains it.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -14,18 +15,18 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 
-use crate::decode::{self, DecodeError, Decoded};
+use crate::decode::{self, DecodeError, DecodedObject};
 use crate::dictionary::Dictionary;
 use crate::key::ObjectKey;
 use crate::kind::Gvk;
 use crate::labels::Labels;
 use crate::members::{map_hash, string_map};
-use crate::pack::{Field, Packed};
+use crate::pack::{MetadataField, PackedObject};
 use crate::pointer::{self, Pointer};
 
-/// A Kubernetes object: JSON bytes and parsed metadata; immutable, a cheap clone.
+/// A Kubernetes object: JSON bytes and parsed metadata. Immutable; a clone copies reference counts only.
 ///
-/// All readers of a cache share one copy, so nobody may change it, and the compiler sees to that:
+/// All readers of a cache share one copy. The compiler rejects code that changes it:
 ///
 /// ```
 /// fn first(object: &pilothouse_object::Object) -> u8 {
@@ -44,18 +45,18 @@ pub struct Object {
     body: OnceLock<Arc<Body>>,
 }
 
-/// An object as a store keeps it: plain or packed, without the text that readers of a packed one have unpacked.
+/// An object as a store keeps it: plain or packed. It never contains the text that a reader unpacked.
 #[derive(Clone)]
 pub struct Held(Repr);
 
 #[derive(Clone)]
 enum Repr {
-    Plain(Arc<Decoded>),
-    Packed(Arc<Packed>),
+    Plain(Arc<DecodedObject>),
+    Packed(Arc<PackedObject>),
 }
 
-/// What handles of an object share and no store keeps: the text of a packed object once somebody asked for it, and a
-/// note; see [`Held::object_sharing`] and [`Object::set_note`].
+/// Data that the handles of one object share and that no store keeps: the unpacked text of a packed object, filled in
+/// by the first read, and a note. See [`Held::object_sharing`] and [`Object::set_note`].
 #[derive(Default)]
 pub struct Body {
     text: OnceLock<Box<str>>,
@@ -72,7 +73,7 @@ pub struct OwnerReference<'a> {
     /// Kind of the owner.
     #[serde(borrow)]
     pub kind: Cow<'a, str>,
-    /// Name of the owner; its namespace is that of the owned object, or none.
+    /// Name of the owner. The owner is in the namespace of the owned object, or is cluster-scoped.
     #[serde(borrow)]
     pub name: Cow<'a, str>,
     /// UID of the owner.
@@ -87,35 +88,38 @@ pub struct OwnerReference<'a> {
 }
 
 impl Object {
-    /// Decodes one object that carries its own `apiVersion` and `kind`.
+    /// Decodes one object whose JSON contains `apiVersion` and `kind`.
     ///
     /// # Errors
-    /// When the bytes are not the JSON of a named object.
+    /// When the bytes are not a JSON object in UTF-8, `apiVersion`, `kind` or `metadata.name` is missing, a metadata
+    /// field has the wrong type or occurs twice, or the text is larger than 4 GiB.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Ok(Self::plain(decode::decode(utf8(bytes)?, None)?))
     }
 
-    /// Decodes one object; `kind` is put in where the bytes lack `apiVersion` or `kind`, as list items do.
+    /// Decodes one object. Where the JSON lacks `apiVersion` or `kind`, as list items do, they are added from `kind`.
     ///
     /// # Errors
-    /// When the bytes are not the JSON of a named object.
+    /// As [`decode`](Self::decode), except that `apiVersion` and `kind` may be missing. Either of them as `null` is an
+    /// error.
     pub fn decode_as(bytes: &[u8], kind: &Gvk) -> Result<Self, DecodeError> {
         Ok(Self::plain(decode::decode(utf8(bytes)?, Some(kind))?))
     }
 
-    /// Decodes the object that `bytes` begin with, and tells how long it is; `None` when its end has not come.
+    /// Decodes the object at the start of `bytes` and returns it with its length in bytes; `None` when the object is
+    /// incomplete.
     pub(crate) fn decode_first(bytes: &[u8], kind: &Gvk) -> Result<Option<(Self, usize)>, DecodeError> {
         let decoded = decode::decode_first(bytes, Some(kind))?;
         Ok(decoded.map(|(decoded, used)| (Self::plain(decoded), used)))
     }
 
-    fn plain(decoded: Decoded) -> Self {
+    fn plain(decoded: DecodedObject) -> Self {
         Self { held: Held(Repr::Plain(Arc::new(decoded))), body: OnceLock::new() }
     }
 
-    /// Decodes what a projection made of an object.
+    /// Decodes the output of a projection; `partial` says whether it may lack fields.
     pub(crate) fn decode_partial(text: &str, partial: bool) -> Result<Self, DecodeError> {
-        Ok(Self::plain(Decoded { partial, ..decode::decode(text, None)? }))
+        Ok(Self::plain(DecodedObject { partial, ..decode::decode(text, None)? }))
     }
 
     /// The JSON, without `metadata.managedFields`.
@@ -124,7 +128,8 @@ impl Object {
         self.json().as_bytes()
     }
 
-    /// The JSON as text. Of a packed object it is decompressed once, in some 10 µs, and then kept by this handle.
+    /// The JSON as text. The first call on a packed object decompresses it, which takes about 10 µs; this handle and
+    /// the clones made after that keep the result.
     #[must_use]
     pub fn json(&self) -> &str {
         match &self.held.0 {
@@ -137,13 +142,13 @@ impl Object {
         self.body.get_or_init(Arc::default)
     }
 
-    /// Keeps something with this handle and its clones, for whoever knows the type: what was found out while the object was
-    /// plain, say. The first note stays.
+    /// Attaches a note to this handle and the clones made after that, for example values computed while the object was
+    /// plain. A second note is ignored.
     pub fn set_note(&self, note: impl Any + Send + Sync) {
         let _ = self.body().note.set(Box::new(note));
     }
 
-    /// The note that was kept with this handle, if it is of that type.
+    /// The note that [`set_note`](Self::set_note) attached, if it has type `T`.
     #[must_use]
     pub fn note<T: Any>(&self) -> Option<&T> {
         self.body.get()?.note.get()?.downcast_ref()
@@ -155,24 +160,24 @@ impl Object {
         &self.held
     }
 
-    /// The object in the form that a store keeps, without a copy of a handle.
+    /// As [`held`](Self::held), without an increment of the reference count.
     #[must_use]
     pub fn into_held(self) -> Held {
         self.held
     }
 
-    /// The object with its text packed; itself when it is packed already, when the dictionary is of another kind, or when
-    /// nothing would be gained. Takes some 15 µs for 5 KB.
+    /// The object with its text compressed. Returns a clone of `self` when the object is packed already, when the
+    /// dictionary is of another kind, or when compression saves too little. Takes about 15 µs for 5 KB of JSON.
     #[must_use]
     pub fn packed(&self, dictionary: &Arc<Dictionary>) -> Self {
         let Repr::Plain(decoded) = &self.held.0 else { return self.clone() };
-        match Packed::new(self, decoded, dictionary) {
+        match PackedObject::new(self, decoded, dictionary) {
             Some(packed) => Held(Repr::Packed(Arc::new(packed))).object(),
             None => self.clone(),
         }
     }
 
-    /// The object with its text unpacked for good; itself when it is plain.
+    /// The object as a plain copy; a clone of `self` when it is plain already.
     #[must_use]
     pub fn unpacked(&self) -> Self {
         if !self.is_packed() {
@@ -181,15 +186,15 @@ impl Object {
         Self::decode_partial(self.json(), self.is_partial()).expect("what was decoded once is decoded again")
     }
 
-    /// What decoding found, of a plain object.
-    pub(crate) fn decoded(&self) -> Option<&Decoded> {
+    /// The header and text of a plain object; `None` when it is packed.
+    pub(crate) fn decoded(&self) -> Option<&DecodedObject> {
         match &self.held.0 {
             Repr::Plain(decoded) => Some(decoded),
             Repr::Packed(_) => None,
         }
     }
 
-    /// A handle of the same copy that keeps no unpacked text yet.
+    /// A new handle of the same copy, with neither the unpacked text nor the note of this handle.
     #[must_use]
     pub fn fresh(&self) -> Self {
         self.held.object()
@@ -201,19 +206,19 @@ impl Object {
         self.held.is_packed()
     }
 
-    /// Whether two handles are of the very same copy.
+    /// Whether two handles refer to the same copy in memory.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.held.is_same(&other.held)
     }
 
-    /// Whether fields were left out by a projection, so that the text must not be written back.
+    /// Whether a projection removed fields, or may have: the text must not be written back to the API server.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.held.is_partial()
     }
 
-    /// Bytes of heap this object retains, as [`Held::retained_bytes`] counts them: an unpacked text not at all.
+    /// Bytes of heap that this object retains, as [`Held::retained_bytes`] counts them, without an unpacked text.
     #[must_use]
     pub fn retained_bytes(&self) -> usize {
         self.held.retained_bytes()
@@ -231,7 +236,7 @@ impl Object {
         self.key().name()
     }
 
-    /// The namespace; `None` when cluster-scoped.
+    /// The namespace; `None` on a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.key().namespace()
@@ -261,19 +266,19 @@ impl Object {
         }
     }
 
-    /// The UID; empty on an object that no server has seen.
+    /// The UID; empty on an object that was never stored on a server.
     #[must_use]
     pub fn uid(&self) -> &str {
         self.held.uid()
     }
 
-    /// The resource version; empty on an object that no server has seen.
+    /// The resource version; empty on an object that was never stored on a server.
     #[must_use]
     pub fn resource_version(&self) -> &str {
         self.held.resource_version()
     }
 
-    /// `metadata.generation`, where the kind keeps one.
+    /// `metadata.generation`; `None` for a kind without it.
     #[must_use]
     pub fn generation(&self) -> Option<i64> {
         match &self.held.0 {
@@ -282,11 +287,11 @@ impl Object {
         }
     }
 
-    /// When deletion was asked for (RFC 3339), or `None`.
+    /// `metadata.deletionTimestamp` in RFC 3339; `None` while no deletion was requested.
     #[must_use]
     pub fn deletion_timestamp(&self) -> Option<&str> {
         match &self.held.0 {
-            Repr::Plain(decoded) => decoded.field(Field::DeletionTimestamp),
+            Repr::Plain(decoded) => decoded.field(MetadataField::DeletionTimestamp),
             Repr::Packed(packed) => packed.deletion_timestamp(),
         }
     }
@@ -297,7 +302,7 @@ impl Object {
         self.held.labels().map()
     }
 
-    /// One label.
+    /// The value of one label.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<Cow<'_, str>> {
         self.held.labels().get(name)
@@ -309,7 +314,7 @@ impl Object {
         string_map(self.annotations_text())
     }
 
-    /// One annotation.
+    /// The value of one annotation.
     #[must_use]
     pub fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
         pointer::json_string(pointer::member(self.annotations_text()?, name)?)
@@ -322,13 +327,13 @@ impl Object {
         }
     }
 
-    /// Whether the labels of two objects are the same map.
+    /// Whether the labels of two objects are equal maps.
     #[must_use]
     pub fn same_labels(&self, other: &Self) -> bool {
         self.held.labels().same(other.held.labels())
     }
 
-    /// Whether the annotations of two objects are the same map.
+    /// Whether the annotations of two objects are equal maps. For a packed object the hashes of the maps are compared.
     #[must_use]
     pub fn same_annotations(&self, other: &Self) -> bool {
         match (&self.held.0, &other.held.0) {
@@ -347,40 +352,40 @@ impl Object {
         }
     }
 
-    /// All owner references; entries that are not of the API's form are left out.
+    /// All owner references; empty when there are none or when one of them does not have the API's form.
     #[must_use]
     pub fn owner_references(&self) -> Vec<OwnerReference<'_>> {
         let Some(raw) = self.held.owners() else { return Vec::new() };
         serde_json::from_str(raw).unwrap_or_default()
     }
 
-    /// The JSON text at an RFC 6901 pointer; `None` when nothing is there or the pointer is malformed.
+    /// The JSON text at an RFC 6901 pointer; `None` when the object has no such value or the pointer is malformed.
     #[must_use]
     pub fn get(&self, pointer: &str) -> Option<&str> {
         pointer::get(self.json(), pointer)
     }
 
-    /// The string at an RFC 6901 pointer; `None` when there is none.
+    /// The string at an RFC 6901 pointer, unescaped; `None` when the value is absent or is not a string.
     #[must_use]
     pub fn get_string(&self, pointer: &str) -> Option<Cow<'_, str>> {
         pointer::json_string(self.get(pointer)?)
     }
 
-    /// Calls `found` with the JSON text of every value that a pointer with `[*]` selects.
+    /// Calls `found` with the JSON text of every value that `pointer` selects, in document order.
     pub fn select<'a>(&'a self, pointer: &Pointer, found: impl FnMut(&'a str)) {
         pointer.select(self.json(), found);
     }
 }
 
 impl Held {
-    /// A handle of the object.
+    /// A new handle of the object, without an unpacked text and without a note.
     #[must_use]
     pub fn object(&self) -> Object {
         Object { held: self.clone(), body: OnceLock::new() }
     }
 
-    /// A handle of the object that shares its unpacked text with all handles made with the same `body`, which must be
-    /// used for this object alone.
+    /// A handle of the object that shares the unpacked text and the note with all other handles made with the same
+    /// `body`. A `body` must be used for one object only.
     #[must_use]
     pub fn object_sharing(&self, body: Arc<Body>) -> Object {
         Object { held: self.clone(), body: body.into() }
@@ -395,22 +400,24 @@ impl Held {
         }
     }
 
-    /// The resource version; empty on an object that no server has seen.
+    /// The resource version; empty on an object that was never stored on a server.
     #[must_use]
     pub fn resource_version(&self) -> &str {
         match &self.0 {
-            Repr::Plain(decoded) => {
-                decoded.version.get().or_else(|| decoded.field(Field::ResourceVersion)).unwrap_or_default()
-            }
+            Repr::Plain(decoded) => decoded
+                .version
+                .get()
+                .or_else(|| decoded.field(MetadataField::ResourceVersion))
+                .unwrap_or_default(),
             Repr::Packed(packed) => packed.version(),
         }
     }
 
-    /// The UID; empty on an object that no server has seen.
+    /// The UID; empty on an object that was never stored on a server.
     #[must_use]
     pub fn uid(&self) -> &str {
         match &self.0 {
-            Repr::Plain(decoded) => decoded.field(Field::Uid).unwrap_or_default(),
+            Repr::Plain(decoded) => decoded.field(MetadataField::Uid).unwrap_or_default(),
             Repr::Packed(packed) => packed.uid(),
         }
     }
@@ -421,7 +428,7 @@ impl Held {
         matches!(self.0, Repr::Packed(_))
     }
 
-    /// Whether fields were left out by a projection.
+    /// Whether a projection removed fields, or may have.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         match &self.0 {
@@ -436,7 +443,7 @@ impl Held {
         matches!(&self.0, Repr::Packed(packed) if Arc::ptr_eq(packed.codec(), dictionary.codec()))
     }
 
-    /// Length of the JSON, unpacked.
+    /// Length of the unpacked JSON in bytes.
     #[must_use]
     pub fn json_len(&self) -> usize {
         match &self.0 {
@@ -445,7 +452,7 @@ impl Held {
         }
     }
 
-    /// Whether two are the very same copy.
+    /// Whether both refer to the same copy in memory.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
@@ -455,14 +462,14 @@ impl Held {
         }
     }
 
-    /// Bytes of heap retained by this copy: the text or the compressed text, the header, the key and their reference
-    /// counts. What a packed object shares is not among them: its dictionary, and the labels and owner references that
-    /// it has alike with others.
+    /// Bytes of heap that this copy retains: the text or the compressed text, the header, the key and their reference
+    /// counts. The parts that packed objects share are not counted: the dictionary, and common labels and owner
+    /// references.
     #[must_use]
     pub fn retained_bytes(&self) -> usize {
         match &self.0 {
             Repr::Plain(decoded) => {
-                size_of::<Decoded>()
+                size_of::<DecodedObject>()
                     + decoded.buffer.len()
                     + decoded.key.as_str().len()
                     + 4 * size_of::<usize>()
@@ -473,14 +480,14 @@ impl Held {
 
     fn labels(&self) -> Labels<'_> {
         match &self.0 {
-            Repr::Plain(decoded) => Labels::Json(decoded.field(Field::Labels)),
+            Repr::Plain(decoded) => Labels::Json(decoded.field(MetadataField::Labels)),
             Repr::Packed(packed) => packed.labels(),
         }
     }
 
     fn owners(&self) -> Option<&str> {
         match &self.0 {
-            Repr::Plain(decoded) => decoded.field(Field::OwnerReferences),
+            Repr::Plain(decoded) => decoded.field(MetadataField::OwnerReferences),
             Repr::Packed(packed) => packed.owners(),
         }
     }

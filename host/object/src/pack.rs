@@ -1,19 +1,19 @@
-//! [`Packed`]: an object whose text is compressed with the [`Dictionary`] of its kind.
+//! [`PackedObject`]: an object whose text is compressed with the [`Dictionary`] of its kind.
 //!
-//! What is asked of objects that nobody reads the body of stays outside the compressed part: key, UID, version, generation,
-//! deletion, labels and owners, and a hash of the annotations. Selectors, predicates, owner mapping and all work on keys
-//! never decompress. Most of that is cut out of the compressed part, so that nothing is kept twice.
+//! The fields that the host reads without the body stay uncompressed: key, UID, version, generation, deletion
+//! timestamp, labels and owner references, and a hash of the annotations. So selectors, predicates, owner mapping and
+//! work on keys never decompress. Most of these fields are cut out of the compressed part, so they are stored once.
 //!
-//! Invariants: unpacking gives the very text that was packed; what a packed object says of itself outside the compressed
-//! part is what that text says. [`Object`](crate::Object) hands packed objects out; the cache decides which objects are
-//! packed, and when.
+//! Invariants: unpacking returns the same bytes that were packed; the uncompressed fields equal the fields of that
+//! text. [`Object::packed`](crate::Object::packed) packs an object; the cache decides which objects are packed, and
+//! when.
 
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cuts::Cuts;
-use crate::decode::Decoded;
+use crate::decode::DecodedObject;
 use crate::dictionary::{Codec, Dictionary};
 use crate::families::Family;
 use crate::key::ObjectKey;
@@ -22,16 +22,16 @@ use crate::members::map_hash;
 use crate::object::Object;
 use crate::short_text::ShortText;
 
-/// An object that does not come out smaller than this share of its text is kept plain.
+/// An object is kept plain unless its compressed size is below this fraction of its text.
 const WORTHWHILE: f64 = 0.7;
 
-/// An object with more bytes of labels or of owner references is kept plain: the API bounds neither, and looking for what
-/// objects have alike takes the square of the number of labels.
+/// An object with more bytes of labels or of owner references is kept plain. The API limits neither, and the search for
+/// common labels takes time quadratic in their number.
 const MOST_SHARED: usize = 4 << 10;
 
-/// A text field of an object that stays outside the compressed part.
+/// A metadata field that stays uncompressed, as text.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Field {
+pub(crate) enum MetadataField {
     Uid,
     ResourceVersion,
     DeletionTimestamp,
@@ -41,18 +41,20 @@ pub(crate) enum Field {
 
 /// A compressed object.
 #[repr(C)]
-pub(crate) struct Packed {
+pub(crate) struct PackedObject {
     version: ShortText,
     key: ObjectKey,
-    /// UID, a version that is not short, deletion and the labels that are not the family's; then the compressed text.
+    /// UID, a version that does not fit `version`, deletion timestamp, labels that the family lacks; then the
+    /// compressed text.
     buffer: Box<[u8]>,
     family: Arc<Family>,
+    /// Hash of the annotations.
     annotations: u64,
     json_len: u32,
-    /// [`NO_GENERATION`] for none.
+    /// [`NO_GENERATION`] when the object has none.
     generation: u32,
     cuts: Cuts,
-    // Lengths of the buffer's parts.
+    // Lengths of the parts of the buffer in bytes.
     labels_len: u16,
     uid_len: u8,
     version_len: u8,
@@ -60,12 +62,12 @@ pub(crate) struct Packed {
     partial: bool,
 }
 
-/// Stands for no generation; an object that has this one or a later is not packed.
+/// Marks an object without a generation. An object with this generation or a later one is not packed.
 const NO_GENERATION: u32 = u32::MAX;
 
-/// Calls `work` with room for two texts that are needed no longer than that.
+/// Calls `work` with two buffers of this thread, which it may use until it returns.
 fn with_scratch<T>(work: impl FnOnce(&mut String, &mut Vec<u8>) -> T) -> T {
-    /// Room grown above this is given back.
+    /// Capacity in bytes that a buffer keeps between calls.
     const KEEP: usize = 256 << 10;
     thread_local! {
         static SCRATCH: RefCell<(String, Vec<u8>)> = const { RefCell::new((String::new(), Vec::new())) };
@@ -80,7 +82,7 @@ fn with_scratch<T>(work: impl FnOnce(&mut String, &mut Vec<u8>) -> T) -> T {
     })
 }
 
-/// Adds to `out` what of an object's text is compressed: a dictionary is trained from that.
+/// Appends the part of an object's text that packing compresses to `out`: the training input of a dictionary.
 pub(crate) fn compressed_part(object: &Object, out: &mut String) {
     let plain = object.unpacked();
     if let Some(decoded) = plain.decoded() {
@@ -89,22 +91,27 @@ pub(crate) fn compressed_part(object: &Object, out: &mut String) {
     }
 }
 
-/// The place of the labels among what can be cut out.
+/// Index of the labels among the fields that can be cut out.
 const LABELS: usize = 3;
 
-/// What can be cut out of a text, since it stands outside: UID, version, owners and, last, labels where
-/// [`Labels::json`] gives back how they are written.
-fn cuttable(decoded: &Decoded) -> [&str; LABELS + 1] {
+/// The fields that can be cut out of a text because they are stored uncompressed: UID, version, owner references and
+/// last the labels, if [`Labels::json`] reproduces their text exactly.
+fn cuttable(decoded: &DecodedObject) -> [&str; LABELS + 1] {
     let text = |field| decoded.field(field).unwrap_or_default();
-    let labels = text(Field::Labels);
+    let labels = text(MetadataField::Labels);
     let labels = if Labels::are_written_so(labels) { labels } else { "" };
-    [text(Field::Uid), text(Field::ResourceVersion), text(Field::OwnerReferences), labels]
+    [
+        text(MetadataField::Uid),
+        text(MetadataField::ResourceVersion),
+        text(MetadataField::OwnerReferences),
+        labels,
+    ]
 }
 
-impl Packed {
-    /// Packs an object; `None` when it is of another kind than the dictionary, says something of itself that the API
-    /// server does not let an object say, or does not become much smaller.
-    pub(crate) fn new(plain: &Object, decoded: &Decoded, dictionary: &Dictionary) -> Option<Self> {
+impl PackedObject {
+    /// Packs an object. `None` when its kind differs from the dictionary's, when a field has a value that an API server
+    /// does not accept, or when compression saves too little.
+    pub(crate) fn new(plain: &Object, decoded: &DecodedObject, dictionary: &Dictionary) -> Option<Self> {
         let codec = dictionary.codec();
         if plain.api_version() != &*codec.api_version || plain.kind() != &*codec.kind {
             return None;
@@ -114,17 +121,21 @@ impl Packed {
             Some(generation) => u32::try_from(generation).ok().filter(|number| *number != NO_GENERATION)?,
         };
         let text = |field| decoded.field(field).unwrap_or_default();
-        let [uid, deletion] = [Field::Uid, Field::DeletionTimestamp].map(text);
-        let version = if decoded.version.get().is_some() { "" } else { text(Field::ResourceVersion) };
+        let [uid, deletion] = [MetadataField::Uid, MetadataField::DeletionTimestamp].map(text);
+        let version = if decoded.version.get().is_some() { "" } else { text(MetadataField::ResourceVersion) };
         let [Ok(uid_len), Ok(version_len), Ok(deletion_len)] =
             [uid, version, deletion].map(|own| u8::try_from(own.len()))
         else {
             return None;
         };
-        if [Field::Labels, Field::OwnerReferences].map(text).iter().any(|shared| shared.len() > MOST_SHARED) {
+        if [MetadataField::Labels, MetadataField::OwnerReferences]
+            .map(text)
+            .iter()
+            .any(|shared| shared.len() > MOST_SHARED)
+        {
             return None;
         }
-        let lines = Labels::Json(decoded.field(Field::Labels)).lines()?;
+        let lines = Labels::Json(decoded.field(MetadataField::Labels)).lines()?;
         let pairs: Vec<&str> = lines.split_terminator(END).collect();
         let fields = cuttable(decoded);
         let cuts = Cuts::find(decoded.json(), fields);
@@ -136,7 +147,8 @@ impl Packed {
             if !worthwhile {
                 return None;
             }
-            let family = dictionary.families().of(plain.key().as_str(), text(Field::OwnerReferences), &pairs);
+            let family =
+                dictionary.families().of(plain.key().as_str(), text(MetadataField::OwnerReferences), &pairs);
             let mut labels = String::new();
             for pair in pairs.iter().filter(|pair| !family.has(pair)) {
                 labels.push_str(pair);
@@ -210,7 +222,7 @@ impl Packed {
         self.json_len as usize
     }
 
-    /// The text that was packed.
+    /// Decompresses the text.
     pub(crate) fn unpack(&self) -> Box<str> {
         let [.., compressed] = self.parts();
         let labels = if self.cuts.has(LABELS) { self.labels().json() } else { String::new() };
@@ -221,14 +233,13 @@ impl Packed {
         })
     }
 
-    /// Bytes of heap this object alone retains: the struct, its buffer and its key with their reference counts. Its
-    /// family is not among them, though an object with an owner that no other has is a family by itself; nor is the
-    /// dictionary.
+    /// Bytes of heap that this object alone retains: the struct, its buffer and its key with their reference counts.
+    /// The dictionary and the family are not counted, although the only object of an owner has a family for itself.
     pub(crate) fn retained_bytes(&self) -> usize {
         size_of::<Self>() + self.buffer.len() + self.key.as_str().len() + 4 * size_of::<usize>()
     }
 
-    /// Where UID, version, deletion, labels and the compressed text stand in the buffer.
+    /// The ranges of UID, version, deletion timestamp, labels and compressed text in the buffer.
     fn parts(&self) -> [Range<usize>; 5] {
         let mut start = 0;
         let mut part = |len: usize| {
@@ -241,7 +252,7 @@ impl Packed {
         [uid, version, deletion, labels.clone(), labels.end..self.buffer.len()]
     }
 
-    /// A part that was copied from text.
+    /// A part of the buffer that is text.
     fn text(&self, part: Range<usize>) -> &str {
         std::str::from_utf8(&self.buffer[part]).unwrap_or_default()
     }
@@ -268,9 +279,9 @@ mod tests {
         Dictionary::train(&samples).unwrap()
     }
 
-    fn packed(object: &Object, dictionary: &Arc<Dictionary>) -> Packed {
+    fn packed(object: &Object, dictionary: &Arc<Dictionary>) -> PackedObject {
         let decoded = object.decoded().expect("plain");
-        Packed::new(object, decoded, dictionary).expect("it pays")
+        PackedObject::new(object, decoded, dictionary).expect("it pays")
     }
 
     #[test]
@@ -307,6 +318,6 @@ mod tests {
     /// The text of a real object is a few times larger than all that stays outside.
     #[test]
     fn the_struct_is_small() {
-        assert!(size_of::<Packed>() <= 96, "{}", size_of::<Packed>());
+        assert!(size_of::<PackedObject>() <= 96, "{}", size_of::<PackedObject>());
     }
 }

@@ -1,19 +1,19 @@
-//! [`PARTIAL_ANNOTATION`]: the mark in the body of a partial object that leaves the host.
+//! [`PARTIAL_ANNOTATION`]: marks the body of a partial object that the host passes to a guest.
 //!
-//! Invariant: no text that a store keeps has the mark, and every text of a partial object that a guest gets has it. So a
-//! guest that writes such a body back, in whatever form it kept it, is found out, and nobody's fields are lost.
+//! Invariant: no text in a store has the annotation, and every text of a partial object that a guest reads has it. So
+//! the host detects when a guest writes such a body back, and refuses the write before fields are lost.
 
 use std::borrow::Cow;
 
 use crate::object::Object;
 use crate::pointer;
 
-/// The annotation of a body that is not whole. It is never stored: writes that carry it are refused by the host.
+/// The annotation that marks a partial body. It is never stored: the host refuses writes that contain it.
 pub const PARTIAL_ANNOTATION: &str = "pilothouse.dev/partial";
 
 impl Object {
-    /// The JSON for somebody who does not know of [`is_partial`](Object::is_partial): of a partial object with
-    /// [`PARTIAL_ANNOTATION`], of others [`json`](Object::json) itself.
+    /// The JSON for a reader that cannot call [`is_partial`](Object::is_partial): with [`PARTIAL_ANNOTATION`] added
+    /// when the object is partial, else [`json`](Object::json) without a copy.
     #[must_use]
     pub fn marked_json(&self) -> Cow<'_, str> {
         let json = self.json();
@@ -23,7 +23,7 @@ impl Object {
         let mark = format!("{}:\"true\"", serde_json::Value::from(PARTIAL_ANNOTATION));
         match pointer::get(json, "/metadata/annotations") {
             Some(map) if map.starts_with('{') => Cow::Owned(with_member(json, map, &mark)),
-            // `null` stands for nothing.
+            // The value is `null`.
             Some(other) => Cow::Owned(replaced(json, other, &format!("{{{mark}}}"))),
             None => {
                 let metadata = pointer::get(json, "/metadata").unwrap_or(json);
@@ -33,14 +33,14 @@ impl Object {
     }
 }
 
-/// The text with a first member in the JSON object `map`, which is a part of it.
+/// Inserts a first member into the JSON object `map`, a slice of `text`.
 fn with_member(text: &str, map: &str, member: &str) -> String {
     let rest = &map[1..];
     let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
     replaced(text, &map[..1], &format!("{{{member}{comma}"))
 }
 
-/// The text with another in the place of `part`, which is a part of it.
+/// Replaces `part`, a slice of `text`.
 fn replaced(text: &str, part: &str, by: &str) -> String {
     let at = part.as_ptr() as usize - text.as_ptr() as usize;
     format!("{}{by}{}", &text[..at], &text[at + part.len()..])

@@ -1,32 +1,32 @@
-//! Reading single values out of JSON text without parsing the rest.
+//! Reads single values from JSON text without parsing the rest.
 //!
-//! [`get`] follows an RFC 6901 pointer; [`Pointer`] is the parsed form used by indexes, mappings and predicates, where
-//! `[*]` stands for every element of an array (`/spec/containers/[*]/image`). A walk stops at the value it looks for:
-//! what stands behind it is not scanned, and of what stands before it only the ends of values are looked for. The text is
-//! JSON, as that of an object always is; of other text nothing is promised but that a walk ends.
+//! [`get`] follows an RFC 6901 pointer. [`Pointer`] is the parsed form that indexes, mappings and predicates use; in it
+//! `[*]` selects every element of an array (`/spec/containers/[*]/image`). A walk skips earlier values by their closing
+//! brackets and does not scan beyond the value that it looks for. The text must be valid JSON, as the text of an object
+//! always is. For other text the result is unspecified, but the walk terminates.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::decode::Text;
-use crate::scan::{Cursor, Fault};
+use crate::decode::JsonString;
+use crate::scan::{JsonCursor, ScanError};
 
-/// A JSON pointer whose steps may be `[*]`, every element of an array.
+/// A JSON pointer (RFC 6901) in which the step `[*]` selects every element of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pointer {
-    steps: Box<[Step]>,
+    steps: Box<[PointerStep]>,
 }
 
 /// One step of a [`Pointer`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
+pub(crate) enum PointerStep {
     Member(Box<str>),
     Each,
 }
 
-/// Pointers come from plugins, and code follows them step by step into each other: deeper ones than any object has are
-/// refused.
+/// Plugins supply pointers, and a walk recurses once per step: a pointer with more steps than any real object needs is
+/// rejected.
 const MOST_STEPS: usize = 64;
 
 /// Why a text is not a pointer.
@@ -38,16 +38,16 @@ pub struct PointerError {
 }
 
 impl Pointer {
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[PointerStep] {
         &self.steps
     }
 
-    /// Calls `found` with the JSON text of every value selected, in document order.
+    /// Calls `found` with the JSON text of every selected value, in document order.
     pub fn select<'a>(&self, json: &'a str, mut found: impl FnMut(&'a str)) {
         walk(json, &self.steps, &mut found);
     }
 
-    /// The first value selected.
+    /// The JSON text of the first selected value.
     #[must_use]
     pub fn first<'a>(&self, json: &'a str) -> Option<&'a str> {
         let mut first = None;
@@ -78,10 +78,10 @@ impl FromStr for Pointer {
             };
             if !member.is_empty() || !each {
                 let member = unescape(member).ok_or_else(|| error("\"~\" must be followed by 0 or 1"))?;
-                steps.push(Step::Member(member.into()));
+                steps.push(PointerStep::Member(member.into()));
             }
             if each {
-                steps.push(Step::Each);
+                steps.push(PointerStep::Each);
             }
         }
         Ok(Self { steps: steps.into() })
@@ -92,21 +92,21 @@ impl fmt::Display for Pointer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in &self.steps {
             match step {
-                Step::Member(name) => write!(f, "/{}", name.replace('~', "~0").replace('/', "~1"))?,
-                Step::Each => f.write_str("/[*]")?,
+                PointerStep::Member(name) => write!(f, "/{}", name.replace('~', "~0").replace('/', "~1"))?,
+                PointerStep::Each => f.write_str("/[*]")?,
             }
         }
         Ok(())
     }
 }
 
-/// The content of a JSON string; `None` for other values. Numbers and booleans are not strings.
+/// The unescaped content of a JSON string; `None` for a value of another type.
 #[must_use]
 pub fn json_string(raw: &str) -> Option<Cow<'_, str>> {
-    serde_json::from_str::<Text<'_>>(raw).ok().map(|text| text.0)
+    serde_json::from_str::<JsonString<'_>>(raw).ok().map(|text| text.0)
 }
 
-/// Follows an RFC 6901 pointer.
+/// The JSON text at an RFC 6901 pointer.
 pub(crate) fn get<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
     if pointer.is_empty() {
         return Some(json);
@@ -137,16 +137,16 @@ fn unescape(token: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(out))
 }
 
-fn walk<'a>(json: &'a str, steps: &[Step], found: &mut dyn FnMut(&'a str)) {
+fn walk<'a>(json: &'a str, steps: &[PointerStep], found: &mut dyn FnMut(&'a str)) {
     match steps.split_first() {
         None => found(json),
-        Some((Step::Member(name), rest)) => {
+        Some((PointerStep::Member(name), rest)) => {
             if let Some(value) = step(json, name) {
                 walk(value, rest, found);
             }
         }
-        Some((Step::Each, rest)) => {
-            // What stands before a fault was found.
+        Some((PointerStep::Each, rest)) => {
+            // After a scan error the elements before it have been visited.
             let _ = elements(json, |value| {
                 walk(value, rest, found);
                 true
@@ -176,7 +176,7 @@ fn step<'a>(json: &'a str, token: &str) -> Option<&'a str> {
 
 /// The JSON text of a member of an object.
 pub(crate) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
-    let mut cursor = Cursor::new(json.as_bytes());
+    let mut cursor = JsonCursor::new(json.as_bytes());
     let mut member = cursor.first_member().ok()?;
     while let Some(found) = member {
         let value = cursor.closed_value().ok()?;
@@ -188,9 +188,9 @@ pub(crate) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     None
 }
 
-/// Calls back for each element of an array until the callback says stop.
-fn elements<'a>(json: &'a str, mut visit: impl FnMut(&'a str) -> bool) -> Result<(), Fault> {
-    let mut cursor = Cursor::new(json.as_bytes());
+/// Calls `visit` for each element of an array until it returns `false`.
+fn elements<'a>(json: &'a str, mut visit: impl FnMut(&'a str) -> bool) -> Result<(), ScanError> {
+    let mut cursor = JsonCursor::new(json.as_bytes());
     let mut more = cursor.first_element()?;
     while more {
         let value = cursor.closed_value()?;

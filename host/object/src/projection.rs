@@ -1,12 +1,14 @@
-//! [`Projection`]: which fields of an object are kept.
+//! [`Projection`]: the set of fields that are kept of an object.
 //!
-//! `apiVersion`, `kind` and the whole `metadata` always stay: nobody can work with an object without them. Of the rest
-//! only what a pointer of the set selects stays. A projected object is marked partial ([`Object::is_partial`]) whether or
-//! not something was left out, so that nobody writes it back as if it were whole. Invariants: what a projection keeps
-//! reads the same at every pointer of the set, and arrays keep their length, so that indexes go on pointing at the same
-//! elements; applying a projection twice is the same as once.
+//! A projection always keeps `apiVersion`, `kind` and the whole `metadata`, because no controller can work without
+//! them. Of the rest it keeps the values that its pointers select. A projected object is marked partial
+//! ([`Object::is_partial`]) whether or not a field was removed, so that nobody writes it back as a whole object.
 //!
-//! Used by the informer factory at decode; it keeps the [`union`](Projection::union) of what its users asked for.
+//! Invariants: every pointer of the set selects the same values before and after; arrays keep their length, so an index
+//! selects the same element; applying a projection twice has the same result as once.
+//!
+//! The informer factory applies projections while decoding. It uses the [`union`](Projection::union) of the projections
+//! that its users requested.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,42 +19,44 @@ use serde_json::value::RawValue;
 
 use crate::kind::Gvk;
 use crate::object::Object;
-use crate::pointer::{Pointer, PointerError, Step};
+use crate::pointer::{Pointer, PointerError, PointerStep};
 
-/// A set of JSON pointers: the fields of an object that are kept beside its identity and metadata.
+/// A set of JSON pointers: the fields of an object that are kept in addition to `apiVersion`, `kind` and `metadata`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Projection {
-    root: Node,
+    root: ProjectionNode,
 }
 
-/// What is kept of one value.
+/// The part of one value that is kept. The default keeps nothing of a scalar, `{}` of an object, and the length of an
+/// array.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-struct Node {
-    /// All of it; then nothing else is in the node.
+struct ProjectionNode {
+    /// Keep the whole value; the other fields are then empty.
     all: bool,
-    /// By member name, or by index in an array.
-    members: BTreeMap<Box<str>, Node>,
-    /// Of every element of an array.
-    each: Option<Box<Node>>,
+    /// Nodes of members by name, or of array elements by index.
+    members: BTreeMap<Box<str>, ProjectionNode>,
+    /// The node of every array element.
+    each: Option<Box<ProjectionNode>>,
 }
 
 impl Projection {
-    /// Keeps everything: what it is applied to is not partial.
+    /// Keeps everything. The result of applying it is not marked partial.
     #[must_use]
     pub fn full() -> Self {
-        Self { root: Node { all: true, ..Node::default() } }
+        Self { root: ProjectionNode { all: true, ..ProjectionNode::default() } }
     }
 
-    /// Keeps the identity and the metadata only.
+    /// Keeps `apiVersion`, `kind` and `metadata` only.
     #[must_use]
     pub fn metadata_only() -> Self {
-        Self { root: Node::default() }
+        Self { root: ProjectionNode::default() }
     }
 
-    /// Keeps what the pointers select. The empty pointer selects everything, one below `/metadata` nothing more.
+    /// Keeps the values that the pointers select. The empty pointer selects everything; a pointer below `/metadata` has
+    /// no effect.
     #[must_use]
     pub fn of(pointers: impl IntoIterator<Item = Pointer>) -> Self {
-        let mut root = Node::default();
+        let mut root = ProjectionNode::default();
         for pointer in pointers {
             root.add(pointer.steps());
         }
@@ -62,10 +66,10 @@ impl Projection {
         Self { root }
     }
 
-    /// Keeps what the pointers in their text form select.
+    /// As [`of`](Self::of), from pointers in text form.
     ///
     /// # Errors
-    /// When a text is not a pointer.
+    /// When a text is not a [`Pointer`].
     pub fn parse<S: AsRef<str>>(pointers: impl IntoIterator<Item = S>) -> Result<Self, PointerError> {
         let parsed = pointers.into_iter().map(|text| Pointer::from_str(text.as_ref()));
         Ok(Self::of(parsed.collect::<Result<Vec<_>, _>>()?))
@@ -77,13 +81,13 @@ impl Projection {
         self.root.all
     }
 
-    /// Whether nothing but identity and metadata is kept.
+    /// Whether only `apiVersion`, `kind` and `metadata` are kept.
     #[must_use]
     pub fn is_metadata_only(&self) -> bool {
-        self.root == Node::default()
+        self.root == ProjectionNode::default()
     }
 
-    /// What keeps all that either keeps.
+    /// The projection that keeps the fields of both.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut root = self.root.clone();
@@ -91,20 +95,21 @@ impl Projection {
         Self { root }
     }
 
-    /// Whether all that `other` keeps is kept. An element that is named by its index counts as covered by that index
-    /// only, not by `[*]`.
+    /// Whether this projection keeps every field that `other` keeps. An index in `other` is covered by the same index
+    /// only: `[*]` does not cover it.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.root.covers(&other.root)
     }
 
-    /// The object with what is kept of it; the object itself for the full projection.
+    /// Removes the other fields and returns the projected object; a clone of `object` for the full projection.
     #[must_use]
     pub fn apply(&self, object: &Object) -> Object {
         self.project(object, None)
     }
 
-    /// As [`apply`](Self::apply), and the object is of `kind`: for answers that came as `PartialObjectMetadata`.
+    /// As [`apply`](Self::apply), and replaces `apiVersion` and `kind` by `kind`: for responses in the form
+    /// `PartialObjectMetadata`.
     #[must_use]
     pub fn apply_as(&self, object: &Object, kind: &Gvk) -> Object {
         self.project(object, Some(kind))
@@ -140,7 +145,7 @@ impl Projection {
         };
         let read = scan(object.json(), Members(&mut write));
         out.push('}');
-        // An object's bytes were checked when it was decoded: neither can fail.
+        // Neither step can fail, because decoding validated the text of the object.
         match read.ok().and_then(|()| Object::decode_partial(&out, partial).ok()) {
             Some(projected) => projected,
             None => object.clone(),
@@ -148,15 +153,17 @@ impl Projection {
     }
 }
 
-impl Node {
-    fn add(&mut self, steps: &[Step]) {
+impl ProjectionNode {
+    fn add(&mut self, steps: &[PointerStep]) {
         if self.all {
             return;
         }
         match steps.split_first() {
             None => *self = Self { all: true, ..Self::default() },
-            Some((Step::Member(name), rest)) => self.members.entry(name.clone()).or_default().add(rest),
-            Some((Step::Each, rest)) => self.each.get_or_insert_default().add(rest),
+            Some((PointerStep::Member(name), rest)) => {
+                self.members.entry(name.clone()).or_default().add(rest)
+            }
+            Some((PointerStep::Each, rest)) => self.each.get_or_insert_default().add(rest),
         }
     }
 
@@ -186,7 +193,7 @@ impl Node {
         self.all || (!other.all && each() && members())
     }
 
-    /// Writes what is kept of a value; `false`: nothing, as it is neither an object nor an array.
+    /// Appends the kept part of a value. Returns `false` and appends nothing when nothing is kept of a scalar.
     fn write(&self, value: &str, out: &mut String) -> bool {
         if self.all {
             out.push_str(value);
@@ -223,7 +230,7 @@ impl Node {
         }
     }
 
-    /// What is kept of the element at an index.
+    /// The node of the element at an index.
     fn element(&self, index: usize) -> Self {
         let mut node = self.each.as_deref().cloned().unwrap_or_default();
         if !self.members.is_empty()
@@ -247,7 +254,7 @@ impl Node {
     }
 }
 
-/// The pointers in order, separated by spaces; `metadata` where there is none and `full` for everything.
+/// The pointers in sorted order, separated by spaces; `metadata` for no pointers, `full` for the full projection.
 impl fmt::Display for Projection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_full() {
@@ -262,7 +269,7 @@ impl fmt::Display for Projection {
     }
 }
 
-/// Writes `"name":` and what `write` adds, with the comma it needs; nothing when `write` says so.
+/// Appends a comma if needed, `"name":`, and the output of `write`; appends nothing when `write` returns `false`.
 fn member(name: &str, out: &mut String, write: impl FnOnce(&mut String) -> bool) {
     let before = out.len();
     if !out.ends_with('{') {
@@ -283,7 +290,7 @@ fn scan<'a>(json: &'a str, visitor: impl Visitor<'a, Value = ()>) -> Result<(), 
     serde_json::Deserializer::from_str(json).deserialize_any(visitor)
 }
 
-/// Calls back for each member of an object.
+/// Calls a function with the name and JSON text of each member of an object.
 struct Members<'f, F: FnMut(&str, &str)>(&'f mut F);
 
 impl<'a, F: FnMut(&str, &str)> Visitor<'a> for Members<'_, F> {
@@ -294,14 +301,14 @@ impl<'a, F: FnMut(&str, &str)> Visitor<'a> for Members<'_, F> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key::<crate::decode::Text<'a>>()? {
+        while let Some(name) = map.next_key::<crate::decode::JsonString<'a>>()? {
             (self.0)(&name.0, map.next_value::<&'a RawValue>()?.get());
         }
         Ok(())
     }
 }
 
-/// Calls back for each element of an array.
+/// Calls a function with the JSON text of each element of an array.
 struct Elements<'f, F: FnMut(&str)>(&'f mut F);
 
 impl<'a, F: FnMut(&str)> Visitor<'a> for Elements<'_, F> {

@@ -1,62 +1,63 @@
-//! [`Cursor`]: walks over JSON text, checks it, and finds where values stand, without building anything.
+//! [`JsonCursor`]: walks over JSON text, validates it, and returns the byte ranges of values without building a tree.
 //!
-//! Decoding needs to know where some ten fields of an object stand, and that the rest is JSON; pointers need one value.
-//! Both are read from every object that comes, so this is among the most used code of the host. [`Cursor::value`] accepts
-//! exactly what `serde_json` accepts when it ignores a value, save that text must be checked for UTF-8 by the caller, and
-//! works without recursion, so that no depth is too much.
+//! Decoding needs the ranges of about ten fields of an object and the proof that the rest is JSON; pointers need one
+//! value. Both run for every object that the host receives, so this is hot code. [`JsonCursor::value`] accepts exactly
+//! the texts that `serde_json` accepts as `IgnoredAny`, except that the caller must check the text for UTF-8. It does
+//! not recurse, so it has no limit on nesting.
 //!
-//! Called by `decode`, `pointer` and `members`.
+//! Callers: `decode`, `pointer` and `members`.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::blocks::{Block, Strings, WIDTH, first_special};
+use crate::blocks::{BlockMasks, StringScanner, WIDTH, first_special};
 
-/// Why a cursor cannot go on.
+/// Why a cursor stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ScanError {
     /// The text ends within a value.
     Incomplete,
-    /// This is not JSON.
+    /// The text is not JSON.
     Invalid,
 }
 
-type Result<T> = std::result::Result<T, Fault>;
+type Result<T> = std::result::Result<T, ScanError>;
 
-/// A place in JSON text.
+/// A position in JSON text.
 #[derive(Debug, Clone)]
-pub(crate) struct Cursor<'a> {
+pub(crate) struct JsonCursor<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-/// The name of a member, as it is written between its quotes.
+/// The name of a member, still escaped.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Name<'a> {
+pub(crate) struct MemberName<'a> {
     raw: &'a [u8],
     escaped: bool,
-    /// Where its opening quote stands.
+    /// Offset of the opening quote.
     pub(crate) start: usize,
 }
 
-impl<'a> Name<'a> {
-    /// The text between the quotes.
+impl<'a> MemberName<'a> {
+    /// The text between the quotes, still escaped; `None` when it is not UTF-8.
     pub(crate) fn raw(&self) -> Option<&'a str> {
         std::str::from_utf8(self.raw).ok()
     }
 
+    /// Whether the unescaped name equals `name`.
     pub(crate) fn is(&self, name: &str) -> bool {
         if self.escaped { self.unescaped().as_deref() == Some(name) } else { self.raw == name.as_bytes() }
     }
 
-    /// The text; `None` when its escapes mean none.
+    /// The unescaped name; `None` when an escape is invalid.
     pub(crate) fn unescaped(&self) -> Option<Cow<'a, str>> {
         let raw = self.raw()?;
         if self.escaped { unescaped(raw) } else { Some(Cow::Borrowed(raw)) }
     }
 }
 
-/// What stands between the quotes of a string, read; `None` when its escapes mean no text.
+/// Unescapes the text between the quotes of a string; `None` when an escape is invalid.
 pub(crate) fn unescaped(content: &str) -> Option<Cow<'_, str>> {
     if !has_escapes(content) {
         return Some(Cow::Borrowed(content));
@@ -64,33 +65,33 @@ pub(crate) fn unescaped(content: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str(&["\"", content, "\""].concat()).ok().map(Cow::Owned)
 }
 
-/// Whether what stands between the quotes of a string is not the text itself.
+/// Whether the text between the quotes of a string contains escapes.
 pub(crate) fn has_escapes(content: &str) -> bool {
     content.as_bytes().contains(&b'\\')
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> JsonCursor<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0 }
     }
 
-    /// The next byte that is no space, which stays to be read.
+    /// Skips white space and returns the next byte without consuming it.
     pub(crate) fn peek(&mut self) -> Result<u8> {
         loop {
             match self.text.get(self.at) {
                 Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
                 Some(byte) => return Ok(*byte),
-                None => return Err(Fault::Incomplete),
+                None => return Err(ScanError::Incomplete),
             }
         }
     }
 
-    /// Where it stands.
+    /// The cursor's offset.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// Goes over a value; where that stands.
+    /// Validates a value, moves behind it, and returns its range.
     pub(crate) fn value(&mut self) -> Result<Range<usize>> {
         self.peek()?;
         let start = self.at;
@@ -98,21 +99,22 @@ impl<'a> Cursor<'a> {
         Ok(start..self.at)
     }
 
-    /// Goes over a value whose form does not matter, because it was checked before or is thrown away: several times faster
-    /// than [`value`](Self::value). Of arrays and objects only the end is looked for.
+    /// Moves behind a value and returns its range, without validating the content of arrays and objects: only the
+    /// closing bracket is searched for. For values that were validated before or are discarded. Several times faster
+    /// than [`value`](Self::value).
     pub(crate) fn closed_value(&mut self) -> Result<Range<usize>> {
         let (b'{' | b'[') = self.peek()? else { return self.value() };
         let start = self.at;
         let mut open = 0_u32;
-        let mut strings = Strings::default();
+        let mut strings = StringScanner::default();
         while self.at < self.text.len() {
             let rest = &self.text[self.at..];
             let block = match rest.first_chunk() {
-                Some(bytes) => Block::of(bytes),
+                Some(bytes) => BlockMasks::of(bytes),
                 None => {
                     let mut bytes = [b' '; 64];
                     bytes[..rest.len()].copy_from_slice(rest);
-                    Block::of(&bytes)
+                    BlockMasks::of(&bytes)
                 }
             };
             let strings = strings.next(&block);
@@ -122,11 +124,11 @@ impl<'a> Cursor<'a> {
             }
             self.at += 64;
         }
-        Err(Fault::Incomplete)
+        Err(ScanError::Incomplete)
     }
 
-    /// Steps into an object: the name of its first member, if it has one.
-    pub(crate) fn first_member(&mut self) -> Result<Option<Name<'a>>> {
+    /// Enters an object and returns the name of its first member; `None` when the object is empty.
+    pub(crate) fn first_member(&mut self) -> Result<Option<MemberName<'a>>> {
         self.token(b'{')?;
         if self.peek()? == b'}' {
             self.at += 1;
@@ -135,8 +137,8 @@ impl<'a> Cursor<'a> {
         self.name().map(Some)
     }
 
-    /// Behind the value of a member: the name of the next one, if there is one.
-    pub(crate) fn next_member(&mut self) -> Result<Option<Name<'a>>> {
+    /// After the value of a member: returns the name of the next member; `None` at the end of the object.
+    pub(crate) fn next_member(&mut self) -> Result<Option<MemberName<'a>>> {
         match self.peek()? {
             b',' => {
                 self.at += 1;
@@ -146,11 +148,11 @@ impl<'a> Cursor<'a> {
                 self.at += 1;
                 Ok(None)
             }
-            _ => Err(Fault::Invalid),
+            _ => Err(ScanError::Invalid),
         }
     }
 
-    /// Steps into an array; whether it has a first element.
+    /// Enters an array; `false` when it is empty.
     pub(crate) fn first_element(&mut self) -> Result<bool> {
         self.token(b'[')?;
         let empty = self.peek()? == b']';
@@ -158,39 +160,39 @@ impl<'a> Cursor<'a> {
         Ok(!empty)
     }
 
-    /// Behind an element: whether there is another one.
+    /// After an element: whether another one follows.
     pub(crate) fn next_element(&mut self) -> Result<bool> {
         let next = self.peek()?;
         self.at += 1;
         match next {
             b',' => Ok(true),
             b']' => Ok(false),
-            _ => Err(Fault::Invalid),
+            _ => Err(ScanError::Invalid),
         }
     }
 
     fn token(&mut self, token: u8) -> Result<()> {
         if self.peek()? != token {
-            return Err(Fault::Invalid);
+            return Err(ScanError::Invalid);
         }
         self.at += 1;
         Ok(())
     }
 
-    fn name(&mut self) -> Result<Name<'a>> {
+    fn name(&mut self) -> Result<MemberName<'a>> {
         if self.peek()? != b'"' {
-            return Err(Fault::Invalid);
+            return Err(ScanError::Invalid);
         }
         let start = self.at;
         let escaped = self.string()?;
         let raw = &self.text[start + 1..self.at - 1];
         self.token(b':')?;
-        Ok(Name { raw, escaped, start })
+        Ok(MemberName { raw, escaped, start })
     }
 
-    /// Goes over a value that begins here.
+    /// Validates the value at the cursor and moves behind it.
     fn skip(&mut self) -> Result<()> {
-        let mut open = Open::default();
+        let mut open = OpenBrackets::default();
         loop {
             match self.peek()? {
                 b'"' => {
@@ -217,9 +219,9 @@ impl<'a> Cursor<'a> {
                 b't' => self.word(b"true")?,
                 b'f' => self.word(b"false")?,
                 b'n' => self.word(b"null")?,
-                _ => return Err(Fault::Invalid),
+                _ => return Err(ScanError::Invalid),
             }
-            // A value has ended, and perhaps what it was the last of.
+            // The value is complete. It may also complete the arrays and objects around it.
             loop {
                 let Some(in_object) = open.last() else { return Ok(()) };
                 match self.peek()? {
@@ -232,7 +234,7 @@ impl<'a> Cursor<'a> {
                     }
                     b'}' if in_object => {}
                     b']' if !in_object => {}
-                    _ => return Err(Fault::Invalid),
+                    _ => return Err(ScanError::Invalid),
                 }
                 self.at += 1;
                 open.pop();
@@ -246,10 +248,10 @@ impl<'a> Cursor<'a> {
             self.at += word.len();
             return Ok(());
         }
-        Err(if word.starts_with(rest) { Fault::Incomplete } else { Fault::Invalid })
+        Err(if word.starts_with(rest) { ScanError::Incomplete } else { ScanError::Invalid })
     }
 
-    /// Goes over a number. One that ends with the text may go on behind it: that is the caller's to judge.
+    /// Moves behind a number. A number that ends with the text may be incomplete; the caller must decide that.
     fn number(&mut self) -> Result<()> {
         if self.text[self.at] == b'-' {
             self.at += 1;
@@ -257,8 +259,8 @@ impl<'a> Cursor<'a> {
         match self.text.get(self.at) {
             Some(b'0') => self.at += 1,
             Some(b'1'..=b'9') => self.digits()?,
-            Some(_) => return Err(Fault::Invalid),
-            None => return Err(Fault::Incomplete),
+            Some(_) => return Err(ScanError::Invalid),
+            None => return Err(ScanError::Incomplete),
         }
         if self.text.get(self.at) == Some(&b'.') {
             self.at += 1;
@@ -271,25 +273,25 @@ impl<'a> Cursor<'a> {
             }
             self.digits()?;
         }
-        // As behind a leading zero.
+        // Digits after a leading zero.
         match self.text.get(self.at) {
-            Some(b'0'..=b'9') => Err(Fault::Invalid),
+            Some(b'0'..=b'9') => Err(ScanError::Invalid),
             _ => Ok(()),
         }
     }
 
-    /// At least one digit.
+    /// Moves behind one or more digits.
     fn digits(&mut self) -> Result<()> {
         let digits = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += digits;
         match (digits, self.text.get(self.at)) {
-            (0, None) => Err(Fault::Incomplete),
-            (0, Some(_)) => Err(Fault::Invalid),
+            (0, None) => Err(ScanError::Incomplete),
+            (0, Some(_)) => Err(ScanError::Invalid),
             _ => Ok(()),
         }
     }
 
-    /// Goes over the string whose opening quote is here; whether it has escapes.
+    /// Moves behind the string whose opening quote is at the cursor; returns whether it contains escapes.
     fn string(&mut self) -> Result<bool> {
         self.at += 1;
         let mut escaped = false;
@@ -310,10 +312,10 @@ impl<'a> Cursor<'a> {
                     escaped = true;
                     self.escape()?;
                 }
-                Some(0..0x20) => return Err(Fault::Invalid),
-                // Within the last bytes of the text.
+                Some(0..0x20) => return Err(ScanError::Invalid),
+                // Fewer bytes than one vector remain.
                 Some(_) => self.at += 1,
-                None => return Err(Fault::Incomplete),
+                None => return Err(ScanError::Incomplete),
             }
         }
     }
@@ -325,25 +327,26 @@ impl<'a> Cursor<'a> {
             Some(b'u') => {
                 let digits = self.text[self.at + 1..].iter().take(4);
                 if !digits.clone().all(u8::is_ascii_hexdigit) {
-                    return Err(Fault::Invalid);
+                    return Err(ScanError::Invalid);
                 }
                 if digits.count() < 4 {
-                    return Err(Fault::Incomplete);
+                    return Err(ScanError::Incomplete);
                 }
                 self.at += 5;
             }
-            Some(_) => return Err(Fault::Invalid),
-            None => return Err(Fault::Incomplete),
+            Some(_) => return Err(ScanError::Invalid),
+            None => return Err(ScanError::Incomplete),
         }
         Ok(())
     }
 }
 
-/// Counts the brackets of a block that stand outside of strings; how many bytes it takes to where none is open any more.
-fn close(block: &Block, strings: u64, open: &mut u32) -> Option<usize> {
+/// Counts the brackets of a block that are outside strings. Returns the length up to and including the bracket that
+/// closes the outermost value; `None` when the block does not contain it.
+fn close(block: &BlockMasks, strings: u64, open: &mut u32) -> Option<usize> {
     let (opening, closing) = (block.opening & !strings, block.closing & !strings);
     let closed = closing.count_ones();
-    // Not in this block, whatever the order.
+    // Too few closing brackets in this block, in whatever order they come.
     if *open > closed {
         *open = *open + opening.count_ones() - closed;
         return None;
@@ -364,16 +367,16 @@ fn close(block: &Block, strings: u64, open: &mut u32) -> Option<usize> {
     None
 }
 
-/// The arrays and objects that are open, one bit each.
+/// A stack of the open arrays and objects, one bit each: 1 for an object.
 #[derive(Default)]
-struct Open {
-    /// The innermost and those around it, the innermost lowest.
+struct OpenBrackets {
+    /// The innermost 64 levels; the innermost is the lowest bit.
     inner: u64,
     depth: usize,
     outer: Vec<u64>,
 }
 
-impl Open {
+impl OpenBrackets {
     fn push(&mut self, object: bool) {
         if self.depth > 0 && self.depth.is_multiple_of(64) {
             self.outer.push(self.inner);
@@ -382,7 +385,7 @@ impl Open {
         self.depth += 1;
     }
 
-    /// Whether the innermost is an object; `None` when none is open.
+    /// Whether the innermost level is an object; `None` when the stack is empty.
     fn last(&self) -> Option<bool> {
         (self.depth > 0).then_some(self.inner & 1 == 1)
     }
@@ -406,12 +409,12 @@ mod tests {
     use super::*;
 
     fn whole(text: &[u8]) -> Result<usize> {
-        let mut cursor = Cursor::new(text);
+        let mut cursor = JsonCursor::new(text);
         let value = cursor.value()?;
         while let Some(b' ' | b'\n' | b'\t' | b'\r') = text.get(cursor.at) {
             cursor.at += 1;
         }
-        if cursor.at < text.len() { Err(Fault::Invalid) } else { Ok(value.end) }
+        if cursor.at < text.len() { Err(ScanError::Invalid) } else { Ok(value.end) }
     }
 
     /// What serde_json makes of the same text when it ignores the value.
@@ -430,7 +433,7 @@ mod tests {
         let text = br#"{"a\u00e9":[1.5e-3,{"b":"x\n"},[],{},true,false,null,"","0123456789"],"c":{"d":-0}}"#;
         assert_eq!(whole(text), Ok(text.len()));
         for cut in 0..text.len() {
-            assert_eq!(whole(&text[..cut]), Err(Fault::Incomplete), "{cut}");
+            assert_eq!(whole(&text[..cut]), Err(ScanError::Incomplete), "{cut}");
         }
     }
 
@@ -478,8 +481,8 @@ mod tests {
         for depth in [1, 63, 64, 65, 127, 128, 129, 1000, 100_000] {
             let text = ["[", r#"{"a":"#].concat().repeat(depth) + "1" + &"}]".repeat(depth);
             assert_eq!(whole(text.as_bytes()), Ok(text.len()));
-            assert_eq!(whole(text.replacen("1}", "1]", 1).as_bytes()), Err(Fault::Invalid));
-            assert_eq!(whole((text + "]").as_bytes()), Err(Fault::Invalid));
+            assert_eq!(whole(text.replacen("1}", "1]", 1).as_bytes()), Err(ScanError::Invalid));
+            assert_eq!(whole((text + "]").as_bytes()), Err(ScanError::Invalid));
         }
     }
 
@@ -521,11 +524,11 @@ mod tests {
         fn going_over_a_closed_value_ends_where_reading_it_ends(value in json(), pretty: bool, rest in "[\\[\\]{}\",:0-9a-z ]{0,80}", cut: prop::sample::Index) {
             let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
             let whole = format!("{text} {rest}");
-            let mut cursor = Cursor::new(whole.as_bytes());
+            let mut cursor = JsonCursor::new(whole.as_bytes());
             prop_assert_eq!(cursor.closed_value(), Ok(0..text.len()));
             if text.starts_with(['{', '[']) {
                 let cut = &text.as_bytes()[..cut.index(text.len())];
-                prop_assert_eq!(Cursor::new(cut).closed_value(), Err(Fault::Incomplete));
+                prop_assert_eq!(JsonCursor::new(cut).closed_value(), Err(ScanError::Incomplete));
             }
         }
     }

@@ -1,10 +1,9 @@
-//! [`ShortText`]: a text of up to 15 bytes that lies where it is used, so that reading it costs no memory access of its
-//! own.
+//! [`ShortText`]: a text of up to 15 bytes stored inline, so that reading it follows no pointer.
 
-/// A text of at most 15 bytes, or the note that it is longer and stands elsewhere.
+/// An inline text of at most 15 bytes, or a marker that the text is longer and stored elsewhere.
 #[derive(Clone, Copy)]
 pub(crate) struct ShortText {
-    /// [`LONG`](Self::LONG) for a text that is not here.
+    /// Length in bytes; [`LONG`](Self::LONG) when the text is not stored here.
     len: u8,
     bytes: [u8; ShortText::MOST],
 }
@@ -24,7 +23,7 @@ impl ShortText {
         }
     }
 
-    /// The text, if it is here.
+    /// The text; `None` when it is too long to be stored here.
     pub(crate) fn get(&self) -> Option<&str> {
         std::str::from_utf8(self.bytes.get(..usize::from(self.len))?).ok()
     }

@@ -1,4 +1,4 @@
-//! What decoding keeps, cuts and fills in, by example and by property.
+//! Decoding: which fields are kept, removed and added, by examples and property tests.
 
 use pilothouse_object::{DecodeError, Gvk, Object};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! List answers, whole and in pieces.
+//! Decoding of list responses, whole and in chunks.
 
 use pilothouse_object::{DecodeError, Gvk, ListDecoder, ListMeta, Object};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ fn pod() -> Gvk {
     Gvk::new("", "v1", "Pod")
 }
 
-/// The items that were handed on, and the metadata or the error.
+/// The decoded items, and the metadata or the error.
 fn decode(pieces: &[&[u8]]) -> (Vec<Object>, Result<ListMeta, DecodeError>) {
     let mut items = Vec::new();
     let mut decoder = ListDecoder::new(pod());
@@ -89,7 +89,7 @@ fn items_before_a_fault_are_handed_on() {
     assert!(outcome.unwrap_err().to_string().contains("ends in the middle"));
 }
 
-/// An item whose text has this length.
+/// An item whose JSON has this length in bytes.
 fn item_of(length: usize) -> String {
     let item = |padding: &str| format!(r#"{{"metadata":{{"name":"a"}},"spec":"{padding}"}}"#);
     item(&"x".repeat(length - item("").len()))

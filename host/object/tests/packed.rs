@@ -1,11 +1,11 @@
-//! A packed object says of itself what the plain one says, by property.
+//! Property tests: every accessor returns the same for a packed object as for the plain one.
 
 use std::sync::{Arc, OnceLock};
 
 use pilothouse_object::{Dictionary, LabelSelector, Object};
 use proptest::prelude::*;
 
-/// What is random of an object, as JSON; empty for a member that is absent.
+/// The random parts of an object as JSON; empty for an absent member.
 #[derive(Debug, Clone)]
 struct Metadata {
     labels: String,
@@ -15,7 +15,7 @@ struct Metadata {
     version: String,
     deletion: bool,
     generation: Option<i64>,
-    /// Whether labels and version stand before the rest.
+    /// Whether labels and version come first in the text.
     turned: bool,
 }
 
@@ -63,7 +63,7 @@ fn dictionary() -> &'static Arc<Dictionary> {
     })
 }
 
-/// JSON of a map: mostly of the API's form, with few names and values so that objects have some alike.
+/// The JSON of a map, usually in the API's form. Names and values come from small sets, so that objects share some.
 fn map() -> impl Strategy<Value = String> {
     let name = prop_oneof![8 => "[a-d]{1,2}", 1 => Just("\\u0061".to_owned()), 1 => Just("é\\\"".to_owned())];
     let value = prop_oneof![
@@ -112,7 +112,7 @@ fn metadata() -> impl Strategy<Value = Metadata> {
         })
 }
 
-/// All that an object says of itself.
+/// The results of all accessors of an object.
 fn said(object: &Object) -> String {
     let selects = |text: &str| text.parse::<LabelSelector>().unwrap().matches(object);
     let labels = ["a", "b", "c", "ab", "é\"", "none"].map(|name| object.label(name));
@@ -136,7 +136,7 @@ fn said(object: &Object) -> String {
     )
 }
 
-/// What the API does not bound, or hardly anybody has, is kept plain or comes back as it was.
+/// Objects with values that are unusual or unlimited in the API stay plain or are unpacked unchanged.
 #[test]
 fn unusual_sizes_say_what_they_said() {
     let usual = Metadata {
@@ -157,7 +157,7 @@ fn unusual_sizes_say_what_they_said() {
         (Metadata { owners: format!("[{}]", [owner; 100].join(",")), ..usual.clone() }, false),
         (Metadata { uid: format!(r#""{}""#, "u".repeat(256)), ..usual.clone() }, false),
         (Metadata { version: format!(r#""{}""#, "9".repeat(255)), ..usual.clone() }, true),
-        // The members behind it stand too far behind to be cut out.
+        // The members after it are too far from the start to be cut out.
         (Metadata { annotations: format!(r#"{{"a":"{}"}}"#, "x".repeat(70_000)), ..usual }, true),
     ] {
         let plain = object(&unusual);

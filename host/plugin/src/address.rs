@@ -1,11 +1,12 @@
-//! Which addresses a name must not lead to, whoever wrote the name: the host's own services, its neighbours on the link, and the
-//! services from which a machine of a cloud gets its credentials. Private networks are no such thing: a cluster's services live there.
+//! Addresses to which a name must not resolve, whoever chose the name: loopback, link-local, and the services from
+//! which a cloud machine gets its credentials. Private networks are allowed, because the services of a cluster are
+//! there.
 //!
 //! Called by [`OutgoingHosts`](crate::OutgoingHosts) for each address that a name was resolved to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Services of clouds that answer with credentials and are in no special range of their own.
+/// Cloud services that return credentials and are outside the special ranges.
 const METADATA_V4: [Ipv4Addr; 3] = [
     // Alibaba Cloud: ECS instance metadata.
     Ipv4Addr::new(100, 100, 100, 200),
@@ -18,16 +19,17 @@ const METADATA_V4: [Ipv4Addr; 3] = [
 /// The same for IPv6: Google Compute Engine.
 const METADATA_V6: [Ipv6Addr; 1] = [Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
-/// Where Amazon EC2 has its services: instance metadata (`fd00:ec2::254`), credentials of pods (`fd00:ec2::23`), time, names.
+/// The prefix of Amazon EC2's services: instance metadata (`fd00:ec2::254`), credentials of pods (`fd00:ec2::23`),
+/// time, DNS.
 const AMAZON: [u16; 2] = [0xfd00, 0xec2];
 
-/// An address in one form: an IPv4 address that is mapped into IPv6 (`::ffff:0:0/96`) as the IPv4 address that it is.
+/// The canonical form of an address: an IPv4-mapped IPv6 address (`::ffff:0:0/96`) becomes the IPv4 address.
 #[must_use]
 pub fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// What is special about an address, if anything is.
+/// The class of a special address, such as loopback; `None` for an ordinary address.
 #[must_use]
 pub fn special(address: IpAddr) -> Option<&'static str> {
     match canonical(address) {
@@ -40,10 +42,10 @@ fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
     if address.is_loopback() {
         Some("a loopback address")
     } else if address.octets()[0] == 0 {
-        // Linux connects to itself for 0.0.0.0; the rest of 0/8 is no host either (RFC 1122, section 3.2.1.3).
+        // Linux connects to itself for 0.0.0.0; the rest of 0/8 is not a host address (RFC 1122, section 3.2.1.3).
         Some("an unspecified address")
     } else if address.is_link_local() {
-        // 169.254.169.254 and its kin are here.
+        // Includes metadata services such as 169.254.169.254.
         Some("a link-local address")
     } else if address.is_broadcast() || address.is_multicast() {
         Some("a multicast or broadcast address")
@@ -70,8 +72,8 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
     }
 }
 
-/// The IPv4 address to which a gateway would carry what is sent to this one: NAT64 (`64:ff9b::/96`, RFC 6052), 6to4 (`2002::/16`,
-/// RFC 3056), and the old form `::a.b.c.d` (RFC 4291, section 2.5.5.1).
+/// The IPv4 address to which a gateway would forward packets for this address: NAT64 (`64:ff9b::/96`, RFC 6052), 6to4
+/// (`2002::/16`, RFC 3056), and the old form `::a.b.c.d` (RFC 4291, section 2.5.5.1).
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -79,7 +81,7 @@ fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     };
     match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high, low] => Some(v4(high, low)),
-        // NAT64 with a prefix of the network's own (RFC 8215), of 96 bits as all have it.
+        // NAT64 with a local prefix (RFC 8215) of 96 bits, the usual length.
         [0x64, 0xff9b, 1, .., high, low] => Some(v4(high, low)),
         [0x2002, high, low, ..] => Some(v4(high, low)),
         _ => None,

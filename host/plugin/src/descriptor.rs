@@ -1,11 +1,11 @@
-//! [`Description`]: what a guest answers to `describe`, read and checked.
+//! [`Description`]: the result of `describe`, parsed and validated.
 //!
-//! Strict, as the manifest is: an unknown field is refused by name, since an older host that skipped it would do less
-//! than the guest counts on. Selectors, pointers, keys and durations are parsed here, once, so that what comes out can be
-//! used without further errors. The guest is not trusted: nothing here depends on the SDK having written the JSON.
+//! Parsing is strict, as for the manifest: an unknown field is an error, because an older host that ignored it would do
+//! less than the guest expects. Selectors, pointers, keys and durations are parsed here once, so that a `Description`
+//! can be used without further errors. The guest is not trusted: the code does not assume that the SDK wrote the JSON.
 //! `docs/describe.md` is the schema for authors.
 //!
-//! Called by the life cycle, once per generation.
+//! The manager calls it once per generation.
 
 mod index;
 mod predicate;
@@ -30,39 +30,39 @@ use crate::manifest::MAX_CONCURRENT_RECONCILES;
 use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError};
 use crate::world::World;
 
-/// What a plugin is and needs.
+/// The description of a plugin: its watches, indexes, requested permissions and settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
-    /// What the guest calls itself; the manifest decides under which name it runs.
+    /// The author's name of the plugin. The manifest sets the name under which it runs.
     pub name: String,
-    /// What it wants to know about.
+    /// The watched objects.
     pub watches: Vec<WatchSpec>,
-    /// How it wants to look things up; each over a watched kind.
+    /// The indexes, each over a watched kind.
     pub indexes: Vec<IndexSpec>,
-    /// Which fields it reads, of kinds that it does not need whole; at most one for each watched kind.
+    /// The projections, at most one per watched kind.
     pub projections: Vec<ProjectionSpec>,
-    /// Keys to reconcile from time to time.
+    /// Keys that are reconciled periodically.
     pub schedules: Vec<Schedule>,
-    /// How many keys may be reconciled at the same time; 1 unless it says so.
+    /// Maximum number of keys that are reconciled at the same time; the default is 1.
     pub max_concurrent_reconciles: u32,
-    /// How keys are gathered for one call, of a guest that takes many at once.
+    /// The batching of keys, for a guest with `reconcile-many`.
     pub batch: Batch,
-    /// How tries of failing keys are spaced out.
+    /// The delays between retries.
     pub rate_limiter: RateLimiter,
-    /// Every key again in this interval; none: never.
+    /// Interval in which every key is reconciled again; `None` for never.
     pub resync: Option<Duration>,
-    /// What it asks to be allowed; the manifest grants.
+    /// The requested permissions. Only the manifest grants them.
     pub permissions: Vec<Rule>,
-    /// Which hosts it asks to call over HTTP; the manifest grants.
+    /// The requested hosts for HTTP. Only the manifest grants them.
     pub outgoing_hosts: Vec<OutgoingHost>,
 }
 
-/// Objects that a plugin wants to know about, and what becomes of their changes.
+/// Watched objects, and the treatment of their changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WatchSpec {
-    /// Which kind.
+    /// The kind of the objects.
     pub kind: Gvk,
-    /// Only these namespaces, sorted; none: all that are granted.
+    /// Only these namespaces, sorted; empty for all granted namespaces.
     pub namespaces: Option<Vec<String>>,
     /// Only objects with these labels.
     pub label_selector: LabelSelector,
@@ -70,18 +70,18 @@ pub struct WatchSpec {
     pub field_selector: FieldSelector,
     /// Only updates that pass all of these.
     pub predicates: Vec<Predicate>,
-    /// Which keys a change concerns.
+    /// The mapping of a change to keys.
     pub map: KeyMap,
     /// Whether changes may be merged.
     pub delivery: Delivery,
 }
 
-/// From a changed object to keys.
+/// Maps a changed object to keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyMap {
     /// The object's own key.
     Itself,
-    /// Its owners of this group and kind.
+    /// The owners of this group and kind.
     Owner {
         /// API group of the owner.
         group: String,
@@ -94,77 +94,77 @@ pub enum KeyMap {
     Label {
         /// Name of the label.
         name: String,
-        /// The value is a name in the object's namespace, rather than a key.
+        /// Whether the value is a name in the object's namespace instead of a key.
         same_namespace: bool,
     },
     /// The strings at a pointer.
     Field {
-        /// Where.
+        /// The pointer.
         path: Pointer,
-        /// The value is a name in the object's namespace, rather than a key.
+        /// Whether the value is a name in the object's namespace instead of a key.
         same_namespace: bool,
     },
-    /// The guest's handlers decide.
+    /// The guest's event handlers are called instead.
     Handler,
 }
 
-/// What becomes of changes that come faster than they are handled.
+/// Treatment of changes that arrive faster than they are handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Delivery {
-    /// They are merged.
+    /// The changes are merged.
     #[default]
     Latest,
-    /// Each is delivered, up to a bound.
+    /// Each change is delivered, up to a limit.
     Every,
 }
 
-/// A key that is reconciled from time to time.
+/// A key that is reconciled periodically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// How often.
+    /// The interval.
     pub every: Duration,
-    /// Which key.
+    /// The key.
     pub key: ObjectKey,
 }
 
-/// How keys are gathered for one call.
+/// The batching of keys for one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
-    /// Keys of one call at most.
+    /// Maximum number of keys of one call.
     pub max: u32,
-    /// How long a call waits for more keys, counted from its first one.
+    /// How long a call waits for more keys, counted from its first key.
     pub linger: Duration,
 }
 
-/// Whatever waits, up to a hundred keys.
+/// The default: all ready keys, up to a hundred.
 impl Default for Batch {
     fn default() -> Self {
         Self { max: 100, linger: Duration::ZERO }
     }
 }
 
-/// How tries are spaced out: the longer of the key's own delay and the bucket's.
+/// The delays between retries: the longer of the key's own delay and the bucket's applies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimiter {
-    /// Delay after a key's first failure; doubles with each further one.
+    /// Delay after a key's first failure. It doubles with each further failure.
     pub base_delay: Duration,
-    /// The delay does not grow beyond this.
+    /// Maximum delay.
     pub max_delay: Duration,
-    /// For all keys together; none: no such bound.
+    /// The bucket for all keys together; `None` for no bucket.
     pub bucket: Option<Bucket>,
 }
 
 /// A token bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
-    /// Tries a second.
+    /// Retries per second.
     pub qps: f64,
-    /// How many may come at once.
+    /// Maximum number of retries at once.
     pub burst: u32,
 }
 
-/// As client-go's default for controllers.
+/// The defaults of client-go for controllers.
 impl Default for RateLimiter {
     fn default() -> Self {
         Self {
@@ -175,7 +175,7 @@ impl Default for RateLimiter {
     }
 }
 
-/// Why a description is refused.
+/// The reason why a description is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {reason}; {remedy}")]
 pub struct DescribeError {
@@ -187,18 +187,18 @@ pub struct DescribeError {
 const API_VERSION: &str = "pilothouse.dev/describe/v1alpha1";
 const FIELDS: &str =
     "see docs/describe.md; the versions of the plugin's SDK and of the host must be compatible";
-/// The most keys of one call: their answers are made, and their failures logged, in one go.
+/// Maximum number of keys of one call. The results are returned, and the failures logged, all at once.
 const MAX_BATCH: u32 = 10_000;
-/// The longest that a key may be held back for others.
+/// Maximum time for which a key waits for others.
 const LONGEST_LINGER: Duration = Duration::from_secs(60);
-/// Below this a schedule is a busy loop.
+/// Minimum interval of a schedule; a shorter one would be a busy loop.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Description {
-    /// Reads what a component of this world answered.
+    /// Parses and validates the result of `describe` of a component of this world.
     ///
     /// # Errors
-    /// When anything in it is unknown, malformed, unfit for the world, or not supported yet.
+    /// When a field is unknown, a value is malformed or out of range, or a feature does not fit the world.
     pub fn parse(bytes: &[u8], world: World) -> Result<Self, DescribeError> {
         let head: Head = serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
         if head.api_version != API_VERSION {
@@ -454,7 +454,7 @@ fn required(at: &str, field: &str, text: &str) -> Result<(), DescribeError> {
     }
 }
 
-/// Reads the elements of a list, each under its name for errors.
+/// Parses the elements of a list; an error names the element.
 fn elements<T: for<'a> Deserialize<'a>, U>(
     list: &str,
     raw: &[&RawValue],
@@ -476,7 +476,7 @@ fn elements<T: for<'a> Deserialize<'a>, U>(
 
 fn element<T: for<'a> Deserialize<'a>>(at: &str, raw: &RawValue) -> Result<T, DescribeError> {
     serde_json::from_str(raw.get()).map_err(|e| {
-        // The position counts from the element's own beginning, which would mislead.
+        // The position is relative to the element and would mislead.
         let text = e.to_string();
         let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
         error(at, reason, FIELDS)

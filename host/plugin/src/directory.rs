@@ -1,15 +1,15 @@
-//! From the files of a plugin directory to plugins: [`Scanner`] looks, [`Change`] is what is new.
+//! Turns the files of a plugin directory into plugins: [`Scanner`] scans the directory and returns each [`Change`].
 //!
 //! Rules:
 //! * A `*.yaml` or `*.yml` is a manifest; its component is `spec.source.file`, or its own stem with `.wasm`. A `*.wasm`
-//!   to which no manifest refers is a plugin of its own, without grants. Names that begin with a dot are not looked at,
-//!   and other endings neither: that leaves out what editors and copying tools put beside a file for a while.
-//! * A file counts, and counts as gone, only when it has been so for the settling time; a plugin changes only when all its
-//!   files have settled. What is told is a change of content: `touch` is not one.
-//! * A file that cannot be used is told as [`Change::Broken`] and leaves the plugin's previous generation alone. Only a
-//!   component that is gone, or a manifest that no longer stands for the name, ends a plugin.
+//!   to which no manifest refers is a plugin of its own, without grants. Names that begin with a dot and other
+//!   extensions are ignored: these are the temporary files of editors and copying tools.
+//! * A new, changed or removed file counts only after it has been unchanged for the settling time; a plugin changes
+//!   only when all its files have settled. Only a change of content is reported: `touch` is not one.
+//! * An unusable file is reported as [`Change::Broken`], and the plugin's previous generation continues. A plugin ends
+//!   only when its component is removed or no manifest has its name any more.
 //!
-//! Everything here blocks. The manager calls it on a thread of its own.
+//! All functions block. The manager calls them on a thread of its own.
 
 mod file;
 mod plan;
@@ -23,49 +23,48 @@ pub use self::file::{Fingerprint, read_up_to};
 pub use self::scanner::{Scanner, Seen};
 use crate::manifest::Manifest;
 
-/// What happened in the directory.
+/// A change in the directory.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "changes are few and taken apart at once")]
 pub enum Change {
-    /// A plugin is there or has other content than before. Also told when a plugin that was broken is back at the content
-    /// it had.
+    /// A plugin is new or its content changed. Also reported when a broken plugin has its previous content again.
     Changed(Files),
-    /// No file stands for this plugin any longer, or its component is gone.
+    /// No file defines this plugin any more, or its component was removed.
     Removed {
         /// Name of the plugin.
         name: String,
     },
-    /// A file cannot be used; a previous generation of the plugin goes on.
+    /// A file cannot be used. A previous generation of the plugin continues.
     Broken {
-        /// Name of the plugin, as far as it is known: otherwise the file's stem.
+        /// Name of the plugin; the stem of the file if the name is unknown.
         name: String,
-        /// The file to blame.
+        /// The file that cannot be used.
         file: PathBuf,
         /// Reason and remedy.
         reason: String,
     },
-    /// All that was there at the start has been told. Comes once.
+    /// All plugins that existed at the start have been reported. Reported once.
     Synced,
-    /// The directory itself cannot be read; plugins go on, and it is looked for again.
+    /// The directory cannot be read. Plugins continue, and the scanner tries again.
     Unreadable {
         /// Reason and remedy.
         reason: String,
     },
 }
 
-/// The files of one plugin, read at one moment.
+/// The files of one plugin in one consistent state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Files {
     /// Name of the plugin.
     pub name: String,
-    /// Where the component is.
+    /// The path of the component.
     pub wasm_path: PathBuf,
-    /// The component, whatever it is: it was not looked into.
+    /// The bytes of the component, not validated.
     pub wasm: Bytes,
     /// `sha256:…` of the component.
     pub digest: String,
-    /// Where the manifest is; none for a component alone.
+    /// The path of the manifest; `None` for a component without one.
     pub manifest_path: Option<PathBuf>,
-    /// The manifest; [`Manifest::bare`] for a component alone.
+    /// The manifest; [`Manifest::bare`] for a component without one.
     pub manifest: Manifest,
 }

@@ -1,11 +1,11 @@
-//! Durations as manifests and descriptors write them, in Go's form: `250ms`, `10s`, `1m30s`, `1.5h`.
+//! Durations in manifests and descriptors, in Go's form: `250ms`, `10s`, `1m30s`, `1.5h`.
 //!
-//! Invariant: what is read is exact to the nanosecond, never negative, and an overflow is an error. Called by
+//! Invariant: a parsed duration is exact to the nanosecond and not negative; an overflow is an error. Called by
 //! [`crate::manifest`] and [`crate::descriptor`].
 
 use std::time::Duration;
 
-/// Why a text is not a duration.
+/// The reason why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a duration: {reason}; write one like 250ms, 10s, 1m30s or 1.5h")]
 pub struct DurationError {
@@ -13,7 +13,7 @@ pub struct DurationError {
     reason: &'static str,
 }
 
-/// Units and their nanoseconds. `m` stands behind `ms`: a unit is compared whole, so the order is for the eye only.
+/// Units in nanoseconds. Whole units are compared, so the order does not matter.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -25,7 +25,8 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads a duration: one or more numbers, each with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`) and perhaps a fraction; or `0`.
+/// Parses a duration: one or more numbers, each with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`) and optionally a
+/// fraction; or `0`.
 ///
 /// # Errors
 /// When the text has another form, is negative, or is too long to count in nanoseconds.
@@ -63,7 +64,7 @@ fn is_number(c: char) -> bool {
     c.is_ascii_digit() || c == '.'
 }
 
-/// `number` times `unit`; a part of a nanosecond is cut off.
+/// `number` times `unit`; a fraction of a nanosecond is truncated.
 fn nanoseconds(number: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {

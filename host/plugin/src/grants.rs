@@ -1,11 +1,11 @@
-//! [`Grants`]: what a plugin may do; the one place that decides it, for live calls and for cached reads.
+//! [`Grants`]: the permissions of a plugin. Only this module decides about live calls and cached reads.
 //!
-//! Deny by default: an access is allowed when one [`Rule`] of the manifest covers all of it. Rules read as those of RBAC,
-//! and where they stand is said by `namespaces`: absent, the rule covers cluster-scoped objects only; names, objects in
-//! those namespaces only; `"*"`, everything, as a ClusterRole bound to the whole cluster.
+//! Deny by default: an access is allowed when one [`Rule`] of the manifest covers all of it. Rules have the
+//! meaning of RBAC rules, and `namespaces` sets their scope: absent, the rule covers cluster-scoped objects only; with
+//! names, objects in those namespaces only; with `"*"`, all objects, like a ClusterRole that is bound cluster-wide.
 //!
-//! A live call asks [`Grants::check`]. A subscription takes a [`Visibility`] once and asks it for each object. Called by
-//! the life cycle (what to watch) and by the host's imports.
+//! A live call is checked with [`Grants::check`]. A subscription computes a [`Visibility`] once and checks each object
+//! with it. Callers: the manager (for the scope of watches) and the host's imports.
 
 mod rule;
 mod visibility;
@@ -19,7 +19,7 @@ use self::rule::EVERY;
 pub use self::rule::Rule;
 pub use self::visibility::Visibility;
 
-/// Where an access happens.
+/// The scope of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place<'a> {
     /// Cluster-scoped objects.
@@ -31,31 +31,31 @@ pub enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Where an object is: in its namespace, or in the cluster when it has none.
+    /// The scope of an object: its namespace, or the cluster when it has none.
     #[must_use]
     pub fn of_object(namespace: Option<&'a str>) -> Self {
         namespace.map_or(Self::Cluster, Self::Namespace)
     }
 }
 
-/// One thing that a plugin is about to do.
+/// One access that a plugin requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access<'a> {
     /// The verb of the API.
     pub verb: &'a str,
     /// API group; empty for the core group.
     pub group: &'a str,
-    /// Plural name, as `pods`.
+    /// Plural resource name, such as `pods`.
     pub resource: &'a str,
-    /// Subresource, as `status`.
+    /// Subresource, such as `status`.
     pub subresource: Option<&'a str>,
-    /// Where.
+    /// The scope of the access.
     pub place: Place<'a>,
-    /// Name of the object; none for lists and for objects whose name the server makes up.
+    /// Name of the object; `None` for lists and for objects whose name the server generates.
     pub name: Option<&'a str>,
 }
 
-/// What no rule covers; its text spells out the grant to add.
+/// An access that no rule covers. The text contains the grant to add.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Missing {
     verb: String,
@@ -65,36 +65,36 @@ pub struct Missing {
     name: Option<String>,
 }
 
-/// The namespaces in which something is granted.
+/// The namespaces in which an access is granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// Nowhere.
     None,
-    /// Everywhere that the resource has objects.
+    /// In the whole cluster.
     All,
     /// In these namespaces, sorted.
     Some(Vec<String>),
 }
 
-/// What one plugin may do; a cheap clone.
+/// The permissions of one plugin. A clone copies a reference count.
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
     rules: Arc<[Rule]>,
 }
 
 impl Grants {
-    /// What the rules of a manifest grant; no rules grant nothing.
+    /// The permissions under the rules of a manifest. Without rules nothing is granted.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         Self { rules: rules.into() }
     }
 
-    /// Whether one rule covers the access.
+    /// Checks that one rule covers the access.
     ///
-    /// A rule with names covers no access without one: a list, say, needs a rule without names.
+    /// A rule with names does not cover an access without a name: a list, for example, needs a rule without names.
     ///
     /// # Errors
-    /// The missing grant, spelt out.
+    /// When no rule covers the access: the missing grant.
     pub fn check(&self, access: &Access<'_>) -> Result<(), Missing> {
         let Access { verb, group, resource, subresource, place, name } = *access;
         let covered = self.rules.iter().any(|rule| {
@@ -105,15 +105,16 @@ impl Grants {
         if covered { Ok(()) } else { Err(Missing::of(access)) }
     }
 
-    /// Whether any rule grants a verb on anything of a group: without one, a call is refused before the server need be asked
-    /// how the group's resources are called.
+    /// Whether any rule grants a verb on any resource of a group. Otherwise a call is refused without asking the server
+    /// for the group's resources.
     #[must_use]
     pub fn mentions_group(&self, verb: &str, group: &str) -> bool {
         self.rules.iter().any(|rule| rule.covers_group(verb, group))
     }
 
-    /// Where a verb is granted on a resource, be it for some names only: what a plugin's watch may cover at most.
-    /// `namespaced` says whether the resource's objects live in namespaces; a cluster-scoped one is `All` or `None`.
+    /// The namespaces in which a verb is granted on a resource, including rules for some names only: the maximum scope
+    /// of a watch. `namespaced` is whether the resource is namespaced; for a cluster-scoped one the result is `All` or
+    /// `None`.
     #[must_use]
     pub fn scope(&self, verb: &str, group: &str, resource: &str, namespaced: bool) -> Scope {
         let mut namespaces: Vec<String> = Vec::new();
@@ -130,13 +131,13 @@ impl Grants {
         if namespaces.is_empty() { Scope::None } else { Scope::Some(namespaces) }
     }
 
-    /// Works out which objects of a resource a verb is granted on.
+    /// Computes the objects of a resource on which a verb is granted.
     #[must_use]
     pub fn visibility(&self, verb: &str, group: &str, resource: &str) -> Visibility {
         Visibility::of(self.rules.iter().filter(|rule| rule.covers_kind(verb, group, resource, None)))
     }
 
-    /// Whether one object may be seen; for more than one, keep a [`Visibility`].
+    /// Whether one object is visible. For several objects use a [`Visibility`].
     #[must_use]
     pub fn may_see(&self, verb: &str, group: &str, resource: &str, key: &ObjectKey) -> bool {
         let place = Place::of_object(key.namespace());
@@ -144,8 +145,8 @@ impl Grants {
         self.check(&access).is_ok()
     }
 
-    /// What of a descriptor's `permissions` is not granted. A rule asked for without namespaces is content with any
-    /// place, and one without names with any name: the operator narrows on purpose.
+    /// The parts of a descriptor's `permissions` that are not granted. A requested rule without namespaces is satisfied
+    /// by a grant in any scope, and one without names by a grant for any name, because the operator may narrow grants.
     #[must_use]
     pub fn not_granted(&self, asked: &[Rule]) -> Vec<Missing> {
         let mut missing = Vec::new();
@@ -219,7 +220,7 @@ impl Missing {
     pub fn grant(&self) -> String {
         let namespaces =
             self.place.as_ref().map(|place| format!(", namespaces: [{place:?}]")).unwrap_or_default();
-        // Quoted throughout: `*` and some names mean something else to YAML.
+        // All values are quoted, because `*` and some names have another meaning in YAML.
         format!(
             "- {{ groups: [{:?}], resources: [{:?}], verbs: [{:?}]{namespaces} }}",
             self.group, self.resource, self.verb
@@ -378,7 +379,7 @@ mod tests {
         );
     }
 
-    /// What is said to be missing, once added, is no longer missing.
+    /// Adding the reported missing grant satisfies the check.
     #[test]
     fn adding_the_line_grants_the_access() {
         for place in [Place::Cluster, Place::Namespace("a"), Place::AllNamespaces] {
@@ -424,7 +425,7 @@ mod tests {
         }
     }
 
-    /// The prepared matcher must say what the rules say, object by object.
+    /// A `Visibility` decides as the rules do, for each object.
     #[test]
     fn visibility_agrees_with_the_rules() {
         use proptest::prelude::*;

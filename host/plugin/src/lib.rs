@@ -1,4 +1,4 @@
-//! What an operator and a component say of a plugin, read and checked: nothing here runs a component or reaches a cluster.
+//! Parses and validates manifests and descriptors of plugins. Nothing here runs a component or connects to a cluster.
 //!
 //! ```text
 //!  plugin directory ──► directory::Scanner ──► Manifest (what the operator wrote) ──► Grants, PluginLimits, OutgoingHosts
@@ -12,11 +12,11 @@
 //! | [`descriptor`](Description) | the answer to `describe`: watches, mapping, predicates, indexes, permissions asked for |
 //! | [`grants`](Grants) | rules of what may be read and written, and which objects they show |
 //! | [`limits`](Limits), [`outgoing hosts`](OutgoingHosts), [`world`](World) | bounds on calls, hosts that may be called, the exports of a component |
-//! | [`yaml`] | from YAML to types, with places in the errors |
-//! | [`directory`] | from files to plugins: which belong together, which have settled, what has changed |
+//! | [`yaml`] | YAML to types, with positions in the errors |
+//! | [`directory`] | files to plugins: which files belong together, which have settled, and which have changed |
 //!
-//! Invariants: no wasmtime and no tokio; every error names the field, the reason and the remedy. Users: the engine (limits, hosts,
-//! world), the manager (all of it), `pilothouse dev` (manifests).
+//! Invariants: no wasmtime and no tokio; every error names the field, the reason and the remedy. Users: the engine
+//! (limits, hosts, world), the manager (all of it), `pilothouse dev` (manifests).
 
 mod address;
 mod descriptor;

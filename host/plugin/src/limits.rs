@@ -1,20 +1,20 @@
-//! [`Limits`] of a plugin's calls.
+//! [`Limits`]: the limits of a plugin's calls.
 
 use std::time::Duration;
 
-/// Bounds on every call of a plugin.
+/// The limits of every call of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Wall clock: the whole call, waiting included.
+    /// Wall-clock time of a call, including waits.
     pub call_timeout: Duration,
-    /// CPU time that the guest itself consumes; waiting for the host costs none.
+    /// CPU time of a call. Waiting for the host is not charged.
     pub cpu_per_call: Duration,
-    /// Bytes of linear memory of one instance.
+    /// Linear memory of one instance in bytes.
     pub memory: usize,
 }
 
 impl Limits {
-    /// The most that `memory` may be, in bytes; also wasmtime's own fence in the instance pool.
+    /// Maximum of `memory` in bytes, and the size of a memory slot in the instance pool.
     pub const MAX_MEMORY: usize = 1 << 30;
 }
 

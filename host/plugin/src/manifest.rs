@@ -1,9 +1,10 @@
-//! [`Manifest`]: the YAML beside a component, with which an operator names, configures, permits and bounds a plugin.
+//! [`Manifest`]: the YAML file with which an operator names and configures a plugin, grants it permissions and limits
+//! it.
 //!
-//! Strict: an unknown field, a wrong type or a value out of bounds refuses the whole manifest, since a misspelt limit or
-//! permission that is skipped is found out too late. `docs/manifest.md` is the description for operators.
+//! Parsing is strict: an unknown field, a wrong type or a value out of range rejects the whole manifest, because an
+//! ignored misspelt limit or permission would be noticed too late. `docs/manifest.md` is the description for operators.
 //!
-//! Called by [`crate::directory`]; the caller puts the file's name before an error's text.
+//! Called by [`crate::directory`]; the caller prefixes an error with the name of the file.
 
 mod config_from;
 mod error;
@@ -26,91 +27,91 @@ use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError, OutgoingHosts};
 use crate::quantity::parse_memory;
 use crate::yaml::{known, read};
 
-/// What an operator says about a plugin.
+/// A parsed and validated manifest.
 #[derive(Clone, PartialEq)]
 pub struct Manifest {
     /// The plugin's name: a DNS label, unique in the directory.
     pub name: String,
     /// Where the component is.
     pub source: Source,
-    /// The configuration as the manifest has it; what `config_from` names is merged over it.
+    /// The configuration in the manifest. The sources in `config_from` are merged over it.
     pub config: Map<String, Value>,
-    /// Where more of the configuration comes from; later entries win.
+    /// Additional sources of the configuration; later entries take precedence.
     pub config_from: Vec<ConfigFrom>,
-    /// As whom live calls are made; the host itself when absent.
+    /// The ServiceAccount of live calls; the host's own identity when absent.
     pub service_account: Option<NamespacedName>,
-    /// What is granted; nothing else is.
+    /// The granted permissions. Everything else is denied.
     pub permissions: Vec<Rule>,
-    /// Hosts that may be called over HTTP.
+    /// The hosts that the plugin may call over HTTP.
     pub outgoing_hosts: OutgoingHosts,
-    /// What happens to the keys when the plugin is replaced.
+    /// Treatment of the keys when a new generation replaces the plugin.
     pub on_reload: OnReload,
-    /// Bounds on the plugin.
+    /// The limits of the plugin.
     pub limits: PluginLimits,
 }
 
-/// Where a plugin's component is, and which one it must be.
+/// The file of a plugin's component, and its required digest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Source {
-    /// File in the manifest's own directory; absent: the manifest's name with `.wasm`.
+    /// File name in the manifest's directory; the default is the manifest's own stem with `.wasm`.
     pub file: Option<String>,
-    /// `sha256:` and 64 lower-case hexadecimal digits; absent: any content.
+    /// `sha256:` and 64 lower-case hexadecimal digits; absent for any content.
     pub digest: Option<String>,
 }
 
-/// An object of the cluster.
+/// A ServiceAccount of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamespacedName {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
-/// What happens to a plugin's keys when a new generation takes over.
+/// Treatment of a plugin's keys when a new generation starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnReload {
-    /// Every key of its watches is reconciled once.
+    /// Every key of the watches is reconciled once.
     #[default]
     Resync,
-    /// The queue goes on as it is.
+    /// The queue is kept unchanged.
     Keep,
 }
 
-/// Bounds on a plugin.
+/// The limits of a plugin.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PluginLimits {
-    /// Bounds on each call.
+    /// The limits of each call.
     pub engine: Limits,
-    /// At most so many instances, whatever the descriptor asks for.
+    /// Maximum number of instances, whatever the descriptor requests.
     pub max_concurrent_reconciles: Option<u32>,
-    /// Live calls a second in the long run; after a rest twice as many may begin at once.
+    /// Live calls per second on average, with bursts of twice as many.
     pub api_qps: Option<f64>,
-    /// Kubernetes Events that the guests may record in a second, in the long run; after a rest twice as many may come at once.
+    /// Kubernetes Events that the guests may record per second on average, with bursts of twice as many.
     pub event_qps: Option<f64>,
-    /// Keys that the queue may hold, delayed ones included, when the guest adds another one. The host's own adds
-    /// are not counted against it: they are as many as there are objects.
+    /// Maximum number of keys in the queue, including delayed ones, when the guest adds a key. Keys that the host adds
+    /// are not limited by it, because their number is that of the objects.
     pub queue_depth: Option<usize>,
 }
 
 const API_VERSION: &str = "pilothouse.dev/v1alpha1";
 const KIND: &str = "Plugin";
 
-/// The longest time that a call may be given: a key must not be held for good.
+/// Maximum `callTimeout`: a call must not block its key indefinitely.
 const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(600);
-/// Below this a guest has no room for its own stack.
+/// Minimum memory; a guest with less has no room for its stack.
 const MIN_MEMORY: u64 = 1 << 20;
-/// The most instances that a plugin may have.
+/// Maximum number of instances of a plugin.
 pub(crate) const MAX_CONCURRENT_RECONCILES: u32 = 1024;
 
-/// The most keys that a queue may be let hold: some gigabytes.
+/// Maximum `queueDepth`: that many keys take some gigabytes.
 const MAX_QUEUE_DEPTH: usize = 10_000_000;
-/// Live calls or events a second that a limit may allow.
+/// Maximum rate of live calls or Events per second.
 const QPS: RangeInclusive<f64> = 0.01..=10_000.0;
 
-/// Looked at first: a document of another kind must not be told about its fields.
+/// Parsed first, so that a document of another kind gets an error about its kind and not about its fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Head {
@@ -171,10 +172,10 @@ struct LimitsText {
 }
 
 impl Manifest {
-    /// Reads a manifest.
+    /// Parses and validates a manifest.
     ///
     /// # Errors
-    /// When anything in it is unknown, malformed or out of bounds.
+    /// When a field is unknown, or a value is malformed or out of range.
     pub fn parse(text: &[u8]) -> Result<Self, ManifestError> {
         let text = std::str::from_utf8(text).map_err(|e| ManifestError::Shape {
             at: None,
@@ -216,11 +217,11 @@ impl Manifest {
         })
     }
 
-    /// What a component without a manifest runs with: no grants, no configuration, the default limits. Its name is the
-    /// file's without `.wasm`, in lower case and with `-` for `_`, which Cargo puts there.
+    /// The manifest of a component without a file: no grants, no configuration, the default limits. The name is the
+    /// file name without `.wasm`, in lower case and with `-` instead of the `_` that Cargo writes.
     ///
     /// # Errors
-    /// When that is no DNS label.
+    /// When that name is not a DNS label.
     pub fn bare(stem: &str) -> Result<Self, ManifestError> {
         let name = stem.to_lowercase().replace('_', "-");
         if !is_dns_label(&name) {
@@ -247,7 +248,7 @@ impl Manifest {
     }
 }
 
-/// Values of the configuration are left out: some are secret.
+/// Omits the values of the configuration, which may be secret.
 impl fmt::Debug for Manifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Manifest")
@@ -299,7 +300,7 @@ impl SourceText {
 }
 
 fn service_account(account: Spanned<NamespacedName>) -> Result<NamespacedName, ManifestError> {
-    // Both become part of a user name that is sent to the server: nothing but names may get there.
+    // Both become part of a user name that is sent to the server, so they must be valid names.
     let parts =
         [("namespace", is_dns_label(&account.value.namespace)), ("name", is_dns_name(&account.value.name))];
     if let Some((part, _)) = parts.iter().find(|(_, good)| !good) {
@@ -311,7 +312,7 @@ fn service_account(account: Spanned<NamespacedName>) -> Result<NamespacedName, M
 }
 
 impl NamespacedName {
-    /// The user name that Kubernetes gives to a ServiceAccount.
+    /// The user name of the ServiceAccount in Kubernetes.
     #[must_use]
     pub fn service_account_user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
@@ -335,7 +336,7 @@ impl LimitsText {
             }
         }
         match &self.cpu_per_call {
-            // A call that may last less than the default budget needs no word about it.
+            // The default budget is reduced to a shorter `callTimeout`.
             None => engine.cpu_per_call = engine.cpu_per_call.min(engine.call_timeout),
             Some(text) => {
                 let field = "spec.limits.cpuPerCall";
@@ -414,7 +415,7 @@ fn time(text: &Spanned<String>, field: &str) -> Result<Duration, ManifestError> 
 const DNS_LABEL: &str =
     "use lower-case letters, digits and \"-\", 63 at most, with a letter or digit at both ends";
 
-/// RFC 1123, as Kubernetes has it.
+/// Whether a text is a DNS label (RFC 1123), with the rules of Kubernetes.
 fn is_dns_label(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&text.len())
@@ -460,7 +461,7 @@ fn refused<T>(value: &Spanned<T>, field: &str, reason: String, remedy: &str) -> 
     ManifestError::Field { at, field: field.to_owned(), reason, remedy: remedy.to_owned() }
 }
 
-/// For errors whose text has the remedy already, behind a semicolon.
+/// For errors whose text already contains the remedy after a semicolon.
 fn malformed(value: &Spanned<String>, field: &str, error: &dyn std::error::Error) -> ManifestError {
     let text = error.to_string();
     let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, "docs/manifest.md describes the field"));

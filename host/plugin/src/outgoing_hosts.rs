@@ -1,8 +1,8 @@
-//! [`OutgoingHosts`]: the hosts that a plugin may call over HTTP, as `spec.outgoingHosts` of its manifest names them.
+//! [`OutgoingHosts`]: the hosts that a plugin may call over HTTP, from `spec.outgoingHosts` of its manifest.
 //!
-//! One grammar for what is granted and for what a guest asks for, so that both are compared in one form: lower case, without the
-//! trailing dot, addresses as numbers. What could be read in two ways (`127.1`, `0x7f.1`, `::ffff:1.2.3.4`) is refused or
-//! brought into one form. Called by the manager, which decides what is granted, and by the engine for each request.
+//! Grants and requests are parsed with the same grammar into a canonical form: lower case, without the trailing dot,
+//! addresses as numbers. Ambiguous forms (`127.1`, `0x7f.1`, `::ffff:1.2.3.4`) are rejected or canonicalized. The
+//! manager compares grants with the descriptor, and the engine checks each request.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,20 +10,20 @@ use std::str::FromStr;
 
 use crate::address::{canonical, special};
 
-/// A host as a name or as an address.
+/// A host: a name or an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Host {
     /// A DNS name in lower case, without a trailing dot.
     Name(String),
-    /// An address; an IPv4 address in IPv6 clothes is the IPv4 address.
+    /// An address; an IPv4-mapped IPv6 address is stored as the IPv4 address.
     Address(IpAddr),
 }
 
 impl Host {
-    /// Reads the host part of an authority: a name, an IPv4 address, or an IPv6 address in brackets.
+    /// Parses the host part of an authority: a name, an IPv4 address, or an IPv6 address in brackets.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// When the text is none of these; the error is the reason.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if let Some(address) = text.strip_prefix('[') {
             let address = address.strip_suffix(']').ok_or("the bracket is not closed")?;
@@ -46,7 +46,7 @@ impl Host {
         if !name.split('.').all(is_label) {
             return Err("it is not a DNS name");
         }
-        // The system's resolver takes such names for addresses, in ways of its own: 127.1, 2130706433, 0x7f.1.
+        // The system's resolver interprets such names as addresses: 127.1, 2130706433, 0x7f.1.
         let last = name.rsplit('.').next().unwrap_or(name);
         if last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x") || last.starts_with("0X") {
             return Err("it looks like an address; write an IPv4 address as four decimal numbers");
@@ -65,11 +65,11 @@ impl fmt::Display for Host {
     }
 }
 
-/// RFC 1035, section 2.3.4, without the trailing dot.
+/// Maximum length of a name without the trailing dot (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
-/// A label of a host name; underscores are no letters of host names but are met in practice.
+/// Whether a text is a label of a host name. Underscores are allowed, because they occur in practice.
 fn is_label(label: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     !label.is_empty()
@@ -79,10 +79,10 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// Splits `host:port`, where a port may be missing and an IPv6 address stands in brackets.
+/// Splits `host:port`. The port is optional, and an IPv6 address is in brackets.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// When the port is malformed or 0, or an IPv6 address is not in brackets; the error is the reason.
 pub fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str> {
     let end = match text.rfind(']') {
         Some(bracket) => bracket + 1,
@@ -95,7 +95,7 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str> {
     if port.contains(':') {
         return Err("an IPv6 address stands in brackets, as [::1]:9200");
     }
-    // `u16::from_str` would take a sign.
+    // `u16::from_str` would accept a sign.
     match port.parse() {
         Ok(port) if port != 0 && rest[1..].bytes().all(|b| b.is_ascii_digit()) => Ok((host, Some(port))),
         _ => Err("the port is not a number from 1 to 65535"),
@@ -106,18 +106,18 @@ pub fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OutgoingHost {
     host: Pattern,
-    /// Absent: 80 and 443.
+    /// The port; `None` for 80 and 443.
     port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Pattern {
     One(Host),
-    /// Every name that ends in a dot and this one.
+    /// Every name that ends with a dot and this name.
     Below(String),
 }
 
-/// Why an entry of `spec.outgoingHosts` is refused.
+/// The reason why an entry of `spec.outgoingHosts` is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?}: {reason}")]
 pub struct OutgoingHostError {
@@ -126,12 +126,12 @@ pub struct OutgoingHostError {
 }
 
 impl OutgoingHostError {
-    /// How an entry is written.
+    /// The form of an entry, for errors.
     pub const REMEDY: &'static str = "write host:port, as search.example.com:9200, 10.0.0.7:9200, [fd00::7]:9200 or \
                                       *.example.com:443; without a port 80 and 443 are meant; no scheme, no path";
 }
 
-/// The ports that an entry without one means: those of `http` and `https`.
+/// The ports of an entry without a port: the default ports of `http` and `https`.
 const WEB: [u16; 2] = [80, 443];
 
 impl FromStr for OutgoingHost {
@@ -190,7 +190,7 @@ impl OutgoingHost {
             }
     }
 
-    /// Whether this entry names the address itself: as a number, or as `localhost` for loopback.
+    /// Whether this entry names the address explicitly: as an address, or as `localhost` for loopback.
     fn names(&self, address: IpAddr, port: u16) -> bool {
         self.has_port(port)
             && match &self.host {
@@ -200,7 +200,7 @@ impl OutgoingHost {
             }
     }
 
-    /// Whether all that `wanted` means is permitted by this entry.
+    /// Whether this entry permits everything that `wanted` covers.
     fn covers(&self, wanted: &Self) -> bool {
         let host = match (&self.host, &wanted.host) {
             (Pattern::Below(name), Pattern::One(Host::Name(host))) => is_below(host, name),
@@ -218,7 +218,7 @@ fn is_below(host: &str, name: &str) -> bool {
     host.strip_suffix(name).is_some_and(|labels| labels.len() > 1 && labels.ends_with('.'))
 }
 
-/// All that a plugin may call; nothing unless it is named.
+/// The hosts that a plugin may call. The default permits none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutgoingHosts(Vec<OutgoingHost>);
 
@@ -229,29 +229,28 @@ impl FromIterator<OutgoingHost> for OutgoingHosts {
 }
 
 impl OutgoingHosts {
-    /// Whether nothing is granted.
+    /// Whether no host is granted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Of `wanted`, what is not granted.
+    /// The entries of `wanted` that are not granted.
     #[must_use]
     pub fn not_granted<'a>(&self, wanted: &'a [OutgoingHost]) -> Vec<&'a OutgoingHost> {
         wanted.iter().filter(|wanted| !self.0.iter().any(|own| own.covers(wanted))).collect()
     }
 
-    /// Whether a request to this host may be made, so far as its name goes.
+    /// Whether the name (or address) and port of a request are granted. The resolved address needs its own check.
     #[must_use]
     pub fn permits(&self, host: &Host, port: u16) -> bool {
         self.0.iter().any(|own| own.permits(host, port))
     }
 
-    /// Whether a connection to this address may be made for a host that is permitted: an ordinary address, or one that is named
-    /// itself. Otherwise, what is special about it.
+    /// Checks the resolved address of a permitted host: it must be an ordinary address, or be granted explicitly.
     ///
     /// # Errors
-    /// What is special about the address.
+    /// The class of the special address, such as loopback.
     pub fn permits_address(&self, address: IpAddr, port: u16) -> Result<(), &'static str> {
         match special(address) {
             Some(what) if !self.0.iter().any(|own| own.names(address, port)) => Err(what),

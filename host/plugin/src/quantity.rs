@@ -1,9 +1,9 @@
-//! Amounts of memory as manifests write them: `64Mi`, `1.5Gi`, `128M`, or a plain number of bytes.
+//! Amounts of memory in manifests: `64Mi`, `1.5Gi`, `128M`, or a plain number of bytes.
 //!
-//! The forms of a Kubernetes quantity that make sense for memory; exponents and milli-bytes are not among them. Called by
+//! Supports the forms of a Kubernetes quantity that make sense for memory: no exponents, no milli-bytes. Called by
 //! [`crate::manifest`].
 
-/// Why a text is not an amount of memory.
+/// The reason why a text is not an amount of memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an amount of memory: {reason}; write one like 64Mi, 1Gi, 128M or a number of bytes")]
 pub struct QuantityError {
@@ -21,7 +21,7 @@ const SUFFIXES: [(&str, u64); 7] = [
     ("G", 1_000_000_000),
 ];
 
-/// Reads a number of bytes, rounded up where a fraction leaves part of one.
+/// Parses a number of bytes. A fraction of a byte is rounded up.
 ///
 /// # Errors
 /// When the text has another form or the number is too large.

@@ -1,6 +1,6 @@
-//! [`World`]: what a component exports.
+//! [`World`]: the world that a component targets.
 
-/// Which world a component targets, found from its type before any of its code runs.
+/// The world that a component targets, derived from its exports before any of its code runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum World {
     /// `descriptor` and `reconcile`.
@@ -26,7 +26,7 @@ impl World {
         matches!(self, Self::EventHandler | Self::Controller)
     }
 
-    /// Whether it takes many keys at once.
+    /// Whether the component reconciles many keys per call.
     #[must_use]
     pub fn batches(self) -> bool {
         self == Self::BatchReconciler

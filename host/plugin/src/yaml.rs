@@ -1,36 +1,36 @@
-//! From YAML to serde types, with errors in words for operators. Used for manifests, and by the manager for the files of
-//! `configFrom`.
+//! Parses YAML into serde types, with errors that operators understand. For manifests, and in the manager for the files
+//! of `configFrom`.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::MessageFormatter as _;
 
 use crate::manifest::{ManifestError, Position};
 
-/// How YAML is read.
+/// The options of the YAML parser.
 #[must_use]
 pub fn options() -> serde_saphyr::Options {
-    // YAML 1.2: `on` and `yes` are words. Snippets would quote values.
+    // YAML 1.2: `on` and `yes` are strings. Snippets in errors would print values, which may be secret.
     serde_saphyr::options! { strict_booleans: true, with_snippet: false }
 }
 
-/// A place of the parser, if it has one.
+/// Converts a position of the parser; `None` if it is unknown.
 pub(crate) fn known(location: serde_saphyr::Location) -> Option<Position> {
     let position = Position { line: location.line(), column: location.column() };
     (position.line > 0).then_some(position)
 }
 
-/// Where an error is.
+/// The position of an error.
 #[must_use]
 pub fn position(error: &serde_saphyr::Error) -> Option<Position> {
     error.location().and_then(known)
 }
 
-/// Reads a document into a type; what does not fit is an error with a place.
+/// Parses a document into a type; an error has a position.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ManifestError> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
         let at = position(&error);
         let field = at.and_then(|at| field_before(text, at)).map(str::to_owned);
-        // The library's words for types are those of its own code.
+        // The library names types by its own Rust types.
         let reason = match &*serde_saphyr::UserMessageFormatter.format_message(&error) {
             "expected mapping start" => "expected an object (key: value)",
             "expected sequence start" => "expected a list",
@@ -43,7 +43,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ManifestError> 
     })
 }
 
-/// The last field named on the line before a place: the parser says where a value is wrong, not which one it is.
+/// The last field before a position on its line: the parser reports the position of a wrong value, not its field.
 fn field_before(text: &str, at: Position) -> Option<&str> {
     let line = text.lines().nth(usize::try_from(at.line).ok()?.checked_sub(1)?)?;
     let end = line

@@ -1,13 +1,13 @@
-//! The Rust toolchain that builds components: whether it can build for [`TARGET`], and what to do when it cannot.
+//! Checks whether the Rust toolchain can build components for [`TARGET`], and adds the target when it is missing.
 //!
 //! ```text
 //!  rustc --print target-libdir ──► the target's libraries are there ─────────────► done
-//!                              └─► missing ──► rustup target add ──► asked again ─► done, or an error with a remedy
+//!                              └─► missing ──► rustup target add ──► checked again ─► done, or an error with a remedy
 //! ```
 //!
-//! The toolchain is the one in force in the folder of the crate, which rustup picks by `rust-toolchain.toml`, so each command
-//! runs in that folder. Callers: `pilothouse dev` before the first build of a crate, and the tests before they build theirs.
-//! The build script of this crate warns during a build when neither the target nor rustup is there.
+//! rustup selects the toolchain by `rust-toolchain.toml` in the folder of the crate, so each command runs in that
+//! folder. Callers: `pilothouse dev` before the first build of a crate, and the tests before they build guests. The
+//! build script of this crate warns during a build when both the target and rustup are missing.
 
 #![forbid(unsafe_code)]
 
@@ -16,23 +16,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The target that components are built for.
+/// The compilation target of components.
 pub const TARGET: &str = "wasm32-wasip2";
 
-/// Where rustup is to be had.
+/// The download page of rustup.
 pub const RUSTUP: &str = "https://rustup.rs";
 
-/// Why the toolchain of a folder cannot build for [`TARGET`]. Each text ends with the remedy.
+/// The reason why the toolchain of a folder cannot build for [`TARGET`]. Each text ends with the remedy.
 #[derive(Debug)]
 pub enum TargetError {
     /// The compiler could not be started.
     NoCompiler {
-        /// Its name, or the value of `RUSTC`.
+        /// The name of the compiler, or the value of `RUSTC`.
         program: String,
-        /// Why it could not be started.
+        /// The reason.
         error: io::Error,
     },
-    /// The compiler failed when it was asked: the toolchain that the folder names is not installed, or it is too old to know the
+    /// The compiler failed: the toolchain that the folder requires is not installed, or is too old to support the
     /// target.
     CompilerFailed {
         /// The folder of the crate.
@@ -40,7 +40,7 @@ pub enum TargetError {
         /// What the compiler reported.
         compiler: String,
     },
-    /// The target is missing and there is no rustup to add it.
+    /// The target is missing, and rustup is not installed.
     NoRustup {
         /// The folder of the crate.
         folder: PathBuf,
@@ -52,7 +52,7 @@ pub enum TargetError {
         /// What rustup reported.
         rustup: String,
     },
-    /// rustup added the target to a toolchain that the compiler in use does not belong to.
+    /// rustup added the target to another toolchain than that of the compiler in use.
     OtherCompiler {
         /// The folder of the crate.
         folder: PathBuf,
@@ -106,11 +106,11 @@ impl fmt::Display for TargetError {
 
 impl std::error::Error for TargetError {}
 
-/// Makes sure that the toolchain in force in `folder` can build for [`TARGET`]: adds the target through rustup when it is
-/// missing, and then calls `report` once with a line that says so, before the download begins.
+/// Ensures that the toolchain of `folder` can build for [`TARGET`]: adds a missing target with rustup. Before the
+/// download it calls `report` once with a line that says so.
 ///
-/// `command` makes the command of a program with the environment that a build in `folder` has. `run` runs it to its end and
-/// returns its output; a caller that is dropped meanwhile ends what it started.
+/// `command` returns the command of a program with the environment of a build in `folder`. `run` runs it to its end and
+/// returns its output; dropping its future must end the process.
 pub async fn ensure_target(
     folder: &Path,
     command: impl Fn(&str) -> Command,
@@ -154,7 +154,7 @@ pub async fn ensure_target(
     Err(TargetError::OtherCompiler { folder: folder.to_owned(), program })
 }
 
-/// Whether the folder that the compiler names for the target's libraries exists.
+/// Whether the compiler's folder for the libraries of the target exists.
 fn has_libraries(answer: &Output) -> bool {
     answer.status.success() && Path::new(&text(&answer.stdout)).is_dir()
 }
@@ -163,7 +163,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-/// The first line that a program labelled as an error, or its last line: rustup writes progress before, and hints behind.
+/// The first line that a program labels as an error, or its last line. rustup writes progress before the error and
+/// hints after it.
 fn first_error(stderr: &[u8]) -> String {
     let said = text(stderr);
     let line = said.lines().find(|line| line.starts_with("error:")).or_else(|| said.lines().last());

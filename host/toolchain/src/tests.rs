@@ -1,4 +1,4 @@
-//! With a compiler and a rustup that are shell scripts.
+//! Tests with shell scripts as compiler and rustup.
 
 use std::cell::RefCell;
 use std::fs;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 
-/// A folder with a `bin` of scripts that is the whole PATH, and the crate's folder.
+/// A folder with scripts in `bin`, which is the whole PATH, and the folder of a crate.
 struct Machine {
     dir: PathBuf,
 }
@@ -22,13 +22,13 @@ impl Machine {
         Self { dir }
     }
 
-    /// A compiler that names a folder for the target's libraries, whether it exists or not.
+    /// Writes a compiler that prints a folder for the target's libraries, whether it exists or not.
     fn with_compiler(self) -> Self {
         let script = format!("echo {}", self.libraries().display());
         self.with("rustc", &script)
     }
 
-    /// A rustup with a toolchain, which does this when it is to add a target.
+    /// Writes a rustup with a toolchain, which runs this script to add a target.
     fn with_rustup(self, add: &str) -> Self {
         let script = format!(
             "echo \"$PWD $*\" >> {log}\ncase $1 in show) echo '1.95.0-test (active because: x)' ;; *) {add} ;; esac",
@@ -52,7 +52,7 @@ impl Machine {
         self.dir.join("crate")
     }
 
-    /// Makes sure of the target; the result and the lines that were reported.
+    /// Ensures the target; returns the result and the reported lines.
     fn ensure(&self) -> (Result<(), TargetError>, Vec<String>) {
         let lines = RefCell::new(Vec::new());
         let command = |program: &str| {

@@ -1,5 +1,5 @@
-//! Cargo within Cargo: builds what the tests need from inside `cargo test` and reads which files came out of it. Used
-//! by [`crate::guests`] and by the harness of the end-to-end tests for the host itself.
+//! Runs Cargo from inside `cargo test`: builds what the tests need and returns the built files. [`crate::guests`] uses
+//! it, and the harness of the end-to-end tests uses it to build the host.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-/// What the outer Cargo tells about the package under test. An inner build script must not take it for its own.
+/// Variables that the outer Cargo sets for the package under test. An inner build script would mistake them for its
+/// own.
 const OF_THE_OUTER_PACKAGE: [&str; 6] =
     ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_PACKAGE", "OUT_DIR"];
 
-/// What a build for another target keeps of the `CARGO_*` variables: where crates come from, and how much may be done
-/// at once.
+/// The `CARGO_*` variables that a build for another target keeps: the sources of crates and the number of jobs.
 const KEPT_FOR_GUESTS: [&str; 7] = [
     "CARGO_HOME",
     "CARGO_NET_",
@@ -24,19 +24,19 @@ const KEPT_FOR_GUESTS: [&str; 7] = [
     "CARGO_TERM_",
 ];
 
-/// Flags that the user meant for the native build.
+/// Flags that apply to the native build only.
 const NATIVE_FLAGS: [&str; 3] = ["RUSTFLAGS", "RUSTDOCFLAGS", "RUSTC_WORKSPACE_WRAPPER"];
 
-/// Whom a build is for, which tells how much of the environment it may see.
+/// The kind of a build. It determines which variables of the environment the build inherits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Build {
-    /// A part of the outer workspace: the same flags, so that nothing is compiled twice.
+    /// A package of the outer workspace: the same flags, so that no crate is compiled twice.
     Native,
-    /// A workspace of its own for WebAssembly.
+    /// A separate workspace for WebAssembly.
     Guest,
 }
 
-/// One line of `--message-format=json`, as far as it matters here.
+/// One line of `--message-format=json`, with the fields that are used here.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -46,16 +46,16 @@ struct Message {
     executable: Option<PathBuf>,
 }
 
-/// What a build has made, whether anew or before.
+/// The files of a build, including those that were up to date.
 #[derive(Debug, Default)]
 pub struct Artifacts {
     /// Executables.
     pub executables: Vec<PathBuf>,
-    /// All files, libraries of dependencies included.
+    /// All files, including libraries of dependencies.
     pub files: Vec<PathBuf>,
 }
 
-/// A Cargo command with further arguments that uses a target folder and knows nothing of the package under test.
+/// A Cargo command with arguments and a target folder, without the variables of the package under test.
 pub fn command(what: Build, args: &[&str], target: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in env::vars_os() {
@@ -67,7 +67,10 @@ pub fn command(what: Build, args: &[&str], target: &Path) -> Command {
     command
 }
 
-/// Runs `cargo build` with further arguments; the error of a failed build shows what the compiler said.
+/// Runs `cargo build` with arguments.
+///
+/// # Errors
+/// When Cargo cannot be started or the build fails; the message contains the output of the compiler.
 pub fn build(what: Build, args: &[&str], target: &Path) -> anyhow::Result<Artifacts> {
     let mut command = command(what, &[&["build"], args].concat(), target);
     let output =
@@ -86,7 +89,7 @@ pub fn build(what: Build, args: &[&str], target: &Path) -> anyhow::Result<Artifa
     Ok(artifacts)
 }
 
-/// Whether a variable must not reach the inner build.
+/// Whether the inner build must not inherit a variable.
 pub fn leaks(what: Build, name: &str) -> bool {
     let one_of = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     match what {

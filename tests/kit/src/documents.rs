@@ -1,4 +1,4 @@
-//! The documents of the repository and their code blocks, for tests that hold the documents against the code.
+//! The documents of the repository and their code blocks, for tests that check the documents against the code.
 
 use std::fs;
 use std::io;
@@ -8,13 +8,13 @@ use crate::paths;
 /// A code block of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// What stands behind its opening fence: `yaml`, `console`, …
+    /// The text after the opening fence: `yaml`, `console`, …
     pub language: String,
-    /// Its lines.
+    /// The lines of the block.
     pub text: String,
 }
 
-/// The pages of `docs`, the README and CONTRIBUTING.md, as paths from the repository's root.
+/// The pages of `docs`, README.md and CONTRIBUTING.md, as paths relative to the root of the repository.
 ///
 /// # Errors
 /// When `docs` cannot be read.
@@ -32,7 +32,7 @@ pub fn documents() -> io::Result<Vec<String>> {
 /// The code blocks of a document.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the document cannot be read.
 pub fn blocks(document: &str) -> io::Result<Vec<Block>> {
     Ok(blocks_of(&fs::read_to_string(paths::repository().join(document))?))
 }
@@ -40,13 +40,13 @@ pub fn blocks(document: &str) -> io::Result<Vec<Block>> {
 /// The texts of a document's code blocks of one language.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the document cannot be read.
 pub fn blocks_in(document: &str, language: &str) -> io::Result<Vec<String>> {
     let blocks = blocks(document)?.into_iter();
     Ok(blocks.filter(|block| block.language == language).map(|block| block.text).collect())
 }
 
-/// The commands that a reader types, by document: the lines of `console` blocks with a prompt, without comments.
+/// The commands of the `console` blocks, with the path of the document: lines with a prompt, without comments.
 ///
 /// # Errors
 /// When a document cannot be read.

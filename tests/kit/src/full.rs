@@ -1,5 +1,5 @@
-//! Long variants of tests. `cargo test` is the gate of a change and runs a sample of each; `just full` sets `PILOTHOUSE_FULL=1`
-//! and a random `PILOTHOUSE_SEED`, which it prints.
+//! Long variants of tests. `cargo test`, the gate of a change, runs a sample of each. `just full` sets
+//! `PILOTHOUSE_FULL=1` and a random `PILOTHOUSE_SEED`, which it prints.
 
 use std::env;
 
@@ -7,25 +7,25 @@ use anyhow::Context;
 
 use crate::skip;
 
-/// Set to `1`, tests run at their full length.
+/// The variable that makes tests run at full length when it is `1`.
 pub const FULL: &str = "PILOTHOUSE_FULL";
-/// The seed of random scripts. Without it each test has a fixed one.
+/// The variable with the seed of random scripts. Without it each test uses a fixed seed.
 pub const SEED: &str = "PILOTHOUSE_SEED";
 
-/// Whether tests run at their full length.
+/// Whether tests run at full length.
 pub fn is_full() -> bool {
     env::var_os(FULL).is_some_and(|value| value == "1")
 }
 
-/// One of two: a length at full, and one for the gate.
+/// Returns `full` when tests run at full length, otherwise `sample`.
 pub fn or_sample<T>(full: T, sample: T) -> T {
     if is_full() { full } else { sample }
 }
 
-/// Runs a test at full length only; otherwise a line on standard error says that it was not run.
+/// Runs a test only at full length. Otherwise a line on standard error says that it was not run.
 ///
 /// # Errors
-/// That of the test.
+/// The error of the test.
 pub fn only(test: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     if is_full() {
         return test();
@@ -34,10 +34,11 @@ pub fn only(test: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The seed of a random script: that of the environment, or the one given. It is printed where a failed test shows its output.
+/// The seed of a random script: from the environment, otherwise `fixed`. It is printed to the captured output of the
+/// test.
 ///
 /// # Errors
-/// When the environment's is no number.
+/// When the variable is not a number.
 pub fn seed(fixed: u64) -> anyhow::Result<u64> {
     let seed = match env::var(SEED) {
         Ok(text) => text.parse().with_context(|| format!("{SEED}={text}"))?,

@@ -1,8 +1,8 @@
-//! The WebAssembly guests: those of `guests/`, which exist to test the host, and the examples, built once per test
-//! process into one target folder of their own.
+//! Builds the WebAssembly guests once per test process into a target folder of their own: the test guests of `guests/`,
+//! and the examples.
 //!
-//! Invariant: a guest is built as its author would build it, by its own workspace's profile and lock file, without any
-//! flag of the native build.
+//! Invariant: a guest is built as its author would build it, with the profile and lock file of its own workspace and
+//! without the flags of the native build.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use pilothouse_toolchain::{TARGET, ensure_target};
 use crate::cargo::{self, Build};
 use crate::paths;
 
-/// Paths of components by the name of their crate, with `_` for `-`.
+/// Paths of components by the name of the crate, with `_` instead of `-`.
 type Guests = BTreeMap<String, PathBuf>;
 
 /// The path of the component of a guest crate (`hello-world` and `hello_world` are the same).
@@ -43,7 +43,7 @@ fn build_all() -> anyhow::Result<Guests> {
         for workspace in &workspaces {
             for path in build(workspace, &folder)? {
                 let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-                // All share one folder, where the second of a name would replace the first.
+                // All workspaces share one target folder, so a second guest of a name would replace the first.
                 if guests.insert(stem.replace('-', "_"), path.clone()).is_some() {
                     bail!("two guests are called {stem}, the second in {}", workspace.display());
                 }
@@ -53,7 +53,7 @@ fn build_all() -> anyhow::Result<Guests> {
     })
 }
 
-/// The manifests of `guests/` and of each example that is there, below the root of the repository.
+/// The `Cargo.toml` files of `guests/` and of each example below the root of the repository.
 ///
 /// # Errors
 /// When the examples cannot be listed.
@@ -78,16 +78,16 @@ fn build(manifest: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(artifacts.files.into_iter().filter(|file| file.extension().is_some_and(|it| it == "wasm")).collect())
 }
 
-/// Makes sure that the repository's toolchain can build for WebAssembly: a missing target is added through rustup.
+/// Ensures that the repository's toolchain can build for WebAssembly: adds a missing target with rustup.
 fn check_target() -> anyhow::Result<()> {
     let folder = paths::repository();
-    // In the repository, for rustup to pick the toolchain of rust-toolchain.toml.
+    // In the repository, where rustup selects the toolchain of rust-toolchain.toml.
     let command = |program: &str| {
         let mut command = Command::new(program);
         command.current_dir(folder);
         command
     };
-    // Not by `eprintln!`, whose output is not shown of a test that passes.
+    // Not with `eprintln!`, whose output libtest prints only for a failed test.
     let report = |line: &str| drop(writeln!(io::stderr(), "{line}"));
     let work = ensure_target(folder, command, async |mut command| command.output(), report);
     match pin!(work).poll(&mut task::Context::from_waker(Waker::noop())) {

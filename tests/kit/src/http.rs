@@ -1,5 +1,5 @@
-//! A blocking HTTP client, just large enough for the admin ports of the control plane and the host, and for OpenSearch:
-//! loopback, no TLS, one request per connection. It speaks HTTP/1.0, so that no server answers in chunks.
+//! A minimal blocking HTTP client for the admin ports of the control plane and the host, and for OpenSearch: loopback,
+//! no TLS, one request per connection. It uses HTTP/1.0, so that no server sends a chunked response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
@@ -17,7 +17,10 @@ pub struct Response {
 }
 
 impl Response {
-    /// The body of an answer with a status of 200–299; the error of any other tells its body.
+    /// The body of a response with a status of 200 to 299.
+    ///
+    /// # Errors
+    /// When the status is another; the message contains the body.
     pub fn ok(self) -> anyhow::Result<String> {
         match self.status {
             200..300 => Ok(self.body),
@@ -26,12 +29,18 @@ impl Response {
     }
 }
 
-/// Sends a request to `base` (`http://127.0.0.1:PORT`) and waits no longer than `timeout` for each part of the answer.
+/// Sends a request to `base` (`http://127.0.0.1:PORT`). `timeout` limits the connection and each read and write.
+///
+/// # Errors
+/// When the server is unreachable, does not respond in time, or the response is malformed.
 pub fn request(method: &str, base: &str, path: &str, timeout: Duration) -> anyhow::Result<Response> {
     request_with(method, base, path, "", timeout)
 }
 
-/// As [`request`], with JSON in the body.
+/// As [`request`], with a JSON body.
+///
+/// # Errors
+/// As [`request`].
 pub fn request_with(
     method: &str,
     base: &str,

@@ -1,8 +1,9 @@
-//! What the tests of any crate need: guests built to components, child processes, waits with a deadline, a small HTTP client.
+//! Test helpers without a dependency on the host: building guests, child processes, waits with a deadline, a small HTTP
+//! client, and the code blocks of the documents.
 //!
 //! Invariants: no crate of the host is a dependency, so a test that needs a guest compiles neither the manager nor the
-//! development server; everything is blocking and works inside and outside of any tokio runtime; nothing that was started
-//! outlives the test process; nothing waits by sleeping, only by polling with a deadline ([`poll`]).
+//! development server; all functions block and work inside and outside of a tokio runtime; no child process outlives
+//! the test process; the helpers wait by polling with a deadline ([`poll`]) and never by sleeping.
 
 pub mod cargo;
 pub mod documents;

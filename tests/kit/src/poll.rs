@@ -1,4 +1,4 @@
-//! Waiting for a condition: polls it until it holds or a deadline passes. The only way in which the harness waits.
+//! Waits for a condition: polls it until it holds or a deadline passes. The harness has no other way of waiting.
 
 use std::fmt::Display;
 use std::thread;
@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-/// How often a condition is looked at.
+/// Interval between two polls of a condition.
 pub const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The deadline of a wait that no test measures: longer than anything takes, the end of a short lease included, also on a
 /// machine that other processes keep busy.
 pub const SOON: Duration = Duration::from_secs(180);
 
-/// What a condition may answer: a `bool`, an `Option` with what was waited for, or a `Result` of either, whose error
-/// means "not yet" and is shown if the deadline passes.
+/// The result of a condition: a `bool`, an `Option` with the awaited value, or a `Result` of either. An error means
+/// "not yet" and is part of the failure message if the deadline passes.
 pub trait Outcome {
-    /// What the wait returns.
+    /// The value that the wait returns.
     type Value;
 
-    /// The value if the condition holds, otherwise why it does not (which may be empty).
+    /// The value if the condition holds, otherwise the reason why it does not, which may be empty.
     fn outcome(self) -> Result<Self::Value, String>;
 }
 
@@ -45,13 +45,16 @@ impl<O: Outcome, E: Display> Outcome for Result<O, E> {
     fn outcome(self) -> Result<O::Value, String> {
         match self {
             Ok(inner) => inner.outcome(),
-            // Also the causes of an `anyhow::Error`.
+            // `{:#}` includes the causes of an `anyhow::Error`.
             Err(error) => Err(format!("{error:#}")),
         }
     }
 }
 
-/// Polls `condition` until it holds; fails with `description` when it does not within `deadline`.
+/// Polls `condition` until it holds.
+///
+/// # Errors
+/// When the condition does not hold within `deadline`; the message contains `description`.
 pub fn until<O: Outcome>(
     description: &str,
     deadline: Duration,
@@ -60,8 +63,11 @@ pub fn until<O: Outcome>(
     until_or(description, deadline, condition, || None)
 }
 
-/// As [`until`], but also gives up when `hopeless` tells why the condition can no longer come to hold. The condition
-/// is looked at once more after that.
+/// As [`until`], and also fails when `hopeless` returns a reason why the condition can no longer hold. The condition is
+/// polled once more after that.
+///
+/// # Errors
+/// When the condition does not hold within `deadline` or `hopeless` returns a reason.
 pub fn until_or<O: Outcome>(
     description: &str,
     deadline: Duration,

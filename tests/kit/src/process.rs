@@ -1,9 +1,9 @@
-//! Child processes: one that runs on with its output kept by line ([`Process`]), and one that is run to its end within a
-//! bound ([`run`]).
+//! Child processes: [`Process`] runs in the background and its output is kept by line; [`run`] waits for the end of a
+//! command within a time limit.
 //!
-//! Invariants of [`Process`]: it is killed and waited for when dropped; if the test process ends before that, its
-//! standard input closes, and if that is not enough for it a shell beside it kills it; a signal is never sent to a pid that
-//! was already waited for.
+//! Invariants of [`Process`]: dropping it kills the process and waits for it; if the test process ends before that, the
+//! child's standard input closes, and for a child that ignores this a watchdog shell kills it; a signal is never sent
+//! to a pid that was already waited for.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -18,18 +18,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::poll;
 
-/// How many lines of output are kept; a host that logs each event of a soak test must not fill the memory.
+/// Maximum number of lines that are kept; a host that logs each event of a soak test must not fill the memory.
 const MOST_LINES: usize = 200_000;
 
-/// Linux shows CPU time to user space in hundredths of a second on every architecture that we run on.
+/// Clock ticks per second of the CPU times in `/proc`: 100 on every architecture that the tests support.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Locks, also after a test that held the lock has failed.
+/// Locks a mutex, also one that a failed test has poisoned.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where a line of output came from.
+/// The stream of a line of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -38,14 +38,14 @@ pub enum Stream {
     Err,
 }
 
-/// The lines that a process has written so far, both streams in the order in which they were read.
+/// The lines that a process has written so far; the lines of both streams are in the order in which they were read.
 #[derive(Debug, Default)]
 pub struct Output {
     lines: Mutex<VecDeque<(Stream, String)>>,
 }
 
 impl Output {
-    /// The last `count` lines, joined.
+    /// The last `count` lines, joined by line feeds.
     pub fn tail(&self, count: usize) -> String {
         let lines = lock(&self.lines);
         let skipped = lines.len().saturating_sub(count);
@@ -58,7 +58,7 @@ impl Output {
         lines.iter().filter(|(_, line)| line.contains(needle)).map(|(_, line)| line.clone()).collect()
     }
 
-    /// The first line on one stream for which `pick` answers.
+    /// The first value that `pick` returns for a line of one stream.
     pub fn find_map<T>(&self, stream: Stream, pick: impl Fn(&str) -> Option<T>) -> Option<T> {
         lock(&self.lines).iter().filter(|(from, _)| *from == stream).find_map(|(_, line)| pick(line))
     }
@@ -85,8 +85,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a command that ends by itself when its standard input does, which is at [`Process::close_stdin`] or
-    /// with this process.
+    /// Starts a command that ends when its standard input closes: at [`Process::close_stdin`], or when this process
+    /// ends.
+    ///
+    /// # Errors
+    /// When the command cannot be started.
     pub fn spawn(command: &mut Command) -> anyhow::Result<Process> {
         let name = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -103,7 +106,10 @@ impl Process {
         Ok(Process { child: Mutex::new(child), pid, name, output, readers, stdin, watchdog: None })
     }
 
-    /// Starts a command that does not mind its standard input: it is killed should this process end before it.
+    /// Starts a command that ignores its standard input. A watchdog kills it if this process ends first.
+    ///
+    /// # Errors
+    /// When the command or the watchdog cannot be started.
     pub fn spawn_watched(command: &mut Command) -> anyhow::Result<Process> {
         let mut process = Process::spawn(command)?;
         process.watchdog = Some(watchdog(process.pid)?);
@@ -115,7 +121,7 @@ impl Process {
         self.pid
     }
 
-    /// What the process has written so far.
+    /// The output of the process so far.
     pub fn output(&self) -> &Output {
         &self.output
     }
@@ -125,12 +131,15 @@ impl Process {
         self.stdin = None;
     }
 
-    /// How the process ended, if it has.
+    /// The exit status, if the process has ended.
     pub fn exit_status(&self) -> Option<ExitStatus> {
         lock(&self.child).try_wait().ok().flatten()
     }
 
-    /// Sends a signal; fails if the process has ended.
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// When the process has ended.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let mut child = lock(&self.child);
         if let Some(status) = child.try_wait()? {
@@ -139,7 +148,10 @@ impl Process {
         Ok(kill_process(Pid::from_child(&child), signal)?)
     }
 
-    /// Waits for the end of the process, and for the last of its output.
+    /// Waits for the end of the process and of its output.
+    ///
+    /// # Errors
+    /// When the process does not end within `deadline`.
     pub fn wait_exit(&self, deadline: Duration) -> anyhow::Result<ExitStatus> {
         let what = format!("{} (pid {}) to end", self.name, self.pid);
         let status = poll::until(&what, deadline, || self.exit_status())?;
@@ -150,13 +162,13 @@ impl Process {
         Ok(status)
     }
 
-    /// The CPU time, user and system, that all threads of the running process have used.
+    /// The CPU time (user and system) of all threads of the running process.
     pub fn cpu_time(&self) -> anyhow::Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
         cpu_time_of(&stat).with_context(|| format!("cannot read the CPU time of {} from {stat:?}", self.name))
     }
 
-    /// The memory of the running process that is resident, in bytes.
+    /// The resident memory of the running process in bytes.
     pub fn resident_bytes(&self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
         let kilobytes =
@@ -171,7 +183,7 @@ impl Drop for Process {
         let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = child.kill();
         let _ = child.wait();
-        // The pid may now be another's: a line tells the watchdog to let it be.
+        // The pid may belong to another process now: a line on its input makes the watchdog end without a signal.
         if let Some(watchdog) = &mut self.watchdog {
             if let Some(mut stdin) = watchdog.stdin.take() {
                 let _ = stdin.write_all(b"\n");
@@ -181,7 +193,7 @@ impl Drop for Process {
     }
 }
 
-/// A shell that kills `pid` when its standard input ends without a line, which is when this process dies.
+/// Starts a shell that kills `pid` when its standard input closes without a line, which happens when this process dies.
 fn watchdog(pid: u32) -> anyhow::Result<Child> {
     Command::new("/bin/sh")
         .args(["-c", "read -r line || kill -9 \"$1\"", "watchdog", &pid.to_string()])
@@ -203,32 +215,36 @@ fn read_lines(from: impl Read + Send + 'static, stream: Stream, into: Arc<Output
     })
 }
 
-/// Fields 14 and 15 of `/proc/PID/stat`, counted after the command's name, which may hold blanks and parentheses.
+/// Parses fields 14 and 15 of `/proc/PID/stat`. The search starts after the command's name, which may contain blanks
+/// and parentheses.
 fn cpu_time_of(stat: &str) -> Option<Duration> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = fields.get(11)?.parse::<u32>().ok()? + fields.get(12)?.parse::<u32>().ok()?;
     Some(Duration::from_secs_f64(f64::from(ticks) / TICKS_PER_SECOND))
 }
 
-/// What a command that ran to its end has left.
+/// The result of a command that has ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
-    /// Its standard output.
+    /// The standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// The standard error.
     pub stderr: String,
 }
 
-/// Runs a command with `input` on its standard input and kills it when it has not ended within `deadline`.
+/// Runs a command with `input` on its standard input; kills it when it has not ended within `deadline`.
+///
+/// # Errors
+/// When the command cannot be started or does not end in time.
 pub fn run(command: &mut Command, input: &str, deadline: Duration) -> anyhow::Result<Finished> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
     let feeder = child.stdin.take().map(|mut stdin| {
         let input = input.to_owned();
-        // A command that does not read its input closes the pipe; that is no error.
+        // A command that does not read its input closes the pipe; the write error is ignored.
         thread::spawn(move || drop(stdin.write_all(input.as_bytes())))
     });
     let stdout = child.stdout.take().map(read_all);

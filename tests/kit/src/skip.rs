@@ -1,7 +1,7 @@
-//! [`or_skip`]: a test whose tool is missing is skipped where everybody sees it, or fails when nothing may be skipped.
+//! [`or_skip`]: skips a test whose tool is missing, with a visible message, or fails it when skipping is not allowed.
 //!
-//! A test, or any function of the harness below it, asks by [`Tool::require`](crate::tools::Tool::require) and passes the error
-//! on; the test's own function is wrapped by [`or_skip`].
+//! A test, or a function of the harness that it calls, checks for the tool with
+//! [`Tool::require`](crate::tools::Tool::require) and returns the error; [`or_skip`] wraps the test's function.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -9,30 +9,30 @@ use std::thread;
 
 use crate::tools::MissingTool;
 
-/// Set to `1`, a missing tool makes a test fail: nothing is skipped. CI sets it.
+/// The variable that makes a test with a missing tool fail instead of being skipped when it is `1`. CI sets it.
 pub const REQUIRE_ALL: &str = "PILOTHOUSE_REQUIRE_ALL";
 
-/// Runs a test. When its error is that a tool is missing, it is skipped: a line on standard error says so, also of a test that
-/// passes, and the answer is `Ok`, unless [`REQUIRE_ALL`] is set.
+/// Runs a test and skips it when its error is a [`MissingTool`](crate::tools::MissingTool): prints a line on standard
+/// error and returns `Ok`, unless [`REQUIRE_ALL`] is set.
 ///
 /// # Errors
-/// That of the test.
+/// The error of the test.
 pub fn or_skip(test: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let require_all = env::var_os(REQUIRE_ALL).is_some_and(|value| value == "1");
     decide(test(), require_all, |reason| say("SKIPPED", reason))
 }
 
-/// Says why this test is not run, where it is seen although the test passes.
+/// Prints why this test is not run. The line is visible although the test passes.
 pub(crate) fn say(what: &str, reason: &str) {
     let test = thread::current();
     let line = format!("\n*** {what}: {}: {reason} ***\n", test.name().unwrap_or_default());
-    // Not by `eprintln!`: libtest shows the output of that only for a test that fails.
+    // Not with `eprintln!`, whose output libtest prints only for a failed test.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
 fn decide(result: anyhow::Result<()>, require_all: bool, say: impl FnOnce(&str)) -> anyhow::Result<()> {
     let Err(error) = result else { return Ok(()) };
-    // Also below the context that callers have added.
+    // `downcast_ref` also finds the error below context that callers have added.
     let Some(missing) = error.downcast_ref::<MissingTool>() else { return Err(error) };
     if require_all {
         return Err(error.context(format!("{REQUIRE_ALL}=1 allows no test to be skipped")));

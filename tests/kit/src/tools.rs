@@ -1,5 +1,6 @@
-//! [`Tool`]: programs outside of the workspace that some tests run. Used by [`crate::skip`] at run time and by the build script,
-//! which reports what is missing before the first test; so only the standard library is used here.
+//! [`Tool`]: programs outside the workspace that some tests run. [`crate::skip`] uses this module at run time, and the
+//! build script uses it to report missing tools before the first test; therefore it depends on the standard library
+//! only.
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -7,10 +8,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The oldest Go that builds `tests/controlplane` and `tests/clientgo`: that of their `go.mod`.
+/// The minimum Go version of `tests/controlplane` and `tests/clientgo`, as in their `go.mod`.
 const OLDEST_GO: (u32, u32) = (1, 26);
 
-/// A program that some tests need, or several that come together.
+/// A program that some tests need, or a group of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// Go 1.26 or newer.
@@ -27,7 +28,7 @@ impl Tool {
     /// All tools.
     pub const ALL: [Tool; 4] = [Tool::Go, Tool::Java, Tool::Kubectl, Tool::Valgrind];
 
-    /// The programs that have to be on the PATH.
+    /// The programs that must be on the PATH.
     pub fn programs(self) -> &'static [&'static str] {
         match self {
             Tool::Go => &["go"],
@@ -37,7 +38,7 @@ impl Tool {
         }
     }
 
-    /// The tests that are skipped without it.
+    /// The tests that are skipped without this tool.
     pub fn skipped(self) -> &'static str {
         match self {
             Tool::Go => {
@@ -51,7 +52,7 @@ impl Tool {
         }
     }
 
-    /// How to install it.
+    /// How to install this tool.
     pub fn install(self) -> &'static str {
         match self {
             Tool::Go => "install Go 1.26 or newer: https://go.dev/dl",
@@ -63,18 +64,18 @@ impl Tool {
         }
     }
 
-    /// Fails when it cannot be used.
+    /// Checks that the tool can be used.
     ///
     /// # Errors
-    /// What is missing.
+    /// When a program is missing or too old.
     pub fn require(self) -> Result<(), MissingTool> {
         self.require_on(&std::env::var_os("PATH").unwrap_or_default())
     }
 
-    /// As [`Tool::require`], on another PATH.
+    /// As [`Tool::require`], with another PATH.
     ///
     /// # Errors
-    /// What is missing.
+    /// As [`Tool::require`].
     pub fn require_on(self, path: &OsStr) -> Result<(), MissingTool> {
         let missing = |reason: String| Err(MissingTool { tool: self, reason });
         for program in self.programs() {
@@ -96,7 +97,7 @@ impl Tool {
 pub struct MissingTool {
     /// The tool.
     pub tool: Tool,
-    /// Why it cannot be used.
+    /// The reason why the tool cannot be used.
     pub reason: String,
 }
 
@@ -108,12 +109,12 @@ impl fmt::Display for MissingTool {
 
 impl Error for MissingTool {}
 
-/// The program's file on a PATH.
+/// Finds the file of a program on a PATH.
 pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// Whether this Go, or the one that it fetches for a `go.mod` that asks for it, is new enough.
+/// Checks that this Go is new enough, or the toolchain that it downloads for a `go.mod` which requires a newer one.
 fn check_go(go: &Path) -> Result<(), String> {
     let module = concat!(env!("CARGO_MANIFEST_DIR"), "/../controlplane");
     let answer = Command::new(go).args(["env", "GOVERSION"]).current_dir(module).output();

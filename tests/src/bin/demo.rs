@@ -1,8 +1,8 @@
-//! The product at work, in one command: builds everything, starts the real kube-apiserver and etcd, and runs the host with
-//! the examples on them.
+//! A demonstration in one command: builds everything, starts the real kube-apiserver and etcd, and runs the host with
+//! the examples.
 //!
-//! `cargo run -p pilothouse-tests --bin demo` stays up until Ctrl-C and says how to look around; with `--once` it ends
-//! when every ConfigMap is right, with an exit code that says whether it came to that.
+//! `cargo run -p pilothouse-tests --bin demo` runs until Ctrl-C and prints commands to try. With `--once` it ends when
+//! every ConfigMap is right; the exit code is an error if that does not happen in time.
 
 #![allow(clippy::print_stdout, reason = "what this program is for")]
 
@@ -17,7 +17,7 @@ const NODES: usize = 3;
 const PODS: usize = 12;
 const PHASES: [&str; 3] = ["Running", "Pending", "Succeeded"];
 const EXAMPLES: [&str; 3] = ["pods-per-node", "pod-log", "deployment-watcher"];
-/// In a debug build the compiler of the guests takes a while.
+/// Time limit until the ConfigMaps are right; a debug build compiles guests slowly.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn main() -> anyhow::Result<()> {
@@ -88,7 +88,7 @@ fn populate(plane: &ControlPlane) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether each node's ConfigMap says how many pods are on it.
+/// Whether each node's ConfigMap has the number of pods on the node.
 fn check(plane: &ControlPlane) -> anyhow::Result<bool> {
     let maps: serde_json::Value =
         serde_json::from_str(&plane.kubectl(&["get", "configmaps", "-l", LABEL, "-o", "json"])?)?;
@@ -101,12 +101,12 @@ fn check(plane: &ControlPlane) -> anyhow::Result<bool> {
             .find(|map| map["metadata"]["name"] == name)
             .map(|map| map["data"]["total"].clone())
     };
-    // The last node has none.
+    // The last node has no pods.
     let wanted = |node: usize| (0..PODS).filter(|pod| pod % (NODES - 1) == node).count().to_string();
     Ok((0..NODES).all(|node| total(node).is_some_and(|total| total == wanted(node))))
 }
 
-/// A line of the host's JSON log for people.
+/// Formats a line of the host's JSON log for people.
 fn readable(line: &str) -> String {
     let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { return line.to_owned() };
     let text = |field: &str| line[field].as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What breaks the rules is found.
+//! Violations of the rules are found.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The control plane's binary: built by `tests/controlplane/build.sh`, which alone knows the flags, and kept in Cargo's
-//! target folder under a name that tells the state of its sources.
+//! The control plane's binary: built by `tests/controlplane/build.sh`, which has the build flags, and stored in Cargo's
+//! target folder under a name with a hash of its sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::tools::Tool;
 const REMEDY: &str = "These tests link a real kube-apiserver from Go modules. The first build takes about ten minutes and 4 GB of \
      Go's caches, and needs a Go module proxy (GOPROXY).";
 
-/// The path of the binary, which is built unless one of the same sources exists.
+/// The path of the binary. Builds it unless a binary of the same sources exists.
 pub(super) fn built() -> anyhow::Result<PathBuf> {
     let (sources, folder, name) = place()?;
     let binary = folder.join(&name);
@@ -33,7 +33,7 @@ pub(super) fn built() -> anyhow::Result<PathBuf> {
     Ok(binary)
 }
 
-/// Fails when the binary is not built and cannot be.
+/// Checks that the binary is built or can be built.
 pub(super) fn require() -> anyhow::Result<()> {
     if !exists()? {
         Tool::Go.require()?;
@@ -41,12 +41,12 @@ pub(super) fn require() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A `kubectl`: that of the binary. For the development server the one on the PATH will do, so that Go is not needed.
+/// A `kubectl` command: the one in the binary, or for the development server one on the PATH, so that Go is not needed.
 pub(super) fn kubectl(server: Server) -> anyhow::Result<Command> {
     if server == Server::Development && !exists()? {
         match Tool::Kubectl.require() {
             Ok(()) => return Ok(Command::new("kubectl")),
-            // Go builds one; without it, kubectl is what is easier to install.
+            // Go would build one. Without Go, the error names kubectl, which is easier to install.
             Err(missing) => Tool::Go.require().map_err(|_| missing)?,
         }
     }
@@ -67,7 +67,7 @@ fn place() -> anyhow::Result<(PathBuf, PathBuf, String)> {
     Ok((sources, paths::target().join("controlplane"), name))
 }
 
-/// A hash over all that the binary is made from, the flags in `build.sh` included.
+/// A hash of all sources of the binary, including the flags in `build.sh`.
 fn fingerprint(sources: &Path) -> anyhow::Result<String> {
     let mut files = Vec::new();
     for entry in fs::read_dir(sources).with_context(|| format!("reading {}", sources.display()))? {
@@ -84,7 +84,7 @@ fn fingerprint(sources: &Path) -> anyhow::Result<String> {
     let mut hash = Sha256::new();
     for file in files {
         let content = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
-        // Each file by its own digest, so that no byte can move from one to the next unseen.
+        // Each file is hashed by its own digest, so that moving bytes between files changes the hash.
         hash.update(Sha256::digest(file.file_name().unwrap_or_default().as_encoded_bytes()));
         hash.update(Sha256::digest(&content));
     }
@@ -106,7 +106,7 @@ fn build(sources: &Path, folder: &Path, binary: &Path) -> anyhow::Result<()> {
     fs::rename(&unfinished, binary).with_context(|| format!("naming {}", binary.display()))
 }
 
-/// Removes the binaries of older sources, 120 MB each; one that still runs elsewhere runs on.
+/// Removes the binaries of older sources, 120 MB each. A process that still runs one continues.
 fn forget_others(folder: &Path, name: &str) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

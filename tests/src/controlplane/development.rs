@@ -1,4 +1,4 @@
-//! [`Development`]: the development server, on a runtime of its own within the test process.
+//! [`Development`]: runs the development server on a runtime of its own within the test process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use tokio::runtime::Runtime;
 use super::{Options, Place, Status};
 use crate::poll;
 
-/// How long the port may take to be free again.
+/// Time limit until the port is free again.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// The server; it ends when dropped.
+/// A running development server. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Development {
     server: DevServer,
@@ -26,7 +26,7 @@ pub(super) struct Development {
 }
 
 impl Development {
-    /// Starts one with TLS. The flags of a real API server are none of its business.
+    /// Starts a server with TLS. Options with controllers are an error; flags of the real API server are ignored.
     pub(super) fn start(options: &Options, dir: PathBuf) -> anyhow::Result<(Development, Place)> {
         ensure!(options.controllers.is_empty(), "the development server runs no controllers");
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -70,7 +70,7 @@ impl Development {
     }
 
     pub(super) fn start_again(&self) -> anyhow::Result<Status> {
-        // Whatever held the port was only asked to end.
+        // The task that holds the port may still be ending.
         poll::until("the port to be free again", CLOSING, || {
             self.runtime.block_on(self.server.start_again()).is_ok()
         })?;
@@ -92,7 +92,7 @@ impl Development {
 impl Drop for Development {
     fn drop(&mut self) {
         self.server.stop();
-        // A folder that cannot be removed is litter, no failure.
+        // A folder that cannot be removed does not fail the test.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }

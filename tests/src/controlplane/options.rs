@@ -1,11 +1,11 @@
-//! [`Options`] of a control plane, and the flags they become.
+//! [`Options`] of a control plane, and the flags for `controlplane serve`.
 
 use super::binary;
 
-/// Which API server.
+/// The kind of API server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Server {
-    /// The real kube-apiserver on etcd.
+    /// The real kube-apiserver with etcd.
     #[default]
     Real,
     /// The development server, `pilothouse-devserver`.
@@ -13,10 +13,10 @@ pub enum Server {
 }
 
 impl Server {
-    /// Fails when this machine cannot run it.
+    /// Checks that this machine can run the server.
     ///
     /// # Errors
-    /// [`MissingTool`](crate::tools::MissingTool), of the real server.
+    /// [`MissingTool`](crate::tools::MissingTool), for the real server only.
     pub fn require(self) -> anyhow::Result<()> {
         match self {
             Server::Real => binary::require(),
@@ -27,26 +27,26 @@ impl Server {
     /// As [`Server::test`], at full length only.
     ///
     /// # Errors
-    /// That of the test.
+    /// The error of the test.
     pub fn test_in_full(self, test: impl FnOnce(Server) -> anyhow::Result<()>) -> anyhow::Result<()> {
         crate::full::only(|| self.test(test))
     }
 
-    /// Runs a test on it, or skips the test where this machine cannot run it or another tool that the test asks for.
+    /// Runs a test on this server. Skips the test if a tool is missing, for the server or for the test.
     ///
     /// # Errors
-    /// That of the test.
+    /// The error of the test.
     pub fn test(self, test: impl FnOnce(Server) -> anyhow::Result<()>) -> anyhow::Result<()> {
         crate::or_skip(|| {
-            // At the start: what is shared keeps the text of its error only.
+            // Checked first, because the shared control plane keeps only the text of an error and not its type.
             self.require()?;
             test(self)
         })
     }
 }
 
-/// Runs tests on both API servers: for each function `fn NAME(server: Server) -> anyhow::Result<()>` a module of that name
-/// with two tests. Behind `full:` those that run at full length only.
+/// Runs tests on both API servers: for each function `fn NAME(server: Server) -> anyhow::Result<()>` it makes a module
+/// of that name with two tests. The functions after `full:` run at full length only.
 #[macro_export]
 macro_rules! on_both_servers {
     (full: $($name:ident),+ $(,)?) => {$(
@@ -81,8 +81,8 @@ macro_rules! on_both_servers {
     )+};
 }
 
-/// Runs tests on the real API server alone: for each function `fn NAME() -> anyhow::Result<()>` a module of that name with one
-/// test. Behind `full:` those that run at full length only.
+/// Runs tests on the real API server only: for each function `fn NAME() -> anyhow::Result<()>` it makes a module of
+/// that name with one test. The functions after `full:` run at full length only.
 #[macro_export]
 macro_rules! on_the_real_server {
     (full: $($name:ident),+ $(,)?) => {$(
@@ -103,22 +103,23 @@ macro_rules! on_the_real_server {
     )+};
 }
 
-/// How a control plane is started; the default is what most tests want.
+/// The options of a control plane; most tests use the default.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which API server it has.
+    /// The kind of API server.
     pub server: Server,
-    /// Whether the API server serves lists and watches from its cache. Without it, a watch from a version that
-    /// [`compact`](super::ControlPlane::compact) has removed is refused at once.
+    /// Whether the API server serves lists and watches from its watch cache. Without the cache, a watch from a version
+    /// that [`compact`](super::ControlPlane::compact) has removed is refused at once.
     pub watch_cache: bool,
-    /// Makes the API server end each watch after this many seconds to twice as many, instead of half an hour to an hour.
+    /// Minimum lifetime of a watch in seconds: the API server ends each watch after one to two times this value. The
+    /// default is half an hour.
     pub min_request_timeout: Option<u32>,
-    /// The controllers of kube-controller-manager to run, by name. With `serviceaccount` among them, pods need a
-    /// service account as in a real cluster; without, that check is off.
+    /// The controllers of kube-controller-manager to run, by name. With `serviceaccount`, pods need a service account
+    /// as in a real cluster; otherwise that check is off.
     pub controllers: Vec<String>,
-    /// The API server's port, where not any will do.
+    /// The port of the API server; by default a free one.
     pub port: Option<u16>,
-    /// Further flags of kube-apiserver, as in `--watch-cache-sizes=configmaps#0`.
+    /// Further flags of kube-apiserver, such as `--watch-cache-sizes=configmaps#0`.
     pub apiserver_flags: Vec<String>,
 }
 
@@ -136,7 +137,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults on this server.
+    /// The default options with this server.
     pub fn on(server: Server) -> Options {
         Options { server, ..Options::default() }
     }

@@ -1,4 +1,4 @@
-//! [`Real`]: etcd and kube-apiserver in a child process.
+//! [`Real`]: runs etcd and kube-apiserver in a child process.
 
 use std::env;
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use super::{Options, Place, binary};
 use crate::process::{Process, Stream};
 use crate::{http, poll};
 
-/// How long a start may take: 3 to 5 s on an idle machine, a lot more while all cores compile.
+/// Time limit of a start: 3 to 5 s on an idle machine, far more while all cores compile.
 const START: Duration = Duration::from_secs(150);
-/// How long an action on the API server may take.
+/// Time limit of an action on the API server.
 const ACTION: Duration = Duration::from_secs(150);
 
-/// Set to anything, this keeps the folders with data and logs when their control planes end.
+/// The variable that, with any value, keeps the folders with data and logs when their control planes end.
 const KEEP: &str = "PILOTHOUSE_KEEP_CONTROLPLANE";
 
-/// The line by which the process tells that it is ready.
+/// The line that the process prints when it is ready.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Ready {
@@ -31,7 +31,7 @@ struct Ready {
     admin: String,
 }
 
-/// The child process; it ends when dropped.
+/// The child process. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Real {
     process: Process,
@@ -57,7 +57,7 @@ impl Real {
         Ok((Real { process, admin }, Place { dir, server, kubeconfig, kubeconfig_token }))
     }
 
-    /// Asks the process something, or to do something.
+    /// Sends a request to the admin port of the process.
     pub(super) fn ask<T: DeserializeOwned>(&self, method: &str, path: &str) -> anyhow::Result<T> {
         let answer = http::request(method, &self.admin, path, ACTION)?;
         let body = answer.ok().with_context(|| format!("{method} {path}"))?;
@@ -68,7 +68,7 @@ impl Real {
 impl Drop for Real {
     fn drop(&mut self) {
         self.process.close_stdin();
-        // If it does not heed that it is killed, and its children with it.
+        // A process that ignores the closed input is killed together with its children.
         let _ = self.process.wait_exit(Duration::from_secs(10));
     }
 }

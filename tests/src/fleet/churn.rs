@@ -1,7 +1,7 @@
-//! [`Churn`]: pods come, go, move and change their phase in the background.
+//! [`Churn`]: creates, deletes, moves and changes pods in the background.
 //!
-//! Invariants: a pod is touched by one operation at a time; one whose operation failed is left alone from then on, as
-//! nobody knows its state.
+//! Invariants: one operation at a time works on a pod; a pod whose operation failed is not used any more, because its
+//! state is unknown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,24 +12,24 @@ use tokio::runtime::Handle;
 use super::{PHASES, Pods};
 use crate::load::{Load, Tally};
 
-/// Pods in the background that come, go, move and change.
+/// Background operations on pods.
 pub struct Churn {
     load: Load,
     world: Arc<World>,
 }
 
-/// What a churn has done.
+/// The operations that a churn has done.
 #[derive(Debug, Clone)]
 pub struct Done {
     /// All operations.
     pub tally: Tally,
-    /// Pods made.
+    /// Number of created pods.
     pub created: u64,
-    /// Pods deleted.
+    /// Number of deleted pods.
     pub deleted: u64,
-    /// Pods deleted and made again on another node, half of them under the same name.
+    /// Number of pods deleted and created again on another node, half of them under the same name.
     pub moved: u64,
-    /// Changes of a phase.
+    /// Number of phase changes.
     pub changed: u64,
 }
 
@@ -41,14 +41,14 @@ struct World {
 }
 
 struct State {
-    /// Pods that exist and are not being touched.
+    /// Existing pods without a running operation.
     idle: Vec<String>,
-    /// How many there should be.
+    /// The target number of pods.
     target: usize,
     random: u64,
 }
 
-/// One operation; each is counted by its place.
+/// One operation. Each variant has the counter at its position.
 enum Step {
     Create { name: String },
     Delete { name: String },
@@ -73,17 +73,17 @@ impl Churn {
         Churn { load, world }
     }
 
-    /// Waits until so many operations have begun since the start.
+    /// Waits until `count` operations have begun since the start.
     pub fn wait_begun(&self, count: u64, deadline: Duration) -> anyhow::Result<()> {
         self.load.wait_begun(count, deadline)
     }
 
-    /// How many operations have begun.
+    /// Number of operations that have begun.
     pub fn begun(&self) -> u64 {
         self.load.begun()
     }
 
-    /// Ends it when the operations under way have, and tells what was done.
+    /// Waits for the running operations, ends the churn and returns what it has done.
     pub fn stop(self) -> Done {
         let tally = self.load.stop();
         let [created, deleted, moved, changed] =
@@ -130,8 +130,8 @@ impl World {
 }
 
 impl State {
-    /// The next operation: moves and changes half of the time, otherwise whichever of creating and deleting leads back
-    /// to the number of pods that there should be. A new pod gets the name given.
+    /// Chooses the next operation: half of the time a move or a change, otherwise a creation or deletion towards the
+    /// target number of pods. A new pod gets the given name.
     fn choose(&mut self, name: &str) -> Step {
         let (kind, at) = (self.below(8), self.below(self.idle.len().max(1)));
         let (name, few) = (name.to_owned(), self.idle.len() < self.target.max(1));
@@ -147,7 +147,7 @@ impl State {
         }
     }
 
-    /// A number below `bound` (SplitMix64).
+    /// A random number below `bound` (SplitMix64).
     fn below(&mut self, bound: usize) -> usize {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;

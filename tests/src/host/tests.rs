@@ -1,4 +1,4 @@
-//! The harness for the host, with a shell script in the host's place.
+//! Tests of the harness for the host, with a shell script instead of the host.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -8,7 +8,7 @@ use super::*;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// An admin port that answers each path with what is given for it.
+/// An admin port with a fixed response per path.
 fn admin(pages: &'static [(&'static str, &'static str)]) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -27,7 +27,7 @@ fn admin(pages: &'static [(&'static str, &'static str)]) -> String {
     format!("http://{address}")
 }
 
-/// A host that tells its arguments on standard error and this address on standard output, then runs a script.
+/// A script as host: prints its arguments on standard error and the admin address on standard output, then runs `then`.
 fn start(admin: &str, then: &str) -> anyhow::Result<Host> {
     let env = [("FAKE_ADMIN", admin), ("FAKE_THEN", then)];
     Host::start(HostOptions {
@@ -96,7 +96,7 @@ fn plugins_are_installed_replaced_and_removed() {
 
 #[test]
 fn a_failed_wait_shows_the_log() {
-    // On both streams, which two threads read: when both lines are there, one of them is the last.
+    // The script writes to both streams, which two threads read: when both lines have arrived, one of them is the last.
     let host =
         start("http://127.0.0.1:1", "echo the cache is cold >&2; echo the cache is cold; exec sleep 600")
             .unwrap();

@@ -1,4 +1,4 @@
-//! The proxy between a client and a server that answers each byte with its successor.
+//! The proxy between a client and a server that responds to each byte with the next one.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

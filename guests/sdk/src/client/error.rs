@@ -8,55 +8,56 @@ use crate::bindings::imports::client as raw;
 /// The error of a live call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
-    /// HTTP status code; 0 without a response.
+    /// HTTP status code; 0 if no response arrived.
     pub code: u16,
-    /// Reason of the API (`NotFound`, `Conflict`, …), or the host's own: `forbidden` (the manifest does not grant the
-    /// call; nothing was sent), `invalid` (the call is malformed), `unavailable` (no response).
+    /// The reason in the API server's response (`NotFound`, `Conflict`, …), or a reason of the host: `forbidden` (the
+    /// manifest does not grant the call; nothing was sent), `invalid` (the call is malformed), `unavailable` (no
+    /// response).
     pub reason: String,
-    /// Human-readable.
+    /// Human-readable message.
     pub message: String,
-    /// Delay before a retry, as the server asks.
+    /// Delay before a retry, if the server asked for one.
     pub retry_after: Option<Duration>,
 }
 
 impl ApiError {
-    /// The object, its namespace or its kind does not exist.
+    /// Whether the object, its namespace or its kind does not exist.
     pub fn is_not_found(&self) -> bool {
         self.reason == "NotFound"
     }
 
-    /// The object was changed concurrently, or (with apply) another manager owns a field.
+    /// Whether the object was changed concurrently, or (with apply) another manager owns a field.
     pub fn is_conflict(&self) -> bool {
         self.reason == "Conflict"
     }
 
-    /// An object of this name exists already.
+    /// Whether an object of this name exists already.
     pub fn is_already_exists(&self) -> bool {
         self.reason == "AlreadyExists"
     }
 
-    /// The call is not allowed by the plugin's manifest ([`ApiError::is_grant_missing`]) or by the API server.
+    /// Whether the plugin's manifest ([`ApiError::is_grant_missing`]) or the API server does not allow the call.
     pub fn is_forbidden(&self) -> bool {
         self.reason == "Forbidden" || self.is_grant_missing()
     }
 
-    /// The manifest does not grant the call; nothing was sent. The message has the missing permission.
+    /// Whether the manifest does not grant the call. Nothing was sent; the message contains the missing permission.
     pub fn is_grant_missing(&self) -> bool {
         self.reason == "forbidden"
     }
 
-    /// The API server or the host says that the object or the call is malformed.
+    /// Whether the API server or the host rejected the object or the call as malformed.
     pub fn is_invalid(&self) -> bool {
         matches!(self.reason.as_str(), "Invalid" | "BadRequest" | "invalid")
     }
 
-    /// The resource version or the continue token has expired; start the list again.
+    /// Whether the resource version or the continue token has expired. Start the list again.
     pub fn is_expired(&self) -> bool {
         matches!(self.reason.as_str(), "Expired" | "Gone")
     }
 
-    /// The server is unreachable, overloaded or slow: the same call may succeed later. A write may have taken effect
-    /// without a response.
+    /// Whether the server is unreachable, overloaded or slow, so that the same call may succeed later. A write may have
+    /// taken effect without a response.
     pub fn is_unavailable(&self) -> bool {
         matches!(
             self.reason.as_str(),

@@ -4,8 +4,8 @@ use super::{ApiError, ListOptions, options};
 use crate::bindings::imports::client as raw;
 use crate::{Kind, Object};
 
-/// Iterator over the objects of a live list. It ends after an error: start a list whose continue token has expired
-/// ([`ApiError::is_expired`]) again.
+/// Iterator over the objects of a live list. It ends after an error. If the continue token has expired
+/// ([`ApiError::is_expired`]), start the list again.
 #[derive(Debug)]
 pub struct List {
     pages: Pages,
@@ -16,7 +16,7 @@ pub struct List {
 #[derive(Debug)]
 pub struct Pages {
     kind: Kind,
-    /// Options of the next page; none after the last.
+    /// Options of the next page; `None` after the last page.
     next: Option<ListOptions>,
 }
 
@@ -51,7 +51,7 @@ impl Iterator for List {
             if let Some(object) = self.page.next() {
                 return Some(Ok(object));
             }
-            // A page may be empty although more follow.
+            // An empty page may be followed by further pages.
             match self.pages.next()? {
                 Ok(page) => self.page = page.items.into_iter(),
                 Err(error) => return Some(Err(error)),
@@ -70,7 +70,7 @@ impl Iterator for Pages {
             Err(error) => return Some(Err(error.into())),
         };
         if page.continue_token.is_some() {
-            // A token says already which version is listed; the API server refuses both together.
+            // The token already determines the version; the API server rejects both together.
             options.resource_version = None;
             options.continue_token = page.continue_token;
             self.next = Some(options);

@@ -2,7 +2,11 @@
 //! them for writes, and for reads that must not be stale; use the [`cache`](crate::cache) for other reads.
 //!
 //! A body is any type with `Serialize`, such as `serde_json::json!`. A body for [`create`], [`update`] or [`apply`]
-//! has `apiVersion`, `kind` and `metadata.name`, like a Kubernetes manifest.
+//! needs `apiVersion`, `kind` and `metadata.name`, like a Kubernetes manifest.
+//!
+//! # Errors
+//! Every call returns an [`ApiError`] when the manifest does not grant the call, the call is malformed, the API server
+//! responds with an error, or no response arrives in time.
 
 mod error;
 mod list;
@@ -17,12 +21,18 @@ pub use error::ApiError;
 pub use list::{List, Page, Pages};
 pub use options::{ApplyOptions, DeleteOptions, ListOptions, Preconditions, Propagation, WriteOptions};
 
-/// Reads one object.
+/// Reads one object. A missing object is an error ([`ApiError::is_not_found`]).
+///
+/// # Errors
+/// See the [module](self).
 pub fn get(kind: &Kind, key: &Key) -> Result<Object, ApiError> {
     Ok(Object::new(raw::get(&kind.raw(), key, "")?))
 }
 
-/// Reads one object; none if it does not exist.
+/// Reads one object; `None` if it does not exist.
+///
+/// # Errors
+/// See the [module](self).
 pub fn get_opt(kind: &Kind, key: &Key) -> Result<Option<Object>, ApiError> {
     match get(kind, key) {
         Ok(object) => Ok(Some(object)),
@@ -32,6 +42,9 @@ pub fn get_opt(kind: &Kind, key: &Key) -> Result<Option<Object>, ApiError> {
 }
 
 /// Reads a subresource of an object, such as `scale`.
+///
+/// # Errors
+/// See the [module](self).
 pub fn get_subresource(kind: &Kind, key: &Key, subresource: &str) -> Result<Object, ApiError> {
     let options = WriteOptions { subresource: Some(subresource.to_owned()), ..Default::default() };
     Ok(Object::new(raw::get(&kind.raw(), key, &options::text(&options))?))
@@ -42,23 +55,35 @@ pub fn list(kind: &Kind, options: &ListOptions) -> List {
     List::new(kind, options)
 }
 
-/// Creates an object. Its namespace and name are taken from the body. Options with a subresource are refused.
+/// Creates an object. The body contains its namespace and name. Options with a subresource are refused.
+///
+/// # Errors
+/// See the [module](self).
 pub fn create(kind: &Kind, body: &impl Serialize, options: &WriteOptions) -> Result<Object, ApiError> {
     Ok(Object::new(raw::create(&kind.raw(), &json(body)?, &options::text(options))?))
 }
 
-/// Replaces an object. A `metadata.resourceVersion` in the body must be the current one; otherwise the call fails
-/// with a conflict.
+/// Replaces an object. If the body has a `metadata.resourceVersion`, it must be the current one; otherwise the call
+/// fails with a conflict.
+///
+/// # Errors
+/// See the [module](self).
 pub fn update(kind: &Kind, body: &impl Serialize, options: &WriteOptions) -> Result<Object, ApiError> {
     Ok(Object::new(raw::update(&kind.raw(), &json(body)?, &options::text(options))?))
 }
 
-/// Replaces the status of an object; the rest of the body is ignored.
+/// Replaces the status of an object. The API server ignores the rest of the body.
+///
+/// # Errors
+/// See the [module](self).
 pub fn update_status(kind: &Kind, body: &impl Serialize, options: &WriteOptions) -> Result<Object, ApiError> {
     update(kind, body, &WriteOptions { subresource: Some("status".to_owned()), ..options.clone() })
 }
 
 /// Patches an object with an RFC 7396 merge patch.
+///
+/// # Errors
+/// See the [module](self).
 pub fn patch_merge(
     kind: &Kind,
     key: &Key,
@@ -69,6 +94,9 @@ pub fn patch_merge(
 }
 
 /// Patches an object with an RFC 6902 JSON patch: a list of operations.
+///
+/// # Errors
+/// See the [module](self).
 pub fn patch_json(
     kind: &Kind,
     key: &Key,
@@ -78,7 +106,10 @@ pub fn patch_json(
     self::patch(kind, key, "json", patch, options)
 }
 
-/// Patches an object with a strategic merge patch; for kinds that are built into Kubernetes only.
+/// Patches an object with a strategic merge patch. Only kinds that are built into Kubernetes support it.
+///
+/// # Errors
+/// See the [module](self).
 pub fn patch_strategic(
     kind: &Kind,
     key: &Key,
@@ -88,8 +119,12 @@ pub fn patch_strategic(
     self::patch(kind, key, "strategic", patch, options)
 }
 
-/// Server-side apply. Sets the fields of `body`, and removes fields that this field manager applied before and `body`
-/// lacks. Creates a missing object. The API server of `pilothouse dev` does not support it and answers 415.
+/// Applies an object (server-side apply). Sets the fields of `body`, and removes fields that this field manager applied
+/// before and `body` lacks. Creates a missing object. The API server of `pilothouse dev` does not support it and
+/// responds with 415.
+///
+/// # Errors
+/// See the [module](self).
 pub fn apply(
     kind: &Kind,
     key: &Key,
@@ -99,7 +134,10 @@ pub fn apply(
     self::patch(kind, key, "apply", body, options)
 }
 
-/// Deletes an object.
+/// Deletes an object. A missing object is an error ([`ApiError::is_not_found`]).
+///
+/// # Errors
+/// See the [module](self).
 pub fn delete(kind: &Kind, key: &Key, options: &DeleteOptions) -> Result<(), ApiError> {
     Ok(raw::delete(&kind.raw(), key, &options::text(options))?)
 }

@@ -1,4 +1,4 @@
-//! Options of live calls: JSON objects with the fields that were set.
+//! Options of live calls, serialized as JSON objects with the fields that are set.
 
 use serde::Serialize;
 
@@ -52,13 +52,13 @@ impl ApplyOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
-    /// Deletes the object only if it matches.
+    /// Deletes the object only if it matches these preconditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// Treatment of the objects that it owns.
+    /// Treatment of the objects that the deleted object owns; the default depends on the kind.
     #[serde(skip_serializing_if = "Option::is_none", rename = "propagationPolicy")]
     pub propagation: Option<Propagation>,
-    /// Grace period of the deletion.
+    /// Grace period of the deletion in seconds; the default depends on the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<u32>,
     /// Runs all checks without deleting the object.
@@ -66,14 +66,14 @@ pub struct DeleteOptions {
     pub dry_run: bool,
 }
 
-/// Identifies an object beyond its key.
+/// Conditions on the stored object; the call fails with a conflict if one is not met.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
-    /// `metadata.uid`.
+    /// The required `metadata.uid`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// `metadata.resourceVersion`.
+    /// The required `metadata.resourceVersion`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
@@ -81,11 +81,11 @@ pub struct Preconditions {
 /// Treatment of the objects that a deleted object owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Propagation {
-    /// They are kept.
+    /// The owned objects are kept.
     Orphan,
-    /// They are deleted afterwards.
+    /// The owned objects are deleted after the owner.
     Background,
-    /// They are deleted first.
+    /// The owned objects are deleted before the owner.
     Foreground,
 }
 
@@ -96,10 +96,10 @@ pub struct ListOptions {
     /// Only this namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Only objects with these labels.
+    /// Only objects with these labels, such as `app=web,tier!=test`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
-    /// Only objects with these fields.
+    /// Only objects with these fields, such as `spec.nodeName=a`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<String>,
     /// Objects per page; 500 is the maximum and the default.
@@ -115,7 +115,7 @@ pub struct ListOptions {
 
 /// The JSON text of options.
 pub(super) fn text(options: &impl Serialize) -> String {
-    // Structs of strings, numbers and booleans always have one.
+    // Serializing structs of strings, numbers and booleans cannot fail.
     serde_json::to_string(options).unwrap_or_default()
 }
 

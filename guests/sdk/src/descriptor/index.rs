@@ -1,5 +1,5 @@
-//! [`Index`]: a lookup of watched objects by a value. Part of a [`Descriptor`](crate::Descriptor), read
-//! through [`cache::by_index`](crate::cache::by_index) and [`cache::index_values`](crate::cache::index_values).
+//! [`Index`]: a lookup of watched objects by a value. Part of a [`Descriptor`](crate::Descriptor), read with
+//! [`cache::by_index`](crate::cache::by_index) and [`cache::index_values`](crate::cache::index_values).
 
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ pub struct Index {
     split: Option<String>,
 }
 
-/// Source of the values: exactly one of three fields of the schema.
+/// The source of the values: serialized as exactly one of three fields of the schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Values {

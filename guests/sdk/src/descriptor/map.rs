@@ -1,12 +1,12 @@
 //! [`Map`]: the mapping of a changed object to the keys to reconcile. Part of a [`Watch`](crate::Watch). The host
-//! does the mapping, so a change of a key that is queued already costs the plugin nothing.
+//! evaluates the map, so a change of a key that is queued already does not call the plugin.
 
 use serde::Serialize;
 
 use crate::Kind;
 
-/// Maps a changed object to the keys to reconcile. Owner, label and field give the keys of the old **and** the new
-/// state, so a former owner is reconciled too.
+/// Maps a changed object to the keys to reconcile. The maps of owners, labels and fields return the keys of the old
+/// **and** the new state, so a former owner is reconciled too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Map(Rule);
@@ -36,7 +36,7 @@ enum Rule {
 }
 
 impl Map {
-    /// The object's own key. The default in worlds with a reconcile.
+    /// The object's own key. The default in the worlds that have a reconcile.
     pub fn itself() -> Self {
         Self(Rule::Itself)
     }
@@ -51,28 +51,28 @@ impl Map {
         Self::owned(kind, true)
     }
 
-    /// The value of a label, as the key itself: `name`, or `namespace/name`.
+    /// The value of a label, which is the key: `name`, or `namespace/name`.
     pub fn label(name: impl Into<String>) -> Self {
         Self(Rule::Label { name: name.into(), same_namespace: false })
     }
 
-    /// The value of a label, as a name in the object's own namespace.
+    /// The value of a label, which is a name in the object's own namespace.
     pub fn label_in_namespace(name: impl Into<String>) -> Self {
         Self(Rule::Label { name: name.into(), same_namespace: true })
     }
 
-    /// The string at a JSON pointer, as the key itself: `name`, or `namespace/name`.
+    /// The string at a JSON pointer, which is the key: `name`, or `namespace/name`.
     pub fn field(path: impl Into<String>) -> Self {
         Self(Rule::Field { path: path.into(), same_namespace: false })
     }
 
-    /// The string at a JSON pointer, as a name in the object's own namespace.
+    /// The string at a JSON pointer, which is a name in the object's own namespace.
     pub fn field_in_namespace(path: impl Into<String>) -> Self {
         Self(Rule::Field { path: path.into(), same_namespace: true })
     }
 
-    /// The event handlers `on_add`, `on_update` and `on_delete` are called. For the worlds `event-handler` (where it
-    /// is the default and the only map) and `controller`.
+    /// Calls the event handlers `on_add`, `on_update` and `on_delete` instead of queuing keys. For the worlds
+    /// `event-handler`, where it is the default and the only map, and `controller`.
     pub fn handler() -> Self {
         Self(Rule::Handler)
     }

@@ -1,7 +1,7 @@
 //! [`Descriptor`]: the builder of the JSON document that `describe` returns (`docs/describe.md`). Each part has its
 //! own file.
 //!
-//! Invariant: fields that were not set are omitted, so the defaults of the host apply, and those of newer hosts too.
+//! Invariant: fields that were not set are omitted, so the defaults of the running host apply, also of a newer one.
 
 mod index;
 mod map;
@@ -28,7 +28,7 @@ pub use watch::{Delivery, Predicate, Watch};
 
 use crate::duration;
 
-/// The descriptor of a plugin: its watches, indexes, permissions and other needs.
+/// The descriptor of a plugin: its watches, indexes, requested permissions and settings.
 ///
 /// ```
 /// use pilothouse_sdk::prelude::*;
@@ -75,7 +75,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// A descriptor with the author's name for the plugin; the manifest sets the name that it runs under.
+    /// A descriptor with the author's name of the plugin. The manifest sets the name under which the plugin runs.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             api_version: "pilothouse.dev/describe/v1alpha1",
@@ -109,7 +109,7 @@ impl Descriptor {
         self
     }
 
-    /// Declares the fields that the plugin reads of a watched kind. Without it whole objects are kept.
+    /// Declares the fields that the plugin reads of a watched kind. Without a projection the host keeps whole objects.
     #[must_use]
     pub fn projection(mut self, projection: Projection) -> Self {
         self.projections.push(projection);
@@ -123,7 +123,7 @@ impl Descriptor {
         self
     }
 
-    /// Sets how many keys may be reconciled at the same time, each in its own instance.
+    /// Sets the maximum number of keys that are reconciled at the same time, each in its own instance.
     #[must_use]
     pub fn max_concurrent_reconciles(mut self, limit: u32) -> Self {
         self.max_concurrent_reconciles = Some(limit);
@@ -139,7 +139,7 @@ impl Descriptor {
     }
 
     /// Sets how long the host collects keys for a call of a [`BatchReconciler`](crate::BatchReconciler), counted from
-    /// the first key; at most one minute. By default a call takes the keys that wait.
+    /// the first key; at most one minute. By default a call takes the keys that are ready.
     #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = Some(time);
@@ -160,14 +160,15 @@ impl Descriptor {
         self
     }
 
-    /// Asks for a permission. The manifest grants it; the host logs missing permissions at load.
+    /// Asks for a permission. Only the manifest grants permissions; the host logs missing ones when it loads the
+    /// plugin.
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
         self
     }
 
-    /// Asks for a host (`name:port`) that the plugin calls over HTTP. The manifest grants it.
+    /// Asks for a host (`name:port`) that the plugin calls over HTTP. Only the manifest grants hosts.
     #[must_use]
     pub fn outgoing_host(mut self, host: impl Into<String>) -> Self {
         self.outgoing_hosts.push(host.into());
@@ -182,13 +183,16 @@ impl Descriptor {
         self
     }
 
-    /// The JSON text.
+    /// Serializes the descriptor as JSON.
+    ///
+    /// # Errors
+    /// When a value given to [`field`](Self::field) cannot be serialized.
     pub fn to_json(&self) -> Result<Vec<u8>, String> {
         serde_json::to_vec(self).map_err(|error| format!("the descriptor cannot be written as JSON: {error}"))
     }
 }
 
-/// The three fields of a kind, inlined into other types of the schema.
+/// The three fields of a kind, flattened into other types of the schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct KindFields {
     group: String,
@@ -202,7 +206,7 @@ impl From<crate::Kind> for KindFields {
     }
 }
 
-/// Collects strings of any type.
+/// Converts and collects strings of any string type.
 fn strings(names: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
     names.into_iter().map(Into::into).collect()
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::strings;
 
-/// Verbs on resources, with the terms of Kubernetes RBAC. It only asks; the plugin's manifest grants.
+/// A request for verbs on resources, in the terms of Kubernetes RBAC. Only the plugin's manifest grants permissions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Permission {
     groups: Vec<String>,
@@ -17,8 +17,8 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// Asks to read (`get`, `list` and `watch`) resources of one API group in all namespaces. Resources have their
-    /// plural form: `pods`, `pods/status`.
+    /// Asks to read (`get`, `list` and `watch`) resources of one API group in all namespaces. Resources are plural
+    /// names such as `pods` or `pods/status`.
     pub fn new(group: impl Into<String>, resources: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             groups: vec![group.into()],
@@ -36,14 +36,14 @@ impl Permission {
         self
     }
 
-    /// Limits it to these namespaces. An empty list means cluster-scoped objects only.
+    /// Limits the permission to these namespaces. An empty list means cluster-scoped objects only.
     #[must_use]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.namespaces = strings(namespaces);
         self
     }
 
-    /// Limits it to objects with these names.
+    /// Limits the permission to objects with these names.
     #[must_use]
     pub fn names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.names = strings(names);

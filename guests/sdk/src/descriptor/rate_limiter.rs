@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::duration;
 
-/// An exponential delay per key, and a token bucket for all keys together; the longer of the two waits applies. The
-/// defaults are client-go's: 5 ms to 1000 s, 10 retries per second with bursts of 100.
+/// An exponential delay per key, and a token bucket for all keys together; the longer of the two delays applies. The
+/// defaults are client-go's: 5 ms to 1000 s, and 10 retries per second with bursts of 100.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimiter {

@@ -15,7 +15,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Reconciles `key` in this interval, at least 100 ms. The key need not be the key of an object.
+    /// Reconciles `key` in this interval, which must be at least 100 ms. The key need not belong to an object.
     pub fn every(interval: Duration, key: &Key) -> Self {
         Self { every: duration::format(interval), key: key.to_string() }
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{KindFields, Map, strings};
 use crate::Kind;
 
-/// Objects that the plugin watches. It can also read them from the [`cache`](crate::cache).
+/// The objects that the plugin watches, and can read from the [`cache`](crate::cache).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Watch {
@@ -61,15 +61,15 @@ impl Watch {
         self
     }
 
-    /// Adds a filter of updates. An update must pass all predicates; adds and deletes always pass.
+    /// Adds a filter of updates. An update must pass all predicates; added and deleted objects always pass.
     #[must_use]
     pub fn predicate(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
         self
     }
 
-    /// Sets the keys that a change reconciles. The default is the object's own key; in the world `event-handler` it
-    /// is [`Map::handler`].
+    /// Sets the mapping of a change to keys. The default is [`Map::itself`], in the world `event-handler`
+    /// [`Map::handler`].
     #[must_use]
     pub fn map(mut self, map: Map) -> Self {
         self.map = Some(map);
@@ -114,8 +114,8 @@ impl Predicate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Delivery {
-    /// They are merged: the first old and the last new state are delivered. The default.
+    /// The changes are merged: the first old and the last new state are delivered. The default.
     Latest,
-    /// Each is delivered, up to a limit of the host (65,536 pending changes per watch); beyond it they are merged.
+    /// Each change is delivered, up to a limit of the host (65,536 pending changes per watch); further ones are merged.
     Every,
 }

@@ -1,4 +1,4 @@
-//! [`Error`]: the reason for a missing response.
+//! [`Error`]: the reason for a missing or incomplete response.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::Failure;
 pub struct Error {
     /// The kind of the error.
     pub kind: ErrorKind,
-    /// Human-readable, with the remedy.
+    /// Human-readable message with the remedy.
     pub message: String,
 }
 
@@ -19,12 +19,12 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// `spec.outgoingHosts` of the manifest does not name the host and port. Nothing was sent.
+    /// `spec.outgoingHosts` of the manifest does not contain the host and port. Nothing was sent.
     Denied,
-    /// The name resolves to an address that the manifest must name explicitly: loopback, link-local, or a cloud's
-    /// metadata service. Nothing was sent.
+    /// The name resolves to an address that the manifest must grant explicitly: loopback, link-local, or the metadata
+    /// service of a cloud. Nothing was sent.
     AddressProhibited,
-    /// The request is malformed, or sets a header that plugins may not set. Nothing was sent.
+    /// The request is malformed, or sets a header that plugins must not set. Nothing was sent.
     Invalid,
     /// The name could not be resolved.
     Dns,
@@ -32,15 +32,16 @@ pub enum ErrorKind {
     ConnectionRefused,
     /// The connection ended before the response was complete.
     ConnectionLost,
-    /// The plugin has the maximum number of concurrent requests.
+    /// The plugin already has the maximum number of concurrent requests.
     ConnectionLimit,
     /// The TLS handshake failed: the certificate is not trusted, or the server does not use TLS.
     Tls,
-    /// A timeout.
+    /// A timeout expired: of the lookup, the connection, the response, or
+    /// [`Request::timeout`](super::Request::timeout).
     Timeout,
     /// The body of the request is larger than 16 MiB.
     RequestTooLarge,
-    /// The response is larger than the host allows: 16 MiB of body, 64 KiB of headers.
+    /// The response is larger than the limit: 16 MiB of body, 64 KiB of headers.
     ResponseTooLarge,
     /// The response is not HTTP/1.1.
     Protocol,
@@ -58,12 +59,12 @@ impl Error {
         self.kind == ErrorKind::Denied
     }
 
-    /// Whether it is a timeout. The request may have taken effect.
+    /// Whether a timeout expired. The request may have taken effect.
     pub fn is_timeout(&self) -> bool {
         self.kind == ErrorKind::Timeout
     }
 
-    /// Whether the same request may succeed later. It may have taken effect without a response.
+    /// Whether the same request may succeed later. The first one may have taken effect without a response.
     pub fn is_unavailable(&self) -> bool {
         use ErrorKind as K;
         matches!(
@@ -72,7 +73,7 @@ impl Error {
         )
     }
 
-    /// Converts an error of the interface.
+    /// Converts an error code of `wasi:http`.
     pub(super) fn from_code(code: &ErrorCode, authority: &str) -> Self {
         use ErrorCode as C;
         use ErrorKind as K;
@@ -150,7 +151,7 @@ impl Error {
         Self { kind, message }
     }
 
-    /// A header that the host refuses.
+    /// The error for a header that the host rejects.
     pub(super) fn from_header(name: &str, error: HeaderError) -> Self {
         let why = match error {
             HeaderError::Forbidden => "is set by the host",

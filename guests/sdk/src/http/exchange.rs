@@ -17,7 +17,7 @@ use wasip2::io::streams::{OutputStream, StreamError};
 use super::url::Url;
 use super::{Error, ErrorKind, Headers, Request, Response};
 
-/// Bytes asked for in one read.
+/// Maximum number of bytes of one read.
 const READ: u64 = 64 << 10;
 
 pub(super) fn run(request: &Request) -> Result<Response, Error> {
@@ -25,14 +25,14 @@ pub(super) fn run(request: &Request) -> Result<Response, Error> {
     let deadline = request.timeout.map(|whole| monotonic_clock::subscribe_duration(nanoseconds(whole)));
     let exchange = Exchange { authority: url.authority, deadline };
     let outgoing = outgoing(request, &url)?;
-    // A body that is asked for is sent in chunks unless its length is known, even if nothing is written.
+    // Calling `body` makes a request without `Content-Length` chunked, even if nothing is written.
     let body = match request.body.as_slice() {
         [] => None,
         _ => Some(outgoing.body().map_err(|()| Error::new(ErrorKind::Other, "the request has no body"))?),
     };
     let options = RequestOptions::new();
     if let Some(limit) = request.connect_timeout {
-        // A host that does not know it keeps its own bound.
+        // A host that does not support the option uses its own limit.
         let _ = options.set_connect_timeout(Some(nanoseconds(limit)));
     }
     let answer = outgoing_handler::handle(outgoing, Some(options)).map_err(|code| exchange.error(&code))?;
@@ -42,7 +42,7 @@ pub(super) fn run(request: &Request) -> Result<Response, Error> {
     };
     let response = exchange.answer(&answer)?;
     let read = exchange.read(&response);
-    // Only now: dropping a body that is not whole ends the exchange.
+    // Dropped after the response was read, because dropping an unfinished body ends the exchange.
     drop(unsent);
     read
 }
@@ -88,7 +88,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 struct Exchange<'a> {
     authority: &'a str,
-    /// Ready when the timeout has expired.
+    /// Becomes ready when the timeout expires.
     deadline: Option<Pollable>,
 }
 
@@ -97,7 +97,7 @@ impl Exchange<'_> {
         Error::from_code(code, self.authority)
     }
 
-    /// Waits until one of these is ready.
+    /// Waits until one of the pollables is ready; an error when the timeout expires first.
     fn wait<'a>(&'a self, mut ready: Vec<&'a Pollable>) -> Result<(), Error> {
         ready.extend(&self.deadline);
         let deadline = ready.len() - 1;
@@ -125,7 +125,7 @@ impl Exchange<'_> {
         if !whole {
             return Ok(Some(body));
         }
-        // A request that failed meanwhile says so in its answer.
+        // If the request has failed, its response returns the error.
         let _ = OutgoingBody::finish(body, None);
         Ok(None)
     }
@@ -138,7 +138,7 @@ impl Exchange<'_> {
     ) -> Result<bool, Error> {
         let (writable, answered) = (stream.subscribe(), answer.subscribe());
         while !bytes.is_empty() {
-            // An error means that nobody takes the body any more: why, the answer says.
+            // An error means that the server no longer reads the body; the response contains the reason.
             let Ok(room) = stream.check_write() else { return Ok(false) };
             if room == 0 {
                 self.wait(vec![&writable, &answered])?;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::exchange;
 use super::{Error, ErrorKind, Response};
 
-/// A request. [`send`](Request::send) reports errors in its URL, names and values.
+/// An HTTP request. The builder methods cannot fail: [`send`](Request::send) reports a malformed URL, header or body.
 ///
 /// The host or `send` sets `Host`, `Content-Length` and the headers of the connection (`Connection`,
 /// `Transfer-Encoding`, `Upgrade`, `TE`, `Expect`, `Proxy-*`, …). The default `User-Agent` is
@@ -82,7 +82,7 @@ impl Request {
         Self::new("DELETE", url)
     }
 
-    /// Adds a header; an earlier header of the same name is kept.
+    /// Adds a header. An earlier header of the same name is kept.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push((name.into(), value.into()));
@@ -109,7 +109,7 @@ impl Request {
         self
     }
 
-    /// Sets the body to JSON, and `Content-Type` with it.
+    /// Sets the body to JSON and adds `Content-Type: application/json`.
     #[must_use]
     pub fn json(mut self, body: &impl Serialize) -> Self {
         match serde_json::to_vec(body) {
@@ -129,7 +129,7 @@ impl Request {
         self
     }
 
-    /// Limits the time to connect. The default is 10 seconds, and only shorter limits take effect.
+    /// Limits the time to connect. The default is 10 seconds; a longer limit has no effect.
     #[must_use]
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = Some(limit);
@@ -137,6 +137,10 @@ impl Request {
     }
 
     /// Sends the request and waits for the whole response, whatever its status.
+    ///
+    /// # Errors
+    /// When the request is malformed or not granted, the response is too large, or no complete response arrives in
+    /// time.
     pub fn send(self) -> Result<Response, Error> {
         match &self.broken {
             Some(reason) => Err(Error::new(ErrorKind::Invalid, reason.clone())),
@@ -145,7 +149,7 @@ impl Request {
     }
 }
 
-/// RFC 4648, section 4.
+/// Base64 with padding (RFC 4648, section 4).
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

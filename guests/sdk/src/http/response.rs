@@ -29,6 +29,9 @@ impl Response {
     }
 
     /// Parses the body as JSON.
+    ///
+    /// # Errors
+    /// When the body is not JSON or does not have the form of `T`.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.body)
     }
@@ -44,7 +47,7 @@ impl Response {
 pub struct Headers(pub(super) Vec<(String, Vec<u8>)>);
 
 impl Headers {
-    /// The value of the first header of this name (case-insensitive), if it is UTF-8.
+    /// The value of the first header of this name (case-insensitive); `None` if it is missing or not UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         let (_, value) = self.0.iter().find(|(own, _)| own.eq_ignore_ascii_case(name))?;
         std::str::from_utf8(value).ok()

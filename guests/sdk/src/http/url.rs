@@ -1,5 +1,5 @@
-//! Splits a URL into the parts that `wasi:http` needs. The host validates the parts; this code only ensures that no
-//! part can leak into another.
+//! Splits a URL into the parts that `wasi:http` needs. The host validates the parts; this module only ensures that
+//! characters of one part cannot become a part of another.
 
 /// The parts of a URL.
 #[derive(Debug, PartialEq, Eq)]

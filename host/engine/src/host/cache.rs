@@ -1,4 +1,4 @@
-//! [`CacheImports`]: the interface `cache`.
+//! [`CacheImports`]: the host side of the interface `cache`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,9 +8,9 @@ use pilothouse_object::{Gvk, Object, ObjectKey};
 
 use super::Refusal;
 
-/// Objects of one moment, in no order, taken in portions as the guest asks for them.
+/// An iterator over the objects of one snapshot, in no particular order. The guest reads it in portions.
 pub trait ObjectCursor: Iterator<Item = Object> + Send {
-    /// How many follow, exactly. May look at what follows, but must not read bodies.
+    /// The exact number of remaining objects. May examine their metadata, but must not read their bodies.
     fn remaining(&self) -> usize;
 }
 
@@ -20,33 +20,33 @@ impl ObjectCursor for std::vec::IntoIter<Object> {
     }
 }
 
-/// A wait under way; whether what was waited for came about.
+/// A running wait; resolves to `false` when the limit passed first.
 pub type WaitFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 fn no_cache() -> Refusal {
     Refusal { reason: "unavailable", message: "this host has no cache".to_owned() }
 }
 
-/// Reads of the cache.
+/// Reads from the host's cache.
 pub trait CacheImports {
-    /// One object from the cache.
+    /// One object from the cache; `None` when the cache does not have it.
     ///
     /// # Errors
-    /// When the plugin may not read it.
+    /// When the plugin may not read the object or does not watch its kind.
     fn cache_get(&self, _kind: &Gvk, _key: &ObjectKey) -> Result<Option<Object>, Refusal> {
         Err(no_cache())
     }
-    /// Objects from the cache, all of the same moment; `query` is JSON.
+    /// A snapshot of the cached objects that match `query`, which is JSON.
     ///
     /// # Errors
-    /// When the plugin may not read them or the query is malformed.
+    /// When the plugin may not read the objects, does not watch their kind, or the query is malformed.
     fn cache_list(&self, _kind: &Gvk, _query: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Err(no_cache())
     }
-    /// Objects with a value in an index, all of the same moment.
+    /// A snapshot of the cached objects that have `value` in an index.
     ///
     /// # Errors
-    /// When the plugin may not read them or has no such index.
+    /// When the plugin may not read the objects, does not watch their kind, or has no such index.
     fn cache_by_index(
         &self,
         _kind: &Gvk,
@@ -55,14 +55,14 @@ pub trait CacheImports {
     ) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Err(no_cache())
     }
-    /// Values of an index.
+    /// The values of an index.
     ///
     /// # Errors
-    /// When the plugin may not read them or has no such index.
+    /// When the plugin may not read the objects, does not watch their kind, or has no such index.
     fn cache_index_values(&self, _kind: &Gvk, _index: &str) -> Result<Vec<String>, Refusal> {
         Err(no_cache())
     }
-    /// Waits until the caches show what the plugin has written, for `limit` at most.
+    /// Waits until the caches contain the plugin's own writes, at most for `limit`.
     fn cache_wait_for_writes(&self, _limit: Duration) -> WaitFuture {
         Box::pin(std::future::ready(true))
     }

@@ -1,4 +1,4 @@
-//! [`ClientImports`]: the interface `client`.
+//! [`ClientImports`]: the host side of the interface `client`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,46 +7,46 @@ use pilothouse_object::{Gvk, Object, ObjectKey};
 
 use super::CallContext;
 
-/// A live call that failed.
+/// The error of a live call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
-    /// HTTP status code; 0 when there was no answer.
+    /// HTTP status code; 0 when there was no response.
     pub code: u16,
-    /// The API's reason, or the host's own: `forbidden`, `invalid`, `unavailable`.
+    /// The reason in the API server's response, or one of the host's: `forbidden`, `invalid`, `unavailable`.
     pub reason: String,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
-    /// Seconds that the server asks to wait.
+    /// Number of seconds to wait before a retry, if the server asked for it.
     pub retry_after_seconds: Option<u32>,
 }
 
-/// A live call.
+/// A live call to the API server.
 #[derive(Debug)]
 pub struct ClientCall {
     /// Kind of the object.
     pub kind: Gvk,
-    /// What to do.
+    /// The operation.
     pub verb: ClientVerb,
-    /// Options as JSON; empty stands for `{}`.
+    /// Options as JSON; an empty text is equivalent to `{}`.
     pub options: String,
-    /// The call during which this one is made.
+    /// The call of the guest that made this live call.
     pub context: CallContext,
 }
 
-/// What a live call does.
+/// The operation of a live call.
 #[derive(Debug)]
 pub enum ClientVerb {
     /// Reads one object.
     Get(ObjectKey),
     /// Lists one page.
     List,
-    /// Creates the object of this body.
+    /// Creates an object from this body.
     Create(Vec<u8>),
-    /// Replaces the object of this body.
+    /// Replaces an object with this body.
     Update(Vec<u8>),
     /// Patches an object.
     Patch {
-        /// The object.
+        /// The key of the object.
         key: ObjectKey,
         /// `json`, `merge`, `strategic` or `apply`.
         patch_type: String,
@@ -57,30 +57,30 @@ pub enum ClientVerb {
     Delete(ObjectKey),
 }
 
-/// Answer of a live call.
+/// The result of a live call.
 #[derive(Debug)]
 pub enum ClientAnswer {
-    /// Of get, create, update and patch.
+    /// Result of get, create, update and patch.
     Object(Object),
-    /// Of list.
+    /// Result of list.
     Page {
         /// The objects.
         items: Vec<Object>,
-        /// Token for the next page.
+        /// Token for the next page; `None` on the last page.
         continue_token: Option<String>,
-        /// The version shown.
+        /// The resource version of the list.
         resource_version: String,
     },
-    /// Of delete.
+    /// Result of delete.
     Deleted,
 }
 
-/// A live call under way.
+/// A running live call.
 pub type ClientFuture = Pin<Box<dyn Future<Output = Result<ClientAnswer, ApiError>> + Send>>;
 
-/// Calls of the API server.
+/// Live calls to the API server.
 pub trait ClientImports {
-    /// Makes a live call, after checking the plugin's permissions.
+    /// Checks the plugin's permissions and makes a live call.
     fn client(&self, _call: ClientCall) -> ClientFuture {
         let message = "this host has no cluster".to_owned();
         let error =

@@ -1,4 +1,4 @@
-//! [`ConfigImports`]: the interface `config`.
+//! [`ConfigImports`]: the host side of the interface `config`.
 
 use std::sync::Arc;
 

@@ -1,52 +1,53 @@
-//! [`EventImports`]: the interface `events`.
+//! [`EventImports`]: the host side of the interface `events`.
 
 use pilothouse_object::{Gvk, Object, ObjectKey};
 
 use super::{CallContext, Refusal};
 
-/// A Kubernetes Event that a guest records, as it came.
+/// A Kubernetes Event that a guest records, not validated yet.
 #[derive(Debug)]
 pub struct GuestEvent {
-    /// What it is about.
+    /// The object that the event is about.
     pub regarding: EventTarget,
-    /// Another object that has to do with it.
+    /// A second object that is involved.
     pub related: Option<EventTarget>,
     /// `Normal` or `Warning`.
     pub event_type: String,
-    /// Why, for programs.
+    /// The machine-readable reason.
     pub reason: String,
-    /// What was done; may be empty.
+    /// The action that was taken; may be empty.
     pub action: String,
-    /// For people.
+    /// The human-readable message.
     pub note: String,
-    /// Options as JSON; empty stands for `{}`.
+    /// Options as JSON; an empty text is equivalent to `{}`.
     pub options: String,
 }
 
-/// What an event is about.
+/// An object that an event refers to.
 #[derive(Debug)]
 pub enum EventTarget {
-    /// An object of the host.
+    /// An object whose handle the guest has.
     Object(Object),
-    /// What the guest knows of an object.
+    /// A reference that the guest wrote itself.
     Reference {
-        /// Its kind.
+        /// The kind of the object.
         kind: Gvk,
-        /// Its key.
+        /// The key of the object.
         key: ObjectKey,
-        /// Its UID; empty when it is not known.
+        /// The UID of the object; empty when it is unknown.
         uid: String,
-        /// Its version; empty when it is not known.
+        /// The resource version of the object; empty when it is unknown.
         resource_version: String,
     },
 }
 
 /// Kubernetes Events of the plugin.
 pub trait EventImports {
-    /// Records an event as the plugin; a host without events refuses it.
+    /// Records an event with the plugin as its reporter.
     ///
     /// # Errors
-    /// When the plugin may not record it, it is malformed, or there are too many.
+    /// When the plugin may not record the event, the event is malformed, the plugin exceeds its event quota, or the
+    /// host records no events.
     fn record_event(&self, _context: &CallContext, _event: GuestEvent) -> Result<(), Refusal> {
         Err(Refusal { reason: "unavailable", message: "this host records no events".to_owned() })
     }

@@ -1,13 +1,13 @@
-//! [`HttpImports`]: outgoing HTTP, `wasi:http/outgoing-handler`.
+//! [`HttpImports`]: the host side of outgoing HTTP, `wasi:http/outgoing-handler`.
 
 use crate::http::HttpClient;
 
-/// HTTP requests of the plugin.
+/// Outgoing HTTP requests of the plugin.
 pub trait HttpImports {
-    /// What the plugin sends HTTP requests with, and what it may reach; without it every request is denied.
+    /// The client that sends the plugin's requests and knows the granted hosts. With `None` every request is denied.
     fn http(&self) -> Option<HttpClient> {
         None
     }
-    /// Called with a description of each request that is refused for lack of a permission.
+    /// Called for each request that is denied for lack of a permission; the argument describes the request.
     fn denied(&self, _what: &str) {}
 }

@@ -1,28 +1,28 @@
-//! [`LogImports`]: the interface `log`.
+//! [`LogImports`]: the host side of the interface `log`.
 
 use super::CallContext;
 
-/// How important a log line is.
+/// The level of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// For following single steps.
+    /// Single steps of the code.
     Trace,
-    /// For developers.
+    /// Details for developers.
     Debug,
-    /// What happened.
+    /// Normal operation.
     Info,
-    /// Something is odd.
+    /// An unexpected condition that needs attention.
     Warn,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 
 /// The plugin's log.
 pub trait LogImports {
-    /// Whether lines of this level are kept.
+    /// Whether lines of this level are written.
     fn log_enabled(&self, _level: LogLevel) -> bool {
         false
     }
-    /// Writes a line.
+    /// Writes a line with fields (name and value).
     fn log(&self, _context: &CallContext, _level: LogLevel, _message: &str, _fields: &[(String, String)]) {}
 }

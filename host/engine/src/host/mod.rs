@@ -1,9 +1,9 @@
-//! [`HostImports`]: what a guest's imports reach, one trait for each interface of `wit/`. The manager implements them, with one
-//! value for each generation of a plugin, and decides there what the plugin may see and do; this crate only carries calls across
-//! the boundary.
+//! [`HostImports`]: the host side of a guest's imports, one trait per interface of `wit/`. The manager implements the
+//! traits with one value per generation of a plugin and checks the plugin's permissions there; this crate only converts
+//! calls at the boundary.
 //!
-//! Methods must not block; those that wait answer with a future. Each has a default, which is the answer of a host that does not
-//! have the interface: nothing, or an error that says so. [`Nothing`] is such a host.
+//! Methods must not block; those that wait return a future. Each method has a default implementation for a host without
+//! the interface: an empty result or an error that says so. [`Nothing`] uses only defaults.
 
 mod cache;
 mod client;
@@ -23,7 +23,7 @@ pub use http::HttpImports;
 pub use log::{LogImports, LogLevel};
 pub use queue::QueueImports;
 
-/// All that a guest may import.
+/// All imports of a guest. Implemented for every type that implements the traits of the interfaces.
 pub trait HostImports:
     CacheImports
     + ClientImports
@@ -52,7 +52,8 @@ impl<T> HostImports for T where
 {
 }
 
-/// A host that has no interface: reads and calls are refused, the configuration is empty.
+/// A host without interfaces: reads and calls return errors, the configuration is empty. For tests and for parts of a
+/// host.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nothing;
 
@@ -64,21 +65,21 @@ impl HttpImports for Nothing {}
 impl LogImports for Nothing {}
 impl QueueImports for Nothing {}
 
-/// The call during which an import was used, for logs.
+/// The call in which a guest used an import, for logs.
 #[derive(Debug, Clone, Default)]
 pub struct CallContext {
-    /// Key of the running reconcile or event.
+    /// Key of the object that the guest reconciles or handles an event of; `None` in a batch and outside of calls.
     pub key: Option<ObjectKey>,
     /// Number of the call, unique in this process; 0 outside of calls.
     pub call_id: u64,
 }
 
-/// A cached read or an event that was refused.
+/// The refusal of a cached read or of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// A word for programs: `forbidden`, `invalid`; of reads also `not-watched` and `unknown-index`, of events `over-quota` and
-    /// `unavailable`.
+    /// The machine-readable reason: `forbidden`, `invalid` or `unavailable`; for reads also `not-watched` and
+    /// `unknown-index`, for events also `over-quota`.
     pub reason: &'static str,
-    /// What is missing and how to get it.
+    /// The cause and the remedy, human-readable.
     pub message: String,
 }

@@ -1,4 +1,4 @@
-//! [`QueueImports`]: the interface `queue`.
+//! [`QueueImports`]: the host side of the interface `queue`.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use pilothouse_object::ObjectKey;
 
 /// The plugin's own work queue.
 pub trait QueueImports {
-    /// Whether the plugin may put the key into its queue.
+    /// Checks whether the queue has room for the key.
     ///
     /// # Errors
-    /// Why not, for people, when the queue holds as many others as it may.
+    /// When the queue is full and does not contain the key: a human-readable message.
     fn queue_room(&self, _key: &ObjectKey) -> Result<(), String> {
         Err("this host has no queue".to_owned())
     }
-    /// Adds a key to the plugin's queue.
+    /// Adds a key to the queue.
     fn queue_add(&self, _key: ObjectKey) {}
-    /// Adds a key after a delay.
+    /// Adds a key to the queue after a delay.
     fn queue_add_after(&self, _key: ObjectKey, _delay: Duration) {}
-    /// Adds a key after the rate limiter's delay.
+    /// Adds a key to the queue after the rate limiter's delay for it.
     fn queue_add_rate_limited(&self, _key: ObjectKey) {}
-    /// Forgets a key's failures.
+    /// Resets the failure count of a key in the rate limiter.
     fn queue_forget(&self, _key: &ObjectKey) {}
-    /// Failures of a key.
+    /// Failure count of a key in the rate limiter.
     fn queue_num_requeues(&self, _key: &ObjectKey) -> u32 {
         0
     }
-    /// Keys that wait.
+    /// Number of keys that are ready to be processed.
     fn queue_len(&self) -> usize {
         0
     }

@@ -1,4 +1,5 @@
-//! Bodies with their bounds: [`RequestBody`] counts what a guest sends, [`ResponseBody`] what it receives and how long that takes.
+//! Bodies with limits: [`RequestBody`] limits the bytes that a guest sends, [`ResponseBody`] the bytes that it receives
+//! and the time between them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,16 +18,16 @@ use super::MAX_BODY;
 use super::client::Lease;
 use super::connection::hyper_error;
 
-/// How far a request's body has got; shared between the body, which the connection owns, and the exchange.
+/// Progress of a request body, shared between the body, which the connection owns, and the exchange.
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct BodyProgress {
     bytes: AtomicU64,
-    /// All of it has been handed to the connection.
+    /// Whether the connection has received the whole body.
     whole: AtomicBool,
     too_large: AtomicBool,
 }
 
-impl Sent {
+impl BodyProgress {
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
@@ -40,19 +41,23 @@ impl Sent {
     }
 }
 
-/// A request's body as the guest writes it.
+/// The body of a request, streamed from the guest.
 pub(super) struct RequestBody {
     guest: WasiBody,
-    /// `Content-Length`, where the guest gave one.
+    /// `Content-Length`, if the guest set it.
     length: Option<u64>,
-    sent: Arc<Sent>,
-    /// Dead when the instance has gone: its body then ends as if it were whole, but it is not.
+    sent: Arc<BodyProgress>,
+    /// Dangling once the instance is dropped. The guest's stream then ends like a complete one, although it is not.
     guest_lives: Weak<()>,
 }
 
 impl RequestBody {
-    pub(super) fn new(guest: WasiBody, length: Option<u64>, guest_lives: Weak<()>) -> (Self, Arc<Sent>) {
-        let sent = Arc::new(Sent::default());
+    pub(super) fn new(
+        guest: WasiBody,
+        length: Option<u64>,
+        guest_lives: Weak<()>,
+    ) -> (Self, Arc<BodyProgress>) {
+        let sent = Arc::new(BodyProgress::default());
         sent.whole.store(guest.is_end_stream() || length == Some(0), Relaxed);
         (Self { guest, length, sent: Arc::clone(&sent), guest_lives }, sent)
     }
@@ -95,11 +100,12 @@ impl Body for RequestBody {
     }
 }
 
-/// A response's body on its way to the guest. Read to its end, it gives its connection back; dropped before, it closes it.
+/// The body of a response, streamed to the guest. When it is read to its end, the connection returns to the pool; when
+/// it is dropped earlier, the connection is closed.
 pub(super) struct ResponseBody {
     server: Incoming,
     lease: Lease,
-    /// Longest wait for the next piece.
+    /// Maximum time between two chunks.
     between: Option<Duration>,
     deadline: Instant,
     timer: Pin<Box<Sleep>>,
@@ -129,6 +135,7 @@ impl ResponseBody {
     }
 }
 
+/// The time at which the next chunk must have arrived.
 fn next(between: Option<Duration>, deadline: Instant) -> Instant {
     between.and_then(|between| Instant::now().checked_add(between)).map_or(deadline, |at| at.min(deadline))
 }

@@ -1,4 +1,4 @@
-//! [`HttpClient`]: what one generation of a plugin sends its requests with, and where each is checked.
+//! [`HttpClient`]: checks and sends the HTTP requests of one generation of a plugin.
 
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
@@ -17,61 +17,63 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
-use super::body::{RequestBody, ResponseBody, Sent};
+use super::body::{BodyProgress, RequestBody, ResponseBody};
 use super::connection::{Connection, hyper_error};
 use super::destination::{Destination, origin_form};
-use super::pool::Pool;
+use super::pool::ConnectionPool;
 use super::resolve::{Lookup, NoAddress, Resolver};
 use super::{CONNECT_TIMEOUT, MAX_BODY};
 
-/// How a request ended, as metrics count it.
+/// The result of a request, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HttpResult {
-    /// The server answered with this status.
+    /// The server responded with this status code.
     Status(u16),
-    /// The manifest does not grant the host or the address; nothing was sent.
+    /// The manifest does not grant the host or the address. Nothing was sent.
     Denied,
-    /// No answer came.
+    /// The request failed without a response.
     Error,
 }
 
-/// Is told what a plugin sends. Called on the runtime of the requests or on a guest's thread; must not block.
+/// Receives the results of a plugin's requests, for metrics. The client calls it on the runtime of the requests or on a
+/// guest's thread; implementations must not block.
 pub trait HttpObserver: Send + Sync + 'static {
-    /// A request was answered or failed.
+    /// Called when a request has got a response or has failed.
     fn request(&self, result: HttpResult);
-    /// Bytes of bodies that an exchange moved.
+    /// Called at the end of an exchange with the number of body bytes sent and received.
     fn moved(&self, sent: u64, received: u64);
 }
 
-/// How the client of a generation is made.
+/// The options of [`HttpClient::new`].
 pub struct HttpClientOptions {
     /// The plugin's name, for messages.
     pub plugin: Arc<str>,
-    /// What is granted.
+    /// The hosts that the manifest grants.
     pub hosts: OutgoingHosts,
-    /// `User-Agent` of requests to which the guest gives none.
+    /// `User-Agent` of requests in which the guest sets none.
     pub user_agent: String,
-    /// Finds addresses; [`SystemResolver`](super::SystemResolver) outside of tests.
+    /// Resolves names; [`SystemResolver`](super::SystemResolver) except in tests.
     pub resolver: Arc<dyn Resolver>,
-    /// Where connections live: not on the threads of guests, which would delay them.
+    /// The runtime of the connections. It must not be that of the guests, whose computations would delay them.
     pub io: Handle,
-    /// Is told what the plugin sends.
+    /// Receives the results of requests.
     pub observer: Arc<dyn HttpObserver>,
 }
 
-/// What one generation of a plugin sends its requests with; a cheap clone. Its idle connections go with the last one.
+/// The HTTP client of one generation of a plugin. Clones share the connections; dropping the last one closes the idle
+/// connections.
 #[derive(Clone)]
-pub struct HttpClient(Arc<Inner>);
+pub struct HttpClient(Arc<ClientInner>);
 
-struct Inner {
+struct ClientInner {
     plugin: Arc<str>,
     hosts: OutgoingHosts,
     user_agent: Option<HeaderValue>,
     lookup: Lookup,
     io: Handle,
     observer: Arc<dyn HttpObserver>,
-    pool: Arc<Pool>,
-    tls: Tls,
+    pool: Arc<ConnectionPool>,
+    tls: TlsConfigFn,
 }
 
 impl std::fmt::Debug for HttpClient {
@@ -80,10 +82,11 @@ impl std::fmt::Debug for HttpClient {
     }
 }
 
-/// Whom servers must have their certificates from.
-type Tls = fn() -> Option<Arc<ClientConfig>>;
+/// Returns the TLS configuration with the trusted certificate authorities; `None` when there are none.
+type TlsConfigFn = fn() -> Option<Arc<ClientConfig>>;
 
-/// The platform's certificates, as for API servers; read once, when the first plugin needs them. None when there are none.
+/// The TLS configuration with the platform's certificate authorities, loaded when the first plugin needs it. `None`
+/// when the platform has none.
 static PLATFORM: LazyLock<Option<Arc<ClientConfig>>> = LazyLock::new(|| {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let built = ClientConfig::builder_with_provider(provider)
@@ -101,34 +104,34 @@ static PLATFORM: LazyLock<Option<Arc<ClientConfig>>> = LazyLock::new(|| {
     }
 });
 
-/// A request that was not sent, and what the log should say of it.
+/// The error of a request, with the message to log if there is one.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct RequestError {
     pub(super) error: Error,
     pub(super) message: Option<String>,
 }
 
-impl From<Error> for Refused {
+impl From<Error> for RequestError {
     fn from(error: Error) -> Self {
         Self { error, message: None }
     }
 }
 
-/// The times of one exchange.
+/// The time limits of one exchange.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    /// When there must be a connection.
+pub(super) struct ExchangeLimits {
+    /// Deadline for getting a connection.
     connect_by: Instant,
-    /// Longest wait for the head of the response, from the connection on.
+    /// Maximum time from the connection to the head of the response.
     first_byte: Option<Duration>,
-    /// Longest wait between two pieces of its body.
+    /// Maximum time between two chunks of the response body.
     between: Option<Duration>,
-    /// When all must be over.
+    /// Deadline of the whole exchange.
     deadline: Instant,
 }
 
-impl Times {
-    /// What the guest asks for, within the host's bounds.
+impl ExchangeLimits {
+    /// The guest's options, reduced to the host's limits.
     pub(super) fn new(options: RequestOptions, deadline: Instant) -> Self {
         let connect = options.connect_timeout.unwrap_or(CONNECT_TIMEOUT).min(CONNECT_TIMEOUT);
         Self {
@@ -147,18 +150,27 @@ impl Times {
 }
 
 impl HttpClient {
-    /// A client without connections.
+    /// Creates a client. It opens no connection yet.
     #[must_use]
     pub fn new(options: HttpClientOptions) -> Self {
         Self::with_tls(options, || PLATFORM.clone())
     }
 
-    pub(super) fn with_tls(options: HttpClientOptions, tls: Tls) -> Self {
+    pub(super) fn with_tls(options: HttpClientOptions, tls: TlsConfigFn) -> Self {
         let HttpClientOptions { plugin, hosts, user_agent, resolver, io, observer } = options;
         let lookup = Lookup::new(resolver);
-        // A header value only fails for control characters, which a name cannot have.
+        // The conversion only fails for control characters, which a plugin's name cannot contain.
         let user_agent = HeaderValue::from_str(&user_agent).ok();
-        Self(Arc::new(Inner { plugin, hosts, user_agent, lookup, io, observer, pool: Pool::new(), tls }))
+        Self(Arc::new(ClientInner {
+            plugin,
+            hosts,
+            user_agent,
+            lookup,
+            io,
+            observer,
+            pool: ConnectionPool::new(),
+            tls,
+        }))
     }
 
     pub(super) fn io(&self) -> &Handle {
@@ -169,18 +181,21 @@ impl HttpClient {
         self.0.observer.request(result);
     }
 
-    /// Whether a request may be made, before anything is looked up or sent; where it goes.
-    pub(super) fn check(&self, request: &Request<WasiBody>) -> Result<Destination, Refused> {
+    /// Checks a request before a lookup or a connection, and returns its destination.
+    pub(super) fn check(&self, request: &Request<WasiBody>) -> Result<Destination, RequestError> {
         let plugin = &self.0.plugin;
         if *request.method() == Method::CONNECT {
             return Err(Error::HttpRequestMethodInvalid.into());
         }
-        let to = Destination::of(request.uri()).map_err(|reason| Refused {
+        let to = Destination::of(request.uri()).map_err(|reason| RequestError {
             error: Error::HttpRequestUriInvalid,
             message: Some(format!("plugin {plugin}: a request was refused: {reason}")),
         })?;
         if !self.0.hosts.permits(&to.host, to.port) {
-            return Err(Refused { error: Error::HttpRequestDenied, message: Some(not_granted(plugin, &to)) });
+            return Err(RequestError {
+                error: Error::HttpRequestDenied,
+                message: Some(not_granted(plugin, &to)),
+            });
         }
         if length(request).is_some_and(|length| length > MAX_BODY) {
             return Err(Error::HttpRequestBodySize(Some(MAX_BODY)).into());
@@ -188,14 +203,15 @@ impl HttpClient {
         Ok(to)
     }
 
-    /// Makes a request that was [checked](Self::check). Dropping the future, or the body of the response, closes the connection.
+    /// Sends a request that [`check`](Self::check) has accepted. Dropping the future, or the body of the response
+    /// before its end, closes the connection.
     pub(super) async fn send(
         self,
         to: Destination,
         mut request: Request<WasiBody>,
-        times: Times,
+        times: ExchangeLimits,
         guest_lives: Weak<()>,
-    ) -> Result<Response<WasiBody>, Refused> {
+    ) -> Result<Response<WasiBody>, RequestError> {
         let inner = &self.0;
         *request.uri_mut() = origin_form(request.uri()).map_err(|_| Error::HttpRequestUriInvalid)?;
         let host = HeaderValue::from_str(&to.host_header()).map_err(|_| Error::HttpRequestUriInvalid)?;
@@ -226,20 +242,21 @@ impl HttpClient {
         Ok(answer.map(|body| ResponseBody::new(body, lease, times.between, times.deadline).boxed_unsync()))
     }
 
-    /// Sends a request over a kept connection or a new one, until there is an answer.
+    /// Sends a request over an idle connection or a new one and waits for the head of the response. Retries only when
+    /// an idle connection turns out to be closed and no byte of the request was sent.
     async fn exchange(
         &self,
         to: &Destination,
         mut request: Request<RequestBody>,
-        sent: &Sent,
-        times: Times,
-    ) -> Result<(Connection, Response<Incoming>), Refused> {
+        sent: &BodyProgress,
+        times: ExchangeLimits,
+    ) -> Result<(Connection, Response<Incoming>), RequestError> {
         loop {
             let (mut connection, kept) = match self.0.pool.take(to) {
                 Some(connection) => (connection, true),
                 None => (self.connect(to, times.connect_by).await?, false),
             };
-            // A kept connection may have ended, or be about to.
+            // The server may have closed an idle connection.
             match timeout_at(times.connect_by, connection.sender.ready()).await {
                 Ok(Ok(())) => {}
                 _ if kept => continue,
@@ -250,7 +267,7 @@ impl HttpClient {
             match answer.map_err(|_| Error::HttpResponseTimeout)? {
                 Ok(answer) => return Ok((connection, answer)),
                 Err(mut error) => match error.take_message() {
-                    // Not a byte of it was sent.
+                    // hyper returns the request when it has sent no byte of it.
                     Some(unsent) if kept => request = unsent,
                     _ if sent.is_too_large() => return Err(Error::HttpRequestBodySize(Some(MAX_BODY)).into()),
                     _ => return Err(hyper_error(error.error()).into()),
@@ -259,7 +276,7 @@ impl HttpClient {
         }
     }
 
-    async fn connect(&self, to: &Destination, by: Instant) -> Result<Connection, Refused> {
+    async fn connect(&self, to: &Destination, by: Instant) -> Result<Connection, RequestError> {
         let inner = &self.0;
         let tls = match to.tls {
             true => Some((inner.tls)().ok_or(Error::TlsCertificateError)?),
@@ -270,7 +287,7 @@ impl HttpClient {
             Err(_) => return Err(Error::DnsTimeout.into()),
             Ok(Err(NoAddress::Dns(error))) => return Err(error.into()),
             Ok(Err(NoAddress::Prohibited(address, what))) => {
-                return Err(Refused {
+                return Err(RequestError {
                     error: Error::DestinationIpProhibited,
                     message: Some(format!(
                         "plugin {}: {to} leads to {address}, {what}, which a name may not lead to; if that is meant, name the \
@@ -285,7 +302,7 @@ impl HttpClient {
     }
 }
 
-/// What the log says of a request to a host that is not granted.
+/// The log message for a request to a host that is not granted.
 pub(super) fn not_granted(plugin: &str, to: &Destination) -> String {
     format!(
         "plugin {plugin}: a request to {to} was denied; if it is meant, add it to the manifest: spec.outgoingHosts: [\"{to}\"]"
@@ -296,19 +313,19 @@ fn length(request: &Request<WasiBody>) -> Option<u64> {
     request.headers().get(http::header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A connection with a response under way on it. At the deadline it is closed even if the guest reads no further.
+/// A connection during an exchange. It is closed at the deadline, even when the guest has stopped reading.
 pub(super) struct Lease {
-    held: Arc<Mutex<Option<Held>>>,
+    leased: Arc<Mutex<Option<LeasedConnection>>>,
     watchdog: tokio::task::JoinHandle<()>,
     io: Handle,
 }
 
-struct Held {
-    pool: Arc<Pool>,
+struct LeasedConnection {
+    pool: Arc<ConnectionPool>,
     to: Destination,
     connection: Connection,
     _permit: OwnedSemaphorePermit,
-    sent: Arc<Sent>,
+    sent: Arc<BodyProgress>,
     observer: Arc<dyn HttpObserver>,
 }
 
@@ -318,25 +335,33 @@ impl Lease {
         to: Destination,
         connection: Connection,
         permit: OwnedSemaphorePermit,
-        sent: Arc<Sent>,
+        sent: Arc<BodyProgress>,
         deadline: Instant,
     ) -> Self {
         let inner = &client.0;
         let (pool, observer) = (Arc::clone(&inner.pool), Arc::clone(&inner.observer));
-        let held = Arc::new(Mutex::new(Some(Held { pool, to, connection, _permit: permit, sent, observer })));
-        let watched = Arc::downgrade(&held);
+        let leased = Arc::new(Mutex::new(Some(LeasedConnection {
+            pool,
+            to,
+            connection,
+            _permit: permit,
+            sent,
+            observer,
+        })));
+        let watched = Arc::downgrade(&leased);
         let watchdog = inner.io.spawn(async move {
             tokio::time::sleep_until(deadline).await;
-            if let Some(held) = watched.upgrade() {
-                held.lock().take();
+            if let Some(leased) = watched.upgrade() {
+                leased.lock().take();
             }
         });
-        Self { held, watchdog, io: inner.io.clone() }
+        Self { leased, watchdog, io: inner.io.clone() }
     }
 
-    /// The response was read to its end: the connection can serve another, if the request was sent to its end too.
+    /// Ends an exchange whose response was read to its end. The connection returns to the pool if the request was sent
+    /// completely.
     pub(super) fn finish(&mut self, received: u64) {
-        if let Some(Held { pool, to, connection, _permit, sent, observer }) = self.end(received) {
+        if let Some(LeasedConnection { pool, to, connection, _permit, sent, observer }) = self.end(received) {
             drop(observer);
             if sent.is_whole() && !connection.sender.is_closed() {
                 let _within = self.io.enter();
@@ -345,15 +370,16 @@ impl Lease {
         }
     }
 
-    /// The exchange ends here: the connection is closed.
+    /// Ends the exchange and closes the connection.
     pub(super) fn close(&mut self, received: u64) {
         drop(self.end(received));
     }
 
-    fn end(&mut self, received: u64) -> Option<Held> {
+    /// Takes the connection and reports the transferred bytes; `None` when the exchange has ended before.
+    fn end(&mut self, received: u64) -> Option<LeasedConnection> {
         self.watchdog.abort();
-        let held = self.held.lock().take()?;
-        held.observer.moved(held.sent.bytes(), received);
-        Some(held)
+        let leased = self.leased.lock().take()?;
+        leased.observer.moved(leased.sent.bytes(), received);
+        Some(leased)
     }
 }

@@ -1,4 +1,4 @@
-//! [`Connection`]: one HTTP/1.1 connection to an address that was checked before.
+//! [`Connection`]: one HTTP/1.1 connection to an address that the caller has checked.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use super::body::RequestBody;
 use super::destination::Destination;
 use super::{MAX_HEAD, MAX_HEADERS};
 
-/// A connection; dropping it closes it, whatever is under way on it.
+/// An HTTP/1.1 connection. Dropping it closes it, even during an exchange.
 pub(super) struct Connection {
     pub(super) sender: SendRequest<RequestBody>,
     driver: JoinHandle<()>,
@@ -33,7 +33,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects to the first address that answers.
+    /// Tries the addresses in order until one accepts; fails at `by`.
     pub(super) async fn open(
         to: &Destination,
         addresses: &[SocketAddr],
@@ -42,7 +42,7 @@ impl Connection {
     ) -> Result<Self, Error> {
         let mut last = Error::DestinationUnavailable;
         for (tried, address) in addresses.iter().enumerate() {
-            // An address that does not answer leaves time for those after it.
+            // Each attempt gets an equal share of the remaining time, so a silent address leaves time for the next.
             let left = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
             let until = Instant::now() + by.saturating_duration_since(Instant::now()) / left;
             match timeout_at(until, TcpStream::connect(address)).await {
@@ -60,7 +60,7 @@ impl Connection {
         tls: Option<&Arc<ClientConfig>>,
         by: Instant,
     ) -> Result<Self, Error> {
-        // A request is written at once: waiting for more to send only delays it.
+        // Each request is written at once, so Nagle's algorithm would only delay it.
         stream.set_nodelay(true).map_err(|error| connect_error(&error))?;
         let Some(tls) = tls else { return Self::speak(stream).await };
         let name = match &to.host {
@@ -85,7 +85,7 @@ impl Connection {
             .await
             .map_err(|error| hyper_error(&error))?;
         let driver = tokio::spawn(async move {
-            // Whoever waits for a response is told by its own future.
+            // The future of the response returns the error to its caller.
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "connection of a guest ended");
             }
@@ -121,7 +121,7 @@ fn tls_error(error: &io::Error) -> Error {
     }
 }
 
-/// What an error of hyper is called in the interface.
+/// The error of the interface for an error of hyper.
 pub(super) fn hyper_error(error: &hyper::Error) -> Error {
     if error.is_parse_too_large() {
         return Error::HttpResponseHeaderSectionSize(u32::try_from(MAX_HEAD).ok());

@@ -1,5 +1,5 @@
-//! [`Destination`]: where a request goes, read from what the guest gave, in the one form in which it is compared, connected and named
-//! to the server.
+//! [`Destination`]: the scheme, host and port of a request, parsed once. The same value is compared with the grants,
+//! used to connect, and sent to the server as `Host`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use http::Uri;
 use http::uri::{PathAndQuery, Scheme};
 use pilothouse_plugin::{Host, split_port};
 
-/// Where a request goes; connections are shared between requests with the same one.
+/// The destination of a request. Requests with equal destinations share connections.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Destination {
     pub(super) tls: bool,
@@ -22,7 +22,7 @@ impl fmt::Display for Destination {
 }
 
 impl Destination {
-    /// Reads it from the URI of a request.
+    /// Parses the URI of a request; the error is the reason, human-readable.
     pub(super) fn of(uri: &Uri) -> Result<Self, &'static str> {
         let tls = match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTPS => true,
@@ -38,13 +38,14 @@ impl Destination {
         Ok(Self { tls, host: Host::parse(host)?, port })
     }
 
-    /// The value of the header `Host`: without the port where it is the scheme's own.
+    /// The value of the header `Host`, without the port when it is the default of the scheme.
     pub(super) fn host_header(&self) -> String {
         if self.port == if self.tls { 443 } else { 80 } { self.host.to_string() } else { self.to_string() }
     }
 }
 
-/// The request target in origin form (RFC 9112, section 3.2.1): never a URL, whatever the guest gave as path.
+/// The request target in origin form (RFC 9112, section 3.2.1). The result is always a path, so a guest cannot send a
+/// URL to a proxy or server as target.
 pub(super) fn origin_form(uri: &Uri) -> Result<Uri, http::Error> {
     let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };

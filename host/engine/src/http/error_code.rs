@@ -1,7 +1,8 @@
-//! `wasi:http/types.http-error-code`: which error of HTTP made a stream fail.
+//! `wasi:http/types.http-error-code`: the HTTP error behind the failure of a stream.
 //!
-//! wasmtime-wasi-http 48 looks for its binding's type in the stream's error, but puts its own error type there, so the answer would
-//! always be "none" and a guest could not tell a response that is too large from a broken connection. This definition takes its place.
+//! wasmtime-wasi-http 48 looks for the error type of its bindings in the stream's error, but stores another type there.
+//! So its function always returns "none", and a guest cannot distinguish a response that is too large from a broken
+//! connection. This module replaces the function.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -10,22 +11,22 @@ use wasmtime_wasi::p2::bindings::io::error::Error as IoError;
 use wasmtime_wasi_http::Error;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 
-use crate::state::State;
+use crate::state::StoreState;
 
-/// The interface as wasmtime-wasi-http 48 names it; a test sees to it that this stays so.
+/// Name of the interface in wasmtime-wasi-http 48. A test fails when the name changes.
 const INTERFACE: &str = "wasi:http/types@0.2.12";
 
-pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(super) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     define(linker)?;
     linker.allow_shadowing(false);
     Ok(())
 }
 
-pub(super) fn define(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(super) fn define(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     linker.instance(INTERFACE)?.func_wrap(
         "http-error-code",
-        |mut store: StoreContextMut<'_, State>, (error,): (Resource<IoError>,)| {
+        |mut store: StoreContextMut<'_, StoreState>, (error,): (Resource<IoError>,)| {
             let error = store.data_mut().ctx().table.get(&error)?;
             let code = error.downcast_ref::<ErrorCode>().cloned();
             Ok((code.or_else(|| error.downcast_ref::<Error>().map(code_of)),))
@@ -33,7 +34,7 @@ pub(super) fn define(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     )
 }
 
-/// What the errors of a [body](super::body) are called in the interface.
+/// The error code for an error of a [body](super::body).
 fn code_of(error: &Error) -> ErrorCode {
     match error {
         Error::HttpResponseBodySize(size) => ErrorCode::HttpResponseBodySize(*size),

@@ -1,4 +1,5 @@
-//! [`Hooks`]: where wasmtime hands a guest's request over, and [`Http`], what an instance carries for it.
+//! [`Hooks`]: wasmtime's callbacks for outgoing requests of a guest; [`Http`]: the `wasi:http` part of an instance's
+//! store.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,12 +15,12 @@ use wasmtime_wasi_http::{
     WasiHttpHooks,
 };
 
-use super::client::{HttpResult, Refused, Times, not_granted};
+use super::client::{ExchangeLimits, HttpResult, RequestError, not_granted};
 use super::destination::Destination;
 use super::{BODY_CHUNK, MAX_FIELDS};
 use crate::host::{CallContext, HostImports, LogLevel};
 
-/// What an instance carries for `wasi:http`.
+/// The `wasi:http` part of an instance's store.
 pub(crate) struct Http {
     pub(crate) ctx: WasiHttpCtx,
     pub(crate) hooks: Hooks,
@@ -34,17 +35,19 @@ impl Http {
     }
 }
 
-/// Where wasmtime hands a guest's request over.
+/// wasmtime calls these hooks for each outgoing request of a guest.
 pub(crate) struct Hooks {
     host: Arc<dyn HostImports>,
-    /// The running call and when it is cut; brought up to date before each use.
+    /// The running call; updated before each use.
     pub(crate) call: CallContext,
+    /// The deadline of the running call; updated before each use.
     pub(crate) deadline: Instant,
-    /// Goes with the instance.
+    /// Dropped with the instance; request bodies have a weak reference to it.
     lives: Arc<()>,
 }
 
-/// Headers that guests may not set: those that wasmtime keeps (the host's own and hop-by-hop ones), and the others of the connection.
+/// The headers that guests must not set: wasmtime's default list (`Host` and hop-by-hop headers) and further headers of
+/// the connection.
 static FORBIDDEN: LazyLock<ForbiddenHeaderFilter> = LazyLock::new(|| {
     Arc::new(|name: &HeaderName| {
         DEFAULT_FORBIDDEN_HEADERS.contains(name)
@@ -54,10 +57,10 @@ static FORBIDDEN: LazyLock<ForbiddenHeaderFilter> = LazyLock::new(|| {
     })
 });
 
-/// Where the rest of a response comes from, if it is not in its body: nowhere.
-type Rest = Box<dyn Future<Output = Result<(), Error>> + Send>;
-/// A request under way, as wasmtime takes it.
-type Sending = Box<dyn Future<Output = Result<(Response<WasiBody>, Rest), Error>> + Send>;
+/// wasmtime's future for work after the response; the host has none and returns a completed one.
+type AfterResponse = Box<dyn Future<Output = Result<(), Error>> + Send>;
+/// A running request in the form that wasmtime expects.
+type Sending = Box<dyn Future<Output = Result<(Response<WasiBody>, AfterResponse), Error>> + Send>;
 
 impl WasiHttpHooks for Hooks {
     fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
@@ -75,7 +78,7 @@ impl WasiHttpHooks for Hooks {
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Sending {
         let (host, call) = (Arc::clone(&self.host), self.call.clone());
-        let say = move |refused: Refused| {
+        let say = move |refused: RequestError| {
             if let Some(message) = &refused.message {
                 host.log(&call, LogLevel::Warn, message, &[]);
                 if matches!(refused.error, Error::HttpRequestDenied | Error::DestinationIpProhibited) {
@@ -86,7 +89,7 @@ impl WasiHttpHooks for Hooks {
         };
         let Some(client) = self.host.http() else {
             let message = Destination::of(request.uri()).ok().map(|to| not_granted("without a network", &to));
-            let error = say(Refused { error: Error::HttpRequestDenied, message });
+            let error = say(RequestError { error: Error::HttpRequestDenied, message });
             return Box::new(std::future::ready(Err(error)));
         };
         let to = match client.check(&request) {
@@ -97,15 +100,19 @@ impl WasiHttpHooks for Hooks {
                 return Box::new(std::future::ready(Err(error)));
             }
         };
-        let times = Times::new(options.unwrap_or_default(), self.deadline.into());
-        // On the runtime of connections, and gone as soon as nobody waits for it.
-        let sending =
-            Task(client.io().spawn(client.clone().send(to, request, times, Arc::downgrade(&self.lives))));
+        let times = ExchangeLimits::new(options.unwrap_or_default(), self.deadline.into());
+        // Runs on the runtime of connections, and is aborted when the guest drops the request.
+        let sending = AbortOnDrop(client.io().spawn(client.clone().send(
+            to,
+            request,
+            times,
+            Arc::downgrade(&self.lives),
+        )));
         Box::new(async move {
             let answer = sending.await.map_err(say);
             client
                 .observe(answer.as_ref().map_or_else(result_of, |a| HttpResult::Status(a.status().as_u16())));
-            Ok((answer?, Box::new(std::future::ready(Ok(()))) as Rest))
+            Ok((answer?, Box::new(std::future::ready(Ok(()))) as AfterResponse))
         })
     }
 }
@@ -117,11 +124,11 @@ fn result_of(error: &Error) -> HttpResult {
     }
 }
 
-/// A task that ends with whoever waits for it.
-struct Task<T>(JoinHandle<Result<T, Refused>>);
+/// A task that is aborted when this handle is dropped.
+struct AbortOnDrop<T>(JoinHandle<Result<T, RequestError>>);
 
-impl<T> Future for Task<T> {
-    type Output = Result<T, Refused>;
+impl<T> Future for AbortOnDrop<T> {
+    type Output = Result<T, RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(cx).map(|ended| {
@@ -130,7 +137,7 @@ impl<T> Future for Task<T> {
     }
 }
 
-impl<T> Drop for Task<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -1,4 +1,4 @@
-//! `wasi:http/outgoing-handler`: requests of guests to the hosts that their plugin's manifest names, and to no others.
+//! `wasi:http/outgoing-handler`: HTTP requests of guests, only to the hosts that their plugin's manifest grants.
 //!
 //! ```text
 //!  guest ──► hooks (wasmtime's side) ──► HttpClient (one a generation) ──► destination ─ granted? ─► resolve ─ each address granted? ─┐
@@ -6,10 +6,14 @@
 //!                                              └── body: bounded, timed ◄── pool: kept alive, at most 16 ◄── connection to that very address
 //! ```
 //!
-//! Invariants: nothing is looked up or connected for a host that is not granted; a connection goes to an address that was checked, never
-//! to one that was looked up a second time; a refusal is an error that the guest can read, and is logged with its remedy; what an
-//! instance has under way ends with it, and no request outlives the deadline of the call that made it. Redirects are the guest's
-//! business, so that each hop is checked.
+//! Invariants:
+//! - the client neither resolves nor connects to a host that is not granted;
+//! - it connects to an address that it has checked, and never resolves the name a second time in between;
+//! - a denied request returns an error to the guest and is logged with its remedy;
+//! - running requests of an instance end when the instance is dropped, and no request outlives the deadline of its
+//!   call.
+//!
+//! The client does not follow redirects. The guest does, so each hop is checked.
 
 mod body;
 mod client;
@@ -28,43 +32,49 @@ use wasmtime::component::Linker;
 use wasmtime_wasi_http::p2::bindings;
 use wasmtime_wasi_http::{WasiHttp, WasiHttpView as _};
 
-use crate::state::State;
+use crate::state::StoreState;
 
 pub use client::{HttpClient, HttpClientOptions, HttpObserver, HttpResult};
 pub(crate) use hooks::Http;
 pub use resolve::{ResolveFuture, Resolver, SystemResolver};
 
-/// Bytes of one request body, and of one response body: several times what a search server takes in one bulk request by default
-/// advice (5 to 15 MB), and a quarter of a guest's usual memory.
+/// Maximum size in bytes of a request body and of a response body: more than the recommended size of a bulk request to
+/// a search server (5 to 15 MB), and a quarter of a guest's default memory.
 pub(crate) const MAX_BODY: u64 = 16 << 20;
 
-/// Connections of one generation of a plugin, idle ones included; as many requests may be under way.
+/// Maximum number of connections of one generation of a plugin, including idle ones, and of its concurrent requests.
 pub(crate) const MAX_CONNECTIONS: usize = 16;
 
-/// Time to get a connection: waiting for a free one, resolving, connecting and the TLS handshake together.
+/// Maximum time to get a connection: waiting for a free one, resolving, connecting and the TLS handshake together.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an idle connection is kept: less than what servers usually do (60 s and more), so that they seldom close first.
+/// Lifetime of an idle connection: shorter than that of most servers (60 s and more), so that a server seldom closes
+/// first.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes of a response's status line and headers, and how many headers.
+/// Maximum size in bytes of a response's status line and headers.
 pub(crate) const MAX_HEAD: usize = 64 << 10;
+/// Maximum number of headers of a response.
 pub(crate) const MAX_HEADERS: usize = 128;
 
-/// Bytes of the headers of one request, as kept in memory.
+/// Maximum size in bytes of the headers of one request in memory.
 pub(crate) const MAX_FIELDS: usize = 64 << 10;
 
-/// Bytes that a guest may write of a body before the host has passed them on; two such pieces may wait.
+/// Maximum size in bytes of one write to a request body. Two such writes may be buffered before the host has sent them.
 pub(crate) const BODY_CHUNK: usize = 64 << 10;
 
-/// Streams, requests, bodies and so on that one instance may hold at a time; with the bounds above, what a guest that lets go of nothing
-/// can take of the host's memory.
+/// Maximum number of WASI resources (streams, requests, bodies, …) of one instance. Together with the limits above it
+/// bounds the host's memory for a guest that never drops a resource.
 pub(crate) const MAX_HANDLES: usize = 512;
 
-/// Links the two interfaces that a client needs; there is no incoming handler.
-pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    bindings::http::outgoing_handler::add_to_linker::<State, WasiHttp>(linker, State::http)?;
+/// Links the interfaces `outgoing-handler` and `types`. The host has no incoming handler.
+pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+    bindings::http::outgoing_handler::add_to_linker::<StoreState, WasiHttp>(linker, StoreState::http)?;
     let options = bindings::LinkOptions::default();
-    bindings::http::types::add_to_linker::<State, WasiHttp>(linker, &(&options).into(), State::http)?;
+    bindings::http::types::add_to_linker::<StoreState, WasiHttp>(
+        linker,
+        &(&options).into(),
+        StoreState::http,
+    )?;
     error_code::add_to_linker(linker)
 }

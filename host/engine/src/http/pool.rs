@@ -1,8 +1,8 @@
-//! [`Pool`]: the connections of one generation of a plugin, kept alive between requests and never more than
-//! [`MAX_CONNECTIONS`], idle ones included.
+//! [`ConnectionPool`]: the keep-alive connections of one generation of a plugin, at most [`MAX_CONNECTIONS`] including
+//! idle ones.
 //!
-//! A request holds a permit from before it has a connection until its response is read or dropped. A connection goes back only after
-//! an exchange that both sides finished; any other is closed.
+//! A request acquires a permit before it gets a connection, and releases it when its response is read or dropped. A
+//! connection returns to the pool only after both sides completed the exchange; otherwise it is closed.
 
 use std::sync::Arc;
 
@@ -15,30 +15,31 @@ use super::destination::Destination;
 use super::{IDLE_TIMEOUT, MAX_CONNECTIONS};
 
 /// The connections of one generation.
-pub(super) struct Pool {
+pub(super) struct ConnectionPool {
     permits: Arc<Semaphore>,
-    idle: Mutex<Idle>,
+    idle: Mutex<IdleConnections>,
 }
 
 #[derive(Default)]
-struct Idle {
-    /// The one that has been idle longest comes first.
+struct IdleConnections {
+    /// Ordered by idle time; the longest first.
     connections: Vec<(Destination, Connection, Instant)>,
-    /// A task waits for the oldest to become too old.
+    /// Whether a task is running that closes connections when they become too old.
     swept: bool,
 }
 
-impl Pool {
+impl ConnectionPool {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self { permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)), idle: Mutex::default() })
     }
 
-    /// Waits until another request may begin.
+    /// Waits for the permit to make a request.
     pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
         Arc::clone(&self.permits).acquire_owned().await
     }
 
-    /// An idle connection to a destination: the one used last, which is the least likely to be closed by the server at this moment.
+    /// Takes an idle connection to a destination: the most recently used one, which the server is least likely to close
+    /// now.
     pub(super) fn take(&self, to: &Destination) -> Option<Connection> {
         let mut idle = self.idle.lock();
         idle.connections.retain(|(_, connection, since)| {
@@ -48,7 +49,7 @@ impl Pool {
         Some(idle.connections.remove(found).1)
     }
 
-    /// Closes idle connections so that the caller, who holds a permit, can open another one.
+    /// Closes the oldest idle connections until the limit allows another one. The caller must hold a permit.
     pub(super) fn make_room(&self) {
         let mut idle = self.idle.lock();
         let in_use = MAX_CONNECTIONS - self.permits.available_permits();
@@ -57,7 +58,7 @@ impl Pool {
         idle.connections.drain(..excess);
     }
 
-    /// Keeps a connection for the next request; called within the runtime of the connections.
+    /// Stores a connection for the next request. The caller must be in the runtime of the connections.
     pub(super) fn keep(self: &Arc<Self>, to: Destination, connection: Connection) {
         let mut idle = self.idle.lock();
         idle.connections.push((to, connection, Instant::now()));
@@ -71,7 +72,7 @@ impl Pool {
         }
     }
 
-    /// Closes what has been idle for too long; since when the oldest that remains is.
+    /// Closes connections that were idle for too long. Returns the start of the longest idle time that remains.
     fn sweep(&self) -> Option<Instant> {
         let mut idle = self.idle.lock();
         idle.connections.retain(|(_, _, since)| since.elapsed() < IDLE_TIMEOUT);

@@ -1,4 +1,4 @@
-//! From a host to the addresses that may be connected: looked up once, each checked.
+//! Resolves a host into the addresses that a plugin may connect to: one lookup, and a check of each address.
 
 use std::future::Future;
 use std::io;
@@ -12,16 +12,16 @@ use wasmtime_wasi_http::Error;
 
 use super::destination::Destination;
 
-/// A lookup under way.
+/// A running lookup.
 pub type ResolveFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
-/// Finds the addresses of a name.
+/// Resolves names.
 pub trait Resolver: Send + Sync + 'static {
-    /// The addresses of a name, each with this port. Called within a tokio runtime.
+    /// The addresses of a name, each with this port. The caller must be in a tokio runtime.
     fn resolve(&self, name: String, port: u16) -> ResolveFuture;
 }
 
-/// The system's own resolver: `/etc/hosts`, DNS, and what else it is set up for.
+/// The system's resolver: `/etc/hosts`, DNS, and the other sources in its configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
@@ -31,19 +31,19 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// Lookups of one generation at a time. The system's resolver blocks a thread and cannot be stopped, so a guest that asks and goes
-/// away again and again would take all threads.
+/// Maximum number of concurrent lookups of one generation. A lookup of the system's resolver blocks a thread and cannot
+/// be cancelled, so a guest that starts and abandons lookups in a loop would occupy all threads.
 const LOOKUPS: usize = 4;
 
-/// Why there is no address to connect to.
+/// The reason why a destination has no usable address.
 pub(super) enum NoAddress {
     /// The lookup failed.
     Dns(Error),
-    /// All that were found are refused; the first, and what is special about it.
+    /// No address is permitted: the first one, and its class (such as loopback).
     Prohibited(SocketAddr, &'static str),
 }
 
-/// Resolves for one generation of a plugin.
+/// The lookups of one generation of a plugin.
 pub(super) struct Lookup {
     resolver: Arc<dyn Resolver>,
     running: Arc<Semaphore>,
@@ -54,7 +54,7 @@ impl Lookup {
         Self { resolver, running: Arc::new(Semaphore::new(LOOKUPS)) }
     }
 
-    /// The addresses of a destination that may be connected; at least one.
+    /// The permitted addresses of a destination; at least one.
     pub(super) async fn addresses(
         &self,
         to: &Destination,
@@ -83,14 +83,14 @@ impl Lookup {
     async fn look_up(&self, name: String, port: u16) -> Result<Vec<SocketAddr>, Error> {
         let running = Arc::clone(&self.running).acquire_owned().await.map_err(|e| dns(&e))?;
         let lookup = self.resolver.resolve(name, port);
-        // Goes on when nobody waits any more, and counts until it has ended.
+        // A task of its own: the lookup continues after the caller is dropped, and holds its permit until it ends.
         let found = tokio::spawn(async move {
             let found = lookup.await;
             drop(running);
             found
         });
         let found = found.await.map_err(|e| dns(&e))?.map_err(|e| dns(&e))?;
-        // A resolver cannot choose the port.
+        // The port is the requested one, whatever the resolver returned.
         Ok(found.into_iter().map(|address| SocketAddr::new(address.ip(), port)).collect())
     }
 }

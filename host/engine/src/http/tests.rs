@@ -1,4 +1,5 @@
-//! What cannot be seen from a guest: that only permitted addresses come out of a lookup, and TLS with a test's own authority.
+//! Tests below the guest interface: lookups return permitted addresses only, and TLS with the tests' own certificate
+//! authority.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,17 +18,17 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
-use super::client::{Refused, Times};
+use super::client::{ExchangeLimits, RequestError};
 use super::destination::Destination;
 use super::resolve::{Lookup, NoAddress};
 use super::*;
 
-/// Answers every name with the same addresses.
+/// Resolves every name to the same addresses.
 struct Always(Vec<IpAddr>);
 
 impl Resolver for Always {
     fn resolve(&self, _: String, _: u16) -> ResolveFuture {
-        // A port of its own choice, which must not matter.
+        // Another port than requested; the client must ignore it.
         let addresses = self.0.iter().map(|ip| SocketAddr::new(*ip, 22)).collect();
         Box::pin(async { Ok(addresses) })
     }
@@ -82,7 +83,7 @@ proptest! {
     }
 }
 
-/// A guest that lives as long as the tests.
+/// The marker of an instance that is never dropped.
 static GUEST: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
 
 #[tokio::test]
@@ -131,7 +132,7 @@ static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| {
     Authority { certificate, key: made.signing_key.serialize_der(), client: Arc::new(client) }
 });
 
-/// Serves HTTP over TLS; how many connections came.
+/// Serves HTTP over TLS and counts the connections.
 async fn secure_server() -> (u16, Arc<AtomicUsize>) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::try_from(AUTHORITY.key.clone()).expect("a key");
@@ -171,9 +172,9 @@ async fn secure_server() -> (u16, Arc<AtomicUsize>) {
 async fn get(client: &HttpClient, url: &str) -> Result<(u16, Vec<u8>), Error> {
     let body: WasiBody = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let request = Request::get(url).body(body).expect("a request");
-    let to = client.check(&request).map_err(|refused: Refused| refused.error)?;
+    let to = client.check(&request).map_err(|refused: RequestError| refused.error)?;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-    let times = Times::new(RequestOptions::default(), deadline);
+    let times = ExchangeLimits::new(RequestOptions::default(), deadline);
     let answer = client
         .clone()
         .send(to, request, times, Arc::downgrade(&GUEST))
@@ -216,20 +217,24 @@ async fn a_server_must_have_a_trusted_certificate_with_its_name() {
     }
     let error = get(&client(port, false), &url).await.unwrap_err();
     assert!(matches!(error, Error::TlsCertificateError), "{error:?}");
-    // Kept connections are not shared between schemes.
+    // Idle connections are not shared between schemes.
     let error = get(&trusting, &format!("http://name.example:{port}/")).await.unwrap_err();
     assert!(!matches!(error, Error::HttpRequestDenied), "{error:?}");
 }
 
 #[test]
 fn the_error_code_is_defined_where_wasmtime_defines_the_others() {
-    let engine = crate::engine::wasmtime_engine(&crate::engine::Pool::None).unwrap();
-    let mut linker = Linker::<State>::new(&engine);
+    let engine = crate::engine::wasmtime_engine(&crate::engine::InstancePool::None).unwrap();
+    let mut linker = Linker::<StoreState>::new(&engine);
     linker.allow_shadowing(false);
     let options = bindings::LinkOptions::default();
-    bindings::http::types::add_to_linker::<State, WasiHttp>(&mut linker, &(&options).into(), State::http)
-        .unwrap();
-    // What is there already is refused; a definition under another version's name would be taken.
+    bindings::http::types::add_to_linker::<StoreState, WasiHttp>(
+        &mut linker,
+        &(&options).into(),
+        StoreState::http,
+    )
+    .unwrap();
+    // The linker rejects a second definition of a name. It would accept one under the name of another version.
     let twice = error_code::define(&mut linker);
     assert!(twice.is_err(), "wasmtime-wasi-http calls the interface otherwise now");
 }

@@ -1,6 +1,6 @@
-//! The `cache` interface: reads from the host's stores, as far as the plugin's grants reach.
+//! The `cache` interface: reads from the host's stores, within the plugin's grants.
 //!
-//! Reads run on the guest's own thread and are charged to its CPU budget; only the wait for writes is free.
+//! Reads run on the guest's thread and are charged to its CPU budget. Only the wait for writes is not charged.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::{Cursor, gvk, key};
 use crate::bindings::pilothouse::controller::cache::{CacheError, Gvk, Host, HostCursor, ObjectKey};
 use crate::host::{ObjectCursor, Refusal};
 use crate::instance::wit_key;
-use crate::state::State;
+use crate::state::StoreState;
 
 impl From<Refusal> for CacheError {
     fn from(refusal: Refusal) -> Self {
@@ -23,7 +23,7 @@ fn invalid(error: &dyn std::fmt::Display) -> CacheError {
     Refusal { reason: "invalid", message: error.to_string() }.into()
 }
 
-impl State {
+impl StoreState {
     fn cursor(
         &mut self,
         objects: Result<Box<dyn ObjectCursor>, Refusal>,
@@ -35,7 +35,7 @@ impl State {
     }
 }
 
-impl Host for State {
+impl Host for StoreState {
     fn get(
         &mut self,
         kind: Gvk,
@@ -81,7 +81,7 @@ impl Host for State {
 
     async fn wait_for_writes(&mut self, milliseconds: u32) -> wasmtime::Result<bool> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        // The guest must still be able to act on the answer.
+        // A tenth of the remaining time is left for the guest to act on the result.
         let limit = Duration::from_millis(milliseconds.into()).min(left - left / 10);
         let wait = self.host.cache_wait_for_writes(limit);
         self.budget.wait();
@@ -91,7 +91,7 @@ impl Host for State {
     }
 }
 
-impl HostCursor for State {
+impl HostCursor for StoreState {
     fn next(&mut self, this: Resource<Cursor>, max: u32) -> wasmtime::Result<Vec<Resource<Object>>> {
         let cursor = self.handles.get_mut(&this)?;
         let portion: Vec<Object> = cursor.0.by_ref().take(max as usize).collect();
@@ -103,7 +103,7 @@ impl HostCursor for State {
     }
 
     fn drop(&mut self, this: Resource<Cursor>) -> wasmtime::Result<()> {
-        // A cursor from an earlier call is gone already.
+        // A cursor from an earlier call was dropped at its end.
         let _ = self.handles.delete(this);
         Ok(())
     }

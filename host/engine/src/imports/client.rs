@@ -1,4 +1,5 @@
-//! The `client` interface: live calls. The guest waits on its fiber, no thread does, and waiting costs it no CPU budget.
+//! The `client` interface: live calls to the API server. The guest's fiber is suspended meanwhile, so no thread blocks,
+//! and the wait is not charged to its CPU budget.
 
 use pilothouse_object::{Object, ObjectKey as Key};
 use wasmtime::component::Resource;
@@ -6,7 +7,7 @@ use wasmtime::component::Resource;
 use super::{gvk, key};
 use crate::bindings::pilothouse::controller::client::{ApiError, Gvk, Host, ObjectKey, Page};
 use crate::host::{ClientAnswer, ClientCall, ClientVerb};
-use crate::state::State;
+use crate::state::StoreState;
 
 impl From<crate::host::ApiError> for ApiError {
     fn from(e: crate::host::ApiError) -> Self {
@@ -19,6 +20,7 @@ impl From<crate::host::ApiError> for ApiError {
     }
 }
 
+/// An error of the host itself, without a response of the server.
 fn local(reason: &str, message: String) -> ApiError {
     ApiError { code: 0, reason: reason.to_owned(), message, retry_after_seconds: None }
 }
@@ -27,7 +29,7 @@ fn checked(k: &ObjectKey) -> Result<Key, ApiError> {
     key(k).map_err(|e| local("invalid", e.to_string()))
 }
 
-impl State {
+impl StoreState {
     async fn call(&mut self, kind: Gvk, verb: ClientVerb, options: String) -> Result<ClientAnswer, ApiError> {
         let call = ClientCall { kind: gvk(kind), verb, options, context: self.call.clone() };
         let answer = self.host.client(call);
@@ -51,7 +53,7 @@ impl State {
     }
 }
 
-impl Host for State {
+impl Host for StoreState {
     async fn get(
         &mut self,
         kind: Gvk,

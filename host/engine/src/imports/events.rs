@@ -1,11 +1,12 @@
-//! The `events` interface: Kubernetes Events that the guest records. What is wrong with one comes back to the guest as an error.
+//! The `events` interface: Kubernetes Events that the guest records. A malformed or refused event returns an error to
+//! the guest.
 
 use pilothouse_object::Object;
 
 use super::{gvk, key};
 use crate::bindings::pilothouse::controller::events::{EventError, Host, Regarding};
 use crate::host::{EventTarget, GuestEvent, Refusal};
-use crate::state::State;
+use crate::state::StoreState;
 
 impl From<Refusal> for EventError {
     fn from(refusal: Refusal) -> Self {
@@ -13,7 +14,7 @@ impl From<Refusal> for EventError {
     }
 }
 
-impl State {
+impl StoreState {
     fn target(&self, regarding: Regarding) -> wasmtime::Result<Result<EventTarget, Refusal>> {
         Ok(match regarding {
             Regarding::Object(handle) => Ok(EventTarget::Object(Object::clone(self.object(&handle)?))),
@@ -30,7 +31,7 @@ impl State {
     }
 }
 
-impl Host for State {
+impl Host for StoreState {
     fn record(
         &mut self,
         regarding: Regarding,

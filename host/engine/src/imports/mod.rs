@@ -1,4 +1,5 @@
-//! What guests import, carried to the [`HostImports`](crate::HostImports): one file an interface.
+//! The generated traits of a guest's imports, implemented on [`HostImports`](crate::HostImports): one file per
+//! interface.
 
 mod cache;
 mod client;
@@ -11,15 +12,15 @@ use pilothouse_object::{Gvk, KeyError, ObjectKey};
 
 use crate::bindings::pilothouse::controller::types as wit;
 use crate::host::ObjectCursor;
-use crate::state::State;
+use crate::state::StoreState;
 
-/// Objects of one moment, handed out in portions.
+/// The resource behind a guest's handle of a cursor: a snapshot that the guest reads in portions.
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct Cursor(Box<dyn ObjectCursor>);
 
-impl wit::Host for State {}
+impl wit::Host for StoreState {}
 
-impl crate::bindings::pilothouse::controller::config::Host for State {
+impl crate::bindings::pilothouse::controller::config::Host for StoreState {
     fn get(&mut self) -> wasmtime::Result<Vec<u8>> {
         Ok(self.host.config().to_vec())
     }

@@ -1,13 +1,14 @@
-//! The `objects` interface: reading fields of an object without copying the rest.
+//! The `objects` interface: reads single fields of an object without copying the rest.
 
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
 
 use crate::bindings::pilothouse::controller::objects::{Gvk, Host, HostObject, ObjectKey, OwnerReference};
 use crate::instance::{wit_key, wit_kind};
-use crate::state::State;
+use crate::state::StoreState;
 
-impl State {
+impl StoreState {
+    /// The object behind a handle; an error (a trap) when the handle is from an earlier call.
     pub(super) fn object(&self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
         self.handles.get(handle).map_err(|_| {
             wasmtime::Error::msg(
@@ -17,9 +18,10 @@ impl State {
     }
 }
 
-impl State {
-    /// An object whose text is to be read. What a handle keeps unpacked would stay in the host's memory, out of the
-    /// guest's limit, for as long as the guest keeps the handle: so one object at a time is unpacked, beside the handles.
+impl StoreState {
+    /// The object behind a handle, for reading its text. A text unpacked through the handle would stay in the host's
+    /// memory, outside the guest's limit, as long as the guest keeps the handle. Therefore the text is unpacked into
+    /// `reading`, which keeps one object at a time.
     fn readable(&mut self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
         let object = self.object(handle)?;
         if !object.is_packed() {
@@ -32,9 +34,9 @@ impl State {
     }
 }
 
-impl State {
-    /// A handle of an object that was read alone, which is most likely read next: objects that are read alone again and again
-    /// share their text in the cache, so it is taken from there. The handle itself has no part in it.
+impl StoreState {
+    /// Makes a handle of an object that the guest got by its key, and will most likely read next. The cache shares the
+    /// unpacked text of such objects between reads, so `reading` keeps `object` with that text; the handle does not.
     pub(super) fn read_alone(&mut self, object: Object) -> wasmtime::Result<Resource<Object>> {
         let handle = self.handles.push(object.fresh())?;
         if object.is_packed() {
@@ -44,7 +46,7 @@ impl State {
     }
 }
 
-/// The JSON text at a pointer. The whole text of a partial object says that it is one.
+/// The JSON text at a pointer. The whole text of a partial object contains the partial annotation.
 fn at(object: &Object, pointer: &str) -> Option<String> {
     match pointer {
         "" => Some(object.marked_json().into_owned()),
@@ -52,13 +54,13 @@ fn at(object: &Object, pointer: &str) -> Option<String> {
     }
 }
 
-impl Host for State {}
+impl Host for StoreState {}
 
 fn pairs<'a, S: AsRef<str> + 'a>(map: impl IntoIterator<Item = (S, S)>) -> Vec<(String, String)> {
     map.into_iter().map(|(k, v)| (k.as_ref().to_owned(), v.as_ref().to_owned())).collect()
 }
 
-impl HostObject for State {
+impl HostObject for StoreState {
     fn key(&mut self, this: Resource<Object>) -> wasmtime::Result<ObjectKey> {
         Ok(wit_key(self.object(&this)?.key()))
     }
@@ -126,7 +128,7 @@ impl HostObject for State {
     }
 
     fn drop(&mut self, this: Resource<Object>) -> wasmtime::Result<()> {
-        // A handle from an earlier call is gone already.
+        // A handle from an earlier call was dropped at its end.
         let _ = self.handles.delete(this);
         Ok(())
     }

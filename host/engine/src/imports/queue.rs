@@ -1,5 +1,5 @@
-//! The `queue` interface: the plugin's own work queue. A key that is no key traps: it is a bug of the guest; and so does one
-//! for which there is no room.
+//! The `queue` interface: the plugin's own work queue. An invalid key traps, because it is a bug of the guest. Adding a
+//! key to a full queue traps too.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use wasmtime::Error;
 
 use super::key;
 use crate::bindings::pilothouse::controller::queue::{Host, ObjectKey};
-use crate::state::State;
+use crate::state::StoreState;
 
-impl State {
-    /// A key that may be added.
+impl StoreState {
+    /// Converts a key and checks that the queue has room for it.
     fn key_to_add(&self, k: &ObjectKey) -> wasmtime::Result<pilothouse_object::ObjectKey> {
         let key = key(k)?;
         self.host.queue_room(&key).map_err(Error::msg)?;
@@ -18,7 +18,7 @@ impl State {
     }
 }
 
-impl Host for State {
+impl Host for StoreState {
     fn add(&mut self, k: ObjectKey) -> wasmtime::Result<()> {
         self.host.queue_add(self.key_to_add(&k)?);
         Ok(())

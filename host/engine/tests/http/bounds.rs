@@ -1,4 +1,4 @@
-//! Bounds on size, time and number, and what becomes of what is under way when an instance goes.
+//! Limits on size, time and number, and the cancellation of running requests when an instance is dropped.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn a_stalled_server_is_cut_at_the_deadline_of_the_call() -> Result<()> {
         assert_eq!(fault.map(|fault| fault.kind), Some(FaultKind::Deadline));
         server.arrived(count + 1).await?;
         drop(instance);
-        // Cancelled with the instance, and not kept for another request.
+        // Cancelled with the instance; the connection does not return to the pool.
         server.open(0).await?;
     }
     Ok(())
@@ -81,11 +81,11 @@ async fn a_request_s_own_timeout_is_an_error_that_the_guest_reads() -> Result<()
     Ok(())
 }
 
-// On one thread, whose clock counts what the others burn meanwhile.
+// On one thread, whose CPU clock includes the time of the other tasks.
 #[tokio::test]
 async fn waiting_for_an_answer_costs_no_cpu_budget() -> Result<()> {
     let server = Server::start("127.0.0.1").await?;
-    // Its ticks after the answer are what would charge the wait.
+    // Ticks after the response would charge the wait if it were part of the slice.
     let plugin = plugin(&server, "/wait", json!({"busyMilliseconds": 50}))?;
     let budget = Duration::from_millis(300);
     let mut instance = plugin.instance(Limits { cpu_per_call: budget, ..limits() }).await?;

@@ -1,4 +1,4 @@
-//! Where requests may go: by name, and again by address.
+//! Grants of destinations: checked by name and then by address.
 
 use anyhow::Result;
 use pilothouse_engine::HttpResult;
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::plugin::{Plugin, Setup};
 use crate::server::Server;
 
-/// What becomes of one request; the plugin, to ask it more.
+/// Makes one request and returns its result with the plugin.
 async fn ask(
     url: &str,
     hosts: &[String],

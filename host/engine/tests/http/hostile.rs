@@ -1,4 +1,4 @@
-//! Guests that mean harm, over the raw interface.
+//! Hostile guests that use the raw interface.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ async fn requests_that_are_abandoned_leave_nothing_behind() -> Result<()> {
         let plugin = plugin(way, &format!("http://localhost:{}", server.port()), &server)?;
         let lines = plugin.run().await?;
         assert_eq!(lines.len(), 1, "{lines:?}");
-        // Whoever asks next is served.
+        // The next request is served.
         let honest = Plugin::new(Setup {
             request: json!({"urls": [format!("http://localhost:{}/", server.port())]}),
             hosts: vec![format!("localhost:{}", server.port())],

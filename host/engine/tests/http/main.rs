@@ -1,4 +1,4 @@
-//! Requests of guests over `wasi:http`: where they may go, what bounds them, and what the guest reads when they fail.
+//! Requests of guests over `wasi:http`: permitted destinations, limits, and the errors that the guest reads.
 
 mod bounds;
 mod grants;
@@ -44,7 +44,7 @@ async fn a_granted_host_answers_and_the_connection_serves_the_next_request() -> 
     assert_eq!(plugin.results(), [HttpResult::Status(200); 5]);
     assert_eq!(plugin.counted.moved.lock().unwrap().0, 5 * 300_000);
     assert!(plugin.warnings().is_empty());
-    // An idle connection goes with the plugin's generation.
+    // Dropping the generation closes its idle connections.
     drop(plugin);
     server.open(0).await
 }

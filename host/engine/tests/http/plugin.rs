@@ -1,4 +1,4 @@
-//! A plugin that makes requests: the probe, with the hosts that it is granted and a resolver that knows the test's names.
+//! A plugin that makes requests: the probe, with granted hosts and a resolver for the names of the tests.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,7 +18,7 @@ use pilothouse_testkit::guests;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-/// Addresses by name, and who asked.
+/// A resolver with fixed addresses by name. It records the names that were looked up.
 #[derive(Default)]
 pub(crate) struct Names {
     known: HashMap<String, Vec<&'static str>>,
@@ -51,10 +51,10 @@ impl HttpObserver for Counted {
     }
 }
 
-/// A line and its fields.
+/// A log line and its fields.
 type Said = (LogLevel, String, Value);
 
-/// What the plugin reaches.
+/// The host side of the plugin.
 pub(crate) struct Plugin {
     config: Arc<[u8]>,
     http: Option<HttpClient>,
@@ -63,7 +63,7 @@ pub(crate) struct Plugin {
     said: Mutex<Vec<Said>>,
 }
 
-/// How a plugin is made.
+/// The options of a plugin.
 #[derive(Default)]
 pub(crate) struct Setup {
     /// `request` of the probe's configuration.
@@ -72,7 +72,7 @@ pub(crate) struct Setup {
     pub(crate) count: Option<u32>,
     /// `spec.outgoingHosts`.
     pub(crate) hosts: Vec<String>,
-    /// What the resolver knows besides `localhost`.
+    /// Names and addresses of the resolver, in addition to `localhost`.
     pub(crate) names: Vec<(&'static str, Vec<&'static str>)>,
 }
 
@@ -113,26 +113,26 @@ impl Plugin {
         Ok(Instance::new(&code().await?, self.clone(), limits).await?)
     }
 
-    /// Runs one reconcile in an instance of its own; what it logged as `http`.
+    /// Runs one reconcile in a new instance and returns its log line `http`.
     pub(crate) async fn run(self: &Arc<Self>) -> Result<Vec<Value>> {
         let mut instance = self.instance(limits()).await?;
         reconcile(&mut instance).await??;
         Ok(self.said())
     }
 
-    /// The lines `http` so far.
+    /// All log lines `http` so far.
     pub(crate) fn said(&self) -> Vec<Value> {
         let said = self.said.lock().unwrap();
         said.iter().filter(|(_, text, _)| text == "http").map(|(_, _, fields)| fields.clone()).collect()
     }
 
-    /// What the host warned of.
+    /// The warnings of the host.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let said = self.said.lock().unwrap();
         said.iter().filter(|(level, ..)| *level == LogLevel::Warn).map(|(_, text, _)| text.clone()).collect()
     }
 
-    /// Names that were looked up.
+    /// The names that were looked up.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.names.asked.lock().unwrap().clone()
     }
@@ -142,7 +142,7 @@ impl Plugin {
     }
 }
 
-/// Long enough for any machine, and a small CPU budget.
+/// A wall-clock limit that suffices on a slow machine, and a small CPU budget.
 pub(crate) fn limits() -> Limits {
     Limits {
         call_timeout: Duration::from_secs(60),

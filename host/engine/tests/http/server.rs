@@ -1,4 +1,4 @@
-//! An HTTP server that answers as the path says, well or badly, and counts who comes.
+//! An HTTP server for tests: the path of a request selects the response, valid or broken. It counts connections.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -9,19 +9,19 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-/// Is told what to do by the path of each request.
+/// A server whose behaviour is selected by the path of each request.
 #[derive(Clone)]
 pub(crate) struct Server(Arc<Inner>);
 
 struct Inner {
     address: SocketAddr,
     accepted: AtomicUsize,
-    /// Connections that are open at the moment.
+    /// Number of open connections.
     open: watch::Sender<usize>,
-    /// Requests that have come, with their bodies.
+    /// The received requests with their bodies.
     requests: Mutex<Vec<String>>,
     arrived: watch::Sender<usize>,
-    /// `/wait` answers when told.
+    /// Permits for responses to `/wait`.
     go: Semaphore,
 }
 
@@ -43,7 +43,7 @@ impl Server {
                 own.0.open.send_modify(|open| *open += 1);
                 let own = own.clone();
                 tokio::spawn(async move {
-                    // A client that goes away is what some tests are about.
+                    // Some tests disconnect the client.
                     let _ = own.serve(stream).await;
                     own.0.open.send_modify(|open| *open -= 1);
                 });
@@ -56,7 +56,7 @@ impl Server {
         self.0.address.port()
     }
 
-    /// How many connections were ever accepted.
+    /// Number of connections accepted so far.
     pub(crate) fn accepted(&self) -> usize {
         self.0.accepted.load(SeqCst)
     }
@@ -65,19 +65,19 @@ impl Server {
         self.0.requests.lock().unwrap().clone()
     }
 
-    /// Waits until so many requests have come.
+    /// Waits until the server has received this number of requests.
     pub(crate) async fn arrived(&self, count: usize) -> Result<()> {
         self.0.arrived.subscribe().wait_for(|arrived| *arrived >= count).await?;
         Ok(())
     }
 
-    /// Waits until so many connections are open.
+    /// Waits until this number of connections is open.
     pub(crate) async fn open(&self, count: usize) -> Result<()> {
         self.0.open.subscribe().wait_for(|open| *open == count).await?;
         Ok(())
     }
 
-    /// Lets one request to `/wait` be answered.
+    /// Lets the server respond to one request to `/wait`.
     pub(crate) fn go(&self) {
         self.0.go.add_permits(1);
     }
@@ -92,7 +92,7 @@ impl Server {
                 if stream.read_buf(&mut buffer).await? == 0 {
                     return Ok(());
                 }
-                // The beginning of TLS, which this server does not speak.
+                // The first byte of a TLS handshake, which this server does not support.
                 if buffer.first() == Some(&0x16) {
                     return answer(&mut stream, "400 Bad Request", "").await;
                 }

@@ -1,4 +1,5 @@
-//! [`IndexSpec`]: a way to look up watched objects, read and checked. Built by the life cycle, read through the `cache` import.
+//! [`IndexSpec`]: an index of a descriptor, parsed and validated. The manager builds the index; guests read it through
+//! the `cache` import.
 
 use pilothouse_object::{Gvk, Pointer};
 
@@ -8,26 +9,26 @@ use super::{DescribeError, WatchSpec, error, kind, pointer, required};
 /// An index over a watched kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexSpec {
-    /// Which kind.
+    /// The indexed kind.
     pub kind: Gvk,
-    /// Its name, unique for the kind and private to the plugin.
+    /// The name of the index, unique for the kind and private to the plugin.
     pub name: String,
-    /// Where values come from.
+    /// The source of the values.
     pub source: IndexSource,
-    /// Only objects with a value there.
+    /// Index only objects with a value at this pointer.
     pub only_where: Option<Pointer>,
-    /// Each value is a list, cut at this separator.
+    /// Split each value at this separator.
     pub split: Option<String>,
 }
 
-/// Where an index gets its values.
+/// The source of an index's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexSource {
-    /// Values at a pointer.
+    /// The values at a pointer.
     Path(Pointer),
     /// The value of a label.
     Label(String),
-    /// UIDs of the owners.
+    /// The UIDs of the owners.
     Owner,
 }
 
@@ -63,7 +64,8 @@ pub(super) fn index(at: &str, text: IndexText) -> Result<IndexSpec, DescribeErro
     Ok(IndexSpec { kind, name: text.name, source, only_where, split: text.split })
 }
 
-/// The cache holds watched kinds only, and an index is asked for by kind and name.
+/// Checks that each index is on a watched kind, because the cache has no other kinds, and that kind and name are
+/// unique.
 pub(super) fn check(indexes: &[IndexSpec], watches: &[WatchSpec]) -> Result<(), DescribeError> {
     for (position, index) in indexes.iter().enumerate() {
         let at = format!("indexes[{position}] ({})", index.kind);

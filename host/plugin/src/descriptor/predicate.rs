@@ -1,8 +1,8 @@
-//! [`Predicate`]: which updates of a watched object matter to a plugin.
+//! [`Predicate`]: a filter of the updates of watched objects.
 
 use pilothouse_object::{Object, Pointer};
 
-/// Which updates matter; adds and deletes always do.
+/// A filter of updates. Added and deleted objects always pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Predicate {
     /// `metadata.generation` changed.
@@ -18,7 +18,7 @@ pub enum Predicate {
 }
 
 impl Predicate {
-    /// Whether an update matters.
+    /// Whether an update passes.
     #[must_use]
     pub fn passes(&self, old: &Object, new: &Object) -> bool {
         match self {

@@ -1,7 +1,7 @@
-//! [`ProjectionSpec`]: which fields of a kind a plugin reads, so that the cache need not keep the others.
+//! [`ProjectionSpec`]: the fields of a kind that a plugin reads. The cache need not keep the others.
 //!
-//! What the descriptor itself looks at (predicates, mappings, field selectors, indexes) is kept without being named:
-//! [`Description::kept_fields`] is the set for the informer, and the only thing that the life cycle asks of this file.
+//! The fields that the descriptor's predicates, mappings, field selectors and indexes use are kept in addition:
+//! [`Description::kept_fields`] is the whole set for the informer.
 
 use pilothouse_object::{Gvk, Pointer};
 
@@ -11,13 +11,13 @@ use super::{DescribeError, Description, IndexSource, KeyMap, Predicate, WatchSpe
 /// The fields that a plugin reads of the objects of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectionSpec {
-    /// Which kind.
+    /// The kind of the objects.
     pub kind: Gvk,
-    /// Where the fields are; none: metadata alone. `apiVersion`, `kind` and `metadata` are kept in any case.
+    /// Pointers to the fields; an empty list keeps metadata only. `apiVersion`, `kind` and `metadata` are always kept.
     pub fields: Vec<Pointer>,
 }
 
-/// Most fields of one projection: each costs the host something on every change.
+/// Maximum number of fields of one projection. Each field costs CPU time on every change.
 const MOST_FIELDS: usize = 256;
 
 pub(super) fn projection(at: &str, text: ProjectionText) -> Result<ProjectionSpec, DescribeError> {
@@ -42,7 +42,7 @@ pub(super) fn projection(at: &str, text: ProjectionText) -> Result<ProjectionSpe
     })
 }
 
-/// The cache holds watched kinds only, and keeps one set of fields of each.
+/// Checks that each projection is on a watched kind, and that no kind has two.
 pub(super) fn check(projections: &[ProjectionSpec], watches: &[WatchSpec]) -> Result<(), DescribeError> {
     for (position, projection) in projections.iter().enumerate() {
         let at = format!("projections[{position}] ({})", projection.kind);
@@ -57,8 +57,9 @@ pub(super) fn check(projections: &[ProjectionSpec], watches: &[WatchSpec]) -> Re
 }
 
 impl Description {
-    /// The fields that the cache must keep of a kind for this plugin, beside `apiVersion`, `kind` and `metadata`: those of
-    /// its projection, and those that the descriptor's own watches and indexes look at. `None`: whole objects.
+    /// The fields that the cache must keep of a kind for this plugin, in addition to `apiVersion`, `kind` and
+    /// `metadata`: the fields of its projection, and those that the descriptor's watches and indexes use. `None` for
+    /// whole objects.
     #[must_use]
     pub fn kept_fields(&self, kind: &Gvk) -> Option<Vec<Pointer>> {
         let projection = self.projections.iter().find(|projection| projection.kind == *kind)?;

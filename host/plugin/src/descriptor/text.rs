@@ -1,5 +1,5 @@
-//! The JSON of a descriptor as serde reads it, before anything is checked. Unknown fields are refused throughout. Used by
-//! [`super`] only.
+//! The JSON of a descriptor as serde parses it, before validation. Unknown fields are errors everywhere. Only [`super`]
+//! uses it.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ pub(super) struct Head {
     pub(super) api_version: String,
 }
 
-/// Lists hold raw elements: each is read on its own, so that an error can say which.
+/// The lists have raw elements: each element is parsed separately, so that an error names it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Document<'a> {
@@ -55,7 +55,7 @@ pub(super) struct WatchText {
     pub(super) delivery: Option<Delivery>,
 }
 
-// Variants without fields are structs all the same: serde skips unknown fields of a unit variant.
+// Variants without fields are struct variants, because serde ignores unknown fields of a unit variant.
 #[derive(Deserialize)]
 #[serde(tag = "type", deny_unknown_fields, rename_all = "camelCase")]
 #[allow(clippy::enum_variant_names, reason = "the words of the schema")]
@@ -135,7 +135,7 @@ pub(super) struct RateLimiterText {
     pub(super) burst: Option<u32>,
 }
 
-/// Names an element for errors: `watches[1] (apps/v1/Deployment)`.
+/// The name of an element in errors: `watches[1] (apps/v1/Deployment)`.
 #[derive(Deserialize)]
 pub(super) struct KindOnly {
     #[serde(default)]

@@ -1,7 +1,7 @@
-//! [`Tracked`]: one file of the directory, as it looks now and as it was when it last kept still.
+//! [`Tracked`]: one file of the directory, with its current fingerprint and its content when it last settled.
 //!
-//! Invariant: `view` is what was read while the file looked as `viewed` says; the file is settled iff it still looks so.
-//! Links are followed throughout, so that a ConfigMap's swap of links looks like the change of files that it is.
+//! Invariant: `view` was read while the file had the fingerprint `viewed`; the file is settled iff it still has it.
+//! Symbolic links are followed, so that the swapped links of a mounted ConfigMap appear as changed files.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -14,9 +14,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::manifest::{Manifest, ManifestError};
 
-/// The largest component that is read.
+/// Maximum size of a component in bytes.
 const MAX_COMPONENT: u64 = 64 << 20;
-/// The largest manifest that is read.
+/// Maximum size of a manifest in bytes.
 const MAX_MANIFEST: u64 = 1 << 20;
 
 /// SHA-256 of a file's content.
@@ -32,14 +32,14 @@ pub(super) fn spell(digest: &Digest) -> String {
     })
 }
 
-/// What a name of the directory is taken for.
+/// The role of a file, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Component,
     Manifest,
 }
 
-/// Splits a file's name into stem and role; none for files that are not looked at.
+/// Splits a file name into stem and role; `None` for ignored files.
 pub(super) fn role(name: &str) -> Option<(&str, Role)> {
     if name.starts_with('.') {
         return None;
@@ -51,17 +51,17 @@ pub(super) fn role(name: &str) -> Option<(&str, Role)> {
     }
 }
 
-/// How a file looks from outside.
+/// The state of a file without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Look {
     Absent,
-    /// It cannot be used: reason and remedy.
+    /// The file cannot be used: reason and remedy.
     Unusable(String),
     File(Fingerprint),
 }
 
-/// Changes whenever a file's content may have changed. The change time is in it for writers that set the modification
-/// time back, such as `cp -p`.
+/// Changes whenever a file's content may have changed. It includes the change time (ctime), because writers such as `cp
+/// -p` set the modification time back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint {
     device: u64,
@@ -72,7 +72,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of a file with this metadata.
+    /// The fingerprint of a file with this metadata.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Fingerprint {
     }
 }
 
-/// What a settled file holds.
+/// The content of a settled file.
 #[derive(Debug, Clone)]
 pub(super) enum View {
     Component(Digest),
@@ -98,21 +98,21 @@ pub(super) enum View {
 #[derive(Debug)]
 pub(super) struct Tracked {
     look: Look,
-    /// Since when it looks so.
+    /// The time of the last change of its state.
     since: Instant,
-    /// Since when it has not been settled.
+    /// The time since which it is not settled.
     restless: Instant,
     viewed: Option<Look>,
     view: Option<View>,
 }
 
-/// What became of a file that has kept still for long enough.
+/// The result of checking whether a file has settled.
 pub(super) enum Settled {
-    /// Not yet, or nothing new.
+    /// Not settled yet, or unchanged.
     Nothing,
-    /// It is gone for good.
+    /// The file is removed.
     Gone,
-    /// It was read.
+    /// The file was read.
     Read(Bytes),
 }
 
@@ -121,7 +121,7 @@ impl Tracked {
         Self { look, since: now, restless: now, viewed: None, view: None }
     }
 
-    /// Takes note of how the file looks now.
+    /// Records the current state of the file.
     pub(super) fn seen(&mut self, look: Look, now: Instant) {
         if self.look == look {
             return;
@@ -137,29 +137,29 @@ impl Tracked {
         self.viewed.as_ref() == Some(&self.look)
     }
 
-    /// What the file holds, if it has settled.
+    /// The content of the file, if it has settled.
     pub(super) fn view(&self) -> Option<&View> {
         self.view.as_ref().filter(|_| self.is_settled())
     }
 
-    /// When it may have settled; none when it has.
+    /// The time at which the file may settle; `None` when it has settled.
     pub(super) fn due(&self, settle: Duration) -> Option<Instant> {
         (!self.is_settled()).then(|| self.since + settle)
     }
 
-    /// Whether it has not settled, for less than so long.
+    /// Whether the file is unsettled for less than this duration.
     pub(super) fn is_restless(&self, now: Instant, patience: Duration) -> bool {
         !self.is_settled() && now.duration_since(self.restless) < patience
     }
 
-    /// Lets it settle anew: it was read again and held something else.
+    /// Restarts settling, because a second read returned another content.
     pub(super) fn distrust(&mut self, now: Instant) {
         self.viewed = None;
         self.since = now;
         self.restless = now;
     }
 
-    /// Reads the file if it has kept still for long enough.
+    /// Reads the file if it was unchanged for the settling time.
     pub(super) fn settle(&mut self, path: &Path, role: Role, now: Instant, settle: Duration) -> Settled {
         if self.due(settle).is_none_or(|due| due > now) {
             return Settled::Nothing;
@@ -169,7 +169,7 @@ impl Tracked {
             Look::Unusable(reason) => (View::Unusable(reason.clone()), None),
             Look::File(fingerprint) => match read(path, role, *fingerprint) {
                 Ok(bytes) => {
-                    // Written to while it was read: what was read may be half of one and half of the other.
+                    // The file was written during the read, so the content may be a mixture.
                     let after = look(path);
                     if after != self.look {
                         self.seen(after, now);
@@ -191,12 +191,12 @@ impl Tracked {
     }
 }
 
-/// How the file looks now.
+/// Reads the current state of the file.
 pub(super) fn look(path: &Path) -> Look {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Look::File(Fingerprint::of(&metadata)),
         Ok(_) => Look::Unusable("it is not a regular file; move it out of the plugin directory".into()),
-        // A link that leads nowhere is there, and someone should know.
+        // A dangling symbolic link exists and must be reported.
         Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_symlink() => Look::Unusable(
             "it is a link to a file that does not exist; put the file there or remove the link".into(),
         ),
@@ -227,7 +227,7 @@ pub(super) fn read_component(path: &Path) -> io::Result<(Bytes, Digest)> {
     Ok((bytes, digest))
 }
 
-/// Reads a file, but not more than `most` bytes of it: one byte more than allowed shows as another [`Fingerprint`] afterwards.
+/// Reads at most `most` bytes of a file. A file that has grown has another [`Fingerprint`] afterwards.
 ///
 /// # Errors
 /// When the file cannot be opened or read.

@@ -1,7 +1,7 @@
-//! [`plan`]: from the files of the directory to plugins. Pure: no file is touched here.
+//! [`plan`]: computes the plugins from the files of the directory, without file access.
 //!
-//! Invariant: a component is a plugin of its own only while no manifest can be taken to refer to it, be it one that cannot
-//! be read at the moment. Called by [`super::scanner`].
+//! Invariant: a component is a plugin of its own only while no manifest may refer to it, including manifests that
+//! cannot be read now. Called by [`super::scanner`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -9,31 +9,31 @@ use std::time::{Duration, Instant};
 use super::file::{Digest, Role, Tracked, View, role, spell};
 use crate::manifest::Manifest;
 
-/// What one file makes of the plugin that it stands for: a manifest, or a component alone.
+/// The plugin that one file defines: a manifest, or a component without one.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The file.
+    /// The path of the defining file.
     pub(super) head: String,
-    /// Name of the plugin, or the file's stem when it is not known.
+    /// Name of the plugin; the stem of the file if the name is unknown.
     pub(super) name: String,
-    /// The component that belongs to it, there or not.
+    /// The path of the component, whether it exists or not.
     pub(super) component: String,
     pub(super) outcome: Outcome,
 }
 
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// All its files can be used.
+    /// All files of the plugin can be used.
     Ready { manifest: Box<Manifest>, manifest_digest: Option<Digest>, digest: Digest },
-    /// A file of it cannot be used: which, reason and remedy.
+    /// A file of the plugin cannot be used: the file, reason and remedy.
     Broken { file: String, reason: String },
-    /// As broken, but the component is not there at all, so that the plugin ends.
+    /// The component does not exist, so the plugin ends.
     Gone { reason: String },
-    /// A file of it has not settled: nothing is known yet.
+    /// A file of the plugin has not settled.
     Hold,
 }
 
-/// What a manifest was when it could last be read.
+/// The content of a manifest when it was last readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) name: String,
@@ -42,8 +42,8 @@ pub(super) struct Known {
 
 type Files = BTreeMap<String, Tracked>;
 
-/// Makes plugins of files. `patience`: how long components without a manifest wait for manifests that are being written,
-/// one of which may be theirs.
+/// Computes the plugins. `patience` is how long a component without a manifest waits for manifests that are being
+/// written, because one of them may refer to it.
 pub(super) fn plan(
     files: &Files,
     known: &HashMap<String, Known>,
@@ -61,7 +61,7 @@ pub(super) fn plan(
     let manifest_to_come = manifests().any(|(_, _, file)| file.is_restless(now, patience));
 
     let mut entries: Vec<Entry> = Vec::new();
-    // Index of the entry that has a name. A guessed name takes none: one plugin's error must not stop another.
+    // Index of the entry with a name. A guessed name claims none, because an error of one plugin must not stop another.
     let mut taken: HashMap<String, usize> = HashMap::new();
     for (head, file) in files {
         let (mut entry, guessed) = match role(head) {
@@ -87,9 +87,9 @@ pub(super) fn plan(
     entries
 }
 
-/// What becomes of an entry whose name another one has.
+/// The outcome of an entry whose name belongs to another entry.
 fn second(first: &Entry, entry: &Entry) -> Outcome {
-    // The first may turn out to have another name.
+    // The other entry may have another name once it settles.
     if matches!((&first.outcome, &entry.outcome), (Outcome::Hold, _) | (_, Outcome::Hold)) {
         return Outcome::Hold;
     }
@@ -101,7 +101,7 @@ fn second(first: &Entry, entry: &Entry) -> Outcome {
     Outcome::Broken { file: entry.head.clone(), reason }
 }
 
-/// Name and component of a manifest: what it says, or what it last said, or what its file's name suggests: a guess.
+/// Name and component of a manifest: from its content, from its last readable content, or guessed from the file name.
 fn names(head: &str, stem: &str, file: &Tracked, known: &HashMap<String, Known>) -> (Known, bool) {
     let own_component = || format!("{stem}.wasm");
     match file.view() {

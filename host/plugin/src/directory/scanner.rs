@@ -1,8 +1,8 @@
-//! [`Scanner`]: looks at the directory and finds what has not been told yet.
+//! [`Scanner`]: scans the directory and returns the changes that were not reported yet.
 //!
-//! Invariants: `told` is what the consumer believes to run; `broken` is what it was told of files that cannot be used;
-//! `named` has all plugins of either and those whose error was dropped since. A look tells the difference between these and the plan, never more. Bytes of components are not kept between two
-//! looks. Called by the thread of the manager that watches the directory.
+//! Invariants: `told` has the reported content of each plugin; `broken` has the reported errors; `named` has the
+//! plugins of both and those whose error was dropped since. A scan reports exactly the differences between these and
+//! the plan. Bytes of components are not kept between scans. The manager's directory thread calls it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -16,26 +16,26 @@ use super::plan::{Entry, Known, Outcome, plan};
 use super::{Change, Files};
 use crate::manifest::Manifest;
 
-/// Components of one batch, in bytes: a large directory at the start is told in several.
+/// Maximum bytes of components in one batch. A large directory is reported in several batches.
 const BATCH: usize = 64 << 20;
-/// For so many settling times, components without a manifest wait for manifests that are being written.
+/// Number of settling times for which components without a manifest wait for manifests that are being written.
 const PATIENCE: u32 = 20;
 
-/// What is known of the directory.
+/// The state of the scanner for one directory.
 #[derive(Debug)]
 pub struct Scanner {
     path: PathBuf,
     settle: Duration,
-    /// Components of one batch, in bytes.
+    /// Maximum bytes of components in one batch.
     batch: usize,
     files: BTreeMap<String, Tracked>,
     /// By manifest, see [`Known`].
     known: HashMap<String, Known>,
-    /// Names of plugins that the consumer was told something of, since it was last told that they are gone.
+    /// Names of plugins with a report since their last report of removal.
     named: HashSet<String>,
     /// By plugin.
     told: HashMap<String, Told>,
-    /// By the file that stands for the plugin.
+    /// Reported errors by the defining file.
     broken: BTreeMap<String, (String, String)>,
     synced: bool,
     unreadable: bool,
@@ -45,21 +45,21 @@ pub struct Scanner {
 struct Told {
     head: String,
     content: (Option<Digest>, Digest),
-    /// To be told again, though its content is the same.
+    /// Whether to report the plugin again although its content is the same.
     stale: bool,
 }
 
-/// Outcome of a look.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// What is new, in the order in which it is to be followed.
+    /// The changes, in the order in which to apply them.
     pub changes: Vec<Change>,
-    /// When a file may have settled.
+    /// The next time at which a file may settle.
     pub due: Option<Instant>,
 }
 
 impl Scanner {
-    /// Of a directory, whose files count when they have kept still for `settle`.
+    /// A scanner of a directory. Files count after they were unchanged for `settle`.
     #[must_use]
     pub fn new(path: PathBuf, settle: Duration) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Scanner {
         }
     }
 
-    /// Looks at the directory.
+    /// Scans the directory once.
     pub fn look(&mut self, now: Instant) -> Seen {
         let found = match list(&self.path) {
             Ok(found) => found,
@@ -110,7 +110,7 @@ impl Scanner {
         Seen { changes, due: if complete { due } else { Some(now) } }
     }
 
-    /// The directory is away: nothing is concluded about the files.
+    /// The directory cannot be read: the state of the files is unknown and stays as it is.
     fn lost(&mut self, error: &io::Error) -> Seen {
         let mut seen = Seen::default();
         if !std::mem::replace(&mut self.unreadable, true) {
@@ -123,7 +123,7 @@ impl Scanner {
         seen
     }
 
-    /// Reads what has kept still; the components read, up to a batch, are at hand for telling.
+    /// Reads settled files. Returns the components that were read, up to one batch, for reporting.
     fn settle(&mut self, now: Instant) -> HashMap<String, Bytes> {
         let mut fresh = HashMap::new();
         let mut size = 0;
@@ -144,7 +144,7 @@ impl Scanner {
         fresh
     }
 
-    /// Finds what has not been told, and notes it as told. Also says whether that was all.
+    /// Computes the unreported changes and records them as reported. Also returns whether all changes are included.
     fn compare(
         &mut self,
         entries: Vec<Entry>,
@@ -205,8 +205,8 @@ impl Scanner {
         }
     }
 
-    /// Plugins that were told of and for which nothing stands any longer, or whose component is gone. Told first, so that
-    /// a plugin that changed its name does not run twice.
+    /// The reported plugins that no file defines any more, or whose component was removed. Reported first, so that a
+    /// renamed plugin does not run twice.
     fn removed(&mut self, entries: &[Entry]) -> Vec<Change> {
         let standing: HashSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
         let mut gone: Vec<String> =
@@ -225,7 +225,8 @@ impl Scanner {
         gone.into_iter().map(|name| Change::Removed { name }).collect()
     }
 
-    /// Drops what is no longer broken. A plugin with nothing broken left is told again: the consumer shows an error of it.
+    /// Drops errors that no longer apply. A plugin without errors is reported again, because the consumer shows its old
+    /// error.
     fn forget_broken(&mut self, entries: &[Entry]) {
         let outcomes: HashMap<&str, &Outcome> =
             entries.iter().map(|entry| (entry.head.as_str(), &entry.outcome)).collect();
@@ -263,7 +264,7 @@ impl Scanner {
         self.broken.insert(head, new);
     }
 
-    /// The bytes of a component, unless it changed since it was looked at: then it has to settle anew.
+    /// The bytes of a component; `None` if it changed since the scan and must settle again.
     fn component(
         &mut self,
         name: &str,
@@ -272,7 +273,7 @@ impl Scanner {
         now: Instant,
     ) -> Option<Bytes> {
         if let Some(bytes) = fresh.get(name) {
-            // Several manifests may share a component.
+            // Several manifests may refer to one component.
             return Some(bytes.clone());
         }
         match file::read_component(&self.path.join(name)) {
@@ -287,7 +288,7 @@ impl Scanner {
     }
 }
 
-/// The files that matter and how they look.
+/// The relevant files and their state.
 fn list(path: &Path) -> io::Result<BTreeMap<String, Look>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(path)? {
@@ -314,7 +315,7 @@ mod tests {
 
     const SETTLE: Duration = Duration::from_millis(100);
 
-    /// Names of the plugins told of, `+` for the mark that all is told.
+    /// Names of the reported plugins; `+` for the report that all are reported.
     fn told(seen: &Seen) -> Vec<&str> {
         fn name(change: &Change) -> &str {
             match change {

@@ -1,27 +1,29 @@
-//! [`Rule`]: one grant, and what it covers. The wildcards are those of RBAC. Called by [`super::Grants`]; manifests and
-//! descriptors hold rules and have them checked.
+//! [`Rule`]: one grant, and the accesses that it covers. The wildcards are those of RBAC. [`super::Grants`] evaluates
+//! rules; manifests and descriptors contain and validate them.
 
 use super::Place;
 
-/// One grant of the manifest, or one that a descriptor asks for.
+/// One grant in a manifest, or one permission that a descriptor asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// API groups; `""` is the core group, `"*"` all.
+    /// API groups; `""` is the core group, `"*"` all groups.
     pub groups: Vec<String>,
-    /// Plural names: `pods`, `pods/status`, `pods/*` (every subresource of pods), `*/scale`, `*` (everything).
+    /// Plural resource names: `pods`, `pods/status`, `pods/*` (every subresource of pods), `*/scale`, `*` (all
+    /// resources).
     pub resources: Vec<String>,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or `"*"`.
     pub verbs: Vec<String>,
-    /// Namespaces; empty: cluster-scoped objects only; `"*"`: all namespaces and cluster-scoped objects.
+    /// Namespaces. An empty list covers cluster-scoped objects only; `"*"` covers all namespaces and cluster-scoped
+    /// objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// Names of objects; empty: all.
+    /// Names of objects; an empty list covers all names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
 
-/// Stands for all groups, resources, verbs or namespaces.
+/// The wildcard for all groups, resources, verbs or namespaces.
 pub(super) const EVERY: &str = "*";
 
 const VERBS: [&str; 9] =
@@ -32,8 +34,8 @@ fn any(list: &[String], wanted: &str) -> bool {
 }
 
 impl Rule {
-    /// Looks for what could never take effect, such as a misspelt verb: a grant that silently grants nothing is found
-    /// out late. The text says field, reason and remedy.
+    /// Detects parts that could never take effect, such as a misspelt verb, because a grant without effect would be
+    /// noticed late. The error has field, reason and remedy.
     pub(crate) fn check(&self) -> Result<(), RuleError> {
         for (field, list, remedy) in [
             ("groups", &self.groups, "name an API group, \"\" for the core group, or \"*\""),
@@ -120,7 +122,7 @@ impl Rule {
     }
 }
 
-/// What is wrong with a rule; the caller says which rule it is.
+/// An error in a rule; the caller adds which rule it is.
 #[derive(Debug)]
 pub(crate) struct RuleError {
     pub(crate) field: &'static str,
@@ -139,7 +141,7 @@ fn is_resource(entry: &str) -> bool {
     entry.split('/').count() <= 2 && entry.split('/').all(word)
 }
 
-/// As RBAC has it, with `pods/*` in addition: it covers the subresources of pods, not pods themselves.
+/// Whether a resource matches, as in RBAC. In addition `pods/*` covers the subresources of pods, not pods themselves.
 fn covers_resource(entry: &str, resource: &str, subresource: Option<&str>) -> bool {
     if entry == EVERY {
         return true;

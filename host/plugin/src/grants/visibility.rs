@@ -1,6 +1,6 @@
-//! [`Visibility`]: the rules on one resource and verb, turned into tables for asking about many objects.
+//! [`Visibility`]: the rules on one resource and verb as lookup tables, for checking many objects.
 //!
-//! Invariant: it sees an object iff one of the rules it was made of covers it. Kept by subscriptions and cached reads.
+//! Invariant: an object is visible iff one of the source rules covers it. Subscriptions and cached reads use it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pilothouse_object::ObjectKey;
 
 use super::Rule;
 
-/// Which objects of one resource a plugin may see, worked out once; a cheap clone.
+/// The objects of one resource that are visible to a plugin, computed once. A clone copies a reference count.
 #[derive(Debug, Clone)]
 pub struct Visibility(Arc<Seen>);
 
@@ -29,7 +29,7 @@ enum Names {
 }
 
 impl Visibility {
-    /// What these rules let one see; the caller has picked those that cover the resource and the verb.
+    /// The visibility under these rules. The caller has selected the rules that cover the resource and the verb.
     pub(super) fn of<'a>(rules: impl Iterator<Item = &'a Rule>) -> Self {
         let mut seen = Seen::default();
         for rule in rules {
@@ -46,7 +46,7 @@ impl Visibility {
         Self(Arc::new(seen))
     }
 
-    /// Whether the object may be seen: one or two look-ups.
+    /// Whether an object is visible: one or two lookups.
     #[must_use]
     pub fn sees(&self, key: &ObjectKey) -> bool {
         let seen = &*self.0;
@@ -59,13 +59,13 @@ impl Visibility {
         }
     }
 
-    /// Whether every object may be seen, so that none need be asked about.
+    /// Whether every object is visible, so that single checks are unnecessary.
     #[must_use]
     pub fn sees_all(&self) -> bool {
         matches!(self.0.everywhere, Names::All)
     }
 
-    /// Whether no object may be seen.
+    /// Whether no object is visible.
     #[must_use]
     pub fn sees_nothing(&self) -> bool {
         let seen = &*self.0;

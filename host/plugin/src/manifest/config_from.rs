@@ -1,4 +1,4 @@
-//! [`ConfigFrom`]: one entry of `spec.configFrom`, and how it is checked. What the entries hold is read by
+//! [`ConfigFrom`]: one entry of `spec.configFrom`, and its validation. The content of the entries is read by
 //! [`crate::config_sources`].
 
 use std::fmt;
@@ -9,13 +9,13 @@ use serde_saphyr::Spanned;
 
 use super::{ManifestError, is_dns_label, is_dns_name, refused};
 
-/// The most entries: each is a file that is looked at, or a watch.
+/// Maximum number of entries. Each entry costs a file that is polled, or a watch.
 const MOST_ENTRIES: usize = 32;
 
-/// One more source of configuration.
+/// An additional source of configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigFrom {
-    /// A file on the host, JSON or YAML; an absolute path.
+    /// A JSON or YAML file on the host, as an absolute path.
     File(PathBuf),
     /// A Secret of the cluster.
     Secret(ObjectReference),
@@ -23,20 +23,20 @@ pub enum ConfigFrom {
     ConfigMap(ObjectReference),
 }
 
-/// An object of the cluster that has configuration.
+/// A Secret or ConfigMap with configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectReference {
-    /// Its namespace.
+    /// The namespace of the object.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// Whether the plugin runs without it; otherwise it waits until the object is there.
+    /// Whether the plugin starts without the object; otherwise it waits until the object exists.
     #[serde(default)]
     pub optional: bool,
 }
 
-/// As the field is written.
+/// The form of the field in YAML.
 impl fmt::Display for ConfigFrom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -55,7 +55,7 @@ pub(super) struct ConfigFromText {
     file: Option<PathBuf>,
 }
 
-/// The entries, if all of them are good.
+/// Validates all entries.
 pub(super) fn check(entries: Vec<Spanned<ConfigFromText>>) -> Result<Vec<ConfigFrom>, ManifestError> {
     if let Some(beyond) = entries.get(MOST_ENTRIES) {
         let reason = format!("there are {} entries", entries.len());
@@ -71,7 +71,7 @@ pub(super) fn check(entries: Vec<Spanned<ConfigFromText>>) -> Result<Vec<ConfigF
 }
 
 struct Fault {
-    /// Below the entry, as `.secretRef.name`.
+    /// Path below the entry, such as `.secretRef.name`.
     part: String,
     reason: String,
     remedy: &'static str,
@@ -99,7 +99,7 @@ fn one(entry: &ConfigFromText) -> Result<ConfigFrom, Fault> {
         }
     };
     if let ConfigFrom::Secret(object) | ConfigFrom::ConfigMap(object) = &from {
-        // Both become part of an address, and the name one of a selector.
+        // Both become part of a URL, and the name part of a field selector.
         let parts = [("namespace", is_dns_label(&object.namespace)), ("name", is_dns_name(&object.name))];
         if let Some((part, _)) = parts.iter().find(|(_, good)| !good) {
             return Err(Fault {

@@ -1,9 +1,9 @@
-//! [`ManifestError`]: why a manifest is refused. Its text has place, field, reason and remedy; the caller puts the file's
-//! name before it.
+//! [`ManifestError`]: the reason why a manifest is rejected. Its text has position, field, reason and remedy; the
+//! caller prefixes the name of the file.
 
 use std::fmt;
 
-/// A place in a manifest.
+/// A position in a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// Line, from 1.
@@ -12,34 +12,34 @@ pub struct Position {
     pub column: u64,
 }
 
-/// Why a manifest is refused.
+/// The reason why a manifest is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// The text is not YAML, or not of the manifest's shape.
+    /// The text is not YAML, or does not have the structure of a manifest.
     #[error("{}{reason}; docs/manifest.md describes the fields", Prefix(*.at, .field.as_deref()))]
     Shape {
-        /// Where, as far as it is known.
+        /// The position, if it is known.
         at: Option<Position>,
-        /// The field whose value has the wrong shape, as far as it is known.
+        /// The field whose value has the wrong type, if it is known.
         field: Option<String>,
         /// What is wrong.
         reason: String,
     },
-    /// A field's value is refused.
+    /// The value of a field is invalid.
     #[error("{}{reason}; {remedy}", Prefix(*.at, Some(.field)))]
     Field {
-        /// Where, as far as it is known.
+        /// The position, if it is known.
         at: Option<Position>,
-        /// Path of the field, as `spec.limits.memory`.
+        /// Path of the field, such as `spec.limits.memory`.
         field: String,
         /// What is wrong.
         reason: String,
-        /// What to write instead.
+        /// The remedy.
         remedy: String,
     },
 }
 
-/// `line 3, column 5: spec.limits.memory: `, as far as it is known.
+/// `line 3, column 5: spec.limits.memory: `, with the parts that are known.
 struct Prefix<'a>(Option<Position>, Option<&'a str>);
 
 impl fmt::Display for Prefix<'_> {

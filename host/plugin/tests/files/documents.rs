@@ -1,4 +1,5 @@
-//! The manifests and descriptors in the documents are ones that the host takes, and the messages shown are its messages.
+//! The manifests and descriptors in the documents are ones that the host takes, and the messages shown are its
+//! messages.
 
 use pilothouse_plugin::{Access, Description, Grants, Manifest, Place, World};
 use pilothouse_testkit::documents::{blocks_in, documents};

@@ -1,4 +1,4 @@
-//! A guest workspace of its own, built as the real ones are.
+//! Builds a temporary guest workspace in the same way as the real ones.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn a_workspace_is_built_to_a_component() {
     let guest = dir.path().join("examples/hello-world");
     let manifest = "[package]\nname = \"hello-world\"\nedition = \"2024\"\n[lib]\ncrate-type = [\"cdylib\"]\n[workspace]\n";
     write(&guest.join("Cargo.toml"), manifest);
-    // Fails if a flag of the native build or the name of the package under test came through.
+    // The build fails if it inherits a flag of the native build or the name of the package under test.
     write(
         &guest.join("src/lib.rs"),
         "const _: () = assert!(option_env!(\"RUSTFLAGS\").is_none());\n\

@@ -1,4 +1,4 @@
-//! How much of the packed objects that a guest reads stays unpacked in the host.
+//! The amount of unpacked text that stays in the host when a guest reads packed objects.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::host::{
 use crate::imports::Cursor;
 use crate::wasi;
 
-/// Has one object, and nothing else here reaches beyond the handles.
+/// A host whose cache has one object. The tests use no other import.
 #[derive(Default)]
 struct OneObject(Option<Object>);
 
@@ -35,10 +35,10 @@ impl HttpImports for OneObject {}
 
 impl QueueImports for OneObject {}
 
-/// What a guest does to read of an object.
-type Read = fn(&mut State, Resource<Object>);
+/// A method with which a guest reads an object.
+type Read = fn(&mut StoreState, Resource<Object>);
 
-/// All that needs the text.
+/// All methods that need the text.
 const READS: [Read; 4] = [
     |state, object| assert!(state.get(object, "/data/n".to_owned()).unwrap().is_some()),
     |state, object| assert_eq!(state.get_many(object, vec![String::new(), "/no".into()]).unwrap().len(), 2),
@@ -46,14 +46,14 @@ const READS: [Read; 4] = [
     |state, object| assert_eq!(state.annotations(object).unwrap().len(), 1),
 ];
 
-fn state() -> State {
+fn state() -> StoreState {
     state_with(None)
 }
 
-fn state_with(object: Option<Object>) -> State {
+fn state_with(object: Option<Object>) -> StoreState {
     let host: Arc<dyn HostImports> = Arc::new(OneObject(object));
     let wasi = wasi::context(&host);
-    State::new(host, 0, wasi)
+    StoreState::new(host, 0, wasi)
 }
 
 fn packed() -> Vec<Object> {
@@ -72,13 +72,14 @@ fn packed() -> Vec<Object> {
     packed
 }
 
-/// Whether a handle of a packed object keeps its text: copies of it share that, and else each unpacks its own.
+/// Whether a handle of a packed object keeps its text. If it does, its clones share the text; otherwise each clone
+/// unpacks its own.
 fn keeps_text(object: &Object) -> bool {
     let copies = [object.clone(), object.clone()];
     std::ptr::eq(copies[0].json(), copies[1].json())
 }
 
-/// A borrow of a handle, as each call of a method has one.
+/// A borrow of a handle, as the bindings pass it to each method.
 fn borrow(handle: &Resource<Object>) -> Resource<Object> {
     Resource::new_borrow(handle.rep())
 }
@@ -105,7 +106,7 @@ fn one_object_that_is_read_again_and_again_is_unpacked_once() {
     let mut state = state();
     let handle = state.handles.push(packed().remove(0)).unwrap();
     READS[0](&mut state, borrow(&handle));
-    // Kept, so that no other text can come to lie where it does.
+    // Kept alive, so that no other text gets the same address.
     let first = state.reading.clone().unwrap();
     READS.iter().for_each(|read| read(&mut state, borrow(&handle)));
     assert!(std::ptr::eq(state.reading.as_ref().unwrap().json(), first.json()));
@@ -129,7 +130,7 @@ fn after_a_call_nothing_of_what_it_read_is_left_whether_or_not_the_guest_dropped
 fn an_object_that_is_read_alone_is_read_from_the_text_that_the_cache_shares() {
     let packed = packed();
     let held = packed[0].held().clone();
-    // As the cache hands out what is read often: all handles have one text.
+    // The cache returns objects that are read often in this way: all handles share one text.
     let body = Arc::<Body>::default();
     let shared = || held.object_sharing(body.clone());
     let mut state = state_with(Some(shared()));
