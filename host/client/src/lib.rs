@@ -1,19 +1,17 @@
 //! The Kubernetes client of the host: REST verbs, list pages and watch streams on our own hyper transport.
 //!
-//! ```text
-//!   typed  dynamic  rest                   what users say
-//!   verbs  list  watch  discovery
-//!       └────┴─────┴───────┘
-//!    url ──► call ◄── caller, auth ◄─ exec   one request: address, identity, credentials; answer or error
-//!              │ ◄─── rate_limiter, retry    when it may go, and whether again
-//!          transport ──► pool, connection    HTTP/2 with pings; requests and watches apart
-//!                           │
-//!                        connect ◄─── tls    certificates that rotate
-//!                           │
-//!                  read_ahead, dial ◄─ proxy TCP, or a tunnel through a proxy
+//! Modules use only modules of lower layers, or of their own:
 //!
-//!           config                           kubeconfig or service account: makes auth, exec, tls, proxy
-//!           broadcaster, retry_watcher       what stands on it, or beside it
+//! ```text
+//!   typed  dynamic  rest  scale  retry_watcher     other forms of the same verbs
+//!   verbs  list  watch  discovery                  what a client can ask for
+//!   client                                         one call: identity, rate limits, retries, response or error
+//!   config                                         kubeconfig or service account: makes all below
+//!   transport                                      pool ─ connections: HTTP/2 with pings; requests and watches apart
+//!   credentials  proxy                             headers, certificates that rotate, exec plugins; tunnels
+//!   identity  rate_limiter  warnings  url          who asks, when, where
+//!   options  params  retry                         what callers set
+//!   error  text  lines  decompress  broadcaster    errors, bodies
 //! ```
 //!
 //! # Features
@@ -30,38 +28,29 @@
 //! | `openapi` | `DiscoveryClient::openapi_v2` and `openapi_v3` |
 //! | `full` | all of them |
 
-mod answer;
-mod auth;
 mod broadcaster;
-mod call;
-mod caller;
 mod client;
 mod config;
-mod connect;
-mod connection;
+mod credentials;
 mod decompress;
-mod dial;
 mod discovery;
 #[cfg(feature = "dynamic")]
 mod dynamic;
 mod error;
-mod exec;
+mod identity;
 mod lines;
 mod list;
 mod options;
 mod params;
-mod pool;
 mod proxy;
 mod rate_limiter;
-mod read_ahead;
 #[cfg(feature = "rest")]
 mod rest;
 mod retry;
 mod retry_watcher;
-mod runtime;
 #[cfg(feature = "scale")]
 mod scale;
-mod tls;
+mod text;
 mod transport;
 #[cfg(feature = "typed")]
 mod typed;
@@ -83,9 +72,10 @@ pub use discovery::{OpenApiEntry, OpenApiIndex};
 #[cfg(feature = "dynamic")]
 pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
-pub use exec::ExecPluginEvent;
 pub use list::{ListSummary, Listed, ObjectList, PAGE_SIZE};
-pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RateLimit, RequestObserver};
+pub use options::{
+    ClientOptions, ExecPluginEvent, Identity, Impersonation, ObservedRequest, RateLimit, RequestObserver,
+};
 pub use params::{
     ApiResource, DeleteParams, ListParams, Patch, PatchKind, Preconditions, Propagation,
     ResourceVersionMatch, WatchEvent, WatchParams, WriteParams,

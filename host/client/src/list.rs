@@ -7,8 +7,8 @@
 
 use pilothouse_object::{DecodeError, ListDecoder, ListMeta, Object};
 
-use crate::call::{Call, protocol};
 use crate::client::Client;
+use crate::client::{Call, failure::protocol};
 use crate::error::{Error, Result};
 use crate::params::{ApiResource, ListParams};
 use crate::url::Target;

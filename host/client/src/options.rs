@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::retry::RetryPolicy;
 
@@ -134,7 +134,31 @@ pub trait RequestObserver: Send + Sync {
     }
 
     /// An exec plugin for credentials has run.
-    fn exec_plugin(&self, _event: &crate::exec::ExecPluginEvent) {}
+    fn exec_plugin(&self, _event: &ExecPluginEvent) {}
+}
+
+/// What an exec plugin for credentials did, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum ExecPluginEvent {
+    /// The program has run, or could not.
+    Called {
+        /// Its exit code; 1 when it did not run, -1 when a signal ended it.
+        code: i32,
+        /// client-go's word for the outcome: `no_error`, `plugin_execution_error`, `plugin_not_found_error` or
+        /// `client_internal_error`.
+        status: &'static str,
+    },
+    /// The certificate in use; told after each run.
+    Certificate {
+        /// When it expires; `None` when the program gives tokens only.
+        expires: Option<SystemTime>,
+    },
+    /// A certificate was replaced by another.
+    Rotated {
+        /// Age of the old one.
+        age: Duration,
+    },
 }
 
 /// One request, as an observer sees it.

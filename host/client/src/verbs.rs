@@ -6,8 +6,8 @@ use http::Method;
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde::{Deserialize, Serialize};
 
-use crate::call::{Call, OBJECT_LIMIT, protocol};
 use crate::client::Client;
+use crate::client::{Call, OBJECT_LIMIT, failure::protocol};
 use crate::error::{Error, Result, Status};
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, PatchKind, Propagation, WriteParams};
 use crate::url::Target;
@@ -208,14 +208,14 @@ impl Client {
     }
 
     fn field_manager(&self) -> Result<&str> {
-        self.caller.as_ref().map(|caller| caller.field_manager.as_str()).map_err(Error::clone)
+        self.identity.as_ref().map(|identity| identity.field_manager.as_str()).map_err(Error::clone)
     }
 
     /// Sends a call and reads its answer as JSON.
     #[cfg(any(feature = "typed", feature = "scale"))]
     pub(crate) async fn fetch_json<T: serde::de::DeserializeOwned>(&self, call: &Call) -> Result<T> {
         let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
-        serde_json::from_slice(&body).map_err(|e| crate::call::unexpected(self.doing(call), &e))
+        serde_json::from_slice(&body).map_err(|e| crate::client::failure::unexpected(self.doing(call), &e))
     }
 
     pub(crate) async fn object(&self, call: &Call, resource: &ApiResource) -> Result<Object> {

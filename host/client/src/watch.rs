@@ -14,12 +14,12 @@ use std::task::{Context, Poll, ready};
 use futures_util::Stream;
 use hyper::body::{Body as _, Incoming};
 
-use crate::answer;
-use crate::call::Call;
+use crate::client::Call;
 use crate::client::Client;
-use crate::connection::Slot;
+use crate::client::failure;
 use crate::error::{Error, Result};
 use crate::params::{ApiResource, WatchEvent, WatchParams};
+use crate::transport::Slot;
 use crate::url::Target;
 
 use event::{CutOff, EventDecoder};
@@ -107,7 +107,7 @@ impl WatchStream {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    return Poll::Ready(Some(Err(answer::transport(self.doing.clone(), &error))));
+                    return Poll::Ready(Some(Err(failure::of_transport(self.doing.clone(), &error))));
                 }
                 Poll::Ready(None) => return Poll::Ready(self.last()),
                 Poll::Pending => {

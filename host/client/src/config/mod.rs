@@ -22,11 +22,11 @@ use std::sync::Arc;
 
 use http::Uri;
 
-use crate::auth::Authorizer;
+use crate::credentials::Authorizer;
+use crate::credentials::Tls;
 use crate::error::{Error, Result};
 use crate::options::{ClientOptions, Impersonation};
 use crate::proxy::Proxy;
-use crate::tls::Tls;
 
 use choose::{Chosen, choose};
 use find::{Environment, find};

@@ -12,12 +12,12 @@ use tokio::runtime::Handle;
 use super::choose::Chosen;
 use super::file::{Cluster, User, set};
 use super::{Loaded, parse_server, plugin};
-use crate::auth::Authorizer;
+use crate::credentials::Authorizer;
+use crate::credentials::ExecPlugin;
+use crate::credentials::{Checked, ClientIdentity, Source, Tls};
 use crate::error::{Error, Result};
-use crate::exec::ExecPlugin;
 use crate::options::{Impersonation, RequestObserver};
 use crate::proxy::{Protocol, Proxy, ProxyVariables, is_local};
-use crate::tls::{Checked, ClientIdentity, Source, Tls};
 
 /// Certificates and credentials; an exec plugin runs.
 pub(super) async fn prepare(

@@ -47,7 +47,7 @@ impl CachedDiscovery {
     }
 
     pub(super) fn shared(client: &Client) -> Self {
-        let cache = Arc::clone(&client.shared.discovery);
+        let cache = Arc::clone(&client.core.discovery);
         Self { live: DiscoveryClient::new(client.as_host()), cache }
     }
 

@@ -108,8 +108,8 @@ impl DocumentCache {
         let etag = |part: fn(&Root) -> &Arc<Part>| part(old.as_ref()?).etag.as_deref();
         let (core_etag, named_etag) = (etag(|root| &root.core), etag(|root| &root.named));
         let asked = futures_util::try_join!(
-            live.part(live::Part::Core, core_etag),
-            live.part(live::Part::Named, named_etag)
+            live.part(live::RootPath::Core, core_etag),
+            live.part(live::RootPath::Named, named_etag)
         );
         let origin = self.now(origin);
         let (core, named) = match asked {

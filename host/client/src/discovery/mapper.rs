@@ -31,13 +31,13 @@ pub struct RestMapper {
 
 /// Where to look.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    group: Group<'a>,
+struct SearchScope<'a> {
+    group: GroupScope<'a>,
     version: Option<&'a str>,
 }
 
 #[derive(Clone, Copy)]
-enum Group<'a> {
+enum GroupScope<'a> {
     Any,
     Named(&'a str),
     BeginsWith(&'a str),
@@ -48,14 +48,14 @@ type Fit = Option<u8>;
 
 /// What was looked through.
 #[derive(Default)]
-struct Looked {
+struct SearchResult {
     found: Vec<(u8, ApiResource)>,
     failed: Vec<FailedGroup>,
     /// What could not be asked but might be by now, and would come before what fits best.
     ahead: Vec<GroupVersion>,
 }
 
-impl Looked {
+impl SearchResult {
     fn take<'a>(
         &mut self,
         resources: impl IntoIterator<Item = &'a ApiResource>,
@@ -102,7 +102,7 @@ impl RestMapper {
         let preferred = (versions.len() == 0).then_some(None);
         for version in versions.chain(preferred) {
             let wanted = wanted("kind", kind, Some(group), version);
-            let place = Place { group: Group::Named(group), version };
+            let place = SearchScope { group: GroupScope::Named(group), version };
             match self.find(&wanted, place, true, fit).await.and_then(|found| single(wanted, found)) {
                 Err(error) if error.is_no_match() => last = Some(error),
                 other => return other,
@@ -117,7 +117,7 @@ impl RestMapper {
     /// See [`MappingError`].
     pub async fn mappings(&self, group: &str, kind: &str) -> Result<Vec<ApiResource>> {
         let fit = |resource: &ApiResource| (resource.gvk.kind == kind).then_some(0);
-        let place = Place { group: Group::Named(group), version: None };
+        let place = SearchScope { group: GroupScope::Named(group), version: None };
         self.find(&wanted("kind", kind, Some(group), None), place, false, fit).await
     }
 
@@ -172,7 +172,7 @@ impl RestMapper {
 
     async fn by_plural(&self, group: &str, version: Option<&str>, plural: &str) -> Result<ApiResource> {
         let wanted = wanted("resource", plural, Some(group), version);
-        let place = Place { group: Group::Named(group), version };
+        let place = SearchScope { group: GroupScope::Named(group), version };
         let found = self.find(&wanted, place, true, |r| (r.plural == plural).then_some(0)).await?;
         single(wanted, found)
     }
@@ -204,7 +204,7 @@ impl RestMapper {
     /// See [`MappingError`]; a category that nothing is in is a [`MappingError::NoMatch`].
     pub async fn expand_category(&self, category: &str) -> Result<Vec<ApiResource>> {
         let fit = |resource: &ApiResource| resource.categories.iter().any(|c| c == category).then_some(0);
-        let place = Place { group: Group::Any, version: None };
+        let place = SearchScope { group: GroupScope::Any, version: None };
         let mut found = self.find(&format!("category {category:?}"), place, false, fit).await?;
         let mut seen = std::collections::HashSet::new();
         found.retain(|resource| seen.insert((resource.gvk.group.clone(), resource.plural.clone())));
@@ -224,13 +224,14 @@ impl RestMapper {
         let wanted = wanted_resource(resource);
         let version = resource.version.as_deref();
         let Some(group) = resource.group.as_deref() else {
-            return self.find(&wanted, Place { group: Group::Any, version }, first, fit).await;
+            return self.find(&wanted, SearchScope { group: GroupScope::Any, version }, first, fit).await;
         };
-        let exact = self.find(&wanted, Place { group: Group::Named(group), version }, first, fit).await;
+        let exact =
+            self.find(&wanted, SearchScope { group: GroupScope::Named(group), version }, first, fit).await;
         match exact {
             Err(error) if error.is_no_match() && !group.is_empty() => {
                 // As kubectl: the beginning of a group is enough.
-                let place = Place { group: Group::BeginsWith(group), version };
+                let place = SearchScope { group: GroupScope::BeginsWith(group), version };
                 self.find(&wanted, place, first, fit).await
             }
             exact => exact,
@@ -242,17 +243,19 @@ impl RestMapper {
     async fn find(
         &self,
         wanted: &str,
-        place: Place<'_>,
+        place: SearchScope<'_>,
         first: bool,
         fit: impl Fn(&ApiResource) -> Fit,
     ) -> Result<Vec<ApiResource>> {
-        let named = matches!(place.group, Group::Named(_));
+        let named = matches!(place.group, GroupScope::Named(_));
         // Where nothing but this group will do, it is asked again in case it answers by now.
         let known = if named { Access::PLAIN } else { Access::KEPT };
         let mut failed = Vec::new();
         for access in [known, Access::newer_than(REFRESH_SPACING)] {
             let looked = match place.group {
-                Group::Named(group) => self.look_in_group(group, place.version, first, access, &fit).await,
+                GroupScope::Named(group) => {
+                    self.look_in_group(group, place.version, first, access, &fit).await
+                }
                 _ => self.look_everywhere(place, access, &fit).await,
             };
             let looked = match looked {
@@ -290,8 +293,8 @@ impl RestMapper {
         first: bool,
         access: Access,
         fit: &impl Fn(&ApiResource) -> Fit,
-    ) -> Result<Looked> {
-        let mut looked = Looked::default();
+    ) -> Result<SearchResult> {
+        let mut looked = SearchResult::default();
         let versions = match version {
             Some(version) => vec![version.to_owned()],
             None => match self.discovery.versions_by(group, access).await {
@@ -317,21 +320,21 @@ impl RestMapper {
 
     async fn look_everywhere(
         &self,
-        place: Place<'_>,
+        place: SearchScope<'_>,
         access: Access,
         fit: &impl Fn(&ApiResource) -> Fit,
-    ) -> Result<Looked> {
+    ) -> Result<SearchResult> {
         let all = self.discovery.all_by(access).await?;
         let here = |listed: &GroupVersion| {
             let group = match place.group {
-                Group::Any => true,
-                Group::Named(group) => listed.group == group,
-                Group::BeginsWith(start) => listed.group.starts_with(start),
+                GroupScope::Any => true,
+                GroupScope::Named(group) => listed.group == group,
+                GroupScope::BeginsWith(start) => listed.group.starts_with(start),
             };
             let version = |version: &str| listed.version == version || listed.version.is_empty();
             group && place.version.is_none_or(version)
         };
-        let mut looked = Looked::default();
+        let mut looked = SearchResult::default();
         for listed in all.resources.iter().filter(|listed| here(&listed.group_version)) {
             looked.take(listed.resources.iter(), fit);
         }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::live::DiscoveryClient;
 use super::types::GroupVersion;
-use crate::call::Call;
+use crate::client::Call;
 use crate::error::{Error, Result, Status};
 use crate::url::Target;
 

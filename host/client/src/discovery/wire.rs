@@ -24,7 +24,7 @@ fn or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -
 
 /// What `/api` and `/apis` answer, whichever form it is.
 #[derive(Deserialize)]
-pub(super) struct Root {
+pub(super) struct RootDocument {
     pub(super) kind: String,
     /// `APIGroupDiscoveryList`.
     #[serde(default, deserialize_with = "or_empty")]

@@ -15,9 +15,9 @@ use http::header::{
 use serde::Serialize;
 
 use super::response::{ByteStream, RestResponse};
-use crate::answer;
-use crate::call::{Call, OBJECT_LIMIT};
 use crate::client::Client;
+use crate::client::failure;
+use crate::client::{Call, OBJECT_LIMIT};
 use crate::error::{Error, Result};
 use crate::url::{Parts, Target};
 use crate::verbs;
@@ -181,7 +181,7 @@ impl RestRequest {
         if answer.status.is_success() {
             return Ok(RestResponse { doing, answer });
         }
-        Err(answer::error(doing, &answer))
+        Err(failure::of_response(doing, &answer))
     }
 
     /// Sends it and gives the answer, be it an error or not.

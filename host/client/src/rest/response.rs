@@ -10,16 +10,16 @@ use http::{HeaderMap, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use serde::de::DeserializeOwned;
 
-use crate::answer;
-use crate::call::{Answer, unexpected};
-use crate::connection::Slot;
+use crate::client::failure;
+use crate::client::{FullResponse, failure::unexpected};
 use crate::error::Result;
+use crate::transport::Slot;
 use crate::warnings::{self, Warning};
 
 /// An answer that was read whole.
 pub struct RestResponse {
     pub(super) doing: String,
-    pub(super) answer: Answer,
+    pub(super) answer: FullResponse,
 }
 
 impl RestResponse {
@@ -99,7 +99,7 @@ impl ByteStream {
                 }
                 Some(Err(error)) => {
                     self.over = true;
-                    return Poll::Ready(Some(Err(answer::transport(self.doing.clone(), &error))));
+                    return Poll::Ready(Some(Err(failure::of_transport(self.doing.clone(), &error))));
                 }
                 None => self.over = true,
             }

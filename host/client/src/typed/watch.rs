@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use pilothouse_object::Object;
 
 use super::Resource;
-use crate::call::unexpected;
+use crate::client::failure::unexpected;
 use crate::error::Result;
 use crate::params::WatchEvent;
 use crate::watch::WatchStream;

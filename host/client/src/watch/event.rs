@@ -11,7 +11,7 @@ use pilothouse_object::{Gvk, Object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::call::{OBJECT_LIMIT, protocol};
+use crate::client::{OBJECT_LIMIT, failure::protocol};
 use crate::error::{Error, Result, Status};
 use crate::lines::Lines;
 use crate::params::WatchEvent;
@@ -37,7 +37,7 @@ impl EventDecoder {
     }
 
     /// The next event; `None` when another chunk is needed.
-    pub(super) fn next(&mut self) -> std::result::Result<Option<WatchEvent>, Fault> {
+    pub(super) fn next(&mut self) -> std::result::Result<Option<WatchEvent>, EventFault> {
         loop {
             match self.lines.next() {
                 Ok(Some(line)) if line.trim_ascii().is_empty() => {}
@@ -64,12 +64,12 @@ pub(super) struct CutOff;
 
 /// Why a line is not an event to hand on.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum EventFault {
     Api(Box<Status>),
     Protocol(String),
 }
 
-impl Fault {
+impl EventFault {
     pub(super) fn error(self, doing: &str) -> Error {
         match self {
             Self::Api(mut status) => {
@@ -81,7 +81,7 @@ impl Fault {
     }
 }
 
-impl<E: std::error::Error> From<E> for Fault {
+impl<E: std::error::Error> From<E> for EventFault {
     fn from(error: E) -> Self {
         Self::Protocol(format!("event: {error}"))
     }
@@ -97,18 +97,18 @@ impl WatchEvent<Object> {
     }
 }
 
-fn decode(line: &[u8], kind: &Gvk) -> std::result::Result<WatchEvent, Fault> {
+fn decode(line: &[u8], kind: &Gvk) -> std::result::Result<WatchEvent, EventFault> {
     match split(line) {
         Some((event, object)) => event_of(event, object, kind),
         None => {
-            let frame: Frame<'_> = serde_json::from_slice(line)?;
+            let frame: EventFrame<'_> = serde_json::from_slice(line)?;
             event_of(&frame.event, frame.object.get().as_bytes(), kind)
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Frame<'a> {
+struct EventFrame<'a> {
     #[serde(borrow, rename = "type")]
     event: Cow<'a, str>,
     #[serde(borrow)]
@@ -125,7 +125,7 @@ fn split(line: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(event).ok()?, rest.strip_prefix(br#"","object":"#)?))
 }
 
-fn event_of(event: &str, object: &[u8], kind: &Gvk) -> std::result::Result<WatchEvent, Fault> {
+fn event_of(event: &str, object: &[u8], kind: &Gvk) -> std::result::Result<WatchEvent, EventFault> {
     if object.len() > OBJECT_LIMIT {
         return Err(too_long(&format!("an object of {} bytes", object.len())));
     }
@@ -134,20 +134,20 @@ fn event_of(event: &str, object: &[u8], kind: &Gvk) -> std::result::Result<Watch
         "MODIFIED" => WatchEvent::Modified(Object::decode_as(object, kind)?),
         "DELETED" => WatchEvent::Deleted(Object::decode_as(object, kind)?),
         "BOOKMARK" => bookmark(object)?,
-        "ERROR" => return Err(Fault::Api(Box::new(serde_json::from_slice(object)?))),
-        other => return Err(Fault::Protocol(format!("unknown event type {other:?}"))),
+        "ERROR" => return Err(EventFault::Api(Box::new(serde_json::from_slice(object)?))),
+        other => return Err(EventFault::Protocol(format!("unknown event type {other:?}"))),
     })
 }
 
 /// A bookmark has no name, so it is no `Object`.
-fn bookmark(object: &[u8]) -> std::result::Result<WatchEvent, Fault> {
+fn bookmark(object: &[u8]) -> std::result::Result<WatchEvent, EventFault> {
     #[derive(Deserialize)]
     struct Bookmark {
-        metadata: Metadata,
+        metadata: BookmarkMetadata,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Metadata {
+    struct BookmarkMetadata {
         resource_version: String,
         #[serde(default)]
         annotations: Option<Annotations>,
@@ -162,8 +162,8 @@ fn bookmark(object: &[u8]) -> std::result::Result<WatchEvent, Fault> {
     Ok(WatchEvent::Bookmark { resource_version: metadata.resource_version, initial_events_end })
 }
 
-fn too_long(what: &str) -> Fault {
-    Fault::Protocol(format!("event: {what}; objects up to {OBJECT_LIMIT} bytes are read"))
+fn too_long(what: &str) -> EventFault {
+    EventFault::Protocol(format!("event: {what}; objects up to {OBJECT_LIMIT} bytes are read"))
 }
 
 #[cfg(test)]

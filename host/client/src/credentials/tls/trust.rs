@@ -1,22 +1,15 @@
 //! [`client_config`]: which server certificates a client accepts. `mod` adds the client certificate and the protocols.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use super::{Checked, Source};
-
-/// The cryptography of every TLS configuration here, passed explicitly: the provider of the process is the application's to
-/// choose.
-pub(super) fn provider() -> &'static Arc<CryptoProvider> {
-    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
-    &PROVIDER
-}
+use crate::credentials::certificate::provider;
 
 /// Which certificates of servers are accepted.
 pub(super) enum Trust {

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::BufReader;
 use tower::{BoxError, Service};
 
-use crate::dial::{Dialer, Line};
+use crate::transport::dial::{Dialer, Line};
 
 /// Bytes of one read: some TLS records of the largest size.
 const PIECE: usize = 64 << 10;

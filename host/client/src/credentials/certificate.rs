@@ -2,15 +2,22 @@
 //! them from plugins.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-use super::trust::provider;
 use super::validity::Validity;
+
+/// The cryptography of every TLS configuration here, passed explicitly: the provider of the process is the application's to
+/// choose.
+pub(super) fn provider() -> &'static Arc<CryptoProvider> {
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
+    &PROVIDER
+}
 
 /// A client certificate and its key.
 pub(crate) struct Certificate {

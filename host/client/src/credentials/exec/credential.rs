@@ -10,9 +10,9 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::run::Command;
-use crate::auth::bearer;
+use crate::credentials::authorizer::bearer;
+use crate::credentials::certificate::Certificate;
 use crate::error::Result;
-use crate::tls::Certificate;
 
 /// A new one is got this long before the old one expires, so that none expires on its way.
 const AHEAD: Duration = Duration::from_secs(10);
@@ -43,12 +43,12 @@ struct Expiry {
 struct ExecCredential {
     kind: Option<String>,
     api_version: Option<String>,
-    status: Option<Status>,
+    status: Option<ExecCredentialStatus>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct ExecCredentialStatus {
     token: Option<String>,
     client_certificate_data: Option<String>,
     client_key_data: Option<String>,

@@ -25,9 +25,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tower::Service as _;
 
-use crate::connect::Connector;
-use crate::connection::{Connection, Reads, Slot};
-use crate::runtime::{AbortOnDrop, RuntimeExecutor, RuntimeTimer};
+use crate::transport::connect::Connector;
+use crate::transport::connection::{Connection, Reads, Slot};
+use crate::transport::runtime::{AbortOnDrop, RuntimeExecutor, RuntimeTimer};
 use crate::transport::{PING_AFTER, PING_TIMEOUT};
 
 /// API servers close HTTP/1.1 connections without a request after 90 s; a request must not run into that.
@@ -47,24 +47,24 @@ const MOST_CLOSED: usize = 3;
 const CONNECTION_WINDOW: u32 = 128 << 20;
 
 type Http1 = http1::SendRequest<Full<Bytes>>;
-type Dialing = Shared<BoxFuture<'static, Result<Option<Arc<Connection>>, Arc<Fault>>>>;
+type Dialing = Shared<BoxFuture<'static, Result<Option<Arc<Connection>>, Arc<SendFault>>>>;
 
 /// The connections for one kind of calls; a clone is the same pool.
 #[derive(Clone)]
-pub(crate) struct Pool(Arc<Inner>);
+pub(crate) struct Pool(Arc<PoolInner>);
 
-struct Inner {
+struct PoolInner {
     connector: Connector,
     server: Uri,
     /// What one call may have under way.
     window: u32,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// An HTTP/1.1 connection may have fallen free.
     free: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     connections: Vec<Arc<Connection>>,
     idle: Vec<(Http1, Instant)>,
     /// The server speaks HTTP/1.1 only, as far as is known.
@@ -83,7 +83,7 @@ enum Dialed {
 }
 
 /// What a call is sent over.
-enum Way {
+enum CheckedOut {
     Http1(Http1, u64),
     Http2(http2::SendRequest<Full<Bytes>>, Slot),
 }
@@ -91,7 +91,7 @@ enum Way {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) struct SendError {
-    fault: Arc<Fault>,
+    fault: Arc<SendFault>,
     sent: Sent,
 }
 
@@ -107,7 +107,7 @@ enum Sent {
 }
 
 #[derive(Debug)]
-enum Fault {
+enum SendFault {
     /// From TCP, TLS or a proxy.
     Connect(tower::BoxError),
     Http(hyper::Error),
@@ -117,7 +117,7 @@ enum Fault {
 
 impl Pool {
     pub(crate) fn new(connector: Connector, server: Uri, window: u32) -> Self {
-        Self(Arc::new(Inner { connector, server, window, state: Mutex::default(), free: Notify::new() }))
+        Self(Arc::new(PoolInner { connector, server, window, state: Mutex::default(), free: Notify::new() }))
     }
 
     /// Gives the connections that are there, or being made, no new calls; those that they have go on.
@@ -134,9 +134,9 @@ impl Pool {
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, Slot), SendError> {
-        match self.way().await? {
-            Way::Http1(sender, generation) => self.send_http1(sender, generation, request).await,
-            Way::Http2(mut sender, mut slot) => {
+        match self.check_out().await? {
+            CheckedOut::Http1(sender, generation) => self.send_http1(sender, generation, request).await,
+            CheckedOut::Http2(mut sender, mut slot) => {
                 let response = sender.try_send_request(request).await.map_err(SendError::of_http)?;
                 slot.answered();
                 Ok((response, slot))
@@ -171,12 +171,12 @@ impl Pool {
         Ok((response, Slot::HTTP1))
     }
 
-    async fn way(&self) -> Result<Way, SendError> {
+    async fn check_out(&self) -> Result<CheckedOut, SendError> {
         let mut closed = 0;
         loop {
             let dialing = {
                 let mut state = self.0.state.lock();
-                if let Some(way) = state.way() {
+                if let Some(way) = state.check_out() {
                     return Ok(way);
                 }
                 if state.http1 { None } else { Some(state.dialing(&self.0)) }
@@ -186,10 +186,10 @@ impl Pool {
                 let dialed = tokio::select! {
                     biased;
                     () = self.0.free.notified() => continue,
-                    dialed = Inner::dial(&self.0) => dialed,
+                    dialed = PoolInner::dial(&self.0) => dialed,
                 };
                 match dialed.map_err(|fault| SendError::before(Arc::new(fault)))? {
-                    Dialed::Http1(sender, generation) => return Ok(Way::Http1(sender, generation)),
+                    Dialed::Http1(sender, generation) => return Ok(CheckedOut::Http1(sender, generation)),
                     Dialed::Http2(_) => continue,
                 }
             };
@@ -198,19 +198,19 @@ impl Pool {
             {
                 closed += 1;
                 if closed == MOST_CLOSED {
-                    return Err(SendError::before(Arc::new(Fault::ClosedAtOnce)));
+                    return Err(SendError::before(Arc::new(SendFault::ClosedAtOnce)));
                 }
             }
         }
     }
 }
 
-impl State {
+impl PoolState {
     /// A connection that is there and has room.
-    fn way(&mut self) -> Option<Way> {
+    fn check_out(&mut self) -> Option<CheckedOut> {
         while let Some((sender, since)) = self.idle.pop() {
             if sender.is_ready() && since.elapsed() < IDLE {
-                return Some(Way::Http1(sender, self.generation));
+                return Some(CheckedOut::Http1(sender, self.generation));
             }
         }
         self.connections.retain(|connection| connection.is_open());
@@ -218,27 +218,27 @@ impl State {
         let full = self.connections.len() >= MOST_CONNECTIONS;
         let least = || self.connections.iter().filter(|_| full).min_by_key(|connection| connection.calls());
         let connection = room.or_else(least)?;
-        Some(Way::Http2(connection.sender.clone(), connection.reserve()))
+        Some(CheckedOut::Http2(connection.sender.clone(), connection.reserve()))
     }
 
     /// The connection attempt that is under way, or a new one, which all wait for.
-    fn dialing(&mut self, pool: &Arc<Inner>) -> Dialing {
+    fn dialing(&mut self, pool: &Arc<PoolInner>) -> Dialing {
         if let Some((_, dialing)) = &self.dialing {
             return dialing.clone();
         }
         self.attempts += 1;
         let (attempt, pool) = (self.attempts, Arc::clone(pool));
-        let dialing = async move { Inner::dial_for_all(&pool, attempt).await.map_err(Arc::new) };
+        let dialing = async move { PoolInner::dial_for_all(&pool, attempt).await.map_err(Arc::new) };
         let dialing = dialing.boxed().shared();
         self.dialing = Some((attempt, dialing.clone()));
         dialing
     }
 }
 
-impl Inner {
+impl PoolInner {
     /// Makes a connection for whoever waits for it, and goes on when nobody does any more. It is among the others when this is
     /// done; the answer is an HTTP/2 one.
-    async fn dial_for_all(self: &Arc<Self>, attempt: u64) -> Result<Option<Arc<Connection>>, Fault> {
+    async fn dial_for_all(self: &Arc<Self>, attempt: u64) -> Result<Option<Arc<Connection>>, SendFault> {
         let inner = Arc::clone(self);
         let dialing = self.connector.runtime.spawn(async move {
             let dialed = inner.connect().await;
@@ -256,29 +256,29 @@ impl Inner {
             drop(over);
             dialed
         });
-        dialing.await.unwrap_or(Err(Fault::RuntimeGone))
+        dialing.await.unwrap_or(Err(SendFault::RuntimeGone))
     }
 
     /// Makes a connection, on the runtime of connections, for as long as somebody waits for it.
-    async fn dial(self: &Arc<Self>) -> Result<Dialed, Fault> {
+    async fn dial(self: &Arc<Self>) -> Result<Dialed, SendFault> {
         let inner = Arc::clone(self);
         let dialing = AbortOnDrop(self.connector.runtime.spawn(async move { inner.connect().await }));
-        dialing.await.unwrap_or(Err(Fault::RuntimeGone))
+        dialing.await.unwrap_or(Err(SendFault::RuntimeGone))
     }
 
-    async fn connect(&self) -> Result<Dialed, Fault> {
+    async fn connect(&self) -> Result<Dialed, SendFault> {
         let mut connector = self.connector.clone();
         let generation = self.state.lock().generation;
-        let io = connector.call(self.server.clone()).await.map_err(Fault::Connect)?;
+        let io = connector.call(self.server.clone()).await.map_err(SendFault::Connect)?;
         let is_http2 = io.connected().is_negotiated_h2();
         let reads = Reads::default();
         let io = reads.of(io);
         let runtime = &connector.runtime;
         if !is_http2 {
-            let (mut sender, connection) = http1::handshake(io).await.map_err(Fault::Http)?;
+            let (mut sender, connection) = http1::handshake(io).await.map_err(SendFault::Http)?;
             runtime.spawn(connection);
             // Before its task has begun to run it would look like one that has closed.
-            sender.ready().await.map_err(Fault::Http)?;
+            sender.ready().await.map_err(SendFault::Http)?;
             self.state.lock().http1 = true;
             return Ok(Dialed::Http1(sender, generation));
         }
@@ -294,7 +294,7 @@ impl Inner {
             .initial_max_send_streams(known.filter(|streams| *streams > 0).unwrap_or(ASSUMED_STREAMS))
             .handshake(io)
             .await
-            .map_err(Fault::Http)?;
+            .map_err(SendFault::Http)?;
         let connection = Connection::start(sender, connection, reads, runtime);
         let mut state = self.state.lock();
         state.http1 = false;
@@ -317,7 +317,7 @@ impl Inner {
 }
 
 impl SendError {
-    fn before(fault: Arc<Fault>) -> Self {
+    fn before(fault: Arc<SendFault>) -> Self {
         Self { fault, sent: Sent::Maybe }
     }
 
@@ -340,7 +340,7 @@ impl SendError {
             false if refused(&error) => Sent::Refused,
             false => Sent::Maybe,
         };
-        Self { fault: Arc::new(Fault::Http(error)), sent }
+        Self { fault: Arc::new(SendFault::Http(error)), sent }
     }
 }
 
@@ -357,10 +357,12 @@ fn refused(error: &hyper::Error) -> bool {
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.fault {
-            Fault::Connect(_) => f.write_str("cannot connect"),
-            Fault::Http(_) => f.write_str("no answer"),
-            Fault::ClosedAtOnce => f.write_str("the server closes each connection as soon as it is there"),
-            Fault::RuntimeGone => f.write_str("the runtime of the connections is gone"),
+            SendFault::Connect(_) => f.write_str("cannot connect"),
+            SendFault::Http(_) => f.write_str("no answer"),
+            SendFault::ClosedAtOnce => {
+                f.write_str("the server closes each connection as soon as it is there")
+            }
+            SendFault::RuntimeGone => f.write_str("the runtime of the connections is gone"),
         }
     }
 }
@@ -368,9 +370,9 @@ impl fmt::Display for SendError {
 impl StdError for SendError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &*self.fault {
-            Fault::Connect(error) => Some(&**error),
-            Fault::Http(error) => Some(error),
-            Fault::ClosedAtOnce | Fault::RuntimeGone => None,
+            SendFault::Connect(error) => Some(&**error),
+            SendFault::Http(error) => Some(error),
+            SendFault::ClosedAtOnce | SendFault::RuntimeGone => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Caller`]: the headers by which the server knows who is asking, made once per identity.
+//! [`RequestIdentity`]: the headers by which the server knows who is asking, made once per identity.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::options::{Identity, Impersonation};
 use crate::rate_limiter::RateLimiter;
 
 /// An [`Identity`] ready to be sent.
-pub(crate) struct Caller {
+pub(crate) struct RequestIdentity {
     /// `User-Agent` and `Impersonate-*`.
     pub(crate) headers: HeaderMap,
     pub(crate) user_agent: String,
@@ -22,7 +22,7 @@ pub(crate) struct Caller {
     pub(crate) rate_limiter: Option<RateLimiter>,
 }
 
-impl Caller {
+impl RequestIdentity {
     /// The identity that the configuration gives.
     pub(crate) fn own(identity: Identity, runtime: &Handle) -> Result<Self> {
         let Identity { user_agent, field_manager, impersonate, rate_limit } = identity;

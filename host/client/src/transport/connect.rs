@@ -15,11 +15,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::runtime::Handle;
 use tower::{BoxError, Service};
 
-use crate::dial::Dialer;
+use crate::credentials::Tls;
 use crate::proxy::Proxy;
-use crate::read_ahead::{ReadAhead, Socket};
-use crate::runtime::AbortOnDrop;
-use crate::tls::Tls;
+use crate::transport::dial::Dialer;
+use crate::transport::read_ahead::{ReadAhead, Socket};
+use crate::transport::runtime::AbortOnDrop;
 use crate::transport::{PING_AFTER, PING_TIMEOUT};
 
 /// Connects on the transport's runtime, under a time limit that includes proxy and TLS.

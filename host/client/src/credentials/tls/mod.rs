@@ -5,15 +5,12 @@
 //!   resumed under the new one.
 //! * Files are compared at each handshake, and in between when they are a minute old or a request was refused: the first
 //!   request after that has them read in the background, and [`Tls::take_rotated`] tells a later one that new connections
-//!   are due. Streams that are open go on. A file system that hangs holds up nobody, by [`Reading`].
+//!   are due. Streams that are open go on. A file system that hangs holds up nobody, by [`FileReader`].
 //! * What cannot be used (half a file, a key of another certificate) is told once, and the old goes on.
 //!
 //! `connect` and `dial` ask for configurations, `call` whether something has rotated, `config` makes it.
 
-mod certificate;
-mod reading;
 mod trust;
-mod validity;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,12 +21,12 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
 
-pub(crate) use certificate::Certificate;
-pub(crate) use reading::Reading;
 use trust::{Trust, authorities, client_config};
 
+use super::certificate::Certificate;
+use super::exec::ExecPlugin;
+use super::file_reader::FileReader;
 use crate::error::{Error, Result};
-use crate::exec::ExecPlugin;
 
 /// Something, or what is wrong with it: the end of a message.
 pub(crate) type Checked<T> = std::result::Result<T, String>;
@@ -38,10 +35,10 @@ pub(crate) type Checked<T> = std::result::Result<T, String>;
 pub(crate) struct Source {
     /// Field of the kubeconfig, with the file it names.
     name: String,
-    place: Place,
+    place: PemLocation,
 }
 
-enum Place {
+enum PemLocation {
     Inline(Vec<u8>),
     File(PathBuf),
 }
@@ -64,8 +61,8 @@ pub(crate) struct Tls {
     insecure: bool,
     /// What the server's certificate must be for, when it is not the host of the address.
     pub(crate) server_name: Option<ServerName<'static>>,
-    state: Mutex<State>,
-    reading: Reading<Checked<Material>>,
+    state: Mutex<TlsState>,
+    reading: FileReader<Checked<Material>>,
     rotated: AtomicBool,
 }
 
@@ -75,7 +72,7 @@ struct Sources {
     identity: ClientIdentity,
 }
 
-struct State {
+struct TlsState {
     current: Built,
     /// What `current` is made of.
     material: Material,
@@ -105,19 +102,19 @@ struct Material {
 impl Source {
     /// PEM in the kubeconfig.
     pub(crate) fn inline(field: &str, pem: Vec<u8>) -> Self {
-        Self { name: format!("{field}-data"), place: Place::Inline(pem) }
+        Self { name: format!("{field}-data"), place: PemLocation::Inline(pem) }
     }
 
     /// PEM in a file.
     pub(crate) fn file(field: &str, path: PathBuf) -> Self {
-        Self { name: format!("{field} {}", path.display()), place: Place::File(path) }
+        Self { name: format!("{field} {}", path.display()), place: PemLocation::File(path) }
     }
 
     /// The PEM now.
     pub(crate) fn read(&self) -> Checked<Vec<u8>> {
         match &self.place {
-            Place::Inline(pem) => Ok(pem.clone()),
-            Place::File(path) => std::fs::read(path).map_err(|e| {
+            PemLocation::Inline(pem) => Ok(pem.clone()),
+            PemLocation::File(path) => std::fs::read(path).map_err(|e| {
                 format!("{} cannot be read: {e}; correct the path or its permissions", self.name)
             }),
         }
@@ -144,8 +141,8 @@ impl Tls {
         if let Some(why) = current.expired() {
             return Err(Error::Config(format!("{source}: {}", sources.about_certificate(&why))));
         }
-        let reading = Reading::new(format!("{source}: files of certificates are"));
-        let state = Mutex::new(State { current, material, serial, complaint: None });
+        let reading = FileReader::new(format!("{source}: files of certificates are"));
+        let state = Mutex::new(TlsState { current, material, serial, complaint: None });
         let rotated = AtomicBool::new(false);
         let new = Self { source, sources, insecure, server_name, state, reading, rotated };
         let mut state = new.state.lock();
@@ -241,7 +238,7 @@ impl Tls {
     }
 
     /// Tells a complaint once.
-    fn complain(&self, state: &mut State, complaint: Option<String>) {
+    fn complain(&self, state: &mut TlsState, complaint: Option<String>) {
         if complaint != state.complaint {
             if let Some(complaint) = &complaint {
                 tracing::warn!("{}: {}", self.source, self.sources.about_certificate(complaint));

@@ -10,14 +10,12 @@ use std::io;
 use http::header::{LOCATION, RETRY_AFTER};
 use serde::Deserialize;
 
-use crate::call::{Answer, protocol};
+use super::FullResponse;
 use crate::error::{Error, Status};
-
-/// Characters kept of a body that is not a `Status`.
-const SHORT: usize = 200;
+use crate::text::short;
 
 /// The error that an answer without success stands for.
-pub(crate) fn error(doing: String, answer: &Answer) -> Error {
+pub(crate) fn of_response(doing: String, answer: &FullResponse) -> Error {
     if answer.status.is_redirection() {
         let location = answer.headers.get(LOCATION).and_then(|v| v.to_str().ok()?.parse::<http::Uri>().ok());
         let to = location.and_then(|uri| Some(format!(" to {}", uri.host()?))).unwrap_or_default();
@@ -57,7 +55,7 @@ fn status_body(body: &[u8]) -> Option<Status> {
 }
 
 /// The error that a failure below HTTP stands for.
-pub(crate) fn transport(doing: String, error: &(dyn StdError + 'static)) -> Error {
+pub(crate) fn of_transport(doing: String, error: &(dyn StdError + 'static)) -> Error {
     let mut message = String::new();
     let (mut connection_refused, mut timeout, mut hint) = (false, false, "");
     let mut next = Some(error);
@@ -101,79 +99,19 @@ pub(crate) fn transport(doing: String, error: &(dyn StdError + 'static)) -> Erro
     Error::Transport { doing, message, connection_refused, timeout }
 }
 
-/// The beginning of a text for people: no markup, no line breaks, no control characters, no
-/// bearer tokens.
-pub(crate) fn short(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(16 << 10)]);
-    let plain = if text.trim_start().starts_with('<') { without_tags(&text) } else { text.into_owned() };
-    // Escape sequences would reach a terminal.
-    let plain = plain.replace(char::is_control, " ");
-    let mut out = String::new();
-    let mut hide = false;
-    for word in plain.split_whitespace() {
-        if out.chars().count() > SHORT {
-            out.push('…');
-            break;
-        }
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        out.push_str(if hide || secret_like(word) { "[hidden]" } else { word });
-        let word = word.to_ascii_lowercase();
-        hide = word.ends_with("bearer") || word.ends_with("basic");
-    }
-    match out.char_indices().nth(SHORT + 1) {
-        Some((end, _)) => format!("{}…", &out[..end]),
-        None => out,
-    }
+/// The answer is not what the API promises.
+pub(crate) fn protocol(doing: String, message: &str) -> Error {
+    Error::Protocol { doing, message: message.to_owned() }
 }
 
-/// Whether a word could be a token: long, and made only of what tokens are made of.
-fn secret_like(word: &str) -> bool {
-    let token = |c: char| c.is_ascii_alphanumeric() || "-_.=+~".contains(c);
-    word.split(|c| !token(c)).any(|part| part.len() >= 40 && part.contains(|c: char| c.is_ascii_digit()))
-}
-
-/// Text outside of tags, scripts and styles.
-fn without_tags(html: &str) -> String {
-    let mut out = String::new();
-    let mut rest = html;
-    while let Some(start) = rest.find('<') {
-        out.push_str(&rest[..start]);
-        out.push(' ');
-        rest = &rest[start..];
-        let name: String = rest[1..].chars().take_while(char::is_ascii_alphabetic).collect();
-        let close = match name.to_ascii_lowercase().as_str() {
-            "script" => "</script>",
-            "style" => "</style>",
-            _ => ">",
-        };
-        match rest.find(close) {
-            Some(end) => rest = &rest[end + close.len()..],
-            None => return out,
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn markup_of_a_proxy_becomes_a_sentence() {
-        let html = b"<html><head><style>b {x}</style><title>502 Bad Gateway</title></head>\n<body><h1>nginx</h1></body>";
-        assert_eq!(short(html), "502 Bad Gateway nginx");
-    }
-
-    #[test]
-    fn long_text_is_cut_and_tokens_are_hidden() {
-        let text = short("word ".repeat(1000).as_bytes());
-        assert!(text.len() < 220 && text.ends_with('…'), "{text}");
-        assert!(short("x".repeat(1000).as_bytes()).chars().count() <= SHORT + 2);
-        assert_eq!(short(b"Authorization: Bearer abc denied"), "Authorization: Bearer [hidden] denied");
-        let jwt = format!("token={}", "eyJhbGciOi1".repeat(6));
-        assert_eq!(short(jwt.as_bytes()), "[hidden]");
-    }
+/// The answer is not the JSON that was expected. Where and how, but not what: serde_json's own text quotes values, which may
+/// be secret.
+#[cfg(any(feature = "rest", feature = "scale", feature = "typed"))]
+pub(crate) fn unexpected(doing: String, error: &serde_json::Error) -> Error {
+    let how = match error.classify() {
+        serde_json::error::Category::Data => "a value is not of the type that was expected",
+        serde_json::error::Category::Eof => "it ends too soon",
+        _ => "this is no JSON",
+    };
+    protocol(doing, &format!("{how}, at line {} column {}", error.line(), error.column()))
 }

@@ -13,6 +13,13 @@
 //! * A dead peer is noticed by pings on HTTP/2 and by TCP keep-alive on HTTP/1.1; and before that by a call that was given
 //!   up while not a byte came, after which the next one takes a new connection.
 
+mod connect;
+mod connection;
+mod dial;
+mod pool;
+mod read_ahead;
+mod runtime;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,9 +27,10 @@ use http::{Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
-use crate::connect::Connector;
-use crate::connection::Slot;
-use crate::pool::{Pool, SendError};
+pub(crate) use connect::Connector;
+pub(crate) use connection::Slot;
+use pool::{Pool, SendError};
+pub(crate) use runtime::AbortOnDrop;
 
 /// As client-go: a connection without a byte for 30 s is asked, and dropped after 15 s without an answer.
 pub(crate) const PING_AFTER: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! [`Reading`]: files that are read again as they age, without holding anybody up: a mount that is gone lets a read hang for
+//! [`FileReader`]: files that are read again as they age, without holding anybody up: a mount that is gone lets a read hang for
 //! hours.
 //!
 //! Invariants:
@@ -21,12 +21,12 @@ const LIFE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Files, read now and then.
-pub(crate) struct Reading<T> {
+pub(crate) struct FileReader<T> {
     /// Begins the warning of files that take too long, as `token file NAME is`.
     what: String,
     runtime: Handle,
     age: Mutex<Age>,
-    slot: tokio::sync::Mutex<Option<Going<T>>>,
+    slot: tokio::sync::Mutex<Option<PendingRead<T>>>,
 }
 
 struct Age {
@@ -36,14 +36,14 @@ struct Age {
     refused: Option<Instant>,
 }
 
-struct Going<T> {
+struct PendingRead<T> {
     began: Instant,
     result: oneshot::Receiver<T>,
     /// Has been waited for in vain, and told.
     late: bool,
 }
 
-impl<T: Send + 'static> Reading<T> {
+impl<T: Send + 'static> FileReader<T> {
     /// Files that have just been read. Reads go to the threads of this runtime.
     pub(crate) fn new(what: String) -> Self {
         let age = Mutex::new(Age { read: Instant::now(), refused: None });
@@ -80,7 +80,7 @@ impl<T: Send + 'static> Reading<T> {
         self.take(&mut *self.slot.try_lock().ok()?)
     }
 
-    /// Begins a read that [`Reading::ended`] gives; nobody waits for it.
+    /// Begins a read that [`FileReader::ended`] gives; nobody waits for it.
     pub(crate) fn begin(&self, read: impl FnOnce() -> T + Send + 'static) {
         let Ok(mut slot) = self.slot.try_lock() else { return };
         let going = slot.get_or_insert_with(|| self.start(read));
@@ -91,7 +91,7 @@ impl<T: Send + 'static> Reading<T> {
 
     async fn wait(
         &self,
-        slot: &mut Option<Going<T>>,
+        slot: &mut Option<PendingRead<T>>,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         // It may have ended long ago, and is still better than nothing.
@@ -119,16 +119,16 @@ impl<T: Send + 'static> Reading<T> {
         }
     }
 
-    fn start(&self, read: impl FnOnce() -> T + Send + 'static) -> Going<T> {
+    fn start(&self, read: impl FnOnce() -> T + Send + 'static) -> PendingRead<T> {
         let (sender, result) = oneshot::channel();
         let began = Instant::now();
         self.runtime.spawn_blocking(move || {
             let _ = sender.send(read());
         });
-        Going { began, result, late: false }
+        PendingRead { began, result, late: false }
     }
 
-    fn take(&self, slot: &mut Option<Going<T>>) -> Option<T> {
+    fn take(&self, slot: &mut Option<PendingRead<T>>) -> Option<T> {
         let going = slot.as_mut()?;
         let result = going.result.try_recv();
         if matches!(result, Err(TryRecvError::Empty)) {
@@ -139,7 +139,7 @@ impl<T: Send + 'static> Reading<T> {
         result.ok()
     }
 
-    fn tell_late(&self, going: &mut Going<T>) {
+    fn tell_late(&self, going: &mut PendingRead<T>) {
         if !going.late {
             going.late = true;
             let what = &self.what;

@@ -20,8 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tower::{BoxError, Service, service_fn};
 
+use crate::credentials::Tls;
 use crate::proxy::{Protocol, Proxy};
-use crate::tls::Tls;
 
 /// Connects to the server, through the proxy if there is one.
 #[derive(Clone)]

@@ -18,9 +18,9 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::time::timeout;
 
-use super::ExecPluginEvent;
-use crate::answer::short;
 use crate::error::{Error, Result};
+use crate::options::ExecPluginEvent;
+use crate::text::short;
 
 /// Somebody may have to log in, but not for ever.
 const INTERACTIVE_TIME: Duration = Duration::from_secs(300);
@@ -120,12 +120,12 @@ impl Command {
 
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exec plugin {:?} for credentials", shown(&self.program))
+        write!(f, "exec plugin {:?} for credentials", displayed(&self.program))
     }
 }
 
 /// The program as messages may show it: somebody may have written arguments behind it, and a secret among them.
-pub(crate) fn shown(program: &str) -> Cow<'_, str> {
+pub(crate) fn displayed(program: &str) -> Cow<'_, str> {
     match program.split_once(char::is_whitespace) {
         Some((first, _)) => format!("{first} …").into(),
         None => program.into(),

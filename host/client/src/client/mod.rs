@@ -2,7 +2,21 @@
 //!
 //! A clone is two reference counts and a few words. Clients made with [`Client::with_identity`] share connections, credentials and the
 //! discovery cache, and differ in the headers that say who is asking. The verbs are in `verbs`, `list`, `watch` and
-//! `discovery`; `call` sends.
+//! `discovery`.
+//!
+//! ```text
+//!   call      what to request: method, address, headers, body
+//!   send      identity, credentials, rate limits, attempts and retries
+//!   body      the response: read whole, in pieces, or streamed
+//!   failure   responses and connections that failed, as errors
+//!   core      what the clients of all identities share
+//! ```
+
+mod body;
+mod call;
+mod core;
+pub(crate) mod failure;
+mod send;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,20 +26,24 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde::Deserialize;
 
-use crate::call::{Call, OBJECT_LIMIT, Shared, protocol};
-use crate::caller::Caller;
+use self::failure::protocol;
 use crate::error::{Error, Result};
+use crate::identity::RequestIdentity;
 use crate::options::{ClientOptions, Identity};
 use crate::retry::RetryPolicy;
 use crate::url::Target;
 
+pub(crate) use self::body::{FullResponse, OBJECT_LIMIT};
+pub(crate) use self::call::Call;
+use self::core::ClientCore;
+
 /// A client of one API server under one identity; a cheap clone.
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) core: Arc<ClientCore>,
     /// Headers of the identity, or why there are none: a call under a broken identity must fail rather than go out
     /// under another one.
-    pub(crate) caller: Result<Arc<Caller>>,
+    pub(crate) identity: Result<Arc<RequestIdentity>>,
     pub(crate) policy: Policy,
 }
 
@@ -62,15 +80,15 @@ impl Client {
     pub async fn new(options: ClientOptions) -> Result<Self> {
         let policy =
             Policy { request_timeout: options.request_timeout, retry: options.retry, rate_limited: true };
-        let shared = Arc::new(Shared::new(options).await?);
-        Ok(Self { caller: Ok(Arc::clone(&shared.own)), shared, policy })
+        let core = Arc::new(ClientCore::new(options).await?);
+        Ok(Self { identity: Ok(Arc::clone(&core.own)), core, policy })
     }
 
     /// The same client under another identity. An identity that HTTP cannot carry makes every call fail.
     #[must_use]
     pub fn with_identity(&self, identity: Identity) -> Self {
-        let caller = Caller::new(&self.shared.own, &identity, &self.shared.runtime).map(Arc::new);
-        Self { caller, ..self.clone() }
+        let caller = RequestIdentity::new(&self.core.own, &identity, &self.core.runtime).map(Arc::new);
+        Self { identity: caller, ..self.clone() }
     }
 
     /// The same client with another time for its calls than [`ClientOptions::request_timeout`].
@@ -97,19 +115,19 @@ impl Client {
 
     /// The same client under the host's own identity; what is shared by all identities is fetched with it.
     pub(crate) fn as_host(&self) -> Self {
-        Self { caller: Ok(Arc::clone(&self.shared.own)), ..self.clone() }
+        Self { identity: Ok(Arc::clone(&self.core.own)), ..self.clone() }
     }
 
     /// Address of the server, as `https://10.0.0.1:6443`.
     #[must_use]
     pub fn server(&self) -> &str {
-        &self.shared.base
+        &self.core.base
     }
 
     /// Namespace of the kubeconfig's context, or of the pod; `default` when neither says.
     #[must_use]
     pub fn default_namespace(&self) -> &str {
-        &self.shared.default_namespace
+        &self.core.default_namespace
     }
 
     /// Sends a request to an endpoint that has no verb here, as `/readyz`, and gives the answer whatever its status.
@@ -154,9 +172,9 @@ impl Client {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Client");
-        out.field("server", &self.shared.base);
-        if let Ok(caller) = &self.caller {
-            out.field("user_agent", &caller.user_agent);
+        out.field("server", &self.core.base);
+        if let Ok(identity) = &self.identity {
+            out.field("user_agent", &identity.user_agent);
         }
         out.finish_non_exhaustive()
     }

@@ -11,9 +11,9 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::HeaderValue;
 use parking_lot::Mutex;
 
+use crate::credentials::exec::ExecPlugin;
+use crate::credentials::file_reader::FileReader;
 use crate::error::{Error, Result};
-use crate::exec::ExecPlugin;
-use crate::tls::Reading;
 
 /// Where the credentials of requests come from.
 pub(crate) enum Authorizer {
@@ -28,7 +28,7 @@ pub(crate) enum Authorizer {
 }
 
 /// What a request shows.
-pub(crate) struct Shown {
+pub(crate) struct Presented {
     pub(crate) header: Option<HeaderValue>,
     /// Which of several credentials it is, for [`Authorizer::rejected`].
     pub(crate) serial: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Shown {
 pub(crate) struct TokenFile {
     path: PathBuf,
     current: Mutex<HeaderValue>,
-    reading: Reading<Result<HeaderValue>>,
+    reading: FileReader<Result<HeaderValue>>,
 }
 
 impl Authorizer {
@@ -66,22 +66,22 @@ impl Authorizer {
             }
             (Err(error), None) => return Err(Error::Config(format!("{source}: {error}"))),
         };
-        let reading = Reading::new(format!("token file {} is", path.display()));
+        let reading = FileReader::new(format!("token file {} is", path.display()));
         Ok(Self::File(TokenFile { path, current: Mutex::new(header), reading }))
     }
 
     /// What a request shows now.
-    pub(crate) async fn shown(&self) -> Result<Shown> {
+    pub(crate) async fn shown(&self) -> Result<Presented> {
         let header = match self {
             Self::None => None,
             Self::Fixed(header) => Some(header.clone()),
             Self::File(file) => Some(file.header().await),
             Self::Plugin(plugin) => {
                 let credential = plugin.credential().await?;
-                return Ok(Shown { header: credential.header.clone(), serial: credential.serial });
+                return Ok(Presented { header: credential.header.clone(), serial: credential.serial });
             }
         };
-        Ok(Shown { header, serial: 0 })
+        Ok(Presented { header, serial: 0 })
     }
 
     /// The server did not know the user by the credential of this number: a token file is read again for the next

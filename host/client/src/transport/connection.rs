@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::runtime::RuntimeExecutor;
+use crate::transport::runtime::RuntimeExecutor;
 
 /// A call given up sooner says nothing of the peer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -44,9 +44,9 @@ pub(crate) struct Connection {
 pub(crate) struct Reads(Arc<AtomicU64>);
 
 /// A call's place on a connection.
-pub(crate) struct Slot(Place);
+pub(crate) struct Slot(SlotProtocol);
 
-enum Place {
+enum SlotProtocol {
     Http2 {
         connection: Arc<Connection>,
         began: Instant,
@@ -109,24 +109,24 @@ impl Connection {
     pub(crate) fn reserve(self: &Arc<Self>) -> Slot {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let reads = Some(self.reads.0.load(Ordering::Relaxed));
-        Slot(Place::Http2 { connection: Arc::clone(self), began: Instant::now(), reads })
+        Slot(SlotProtocol::Http2 { connection: Arc::clone(self), began: Instant::now(), reads })
     }
 }
 
 impl Slot {
     /// A call over HTTP/1.1.
-    pub(crate) const HTTP1: Self = Self(Place::Http1);
+    pub(crate) const HTTP1: Self = Self(SlotProtocol::Http1);
 
     /// The answer has begun.
     pub(crate) fn answered(&mut self) {
-        if let Place::Http2 { reads, .. } = &mut self.0 {
+        if let SlotProtocol::Http2 { reads, .. } = &mut self.0 {
             *reads = None;
         }
     }
 
     /// The peer has fallen silent: no new call goes over this connection.
     pub(crate) fn broken(&self) {
-        if let Place::Http2 { connection, .. } = &self.0 {
+        if let SlotProtocol::Http2 { connection, .. } = &self.0 {
             connection.take_out_of_use();
         }
     }
@@ -134,7 +134,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let Place::Http2 { connection, began, reads } = &self.0 else { return };
+        let SlotProtocol::Http2 { connection, began, reads } = &self.0 else { return };
         connection.calls.fetch_sub(1, Ordering::Relaxed);
         // Pings find a dead peer after 45 s. A call that was given up before must not have the next one wait for the same.
         let silent = |before: u64| connection.reads.0.load(Ordering::Relaxed) == before;

@@ -23,11 +23,11 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 pub(crate) use credential::Credential;
-pub(crate) use run::{Command, shown};
+pub(crate) use run::{Command, displayed};
 
 use crate::error::{Error, Result};
-use crate::options::RequestObserver;
-use crate::runtime::AbortOnDrop;
+use crate::options::{ExecPluginEvent, RequestObserver};
+use crate::transport::AbortOnDrop;
 
 /// A server that refuses even a new credential must not make the program run for each request.
 const BETWEEN_REJECTIONS: Duration = Duration::from_secs(10);
@@ -38,47 +38,23 @@ const BETWEEN_FAILURES: Duration = Duration::from_secs(5);
 /// A credential, shared by those who use it.
 pub(crate) type SharedCredential = Arc<Credential>;
 
-type Run = Shared<BoxFuture<'static, Result<SharedCredential>>>;
-
-/// What an exec plugin for credentials did, for metrics.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum ExecPluginEvent {
-    /// The program has run, or could not.
-    Called {
-        /// Its exit code; 1 when it did not run, -1 when a signal ended it.
-        code: i32,
-        /// client-go's word for the outcome: `no_error`, `plugin_execution_error`, `plugin_not_found_error` or
-        /// `client_internal_error`.
-        status: &'static str,
-    },
-    /// The certificate in use; told after each run.
-    Certificate {
-        /// When it expires; `None` when the program gives tokens only.
-        expires: Option<SystemTime>,
-    },
-    /// A certificate was replaced by another.
-    Rotated {
-        /// Age of the old one.
-        age: Duration,
-    },
-}
+type PendingRun = Shared<BoxFuture<'static, Result<SharedCredential>>>;
 
 /// A program that gives credentials.
 pub(crate) struct ExecPlugin {
     command: Arc<Command>,
     runtime: Handle,
-    kept: Arc<Kept>,
+    kept: Arc<ExecShared>,
 }
 
 /// What a run leaves, whether or not somebody still waits for it.
-struct Kept {
+struct ExecShared {
     observer: Option<Arc<dyn RequestObserver>>,
-    state: Mutex<State>,
+    state: Mutex<ExecState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ExecState {
     current: Option<SharedCredential>,
     /// The server has refused `current`.
     refused: bool,
@@ -86,13 +62,13 @@ struct State {
     refusal: Option<Instant>,
     /// When and why the last run gave none.
     failure: Option<(Instant, Error)>,
-    run: Option<Run>,
+    run: Option<PendingRun>,
 }
 
 impl ExecPlugin {
     /// Programs are started on `runtime`, whichever runtime a call comes from.
     pub(crate) fn new(command: Command, runtime: Handle, observer: Option<Arc<dyn RequestObserver>>) -> Self {
-        let kept = Arc::new(Kept { observer, state: Mutex::default() });
+        let kept = Arc::new(ExecShared { observer, state: Mutex::default() });
         Self { command: Arc::new(command), runtime, kept }
     }
 
@@ -136,7 +112,7 @@ impl ExecPlugin {
         }
     }
 
-    fn start(&self) -> Run {
+    fn start(&self) -> PendingRun {
         // A run does not keep the plugin, whose end is to end it.
         let (command, kept) = (Arc::clone(&self.command), Arc::downgrade(&self.kept));
         let of_run = Weak::clone(&kept);
@@ -165,7 +141,7 @@ impl ExecPlugin {
     }
 }
 
-impl Kept {
+impl ExecShared {
     /// Takes over what the run gave.
     fn finish(&self, result: &Result<SharedCredential>, event: Option<&ExecPluginEvent>) {
         if let (Some(observer), Some(event)) = (&self.observer, event) {
