@@ -26,8 +26,19 @@ pub enum Error {
         message: String,
         /// Whether nobody listens at the address.
         connection_refused: bool,
-        /// Whether the connection or the call ran out of time.
+        /// Whether the connection or the call timed out.
         timeout: bool,
+        /// Whether the server certainly did not process the request: there was no connection, or it was closed or refused
+        /// before that. Otherwise a write may have been done.
+        unsent: bool,
+    },
+    /// An event of a watch could not be decoded. The watch goes on: log this, and ask for the next event.
+    #[error("{doing}: undecodable event: {message}")]
+    Event {
+        /// What was being done, as `watching https://…/pods`.
+        doing: String,
+        /// What is wrong with the event; it quotes no values.
+        message: String,
     },
     /// The answer is not what the API promises (not JSON, HTML of a proxy, a `Table`).
     #[error("{doing}: unexpected answer: {message}")]
@@ -171,6 +182,12 @@ impl Error {
     #[must_use]
     pub fn is_connection_refused(&self) -> bool {
         matches!(self, Self::Transport { connection_refused: true, .. })
+    }
+
+    /// One event of a watch could not be decoded, and the watch goes on behind it.
+    #[must_use]
+    pub fn is_skippable(&self) -> bool {
+        matches!(self, Self::Event { .. })
     }
 
     /// How long the server asks to wait before another try.

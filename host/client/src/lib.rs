@@ -86,6 +86,7 @@ pub use retry::RetryPolicy;
 pub use retry_watcher::RetryWatcher;
 #[cfg(feature = "scale")]
 pub use scale::{Scale, ScaleApi, ScaleSpec, ScaleStatus};
+pub use transport::{HttpService, Middleware, RequestBody, ResponseBody};
 #[cfg(feature = "typed")]
 pub use typed::{Api, Resource, TypedList, TypedWatch};
 pub use verbs::Deleted;

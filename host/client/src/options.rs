@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::retry::RetryPolicy;
+use crate::transport::Middleware;
 
 /// Options of a client. The fields left alone take the values of [`Default`].
 #[derive(Clone)]
@@ -35,7 +36,13 @@ pub struct ClientOptions {
     pub rate_limit: Option<RateLimit>,
     /// Whether lists are asked for in gzip: fewer bytes over a slow line for more processor time on both ends.
     pub compress_lists: bool,
-    /// Told of each request.
+    /// HTTP/2 connections at most: so many for requests, and as many for watches and streams. Another is made when four
+    /// fifths of the streams that the server allows on the others are in use; servers allow 100 to 250 on each. Calls
+    /// beyond wait for a free place within their timeout. At least 1.
+    pub max_connections: usize,
+    /// Layers around the transport, or a service in its place.
+    pub middleware: Option<Middleware>,
+    /// Is called for each request.
     pub observer: Option<Arc<dyn RequestObserver>>,
 }
 
@@ -52,6 +59,8 @@ impl Default for ClientOptions {
             retry: RetryPolicy::default(),
             rate_limit: None,
             compress_lists: false,
+            max_connections: 16,
+            middleware: None,
             observer: None,
         }
     }
@@ -70,6 +79,7 @@ impl fmt::Debug for ClientOptions {
             .field("retry", &self.retry)
             .field("rate_limit", &self.rate_limit)
             .field("compress_lists", &self.compress_lists)
+            .field("max_connections", &self.max_connections)
             .finish_non_exhaustive()
     }
 }

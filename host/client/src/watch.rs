@@ -12,14 +12,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 
 use crate::client::Call;
 use crate::client::Client;
 use crate::client::failure;
 use crate::error::{Error, Result};
 use crate::params::{ApiResource, WatchEvent, WatchParams};
-use crate::transport::Slot;
+use crate::transport::ResponseBody;
 use crate::url::Target;
 
 use event::{CutOff, EventDecoder};
@@ -27,12 +27,11 @@ use patience::Patience;
 
 /// The events of one watch; also a `Stream`. Dropping it closes the watch.
 pub struct WatchStream {
-    body: Incoming,
+    body: ResponseBody,
     events: EventDecoder,
     doing: String,
     patience: Patience,
     over: bool,
-    slot: Slot,
 }
 
 impl Client {
@@ -50,14 +49,13 @@ impl Client {
         target.watch(params);
         let call = Call::watch(target, params);
         let patience = Patience::new(params.timeout_seconds, params.bookmark_age);
-        let (response, slot) = self.send(&call).await?;
+        let response = self.send(&call).await?;
         Ok(WatchStream {
             body: response.into_body(),
             events: EventDecoder::new(resource.gvk.clone()),
             doing: self.doing(&call).replacen("GET", "watching", 1),
             patience,
             over: false,
-            slot,
         })
     }
 }
@@ -107,12 +105,12 @@ impl WatchStream {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    return Poll::Ready(Some(Err(failure::of_transport(self.doing.clone(), &error))));
+                    return Poll::Ready(Some(Err(failure::of_transport(self.doing.clone(), &*error))));
                 }
                 Poll::Ready(None) => return Poll::Ready(self.last()),
                 Poll::Pending => {
                     let dead = ready!(self.patience.poll(cx));
-                    self.slot.broken();
+                    self.body.take_connection_out_of_use();
                     return Poll::Ready(Some(Err(self.broken(dead.message(), true))));
                 }
             }
@@ -127,7 +125,13 @@ impl WatchStream {
     }
 
     fn broken(&self, message: String, timeout: bool) -> Error {
-        Error::Transport { doing: self.doing.clone(), message, connection_refused: false, timeout }
+        Error::Transport {
+            doing: self.doing.clone(),
+            message,
+            connection_refused: false,
+            timeout,
+            unsent: false,
+        }
     }
 }
 

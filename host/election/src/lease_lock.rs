@@ -229,6 +229,7 @@ mod tests {
             message: String::new(),
             connection_refused: false,
             timeout: true,
+            unsent: false,
         };
         assert!(matches!(failed(late), LockError::NoAnswer(_)));
     }

@@ -5,14 +5,14 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use tokio::time::timeout;
 
 use super::failure::{self, protocol};
 use super::{Call, Client};
 use crate::decompress::{Pieces, Stopped};
 use crate::error::Result;
-use crate::transport::Slot;
+use crate::transport::ResponseBody;
 
 /// Largest single object, discovery document or raw answer that is read. etcd refuses objects above about 1.5 MiB;
 /// aggregated servers may store larger ones.
@@ -29,13 +29,13 @@ pub(crate) struct FullResponse {
 
 impl Client {
     /// Sends a call whose answer is read as it comes; an answer that is an error is read and returned as such.
-    pub(crate) async fn send(&self, call: &Call) -> Result<(Response<Incoming>, Slot)> {
+    pub(crate) async fn send(&self, call: &Call) -> Result<Response<ResponseBody>> {
         let limit = self.limit(call);
         let head = self.head(call, true, self.until(call));
-        let (response, slot) = timeout(limit, head).await.map_err(|_| self.late(call, limit))??;
+        let response = timeout(limit, head).await.map_err(|_| self.late(call, limit))??;
         if response.status() == StatusCode::OK {
             self.check_encoding(call, response.headers())?;
-            return Ok((response, slot));
+            return Ok(response);
         }
         let read = self.read(call, response, ERROR_LIMIT);
         let answer = timeout(limit, read).await.map_err(|_| self.late(call, limit))??;
@@ -47,7 +47,7 @@ impl Client {
         let time = self.limit(call);
         let until = self.until(call);
         let exchange = async {
-            let (response, _slot) = self.head(call, false, until).await?;
+            let response = self.head(call, false, until).await?;
             let limit = if response.status().is_success() { limit } else { limit.min(ERROR_LIMIT) };
             self.read(call, response, limit).await
         };
@@ -64,7 +64,7 @@ impl Client {
         let limit = self.limit(call);
         let late = |_| self.late(call, limit);
         let head = self.head(call, false, self.until(call));
-        let (response, _slot) = timeout(limit, head).await.map_err(late)??;
+        let response = timeout(limit, head).await.map_err(late)??;
         if !response.status().is_success() {
             let answer = timeout(limit, self.read(call, response, ERROR_LIMIT)).await.map_err(late)??;
             return Err(failure::of_response(self.doing(call), &answer));
@@ -76,7 +76,7 @@ impl Client {
         };
         let mut body = response.into_body();
         while let Some(frame) = timeout(limit, body.frame()).await.map_err(late)? {
-            let frame = frame.map_err(|e| failure::of_transport(self.doing(call), &e))?;
+            let frame = frame.map_err(|e| failure::of_transport(self.doing(call), &*e))?;
             if let Ok(data) = frame.into_data() {
                 pieces.push(&data, &mut *take).map_err(stopped)?;
                 // When the next pieces are there already, nothing else would let others run.
@@ -95,7 +95,12 @@ impl Client {
         Err(failure::of_response(self.doing(call), &answer))
     }
 
-    async fn read(&self, call: &Call, response: Response<Incoming>, limit: usize) -> Result<FullResponse> {
+    async fn read(
+        &self,
+        call: &Call,
+        response: Response<ResponseBody>,
+        limit: usize,
+    ) -> Result<FullResponse> {
         let (parts, mut body) = response.into_parts();
         self.check_encoding(call, &parts.headers)?;
         let too_large = || protocol(self.doing(call), &format!("the answer is larger than {limit} bytes"));
@@ -109,7 +114,7 @@ impl Client {
         let mut rest = Vec::new();
         loop {
             let Some(frame) = body.frame().await else { break };
-            let frame = frame.map_err(|e| failure::of_transport(self.doing(call), &e))?;
+            let frame = frame.map_err(|e| failure::of_transport(self.doing(call), &*e))?;
             let Ok(data) = frame.into_data() else { continue };
             if first.len().max(rest.len()) + data.len() > limit {
                 return Err(too_large());

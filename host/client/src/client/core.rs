@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use http::Uri;
+use http::{Request, Response, Uri};
 use tokio::runtime::Handle;
+use tower::{BoxError, ServiceExt as _};
 
 use crate::config;
 use crate::credentials::{Authorizer, Tls};
@@ -12,7 +13,9 @@ use crate::error::{Error, Result};
 use crate::identity::RequestIdentity;
 use crate::options::{ClientOptions, Identity, RequestObserver};
 use crate::rate_limiter::RateLimiter;
-use crate::transport::{Connector, Transport};
+use crate::transport::{
+    Connector, HttpService, Middleware, RequestBody, ResponseBody, SendOptions, Transport,
+};
 use crate::warnings::Warnings;
 
 /// What the clients of all identities share.
@@ -25,7 +28,11 @@ pub(crate) struct ClientCore {
     pub(crate) runtime: Handle,
     pub(super) authorizer: Authorizer,
     pub(super) tls: Arc<Tls>,
-    pub(super) transport: Transport,
+    pub(super) connections: Arc<Connections>,
+    pub(super) connector: Connector,
+    pub(super) server: Uri,
+    pub(super) max_connections: usize,
+    pub(super) middleware: Option<Middleware>,
     pub(super) observer: Option<Arc<dyn RequestObserver>>,
     /// The host's own identity.
     pub(crate) own: Arc<RequestIdentity>,
@@ -54,6 +61,8 @@ impl ClientCore {
         })?;
         let connector =
             Connector::new(runtime.clone(), Arc::clone(&loaded.tls), loaded.proxy, options.connect_timeout);
+        let connections =
+            Connections::new(&connector, &server, options.max_connections, options.middleware.as_ref());
         Ok(Self {
             base: loaded.base,
             host: loaded.host,
@@ -61,7 +70,11 @@ impl ClientCore {
             runtime,
             authorizer: loaded.authorizer,
             tls: loaded.tls,
-            transport: Transport::new(&connector, &server),
+            connections,
+            connector,
+            server,
+            max_connections: options.max_connections,
+            middleware: options.middleware,
             observer: options.observer,
             own: Arc::new(own),
             discovery: Arc::new(DocumentCache::shared()),
@@ -69,5 +82,46 @@ impl ClientCore {
             rate_limiter,
             compress_lists: options.compress_lists,
         })
+    }
+}
+
+/// The connections that the calls of a client go over, under the middleware.
+pub(crate) enum Connections {
+    Plain(Transport),
+    Wrapped(HttpService),
+}
+
+impl Connections {
+    fn new(
+        connector: &Connector,
+        server: &Uri,
+        max_connections: usize,
+        middleware: Option<&Middleware>,
+    ) -> Arc<Self> {
+        let transport = Transport::new(connector, server, max_connections);
+        Arc::new(match middleware {
+            None => Self::Plain(transport),
+            Some(middleware) => Self::Wrapped(middleware.around(Arc::new(transport))),
+        })
+    }
+
+    /// Sends a request and gives the head of its response.
+    pub(super) async fn send(
+        &self,
+        mut request: Request<RequestBody>,
+        options: SendOptions,
+    ) -> std::result::Result<Response<ResponseBody>, BoxError> {
+        request.extensions_mut().insert(options);
+        match self {
+            Self::Plain(transport) => Ok(transport.send(request).await?),
+            Self::Wrapped(service) => service.clone().oneshot(request).await,
+        }
+    }
+}
+
+impl ClientCore {
+    /// Connections that no other client uses.
+    pub(super) fn own_connections(&self) -> Arc<Connections> {
+        Connections::new(&self.connector, &self.server, self.max_connections, self.middleware.as_ref())
     }
 }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::FullResponse;
 use crate::error::{Error, Status};
 use crate::text::short;
+use crate::transport::SendError;
 
 /// The error that an answer without success stands for.
 pub(crate) fn of_response(doing: String, answer: &FullResponse) -> Error {
@@ -57,7 +58,7 @@ fn status_body(body: &[u8]) -> Option<Status> {
 /// The error that a failure below HTTP stands for.
 pub(crate) fn of_transport(doing: String, error: &(dyn StdError + 'static)) -> Error {
     let mut message = String::new();
-    let (mut connection_refused, mut timeout, mut hint) = (false, false, "");
+    let (mut connection_refused, mut timeout, mut unsent, mut hint) = (false, false, false, "");
     let mut next = Some(error);
     while let Some(cause) = next {
         let text = cause.to_string();
@@ -73,6 +74,10 @@ pub(crate) fn of_transport(doing: String, error: &(dyn StdError + 'static)) -> E
                 next = Some(inner);
                 continue;
             }
+        }
+        if let Some(error) = cause.downcast_ref::<SendError>() {
+            unsent |= error.is_unsent();
+            timeout |= error.is_timeout();
         }
         if let Some(hyper) = cause.downcast_ref::<hyper::Error>() {
             timeout |= hyper.is_timeout();
@@ -96,7 +101,7 @@ pub(crate) fn of_transport(doing: String, error: &(dyn StdError + 'static)) -> E
         next = cause.source();
     }
     message.push_str(hint);
-    Error::Transport { doing, message, connection_refused, timeout }
+    Error::Transport { doing, message, connection_refused, timeout, unsent }
 }
 
 /// The answer is not what the API promises.

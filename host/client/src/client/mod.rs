@@ -35,7 +35,7 @@ use crate::url::Target;
 
 pub(crate) use self::body::{FullResponse, OBJECT_LIMIT};
 pub(crate) use self::call::Call;
-use self::core::ClientCore;
+use self::core::{ClientCore, Connections};
 
 /// A client of one API server under one identity; a cheap clone.
 #[derive(Clone)]
@@ -44,6 +44,8 @@ pub struct Client {
     /// Headers of the identity, or why there are none: a call under a broken identity must fail rather than go out
     /// under another one.
     pub(crate) identity: Result<Arc<RequestIdentity>>,
+    /// Where its calls go.
+    connections: Arc<Connections>,
     pub(crate) policy: Policy,
 }
 
@@ -81,7 +83,12 @@ impl Client {
         let policy =
             Policy { request_timeout: options.request_timeout, retry: options.retry, rate_limited: true };
         let core = Arc::new(ClientCore::new(options).await?);
-        Ok(Self { identity: Ok(Arc::clone(&core.own)), core, policy })
+        Ok(Self {
+            identity: Ok(Arc::clone(&core.own)),
+            connections: Arc::clone(&core.connections),
+            core,
+            policy,
+        })
     }
 
     /// The same client under another identity. An identity that HTTP cannot carry makes every call fail.
@@ -110,6 +117,14 @@ impl Client {
     #[must_use]
     pub fn without_rate_limit(mut self) -> Self {
         self.policy.rate_limited = false;
+        self
+    }
+
+    /// The same client with connections of its own, for calls that must not wait behind others, such as the renewal of a
+    /// lease: they are made when they are needed, and closed with the last clone of this client.
+    #[must_use]
+    pub fn with_own_connections(mut self) -> Self {
+        self.connections = self.core.own_connections();
         self
     }
 

@@ -8,14 +8,13 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
 use super::{Call, Client, failure};
 use crate::error::{Error, Result};
 use crate::options::ObservedRequest;
-use crate::transport::Slot;
+use crate::transport::{ResponseBody, SendOptions};
 
 /// Waits for the client's own rate limit that are told; client-go's bound.
 const LONG_WAIT: Duration = Duration::from_secs(1);
@@ -56,13 +55,13 @@ impl Client {
         Ok((request, shown.serial))
     }
 
-    /// The head of the answer, when it is final: turns of the rate limits and the retries of the policy lie before it.
+    /// The head of the response, when it is final: turns of the rate limits and the retries of the policy lie before it.
     pub(super) async fn head(
         &self,
         call: &Call,
         watch: bool,
         until: Option<Instant>,
-    ) -> Result<(Response<Incoming>, Slot)> {
+    ) -> Result<Response<ResponseBody>> {
         let span = tracing::debug_span!("request", method = %call.method, path = call.target.path(), watch);
         self.head_in_span(call, watch, until).instrument(span).await
     }
@@ -72,20 +71,20 @@ impl Client {
         call: &Call,
         watch: bool,
         until: Option<Instant>,
-    ) -> Result<(Response<Incoming>, Slot)> {
+    ) -> Result<Response<ResponseBody>> {
         let mut retries = 0;
         loop {
             if !watch && self.policy.rate_limited {
                 self.turn(call, until).await?;
             }
-            let (response, slot) = self.attempt(call, watch).await?;
+            let response = self.attempt(call, watch, until).await?;
             let status = response.status();
             let again = Some(&self.policy.retry)
                 .filter(|_| !watch)
                 .and_then(|policy| policy.wait(retries, &call.method, status, response.headers()))
                 .filter(|wait| until.is_none_or(|until| Instant::now() + *wait < until));
-            let Some(wait) = again else { return Ok((response, slot)) };
-            drop((response, slot));
+            let Some(wait) = again else { return Ok(response) };
+            drop(response);
             retries += 1;
             tracing::debug!(%status, ?wait, retries, "retrying as the server asks (Retry-After)");
             if let Some(observer) = &self.core.observer {
@@ -127,6 +126,7 @@ impl Client {
                 ),
                 connection_refused: false,
                 timeout: true,
+                unsent: true,
             });
         }
         if waited >= LONG_WAIT {
@@ -140,33 +140,26 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a call once; over another connection when one that closed has certainly not processed it.
-    async fn attempt(&self, call: &Call, watch: bool) -> Result<(Response<Incoming>, Slot)> {
-        let (mut request, mut credential) = self.request(call, watch).await?;
-        if self.core.tls.take_rotated() {
-            self.core.transport.retire();
-        }
+    /// Sends a call once; the transport sends it over another connection when one that closed has certainly not processed
+    /// it.
+    async fn attempt(
+        &self,
+        call: &Call,
+        watch: bool,
+        until: Option<Instant>,
+    ) -> Result<Response<ResponseBody>> {
+        let (request, credential) = self.request(call, watch).await?;
         let mut observed =
             Observed { client: self, method: &call.method, watch, began: Instant::now(), code: None };
-        let mut unprocessed = 0;
-        let (response, slot) = loop {
-            match self.core.transport.send(request, watch).await {
-                Ok(answer) => break answer,
-                Err(error) if unprocessed < error.repeats() => {
-                    tracing::debug!("sent over another connection: {error}");
-                    unprocessed += 1;
-                    (request, credential) = self.request(call, watch).await?;
-                }
-                Err(error) => return Err(failure::of_transport(self.doing(call), &error)),
-            }
-        };
+        let sent = self.connections.send(request, SendOptions { watch, until }).await;
+        let response = sent.map_err(|error| failure::of_transport(self.doing(call), &*error))?;
         observed.code = Some(response.status().as_u16());
         self.core.warnings.tell(response.headers(), observed.user_agent());
         if response.status() == StatusCode::UNAUTHORIZED {
             self.core.authorizer.rejected(credential);
             self.core.tls.rejected();
         }
-        Ok((response, slot))
+        Ok(response)
     }
 
     pub(super) fn limit(&self, call: &Call) -> Duration {
@@ -187,6 +180,7 @@ impl Client {
             message: format!("no answer within {limit:?}"),
             connection_refused: false,
             timeout: true,
+            unsent: false,
         }
     }
 }

@@ -202,8 +202,8 @@ impl RestRequest {
     /// As [`send`](Self::send).
     pub async fn stream(self) -> Result<ByteStream> {
         let (client, call) = self.build()?;
-        let (response, slot) = client.send(&call).await?;
-        Ok(ByteStream::new(response.into_body(), client.doing(&call), slot))
+        let response = client.send(&call).await?;
+        Ok(ByteStream::new(response.into_body(), client.doing(&call)))
     }
 
     fn refuse(&mut self, fault: Error) {

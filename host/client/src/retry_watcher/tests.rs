@@ -55,7 +55,7 @@ fn fails(code: u16, reason: &str, retry_after: Option<u64>) -> Error {
 
 fn broken() -> Error {
     let (doing, message) = (String::new(), "reset".to_owned());
-    Error::Transport { doing, message, connection_refused: false, timeout: false }
+    Error::Transport { doing, message, connection_refused: false, timeout: false, unsent: false }
 }
 
 async fn version(watcher: &mut RetryWatcher) -> String {

@@ -1,14 +1,17 @@
 //! [`Pool`]: the connections for one kind of calls, made when they are needed.
 //!
 //! Invariants:
-//! * While it is not known what the server speaks, and for each further HTTP/2 connection, one connection is made at a
-//!   time; all calls that need it wait for it, and fail with it.
+//! * Until the protocol of the server is known, and for each further HTTP/2 connection, one connection is made at a time;
+//!   all calls that need it wait for it, and fail with it.
 //! * Connections are filled in the order of their age, so that those made for a flood fall idle after it; servers close idle
 //!   ones, and the list forgets a closed one.
-//! * Nothing is sent twice from here. [`SendError::repeats`] tells of calls that certainly were not processed.
+//! * With as many connections as the options allow, each of them full, calls wait here for a free place, and fail with an
+//!   error that names the limit.
+//! * Nothing is sent twice from here. [`SendError::repeats`] tells which calls certainly were not processed.
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -17,25 +20,23 @@ use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 use http::header::HOST;
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
-use hyper_util::client::legacy::connect::Connection as _;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::Instant;
-use tower::Service as _;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
-use crate::transport::connect::Connector;
-use crate::transport::connection::{Connection, Reads, Slot};
-use crate::transport::runtime::{AbortOnDrop, RuntimeExecutor, RuntimeTimer};
-use crate::transport::{PING_AFTER, PING_TIMEOUT};
+use super::body::ResponseBody;
+use super::connect::Connector;
+use super::connection::{Connection, Reads, Slot};
+use super::runtime::{RuntimeExecutor, RuntimeTimer};
+use super::{PING_AFTER, PING_TIMEOUT, RETIRED_LIFE};
 
 /// API servers close HTTP/1.1 connections without a request after 90 s; a request must not run into that.
 const IDLE: Duration = Duration::from_secs(60);
 /// HTTP/1.1 connections without a request that are kept.
 const MOST_IDLE: usize = 32;
-/// HTTP/2 connections of a pool. Beyond, calls wait for each other on the least busy one.
-const MOST_CONNECTIONS: usize = 16;
 /// Streams of a peer that is not known yet, as hyper assumes. More at once are refused by a peer that allows less, and sent
 /// over another connection.
 const ASSUMED_STREAMS: usize = 100;
@@ -43,7 +44,7 @@ const ASSUMED_STREAMS: usize = 100;
 const MOST_REFUSED: u32 = 3;
 /// Connections in a row that the server closes at once before a call fails with it.
 const MOST_CLOSED: usize = 3;
-/// What a connection may have under way altogether: one call that nobody reads must not hold up the others.
+/// Unread bytes of a connection: one call that nobody reads must not hold up the others.
 const CONNECTION_WINDOW: u32 = 128 << 20;
 
 type Http1 = http1::SendRequest<Full<Bytes>>;
@@ -51,16 +52,18 @@ type Dialing = Shared<BoxFuture<'static, Result<Option<Arc<Connection>>, Arc<Sen
 
 /// The connections for one kind of calls; a clone is the same pool.
 #[derive(Clone)]
-pub(crate) struct Pool(Arc<PoolInner>);
+pub(super) struct Pool(Arc<PoolInner>);
 
 struct PoolInner {
     connector: Connector,
     server: Uri,
-    /// What one call may have under way.
+    /// Unread bytes of one call.
     window: u32,
+    /// HTTP/2 connections at most.
+    max_connections: usize,
     state: Mutex<PoolState>,
-    /// An HTTP/1.1 connection may have fallen free.
-    free: Notify,
+    /// An HTTP/1.1 connection, or a place on an HTTP/2 connection, may be free.
+    free: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -69,77 +72,111 @@ struct PoolState {
     idle: Vec<(Http1, Instant)>,
     /// The server speaks HTTP/1.1 only, as far as is known.
     http1: bool,
+    /// The connection attempt under way, by its number.
     dialing: Option<(u64, Dialing)>,
-    /// Numbers those.
+    /// Connection attempts begun.
     attempts: u64,
-    /// Counts the times that all connections were taken out of use; one made for an earlier count is not used.
-    generation: u64,
+    generation: Generation,
 }
 
-/// A new connection; one of HTTP/1.1 belongs to whoever asked for it, with the generation it was made for.
+/// The connections made between two rotations of certificates; one of an earlier generation gets no new calls.
+#[derive(Clone, Default)]
+struct Generation {
+    number: u64,
+    /// Closes its connections.
+    closing: CancellationToken,
+}
+
+/// A new connection; one of HTTP/1.1 belongs to the call that asked for it, with the generation it was made for.
 enum Dialed {
     Http1(Http1, u64),
     Http2(Arc<Connection>),
 }
 
-/// What a call is sent over.
+/// The connection that a call is sent over.
 enum CheckedOut {
     Http1(Http1, u64),
     Http2(http2::SendRequest<Full<Bytes>>, Slot),
 }
 
-/// Why there is no answer.
-#[derive(Debug)]
-pub(crate) struct SendError {
-    fault: Arc<SendFault>,
-    sent: Sent,
+/// Where a call can go.
+enum CheckOut {
+    Now(CheckedOut),
+    /// Over a new HTTP/1.1 connection.
+    DialHttp1,
+    /// When this connection attempt has ended.
+    Dialing(Dialing),
+    /// When a call on one of so many connections has ended.
+    Full {
+        connections: usize,
+        calls: usize,
+    },
 }
 
-/// What is known of a call that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sent {
-    /// The server may have done it.
-    Maybe,
-    /// It was refused, or the connection was being closed.
-    Refused,
-    /// It never left this process.
-    No,
-}
+/// Why there is no response.
+#[derive(Debug)]
+pub(crate) struct SendError(Arc<SendFault>);
 
 #[derive(Debug)]
 enum SendFault {
     /// From TCP, TLS or a proxy.
     Connect(tower::BoxError),
+    /// The connection failed after it took the call; the server may have processed it.
     Http(hyper::Error),
+    /// The server refused the stream, or closed the connection before it processed the call.
+    Refused(hyper::Error),
+    /// The connection closed before it took the call.
+    Closed(hyper::Error),
     ClosedAtOnce,
+    /// No place was free in time.
+    Full {
+        connections: usize,
+        calls: usize,
+    },
     RuntimeGone,
 }
 
 impl Pool {
-    pub(crate) fn new(connector: Connector, server: Uri, window: u32) -> Self {
-        Self(Arc::new(PoolInner { connector, server, window, state: Mutex::default(), free: Notify::new() }))
+    pub(super) fn new(connector: Connector, server: Uri, window: u32, max_connections: usize) -> Self {
+        let (state, free) = (Mutex::default(), Arc::default());
+        let max_connections = max_connections.max(1);
+        Self(Arc::new(PoolInner { connector, server, window, max_connections, state, free }))
     }
 
-    /// Gives the connections that are there, or being made, no new calls; those that they have go on.
-    pub(crate) fn retire(&self) {
+    /// Gives the connections that exist, or are being made, no new calls, and closes them after [`RETIRED_LIFE`].
+    pub(super) fn retire(&self) {
         let mut state = self.0.state.lock();
-        state.generation += 1;
+        let number = state.generation.number + 1;
+        let old = std::mem::replace(
+            &mut state.generation,
+            Generation { number, closing: CancellationToken::new() },
+        );
         state.dialing = None;
         state.idle.clear();
         state.connections.drain(..).for_each(|connection| connection.take_out_of_use());
+        drop(state);
+        self.0.free.notify_waiters();
+        let runtime = &self.0.connector.runtime;
+        let _in_runtime = runtime.enter();
+        let life = tokio::time::sleep(RETIRED_LIFE);
+        runtime.spawn(async move {
+            life.await;
+            old.closing.cancel();
+        });
     }
 
-    /// Sends a request and gives the head of its answer; the slot is to be kept as long as its body.
-    pub(crate) async fn send(
+    /// Sends a request and gives the head of its response; `until` is how long to wait for a free place.
+    pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, Slot), SendError> {
-        match self.check_out().await? {
+        until: Option<Instant>,
+    ) -> Result<Response<ResponseBody>, SendError> {
+        match self.check_out(until).await? {
             CheckedOut::Http1(sender, generation) => self.send_http1(sender, generation, request).await,
             CheckedOut::Http2(mut sender, mut slot) => {
                 let response = sender.try_send_request(request).await.map_err(SendError::of_http)?;
                 slot.answered();
-                Ok((response, slot))
+                Ok(response.map(|body| ResponseBody::of_connection(body, Some(slot))))
             }
         }
     }
@@ -149,7 +186,7 @@ impl Pool {
         mut sender: Http1,
         generation: u64,
         mut request: Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, Slot), SendError> {
+    ) -> Result<Response<ResponseBody>, SendError> {
         if let Some(authority) = request.uri().authority()
             && let Ok(host) = HeaderValue::from_str(authority.as_str())
         {
@@ -168,56 +205,72 @@ impl Pool {
                 inner.keep(sender, generation);
             }
         });
-        Ok((response, Slot::HTTP1))
+        Ok(response.map(|body| ResponseBody::of_connection(body, None)))
     }
 
-    async fn check_out(&self) -> Result<CheckedOut, SendError> {
+    async fn check_out(&self, until: Option<Instant>) -> Result<CheckedOut, SendError> {
         let mut closed = 0;
         loop {
-            let dialing = {
-                let mut state = self.0.state.lock();
-                if let Some(way) = state.check_out() {
-                    return Ok(way);
-                }
-                if state.http1 { None } else { Some(state.dialing(&self.0)) }
-            };
-            let Some(dialing) = dialing else {
+            let mut next = PoolInner::check_out(&self.0);
+            let mut freed = pin!(self.0.free.notified());
+            if matches!(next, CheckOut::Full { .. }) {
+                // A place that falls free from here on is not missed.
+                freed.as_mut().enable();
+                next = PoolInner::check_out(&self.0);
+            }
+            match next {
+                CheckOut::Now(checked_out) => return Ok(checked_out),
                 // HTTP/1.1 calls do not share, so each makes its own at once, unless one falls free before that.
-                let dialed = tokio::select! {
-                    biased;
-                    () = self.0.free.notified() => continue,
-                    dialed = PoolInner::dial(&self.0) => dialed,
-                };
-                match dialed.map_err(|fault| SendError::before(Arc::new(fault)))? {
-                    Dialed::Http1(sender, generation) => return Ok(CheckedOut::Http1(sender, generation)),
-                    Dialed::Http2(_) => continue,
+                CheckOut::DialHttp1 => {
+                    let dialed = tokio::select! {
+                        biased;
+                        () = freed => continue,
+                        dialed = PoolInner::dial(&self.0) => dialed,
+                    };
+                    match dialed? {
+                        Dialed::Http1(sender, generation) => {
+                            return Ok(CheckedOut::Http1(sender, generation));
+                        }
+                        Dialed::Http2(_) => {}
+                    }
                 }
-            };
-            if let Some(connection) = dialing.await.map_err(SendError::before)?
-                && !connection.is_open()
-            {
-                closed += 1;
-                if closed == MOST_CLOSED {
-                    return Err(SendError::before(Arc::new(SendFault::ClosedAtOnce)));
+                CheckOut::Dialing(dialing) => {
+                    if let Some(connection) = dialing.await.map_err(SendError)?
+                        && !connection.is_open()
+                    {
+                        closed += 1;
+                        if closed == MOST_CLOSED {
+                            return Err(SendFault::ClosedAtOnce.into());
+                        }
+                    }
                 }
+                CheckOut::Full { connections, calls } => match until {
+                    None => freed.await,
+                    Some(until) => {
+                        timeout_at(until, freed).await.map_err(|_| SendFault::Full { connections, calls })?
+                    }
+                },
             }
         }
     }
 }
 
 impl PoolState {
-    /// A connection that is there and has room.
-    fn check_out(&mut self) -> Option<CheckedOut> {
+    /// A connection that exists and has room; the least busy one that is not full, if no further one may be made.
+    fn check_out(&mut self, max_connections: usize) -> Option<CheckedOut> {
         while let Some((sender, since)) = self.idle.pop() {
             if sender.is_ready() && since.elapsed() < IDLE {
-                return Some(CheckedOut::Http1(sender, self.generation));
+                return Some(CheckedOut::Http1(sender, self.generation.number));
             }
         }
         self.connections.retain(|connection| connection.is_open());
         let room = self.connections.iter().find(|connection| connection.has_room());
-        let full = self.connections.len() >= MOST_CONNECTIONS;
-        let least = || self.connections.iter().filter(|_| full).min_by_key(|connection| connection.calls());
-        let connection = room.or_else(least)?;
+        let last = self.connections.len() >= max_connections;
+        let least_busy = || {
+            let open = self.connections.iter().filter(|connection| last && !connection.is_full());
+            open.min_by_key(|connection| connection.calls())
+        };
+        let connection = room.or_else(least_busy)?;
         Some(CheckedOut::Http2(connection.sender.clone(), connection.reserve()))
     }
 
@@ -236,8 +289,24 @@ impl PoolState {
 }
 
 impl PoolInner {
-    /// Makes a connection for whoever waits for it, and goes on when nobody does any more. It is among the others when this is
-    /// done; the answer is an HTTP/2 one.
+    fn check_out(self: &Arc<Self>) -> CheckOut {
+        let state = &mut *self.state.lock();
+        if let Some(checked_out) = state.check_out(self.max_connections) {
+            return CheckOut::Now(checked_out);
+        }
+        if state.http1 {
+            return CheckOut::DialHttp1;
+        }
+        let connections = state.connections.len();
+        if connections >= self.max_connections {
+            let calls = state.connections.iter().map(|connection| connection.calls()).sum();
+            return CheckOut::Full { connections, calls };
+        }
+        CheckOut::Dialing(state.dialing(self))
+    }
+
+    /// Makes a connection for all calls that wait for it, and goes on when none does any more. It is among the others when
+    /// this is done; the result is an HTTP/2 one.
     async fn dial_for_all(self: &Arc<Self>, attempt: u64) -> Result<Option<Arc<Connection>>, SendFault> {
         let inner = Arc::clone(self);
         let dialing = self.connector.runtime.spawn(async move {
@@ -259,32 +328,30 @@ impl PoolInner {
         dialing.await.unwrap_or(Err(SendFault::RuntimeGone))
     }
 
-    /// Makes a connection, on the runtime of connections, for as long as somebody waits for it.
+    /// Makes a connection, on the runtime of connections, for as long as the caller waits for it.
     async fn dial(self: &Arc<Self>) -> Result<Dialed, SendFault> {
         let inner = Arc::clone(self);
-        let dialing = AbortOnDrop(self.connector.runtime.spawn(async move { inner.connect().await }));
-        dialing.await.unwrap_or(Err(SendFault::RuntimeGone))
+        let dialing = self.connector.runtime.spawn(async move { inner.connect().await });
+        AbortOnDropHandle::new(dialing).await.unwrap_or(Err(SendFault::RuntimeGone))
     }
 
     async fn connect(&self) -> Result<Dialed, SendFault> {
-        let mut connector = self.connector.clone();
-        let generation = self.state.lock().generation;
-        let io = connector.call(self.server.clone()).await.map_err(SendFault::Connect)?;
-        let is_http2 = io.connected().is_negotiated_h2();
+        let generation = self.state.lock().generation.clone();
         let reads = Reads::default();
-        let io = reads.of(io);
-        let runtime = &connector.runtime;
+        let connected = self.connector.connect(&self.server, reads.clone()).await;
+        let (io, is_http2) = connected.map_err(SendFault::Connect)?;
+        let runtime = &self.connector.runtime;
         if !is_http2 {
-            let (mut sender, connection) = http1::handshake(io).await.map_err(SendFault::Http)?;
-            runtime.spawn(connection);
+            let (mut sender, driver) = http1::handshake(io).await.map_err(SendFault::of_handshake)?;
+            runtime.spawn(generation.closing.run_until_cancelled_owned(driver));
             // Before its task has begun to run it would look like one that has closed.
-            sender.ready().await.map_err(SendFault::Http)?;
+            sender.ready().await.map_err(SendFault::of_handshake)?;
             self.state.lock().http1 = true;
-            return Ok(Dialed::Http1(sender, generation));
+            return Ok(Dialed::Http1(sender, generation.number));
         }
-        // Until the peer has said what it allows, it allows what it did on the connection before.
+        // Until the peer has told its limit, it is taken to be that of the connection before.
         let known = self.state.lock().connections.last().map(|connection| connection.allowed());
-        let (sender, connection) = http2::Builder::new(RuntimeExecutor(runtime.clone()))
+        let (sender, driver) = http2::Builder::new(RuntimeExecutor(runtime.clone()))
             .timer(RuntimeTimer(runtime.clone()))
             .keep_alive_interval(PING_AFTER)
             .keep_alive_timeout(PING_TIMEOUT)
@@ -294,11 +361,12 @@ impl PoolInner {
             .initial_max_send_streams(known.filter(|streams| *streams > 0).unwrap_or(ASSUMED_STREAMS))
             .handshake(io)
             .await
-            .map_err(SendFault::Http)?;
-        let connection = Connection::start(sender, connection, reads, runtime);
+            .map_err(SendFault::of_handshake)?;
+        let Generation { number, closing } = generation;
+        let connection = Connection::start(sender, driver, reads, Arc::clone(&self.free), runtime, closing);
         let mut state = self.state.lock();
         state.http1 = false;
-        if state.generation == generation {
+        if state.generation.number == number {
             state.connections.push(Arc::clone(&connection));
         }
         Ok(Dialed::Http2(connection))
@@ -309,7 +377,7 @@ impl PoolInner {
         let mut state = self.state.lock();
         state.http1 = true;
         state.idle.retain(|(sender, since)| sender.is_ready() && since.elapsed() < IDLE);
-        if state.generation == generation && state.idle.len() < MOST_IDLE {
+        if state.generation.number == generation && state.idle.len() < MOST_IDLE {
             state.idle.push((sender, Instant::now()));
             self.free.notify_one();
         }
@@ -317,30 +385,47 @@ impl PoolInner {
 }
 
 impl SendError {
-    fn before(fault: Arc<SendFault>) -> Self {
-        Self { fault, sent: Sent::Maybe }
-    }
-
-    /// How often a call may be sent over another connection after failing like this: never, when the server may have done it.
-    /// One that was not sent may have met all the connections that are there, each of which had closed.
-    pub(crate) fn repeats(&self) -> u32 {
-        match self.sent {
-            Sent::Maybe => 0,
-            Sent::Refused => MOST_REFUSED,
-            Sent::No => MOST_CONNECTIONS as u32,
+    /// How often a call may be sent over another connection after failing like this: never, when the server may have
+    /// processed it, or when another try would fail as well. One that was not taken may have met all the connections of a
+    /// pool, each of which had closed.
+    pub(super) fn repeats(&self, connections: usize) -> u32 {
+        match &*self.0 {
+            SendFault::Refused(_) => MOST_REFUSED,
+            SendFault::Closed(_) => u32::try_from(connections).unwrap_or(u32::MAX).max(MOST_REFUSED),
+            _ => 0,
         }
     }
 
+    /// Whether the server certainly did not process the call.
+    pub(crate) fn is_unsent(&self) -> bool {
+        !matches!(*self.0, SendFault::Http(_))
+    }
+
+    /// Whether no place was free in time.
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(*self.0, SendFault::Full { .. })
+    }
+
     fn of_http(mut error: hyper::client::conn::TrySendError<Request<Full<Bytes>>>) -> Self {
-        // The connection closed before it took the call.
         let unsent = error.take_message().is_some();
         let error = error.into_error();
-        let sent = match unsent {
-            true => Sent::No,
-            false if refused(&error) => Sent::Refused,
-            false => Sent::Maybe,
-        };
-        Self { fault: Arc::new(SendFault::Http(error)), sent }
+        Self::from(match unsent {
+            true => SendFault::Closed(error),
+            false if refused(&error) => SendFault::Refused(error),
+            false => SendFault::Http(error),
+        })
+    }
+}
+
+impl SendFault {
+    fn of_handshake(error: hyper::Error) -> Self {
+        Self::Connect(error.into())
+    }
+}
+
+impl From<SendFault> for SendError {
+    fn from(fault: SendFault) -> Self {
+        Self(Arc::new(fault))
     }
 }
 
@@ -356,23 +441,26 @@ fn refused(error: &hyper::Error) -> bool {
 
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.fault {
+        match &*self.0 {
             SendFault::Connect(_) => f.write_str("cannot connect"),
-            SendFault::Http(_) => f.write_str("no answer"),
-            SendFault::ClosedAtOnce => {
-                f.write_str("the server closes each connection as soon as it is there")
-            }
-            SendFault::RuntimeGone => f.write_str("the runtime of the connections is gone"),
+            SendFault::Http(_) | SendFault::Refused(_) | SendFault::Closed(_) => f.write_str("no response"),
+            SendFault::ClosedAtOnce => f.write_str("the server closes each connection as soon as it is made"),
+            SendFault::Full { connections, calls } => write!(
+                f,
+                "not sent: no connection was free in time, {calls} calls are on all {connections} connections; \
+                 raise ClientOptions::max_connections, or make fewer calls at once"
+            ),
+            SendFault::RuntimeGone => f.write_str("the runtime of the connections has ended"),
         }
     }
 }
 
 impl StdError for SendError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &*self.fault {
+        match &*self.0 {
             SendFault::Connect(error) => Some(&**error),
-            SendFault::Http(error) => Some(error),
-            SendFault::ClosedAtOnce | SendFault::RuntimeGone => None,
+            SendFault::Http(error) | SendFault::Refused(error) | SendFault::Closed(error) => Some(error),
+            SendFault::ClosedAtOnce | SendFault::Full { .. } | SendFault::RuntimeGone => None,
         }
     }
 }

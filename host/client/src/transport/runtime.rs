@@ -1,14 +1,12 @@
 //! hyper's tasks and timers on the runtime of the connections, whichever runtime a call comes from: guests run in one of
-//! their own, and must not take a connection with them when it goes. `pool`, `connect` and `exec` use this.
+//! their own, and must not end a connection when it ends. `pool` uses this.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Executor, Sleep, Timer};
 use hyper_util::rt::TokioTimer;
 use tokio::runtime::Handle;
-use tokio::task::{JoinError, JoinHandle};
 
 /// Spawns tasks of connections.
 #[derive(Clone)]
@@ -23,7 +21,7 @@ where
     }
 }
 
-/// Timers of the transport's runtime; those of the caller's would die with it.
+/// Timers of the transport's runtime; those of the caller's runtime would end with it.
 #[derive(Clone)]
 pub(crate) struct RuntimeTimer(pub(crate) Handle);
 
@@ -45,22 +43,5 @@ impl Timer for RuntimeTimer {
 
     fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, new_deadline: Instant) {
         TokioTimer::new().reset(sleep, new_deadline);
-    }
-}
-
-/// A task that ends with whoever waits for it.
-pub(crate) struct AbortOnDrop<T>(pub(crate) JoinHandle<T>);
-
-impl<T> Future for AbortOnDrop<T> {
-    type Output = Result<T, JoinError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx)
-    }
-}
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

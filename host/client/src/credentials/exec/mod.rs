@@ -21,13 +21,13 @@ use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use credential::Credential;
 pub(crate) use run::{Command, displayed};
 
 use crate::error::{Error, Result};
 use crate::options::{ExecPluginEvent, RequestObserver};
-use crate::transport::AbortOnDrop;
 
 /// A server that refuses even a new credential must not make the program run for each request.
 const BETWEEN_REJECTIONS: Duration = Duration::from_secs(10);
@@ -116,7 +116,7 @@ impl ExecPlugin {
         // A run does not keep the plugin, whose end is to end it.
         let (command, kept) = (Arc::clone(&self.command), Arc::downgrade(&self.kept));
         let of_run = Weak::clone(&kept);
-        let task = AbortOnDrop(self.runtime.spawn(async move {
+        let task = AbortOnDropHandle::new(self.runtime.spawn(async move {
             let (result, event) = command.run().await;
             let result = result.and_then(|output| Credential::parse(&command, &output)).map(Arc::new);
             if let Some(kept) = of_run.upgrade() {

@@ -4,17 +4,17 @@
 //! * A whole new rustls configuration is made when a file has changed, so that no session of the old certificate is
 //!   resumed under the new one.
 //! * Files are compared at each handshake, and in between when they are a minute old or a request was refused: the first
-//!   request after that has them read in the background, and [`Tls::take_rotated`] tells a later one that new connections
-//!   are due. Streams that are open go on. A file system that hangs holds up nobody, by [`FileReader`].
+//!   request after that has them read in the background, and [`Tls::rotations`] tells later ones that new connections are
+//!   due. A file system that hangs delays no call, by [`FileReader`].
 //! * What cannot be used (half a file, a key of another certificate) is told once, and the old goes on.
 //!
-//! `connect` and `dial` ask for configurations, `call` whether something has rotated, `config` makes it.
+//! `transport` asks for configurations, and whether certificates have rotated; `config` makes it.
 
 mod trust;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rustls::ClientConfig;
@@ -63,7 +63,8 @@ pub(crate) struct Tls {
     pub(crate) server_name: Option<ServerName<'static>>,
     state: Mutex<TlsState>,
     reading: FileReader<Checked<Material>>,
-    rotated: AtomicBool,
+    /// How often `current` was replaced.
+    rotations: AtomicU64,
 }
 
 /// Where everything comes from.
@@ -143,8 +144,8 @@ impl Tls {
         }
         let reading = FileReader::new(format!("{source}: files of certificates are"));
         let state = Mutex::new(TlsState { current, material, serial, complaint: None });
-        let rotated = AtomicBool::new(false);
-        let new = Self { source, sources, insecure, server_name, state, reading, rotated };
+        let rotations = AtomicU64::new(0);
+        let new = Self { source, sources, insecure, server_name, state, reading, rotations };
         let mut state = new.state.lock();
         let concern = state.current.concern();
         new.complain(&mut state, concern);
@@ -173,8 +174,9 @@ impl Tls {
         Arc::clone(&self.state.lock().current.proxy)
     }
 
-    /// Whether new connections are due since this was asked last; has the files read when it is time.
-    pub(crate) fn take_rotated(&self) -> bool {
+    /// How often the certificates were replaced; connections of an earlier count are to be retired. Begins a read of the
+    /// files when one is due.
+    pub(crate) fn rotations(&self) -> u64 {
         let read = self.reading.ended();
         let new_credential = match &self.sources.identity {
             ClientIdentity::Plugin(_) => self.state.lock().serial != self.sources.credential().0,
@@ -186,7 +188,7 @@ impl Tls {
         if self.reading.is_due() {
             self.reading.begin(self.reader());
         }
-        self.rotated.load(Ordering::Relaxed) && self.rotated.swap(false, Ordering::Relaxed)
+        self.rotations.load(Ordering::Relaxed)
     }
 
     /// The server did not know the user: files are read at once, for the next requests.
@@ -227,7 +229,7 @@ impl Tls {
                     let concern = built.concern();
                     state.current = built;
                     state.material = material;
-                    self.rotated.store(true, Ordering::Relaxed);
+                    self.rotations.fetch_add(1, Ordering::Relaxed);
                     concern
                 }
                 Err(why) => Some(format!("{why}; still using the previous certificates")),
