@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::text::status_text;
+
 /// Outcome of a call.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -63,8 +65,10 @@ pub struct Status {
     /// HTTP status code.
     pub code: u16,
     /// Machine-readable reason, as `NotFound`; may be empty.
+    #[serde(deserialize_with = "status_text")]
     pub reason: String,
     /// For people.
+    #[serde(deserialize_with = "status_text")]
     pub message: String,
     /// Causes and `retryAfterSeconds`.
     pub details: Option<StatusDetails>,
@@ -91,12 +95,16 @@ impl fmt::Display for Status {
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusDetails {
     /// Name of the object concerned.
+    #[serde(deserialize_with = "status_text")]
     pub name: String,
     /// Group of the object concerned.
+    #[serde(deserialize_with = "status_text")]
     pub group: String,
     /// Kind or resource of the object concerned.
+    #[serde(deserialize_with = "status_text")]
     pub kind: String,
     /// UID of the object concerned, as the answer to a delete has it.
+    #[serde(deserialize_with = "status_text")]
     pub uid: String,
     /// What is wrong with the object, field by field.
     pub causes: Vec<StatusCause>,
@@ -109,12 +117,37 @@ pub struct StatusDetails {
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusCause {
     /// Machine-readable reason, as `FieldValueInvalid`.
+    #[serde(deserialize_with = "status_text")]
     pub reason: String,
     /// For people.
+    #[serde(deserialize_with = "status_text")]
     pub message: String,
     /// Field concerned, as `spec.replicas`.
+    #[serde(deserialize_with = "status_text")]
     pub field: String,
 }
+
+/// Reasons of apimachinery. A status of another reason is judged by its code.
+const KNOWN_REASONS: [&str; 18] = [
+    "AlreadyExists",
+    "BadRequest",
+    "Conflict",
+    "Expired",
+    "Forbidden",
+    "Gone",
+    "InternalError",
+    "Invalid",
+    "MethodNotAllowed",
+    "NotAcceptable",
+    "NotFound",
+    "RequestEntityTooLarge",
+    "ServerTimeout",
+    "ServiceUnavailable",
+    "Timeout",
+    "TooManyRequests",
+    "Unauthorized",
+    "UnsupportedMediaType",
+];
 
 impl Error {
     /// The server's `Status`, when it answered with one.
@@ -127,7 +160,10 @@ impl Error {
     }
 
     fn is(&self, code: u16, reason: &str) -> bool {
-        self.status().is_some_and(|s| if s.reason.is_empty() { s.code == code } else { s.reason == reason })
+        self.status().is_some_and(|s| match KNOWN_REASONS.contains(&s.reason.as_str()) {
+            true => s.reason == reason,
+            false => s.code == code,
+        })
     }
 
     /// The object or the resource does not exist.
@@ -190,9 +226,11 @@ impl Error {
         matches!(self, Self::Event { .. })
     }
 
-    /// How long the server asks to wait before another try.
+    /// How long the server asks to wait before another try: a minute at most, whatever it asks for. A proxy that names an age
+    /// must not blind a reflector for as long.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        Some(Duration::from_secs(self.status()?.details.as_ref()?.retry_after_seconds?))
+        const MOST: Duration = Duration::from_secs(60);
+        Some(Duration::from_secs(self.status()?.details.as_ref()?.retry_after_seconds?).min(MOST))
     }
 }

@@ -30,6 +30,7 @@
 
 mod broadcaster;
 mod client;
+mod client_config;
 mod config;
 mod credentials;
 mod decompress;
@@ -61,6 +62,7 @@ mod watch;
 
 pub use broadcaster::{BroadcastWatcher, Broadcaster, BroadcasterShutDown, FullChannelBehavior};
 pub use client::{Client, ServerVersion};
+pub use client_config::{ClientConfig, ConfigOverrides};
 #[cfg(feature = "discovery-disk")]
 pub use discovery::DiskCacheOptions;
 pub use discovery::{

@@ -7,8 +7,9 @@
 
 use pilothouse_object::{DecodeError, ListDecoder, ListMeta, Object};
 
+use crate::client::Call;
 use crate::client::Client;
-use crate::client::{Call, failure::protocol};
+use crate::client::failure::undecodable;
 use crate::error::{Error, Result};
 use crate::params::{ApiResource, ListParams};
 use crate::url::Target;
@@ -77,7 +78,7 @@ impl Client {
         let mut target = Target::collection(resource, namespace)?;
         target.list(params);
         let call = Call::list(target, params);
-        let unexpected = |error: DecodeError| protocol(self.doing(&call), &error.to_string());
+        let unexpected = |error: DecodeError| undecodable(self.doing(&call), &error);
         let mut decoder = ListDecoder::new(resource.gvk.clone());
         // The decoder cannot be stopped within a piece.
         let mut taken = Ok(());

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::client_config::{ClientConfig, ConfigOverrides};
 use crate::retry::RetryPolicy;
 use crate::transport::Middleware;
 
@@ -20,6 +21,10 @@ pub struct ClientOptions {
     pub context: Option<String>,
     /// Address of a server that needs no credentials, as of `kubectl proxy`; no kubeconfig is read then.
     pub server: Option<String>,
+    /// A server and credentials from memory; no kubeconfig is read then.
+    pub config: Option<ClientConfig>,
+    /// What replaces parts of the kubeconfig.
+    pub overrides: ConfigOverrides,
     /// `User-Agent` of requests.
     pub user_agent: String,
     /// Field manager of writes that name none.
@@ -52,6 +57,8 @@ impl Default for ClientOptions {
             kubeconfig: None,
             context: None,
             server: None,
+            config: None,
+            overrides: ConfigOverrides::default(),
             user_agent: concat!("pilothouse/", env!("CARGO_PKG_VERSION")).to_owned(),
             field_manager: "pilothouse".to_owned(),
             connect_timeout: Duration::from_secs(10),
@@ -72,6 +79,8 @@ impl fmt::Debug for ClientOptions {
             .field("kubeconfig", &self.kubeconfig)
             .field("context", &self.context)
             .field("server", &self.server)
+            .field("config", &self.config)
+            .field("overrides", &self.overrides)
             .field("user_agent", &self.user_agent)
             .field("field_manager", &self.field_manager)
             .field("connect_timeout", &self.connect_timeout)

@@ -1,7 +1,26 @@
 //! Texts of servers and programs, as they may reach a log or a terminal.
 
+use serde::{Deserialize, Deserializer};
+
+/// Bytes kept of a text of a `Status`. API servers list the faults of an object in it, which may be many.
+const STATUS_TEXT: usize = 4096;
+
 /// Characters kept of a body that is not a `Status`.
 const SHORT: usize = 200;
+
+/// A text of a `Status`: bounded, and with spaces for control characters, since escape sequences would reach a terminal and
+/// line breaks forge lines of a log.
+pub(crate) fn status_text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let mut text = Option::<String>::deserialize(from)?.unwrap_or_default();
+    if text.len() > STATUS_TEXT {
+        text.truncate(text.floor_char_boundary(STATUS_TEXT));
+        text.push('…');
+    }
+    if text.contains(char::is_control) {
+        text = text.replace(char::is_control, " ");
+    }
+    Ok(text)
+}
 
 /// The beginning of a text for people: no markup, no line breaks, no control characters, no
 /// bearer tokens.

@@ -6,8 +6,8 @@ use http::Method;
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde::{Deserialize, Serialize};
 
-use crate::client::Client;
-use crate::client::{Call, OBJECT_LIMIT, failure::protocol};
+use crate::client::failure::{undecodable, unexpected};
+use crate::client::{Call, Client, OBJECT_LIMIT};
 use crate::error::{Error, Result, Status};
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, PatchKind, Propagation, WriteParams};
 use crate::url::Target;
@@ -159,12 +159,14 @@ impl Client {
             #[serde(borrow)]
             kind: Option<std::borrow::Cow<'a, str>>,
         }
-        let unexpected = |e: &dyn std::fmt::Display| protocol(self.doing(&call), &e.to_string());
+        let unexpected = |e: &serde_json::Error| unexpected(self.doing(&call), e);
         let kind: Kind<'_> = serde_json::from_slice(&body).map_err(|e| unexpected(&e))?;
         if kind.kind.as_deref() == Some("Status") {
             return Ok(Deleted::Status(serde_json::from_slice(&body).map_err(|e| unexpected(&e))?));
         }
-        Ok(Deleted::Object(Object::decode_as(&body, &resource.gvk).map_err(|e| unexpected(&e))?))
+        Ok(Deleted::Object(
+            Object::decode_as(&body, &resource.gvk).map_err(|e| undecodable(self.doing(&call), &e))?,
+        ))
     }
 
     /// Deletes all objects that a list with these parameters would show, one after the other and not as one change.
@@ -215,12 +217,12 @@ impl Client {
     #[cfg(any(feature = "typed", feature = "scale"))]
     pub(crate) async fn fetch_json<T: serde::de::DeserializeOwned>(&self, call: &Call) -> Result<T> {
         let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
-        serde_json::from_slice(&body).map_err(|e| crate::client::failure::unexpected(self.doing(call), &e))
+        serde_json::from_slice(&body).map_err(|e| unexpected(self.doing(call), &e))
     }
 
     pub(crate) async fn object(&self, call: &Call, resource: &ApiResource) -> Result<Object> {
         let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
-        Object::decode_as(&body, &resource.gvk).map_err(|e| protocol(self.doing(call), &e.to_string()))
+        Object::decode_as(&body, &resource.gvk).map_err(|e| undecodable(self.doing(call), &e))
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`WatchStream`]: the events of one watch, decoded straight from the lines of its body.
 //!
-//! Invariants: after an error or the end the stream is over, and `next` gives `None`; an event is given only when its
+//! Invariants: after the end, or an error other than [`Error::Event`], the stream is over, and `next` gives `None`; an event is given only when its
 //! line is complete; what has come is given before the watch is called dead. The reflector of `pilothouse-cache` and
 //! [`RetryWatcher`](crate::RetryWatcher) call this.
 
@@ -68,8 +68,11 @@ impl WatchStream {
     /// # Errors
     /// [`Error::Api`] for an `ERROR` frame; [`Error::Transport`] when the connection broke or ended in the middle of an event, and with
     /// `timeout` when it is taken for dead: still open half a minute after `timeout_seconds`, or silent for
-    /// [`WatchParams::bookmark_age`]; [`Error::Protocol`] when an event is not one or its object is longer than 16 MiB. The stream is
-    /// over then; after an [`Error::Transport`] another watch can go on from the last version.
+    /// [`WatchParams::bookmark_age`]; [`Error::Protocol`] for an `ERROR` event without a `Status`. The stream is over
+    /// then; after an [`Error::Transport`] another watch can go on from the last version.
+    ///
+    /// [`Error::Event`] when one event cannot be decoded, or its object is longer than 16 MiB: the stream is not over, and a
+    /// caller that can do without the event logs the error and calls this again.
     pub async fn next(&mut self) -> Option<Result<WatchEvent>> {
         poll_fn(|cx| self.poll_next_event(cx)).await
     }
@@ -79,7 +82,7 @@ impl WatchStream {
             return Poll::Ready(None);
         }
         let next = ready!(self.poll_event(cx));
-        if !matches!(next, Some(Ok(_))) {
+        if !matches!(next, Some(Ok(_) | Err(Error::Event { .. }))) {
             self.over = true;
         }
         Poll::Ready(next)

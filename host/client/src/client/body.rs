@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::failure::{self, protocol};
 use super::{Call, Client};
-use crate::decompress::{Pieces, Stopped};
+use crate::decompress::{Pieces, Stopped, gunzip_part};
 use crate::error::Result;
 use crate::transport::ResponseBody;
 
@@ -20,7 +20,11 @@ pub(crate) const OBJECT_LIMIT: usize = 16 << 20;
 /// Largest error body that is read; what stands behind it is not needed.
 const ERROR_LIMIT: usize = 1 << 20;
 
-/// An answer that has been read whole.
+/// Most bytes of a response that are read before the call is sent again. On HTTP/1.1 a body that is not read costs the
+/// connection, and a TLS handshake, when the server is busy.
+const RETRY_DRAIN: usize = 64 << 10;
+
+/// A response that has been read whole.
 pub(crate) struct FullResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -37,9 +41,8 @@ impl Client {
             self.check_encoding(call, response.headers())?;
             return Ok(response);
         }
-        let read = self.read(call, response, ERROR_LIMIT);
-        let answer = timeout(limit, read).await.map_err(|_| self.late(call, limit))??;
-        Err(failure::of_response(self.doing(call), &answer))
+        let failure = timeout(limit, read_failure(response)).await.map_err(|_| self.late(call, limit))?;
+        Err(failure::of_response(self.doing(call), &failure))
     }
 
     /// Sends a call and reads its answer whole, whatever the status.
@@ -48,8 +51,10 @@ impl Client {
         let until = self.until(call);
         let exchange = async {
             let response = self.head(call, false, until).await?;
-            let limit = if response.status().is_success() { limit } else { limit.min(ERROR_LIMIT) };
-            self.read(call, response, limit).await
+            match response.status().is_success() {
+                true => self.read(call, response, limit).await,
+                false => Ok(read_failure(response).await),
+            }
         };
         timeout(time, exchange).await.map_err(|_| self.late(call, time))?
     }
@@ -66,8 +71,8 @@ impl Client {
         let head = self.head(call, false, self.until(call));
         let response = timeout(limit, head).await.map_err(late)??;
         if !response.status().is_success() {
-            let answer = timeout(limit, self.read(call, response, ERROR_LIMIT)).await.map_err(late)??;
-            return Err(failure::of_response(self.doing(call), &answer));
+            let failure = timeout(limit, read_failure(response)).await.map_err(late)?;
+            return Err(failure::of_response(self.doing(call), &failure));
         }
         let mut pieces = self.pieces(call, response.headers())?;
         let stopped = |stopped| match stopped {
@@ -103,35 +108,23 @@ impl Client {
     ) -> Result<FullResponse> {
         let (parts, mut body) = response.into_parts();
         self.check_encoding(call, &parts.headers)?;
-        let too_large = || protocol(self.doing(call), &format!("the answer is larger than {limit} bytes"));
+        let too_large = || protocol(self.doing(call), &format!("the response is larger than {limit} bytes"));
         let announced =
             parts.headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|length| length > limit) {
             return Err(too_large());
         }
-        // An answer of one piece, as most objects are, is not copied.
-        let mut first = Bytes::new();
-        let mut rest = Vec::new();
-        loop {
-            let Some(frame) = body.frame().await else { break };
+        let mut collected = Collected::default();
+        while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|e| failure::of_transport(self.doing(call), &*e))?;
             let Ok(data) = frame.into_data() else { continue };
-            if first.len().max(rest.len()) + data.len() > limit {
+            if collected.len() + data.len() > limit {
                 return Err(too_large());
             }
-            if first.is_empty() && rest.is_empty() {
-                first = data;
-                continue;
-            }
-            if rest.is_empty() {
-                let more = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(limit);
-                rest.reserve(first.len() + data.len() + more);
-                rest.extend_from_slice(&first);
-            }
-            rest.extend_from_slice(&data);
+            let more = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(limit);
+            collected.push(data, more);
         }
-        let body = if rest.is_empty() { first } else { rest.into() };
-        Ok(FullResponse { status: parts.status, headers: parts.headers, body })
+        Ok(FullResponse { status: parts.status, headers: parts.headers, body: collected.into_bytes() })
     }
 
     /// How the body of a list is to be read.
@@ -152,5 +145,66 @@ impl Client {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Reads a response that is an error, as far as it can be read: whatever is wrong with its body, its status counts.
+async fn read_failure(response: Response<ResponseBody>) -> FullResponse {
+    let (parts, body) = response.into_parts();
+    let body = read_part(body, ERROR_LIMIT).await.into_bytes();
+    let body = match parts.headers.get(CONTENT_ENCODING) {
+        Some(encoding) if encoding == "gzip" => gunzip_part(&body, ERROR_LIMIT).into(),
+        Some(encoding) if encoding != "identity" => Bytes::new(),
+        _ => body,
+    };
+    FullResponse { status: parts.status, headers: parts.headers, body }
+}
+
+/// Reads what is left of a response before the call is sent again.
+pub(super) async fn drain(response: Response<ResponseBody>) {
+    read_part(response.into_body(), RETRY_DRAIN).await;
+}
+
+/// The beginning of a body: up to a limit, or to where it breaks.
+async fn read_part(mut body: ResponseBody, limit: usize) -> Collected {
+    let mut collected = Collected::default();
+    while collected.len() < limit
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        if let Ok(mut data) = frame.into_data() {
+            data.truncate(limit - collected.len());
+            collected.push(data, 0);
+        }
+    }
+    collected
+}
+
+/// The pieces of a body as one. A body of one piece, as most objects are, is not copied.
+#[derive(Default)]
+struct Collected {
+    first: Bytes,
+    all: Vec<u8>,
+}
+
+impl Collected {
+    fn len(&self) -> usize {
+        self.first.len().max(self.all.len())
+    }
+
+    /// `more` is how many bytes are known to follow.
+    fn push(&mut self, data: Bytes, more: usize) {
+        if self.len() == 0 {
+            self.first = data;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.reserve(self.first.len() + data.len() + more);
+            self.all.extend_from_slice(&self.first);
+        }
+        self.all.extend_from_slice(&data);
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.all.is_empty() { self.first } else { self.all.into() }
     }
 }

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use http::header::{LOCATION, RETRY_AFTER};
+use pilothouse_object::DecodeError;
 use serde::Deserialize;
 
 use super::FullResponse;
@@ -109,14 +110,39 @@ pub(crate) fn protocol(doing: String, message: &str) -> Error {
     Error::Protocol { doing, message: message.to_owned() }
 }
 
-/// The answer is not the JSON that was expected. Where and how, but not what: serde_json's own text quotes values, which may
-/// be secret.
-#[cfg(any(feature = "rest", feature = "scale", feature = "typed"))]
+/// The response is not the JSON that was expected.
 pub(crate) fn unexpected(doing: String, error: &serde_json::Error) -> Error {
+    protocol(doing, &without_values(error))
+}
+
+/// The response is not an object, or not a list of them.
+pub(crate) fn undecodable(doing: String, error: &DecodeError) -> Error {
+    protocol(doing, &decode_fault(error))
+}
+
+/// What is wrong with an object, without its values.
+pub(crate) fn decode_fault(error: &DecodeError) -> String {
+    match error {
+        DecodeError::Json(error) => format!("not a Kubernetes object: {}", without_values(error)),
+        other => short(other.to_string().as_bytes()),
+    }
+}
+
+/// What is wrong with JSON: where and how, but not what. serde_json's own text quotes values, which may be secret.
+pub(crate) fn without_values(error: &serde_json::Error) -> String {
+    let text = error.to_string();
     let how = match error.classify() {
+        // With the name of a field of ours.
+        serde_json::error::Category::Data if text.starts_with("missing field `") => {
+            text.split(" at line").next().unwrap_or_default()
+        }
         serde_json::error::Category::Data => "a value is not of the type that was expected",
         serde_json::error::Category::Eof => "it ends too soon",
         _ => "this is no JSON",
     };
-    protocol(doing, &format!("{how}, at line {} column {}", error.line(), error.column()))
+    match error.line() {
+        // Not serde's: a text of `pilothouse_object`.
+        0 => short(text.as_bytes()),
+        line => format!("{how}, at line {line} column {}", error.column()),
+    }
 }

@@ -26,7 +26,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde::Deserialize;
 
-use self::failure::protocol;
+use self::failure::unexpected;
 use crate::error::{Error, Result};
 use crate::identity::RequestIdentity;
 use crate::options::{ClientOptions, Identity};
@@ -173,7 +173,7 @@ impl Client {
         let call = Call::new(Method::GET, Target::raw("/version")?);
         let body = self.fetch_ok(&call, OBJECT_LIMIT).await?;
         let version: ServerVersion =
-            serde_json::from_slice(&body).map_err(|e| protocol(self.doing(&call), &e.to_string()))?;
+            serde_json::from_slice(&body).map_err(|e| unexpected(self.doing(&call), &e))?;
         if version.git_version.is_empty() {
             return Err(Error::Protocol {
                 doing: self.doing(&call),

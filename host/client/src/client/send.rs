@@ -11,7 +11,7 @@ use http_body_util::Full;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 
-use super::{Call, Client, failure};
+use super::{Call, Client, body, failure};
 use crate::error::{Error, Result};
 use crate::options::ObservedRequest;
 use crate::transport::{ResponseBody, SendOptions};
@@ -82,9 +82,11 @@ impl Client {
             let again = Some(&self.policy.retry)
                 .filter(|_| !watch)
                 .and_then(|policy| policy.wait(retries, &call.method, status, response.headers()))
-                .filter(|wait| until.is_none_or(|until| Instant::now() + *wait < until));
+                .filter(|wait| {
+                    until.is_none_or(|until| *wait < until.saturating_duration_since(Instant::now()))
+                });
             let Some(wait) = again else { return Ok(response) };
-            drop(response);
+            body::drain(response).await;
             retries += 1;
             tracing::debug!(%status, ?wait, retries, "retrying as the server asks (Retry-After)");
             if let Some(observer) = &self.core.observer {

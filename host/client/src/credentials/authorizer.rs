@@ -37,6 +37,8 @@ pub(crate) struct Presented {
 pub(crate) struct TokenFile {
     path: PathBuf,
     current: Mutex<HeaderValue>,
+    /// The warning that was logged last, until the file can be read again.
+    warned: Mutex<Option<String>>,
     reading: FileReader<Result<HeaderValue>>,
 }
 
@@ -67,7 +69,7 @@ impl Authorizer {
             (Err(error), None) => return Err(Error::Config(format!("{source}: {error}"))),
         };
         let reading = FileReader::new(format!("token file {} is", path.display()));
-        Ok(Self::File(TokenFile { path, current: Mutex::new(header), reading }))
+        Ok(Self::File(TokenFile { path, current: Mutex::new(header), warned: Mutex::default(), reading }))
     }
 
     /// What a request shows now.
@@ -101,9 +103,17 @@ impl TokenFile {
         if self.reading.is_due() {
             let path = self.path.clone();
             match self.reading.try_latest(move || read(&path)).await {
-                Some(Ok(header)) => *self.current.lock() = header,
+                Some(Ok(header)) => {
+                    *self.current.lock() = header;
+                    *self.warned.lock() = None;
+                }
                 // The old token may still be good: some set-ups remove the file after start.
-                Some(Err(error)) => tracing::warn!("{error}; still using the previous token"),
+                Some(Err(error)) => {
+                    let warning = error.to_string();
+                    if self.warned.lock().replace(warning.clone()).is_none_or(|last| last != warning) {
+                        tracing::warn!("{warning}; still using the previous token");
+                    }
+                }
                 None => {}
             }
         }

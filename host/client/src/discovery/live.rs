@@ -12,7 +12,10 @@ use super::cached::CachedDiscovery;
 use super::types::{ApiGroup, GroupVersion, ServerResources};
 use super::wire::{Group, ResourceList, RootDocument};
 use crate::client::failure;
-use crate::client::{Call, OBJECT_LIMIT, failure::protocol};
+use crate::client::{
+    Call, OBJECT_LIMIT,
+    failure::{protocol, without_values},
+};
 use crate::client::{Client, ServerVersion};
 use crate::error::{Error, Result, Status};
 use crate::params::ApiResource;
@@ -178,7 +181,10 @@ impl DiscoveryClient {
         serde_json::from_slice(body).map_err(|error| {
             let shown = short(body);
             let shown = if shown.starts_with('{') { String::new() } else { format!(": {shown}") };
-            protocol(self.client.doing(call), &format!("no discovery document: {error}{shown}"))
+            protocol(
+                self.client.doing(call),
+                &format!("no discovery document: {}{shown}", without_values(&error)),
+            )
         })
     }
 }

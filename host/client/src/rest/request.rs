@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::Method;
 use http::header::{
     ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
-    UPGRADE,
+    UPGRADE, USER_AGENT,
 };
 use serde::Serialize;
 
@@ -252,7 +252,7 @@ impl fmt::Debug for RestRequest {
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue)> {
     let bad = |why: &str| Error::Request(format!("header {name:?}: {why}"));
     let name = HeaderName::try_from(name).map_err(|_| bad("this is not the name of a header"))?;
-    if name == AUTHORIZATION || name.as_str().starts_with("impersonate-") {
+    if name == AUTHORIZATION || name == USER_AGENT || name.as_str().starts_with("impersonate-") {
         return Err(bad("who is asking is said by the client's identity; use Client::with_identity"));
     }
     if [CONTENT_LENGTH, TRANSFER_ENCODING, HOST, CONNECTION, TE, UPGRADE].contains(&name) {

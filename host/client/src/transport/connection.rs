@@ -15,12 +15,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
-use hyper::rt::{Read, Write};
+use hyper::rt::{Executor as _, Read, Write};
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::runtime::RuntimeExecutor;
 
@@ -65,14 +63,13 @@ pub(crate) struct Slot {
 }
 
 impl Connection {
-    /// Runs the connection on `runtime` until it ends or `closing` is cancelled.
+    /// Runs the connection on `executor`.
     pub(super) fn start<T>(
         sender: http2::SendRequest<Full<Bytes>>,
         driver: http2::Connection<T, Full<Bytes>, RuntimeExecutor>,
         reads: Reads,
         free: Arc<Notify>,
-        runtime: &Handle,
-        closing: CancellationToken,
+        executor: &RuntimeExecutor,
     ) -> Arc<Self>
     where
         T: Read + Write + Unpin + Send + 'static,
@@ -81,11 +78,7 @@ impl Connection {
         let driver = Arc::new(Mutex::new(driver));
         let for_settings = Arc::downgrade(&driver);
         // Errors of the connection reach its calls.
-        runtime.spawn(
-            closing.run_until_cancelled_owned(poll_fn(move |cx| {
-                Pin::new(&mut *driver.lock()).poll(cx).map(drop)
-            })),
-        );
+        executor.execute(poll_fn(move |cx| Pin::new(&mut *driver.lock()).poll(cx).map(drop)));
         let allowed =
             move || for_settings.upgrade().map_or(0, |driver| driver.lock().current_max_send_streams());
         let (calls, out_of_use) = (AtomicUsize::new(0), AtomicBool::new(false));

@@ -351,7 +351,8 @@ impl PoolInner {
         }
         // Until the peer has told its limit, it is taken to be that of the connection before.
         let known = self.state.lock().connections.last().map(|connection| connection.allowed());
-        let (sender, driver) = http2::Builder::new(RuntimeExecutor(runtime.clone()))
+        let executor = RuntimeExecutor { runtime: runtime.clone(), closing: generation.closing.clone() };
+        let (sender, driver) = http2::Builder::new(executor.clone())
             .timer(RuntimeTimer(runtime.clone()))
             .keep_alive_interval(PING_AFTER)
             .keep_alive_timeout(PING_TIMEOUT)
@@ -362,11 +363,10 @@ impl PoolInner {
             .handshake(io)
             .await
             .map_err(SendFault::of_handshake)?;
-        let Generation { number, closing } = generation;
-        let connection = Connection::start(sender, driver, reads, Arc::clone(&self.free), runtime, closing);
+        let connection = Connection::start(sender, driver, reads, Arc::clone(&self.free), &executor);
         let mut state = self.state.lock();
         state.http1 = false;
-        if state.generation.number == number {
+        if state.generation.number == generation.number {
             state.connections.push(Arc::clone(&connection));
         }
         Ok(Dialed::Http2(connection))

@@ -7,23 +7,27 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Executor, Sleep, Timer};
 use hyper_util::rt::TokioTimer;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
-/// Spawns tasks of connections.
+/// Spawns the tasks of a connection, which end when `closing` is cancelled.
 #[derive(Clone)]
-pub(crate) struct RuntimeExecutor(pub(crate) Handle);
+pub(super) struct RuntimeExecutor {
+    pub(super) runtime: Handle,
+    pub(super) closing: CancellationToken,
+}
 
 impl<F> Executor<F> for RuntimeExecutor
 where
     F: Future<Output: Send> + Send + 'static,
 {
     fn execute(&self, future: F) {
-        self.0.spawn(future);
+        self.runtime.spawn(self.closing.clone().run_until_cancelled_owned(future));
     }
 }
 
 /// Timers of the transport's runtime; those of the caller's runtime would end with it.
 #[derive(Clone)]
-pub(crate) struct RuntimeTimer(pub(crate) Handle);
+pub(super) struct RuntimeTimer(pub(super) Handle);
 
 impl Timer for RuntimeTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {

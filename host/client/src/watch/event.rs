@@ -1,20 +1,22 @@
 //! [`EventDecoder`]: chunks of a watch's body to events.
 //!
 //! Invariants: what comes out does not depend on where the chunks end; an event is given only when its line is complete; after
-//! a fault the decoder is of no use any more. A line that lies in one chunk is decoded where it lies; others are put together in
+//! a line that is no event the next one is decoded. A line that lies in one chunk is decoded where it lies; others are put together in
 //! one buffer that is used again. [`WatchStream`](super::WatchStream) calls this.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use pilothouse_object::{Gvk, Object};
+use pilothouse_object::{DecodeError, Gvk, Object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::client::{OBJECT_LIMIT, failure::protocol};
+use crate::client::OBJECT_LIMIT;
+use crate::client::failure::{decode_fault, protocol, without_values};
 use crate::error::{Error, Result, Status};
 use crate::lines::Lines;
 use crate::params::WatchEvent;
+use crate::text::short;
 
 /// What may stand around an object in its line: the type of the event, and what space a server puts there.
 const ENVELOPE: usize = 1 << 10;
@@ -65,8 +67,12 @@ pub(super) struct CutOff;
 /// Why a line is not an event to hand on.
 #[derive(Debug)]
 pub(super) enum EventFault {
+    /// An `ERROR` event, which ends the watch.
     Api(Box<Status>),
-    Protocol(String),
+    /// An `ERROR` event that cannot be read, which ends the watch as well.
+    UnknownError(String),
+    /// The line cannot be decoded; the next one may be.
+    Undecodable(String),
 }
 
 impl EventFault {
@@ -76,14 +82,21 @@ impl EventFault {
                 status.doing = doing.to_owned();
                 Error::Api(status)
             }
-            Self::Protocol(message) => protocol(doing.to_owned(), &message),
+            Self::UnknownError(message) => protocol(doing.to_owned(), &message),
+            Self::Undecodable(message) => Error::Event { doing: doing.to_owned(), message },
         }
     }
 }
 
-impl<E: std::error::Error> From<E> for EventFault {
-    fn from(error: E) -> Self {
-        Self::Protocol(format!("event: {error}"))
+impl From<serde_json::Error> for EventFault {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Undecodable(without_values(&error))
+    }
+}
+
+impl From<DecodeError> for EventFault {
+    fn from(error: DecodeError) -> Self {
+        Self::Undecodable(decode_fault(&error))
     }
 }
 
@@ -91,20 +104,22 @@ impl WatchEvent<Object> {
     /// Decodes one line of a watch's body, as a stream does; `kind` is put into an object that does not carry it.
     ///
     /// # Errors
-    /// [`Error::Api`] for an `ERROR` frame, [`Error::Protocol`] when the line is no event.
+    /// [`Error::Api`] for an `ERROR` event, [`Error::Event`] when the line is no event.
     pub fn decode(line: &[u8], kind: &Gvk) -> Result<Self> {
         decode(line, kind).map_err(|fault| fault.error("watching"))
     }
 }
 
 fn decode(line: &[u8], kind: &Gvk) -> std::result::Result<WatchEvent, EventFault> {
-    match split(line) {
-        Some((event, object)) => event_of(event, object, kind),
-        None => {
-            let frame: EventFrame<'_> = serde_json::from_slice(line)?;
-            event_of(&frame.event, frame.object.get().as_bytes(), kind)
+    if let Some((event, object)) = split(line) {
+        match event_of(event, object, kind) {
+            // Fields may follow the object, or the object is none.
+            Err(EventFault::Undecodable(_) | EventFault::UnknownError(_)) => {}
+            decoded => return decoded,
         }
     }
+    let frame: EventFrame<'_> = serde_json::from_slice(line)?;
+    event_of(&frame.event, frame.object.get().as_bytes(), kind)
 }
 
 #[derive(Deserialize)]
@@ -134,9 +149,23 @@ fn event_of(event: &str, object: &[u8], kind: &Gvk) -> std::result::Result<Watch
         "MODIFIED" => WatchEvent::Modified(Object::decode_as(object, kind)?),
         "DELETED" => WatchEvent::Deleted(Object::decode_as(object, kind)?),
         "BOOKMARK" => bookmark(object)?,
-        "ERROR" => return Err(EventFault::Api(Box::new(serde_json::from_slice(object)?))),
-        other => return Err(EventFault::Protocol(format!("unknown event type {other:?}"))),
+        "ERROR" => return Err(error_event(object)),
+        other => {
+            return Err(EventFault::Undecodable(format!(
+                "event of unknown type {:?}",
+                short(other.as_bytes())
+            )));
+        }
     })
+}
+
+fn error_event(object: &[u8]) -> EventFault {
+    match serde_json::from_slice(object) {
+        Ok(status) => EventFault::Api(Box::new(status)),
+        Err(error) => {
+            EventFault::UnknownError(format!("an ERROR event without a Status: {}", without_values(&error)))
+        }
+    }
 }
 
 /// A bookmark has no name, so it is no `Object`.
@@ -163,7 +192,7 @@ fn bookmark(object: &[u8]) -> std::result::Result<WatchEvent, EventFault> {
 }
 
 fn too_long(what: &str) -> EventFault {
-    EventFault::Protocol(format!("event: {what}; objects up to {OBJECT_LIMIT} bytes are read"))
+    EventFault::Undecodable(format!("{what}; objects up to {OBJECT_LIMIT} bytes are read"))
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ async fn half_a_document_of_a_group_concerns_that_group() {
 async fn a_server_that_is_none_is_told_so() {
     for (body, text) in [
         ("<html>welcome</html>", "welcome"),
-        (r#"{"kind":"APIGroupList","groups":[{"na"#, "EOF"),
+        (r#"{"kind":"APIGroupList","groups":[{"na"#, "it ends too soon"),
         (r#"{"kind":"Status","status":"Success"}"#, "\"Status\" is no list of groups"),
         ("{}", "missing field `kind`"),
         ("[]", "no discovery document"),

@@ -94,10 +94,7 @@ impl ExecPlugin {
             (state.run.get_or_insert_with(|| self.start()).clone(), usable)
         };
         match (run.await, usable) {
-            (Err(error), Some(usable)) => {
-                tracing::warn!("{error}; still using the previous credential");
-                Ok(usable)
-            }
+            (Err(_), Some(usable)) => Ok(usable),
             (result, _) => result,
         }
     }
@@ -154,7 +151,14 @@ impl ExecShared {
         let new = match result {
             Ok(new) => new,
             Err(error) => {
-                state.failure = Some((Instant::now(), error.clone()));
+                let usable =
+                    !state.refused && state.current.as_ref().is_some_and(|current| current.is_valid());
+                let last = state.failure.replace((Instant::now(), error.clone()));
+                // Once, however many calls waited for this run, and not again by each run that fails alike.
+                let text = error.to_string();
+                if usable && last.is_none_or(|(_, last)| last.to_string() != text) {
+                    tracing::warn!("{text}; still using the previous credential");
+                }
                 return;
             }
         };

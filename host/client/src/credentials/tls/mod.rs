@@ -88,6 +88,8 @@ struct Built {
     server: Arc<ClientConfig>,
     proxy: Arc<ClientConfig>,
     certificate: Option<Arc<Certificate>>,
+    /// Certificates of the authority that cannot be used.
+    skipped: Option<String>,
 }
 
 /// What a configuration is made of.
@@ -139,9 +141,6 @@ impl Tls {
             Ok((material, built))
         });
         let (material, current) = made.map_err(|e| Error::Config(format!("{source}: {e}")))?;
-        if let Some(why) = current.expired() {
-            return Err(Error::Config(format!("{source}: {}", sources.about_certificate(&why))));
-        }
         let reading = FileReader::new(format!("{source}: files of certificates are"));
         let state = Mutex::new(TlsState { current, material, serial, complaint: None });
         let rotations = AtomicU64::new(0);
@@ -151,6 +150,14 @@ impl Tls {
         new.complain(&mut state, concern);
         drop(state);
         Ok(new)
+    }
+
+    /// An error when the client certificate has expired: for a user who has no other credential.
+    pub(crate) fn refuse_expired(&self) -> Result<()> {
+        let expired = self.state.lock().current.expired();
+        expired.map_or(Ok(()), |why| {
+            Err(Error::Config(format!("{}: {}", self.source, self.sources.about_certificate(&why))))
+        })
     }
 
     /// For a server without TLS; nothing is read.
@@ -290,12 +297,13 @@ impl Sources {
     }
 
     fn build(&self, material: &Material, insecure: bool) -> Checked<Built> {
-        // Checked even where it is not used: a bundle that cannot be read is reported before it is needed.
-        let roots = self.authority.as_ref().map(|source| authorities(source, &material.authority));
-        let trust = match roots.transpose()? {
-            _ if insecure => Trust::Anything,
-            Some(roots) => Trust::Authorities(roots),
-            None => Trust::Platform,
+        let (trust, skipped) = match &self.authority {
+            Some(source) => {
+                let (roots, skipped) = authorities(source, &material.authority)?;
+                (Trust::Authorities(roots), skipped)
+            }
+            None if insecure => (Trust::Anything, None),
+            None => (Trust::Platform, None),
         };
         let proxy = client_config(trust)?;
         let certificate = self.certificate(material)?;
@@ -305,7 +313,7 @@ impl Sources {
             let key = SingleCertAndKey::from(Arc::clone(&certificate.key));
             server.client_auth_cert_resolver = Arc::new(key);
         }
-        Ok(Built { server: Arc::new(server), proxy: Arc::new(proxy), certificate })
+        Ok(Built { server: Arc::new(server), proxy: Arc::new(proxy), certificate, skipped })
     }
 
     /// `why`, with the certificate it is about if it begins like a sentence on one.
@@ -328,9 +336,10 @@ impl Built {
         self.certificate.as_ref()?.expired()
     }
 
-    /// What somebody should know of the certificate.
+    /// What should be logged about the certificates, although they are used.
     fn concern(&self) -> Option<String> {
-        let certificate = self.certificate.as_ref()?;
-        certificate.expired().or_else(|| certificate.not_yet_valid())
+        let certificate = self.certificate.as_ref();
+        let own = certificate.and_then(|own| own.expired().or_else(|| own.not_yet_valid()));
+        own.or_else(|| self.skipped.clone())
     }
 }

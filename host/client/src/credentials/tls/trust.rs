@@ -39,18 +39,36 @@ pub(super) fn client_config(trust: Trust) -> Checked<ClientConfig> {
     Ok(builder.with_no_client_auth())
 }
 
-/// The authorities in `pem`, which was read from `source`; at least one.
-pub(super) fn authorities(source: &Source, pem: &[u8]) -> Checked<RootCertStore> {
-    let not_pem = || format!("{} is not PEM; expected \"-----BEGIN CERTIFICATE-----\"", source.name);
+/// The authorities in `pem`, which was read from `source`: at least one, and a complaint about those that cannot be used, as
+/// a damaged one, or one that webpki does not read. Go skips them as well.
+pub(super) fn authorities(source: &Source, pem: &[u8]) -> Checked<(RootCertStore, Option<String>)> {
     let mut roots = RootCertStore::empty();
+    let (mut all, mut fault) = (0, None);
     for der in CertificateDer::pem_slice_iter(pem) {
-        roots.add(der.map_err(|_| not_pem())?).map_err(|e| {
-            format!(
-                "certificate authority cannot be used: {e}; set certificate-authority to the PEM of the server's CA"
-            )
-        })?;
+        all += 1;
+        let added = match der {
+            Ok(der) => roots.add(der).map_err(|e| e.to_string()),
+            Err(_) => Err("not PEM".to_owned()),
+        };
+        if let Err(why) = added {
+            fault.get_or_insert(why);
+        }
     }
-    if roots.is_empty() { Err(not_pem()) } else { Ok(roots) }
+    match (roots.len(), fault) {
+        (0, Some(why)) => Err(format!(
+            "certificate authority cannot be used: {why}; set certificate-authority to the PEM of the server's CA"
+        )),
+        (0, None) => Err(format!("{} is not PEM; expected \"-----BEGIN CERTIFICATE-----\"", source.name)),
+        (used, Some(why)) => {
+            let skipped = all - used;
+            let complaint = format!(
+                "{skipped} of {all} certificates in {} cannot be used and are skipped: {why}",
+                source.name
+            );
+            Ok((roots, Some(complaint)))
+        }
+        (_, None) => Ok((roots, None)),
+    }
 }
 
 /// The verifier of `insecure-skip-tls-verify`. It checks no signature either, so that certificates that webpki cannot parse
