@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::options::Impersonation;
+use crate::identity::Impersonation;
 
 /// A server and the credentials for it, as client-go's `rest.Config`; no kubeconfig is read. Empty fields are unset.
 ///

@@ -1,13 +1,40 @@
-//! [`RequestIdentity`]: the headers by which the server knows who is asking, made once per identity.
+//! [`Identity`]: as whom a client speaks; [`RequestIdentity`]: the headers that tell it to the server, made once.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::runtime::Handle;
 
 use crate::error::{Error, Result};
-use crate::options::{Identity, Impersonation};
-use crate::rate_limiter::RateLimiter;
+use crate::rate_limiter::{RateLimit, RateLimiter};
+
+/// As whom a client speaks. Empty texts leave the client's own values.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Identity {
+    /// `User-Agent` of requests.
+    pub user_agent: String,
+    /// Field manager of writes that name none.
+    pub field_manager: String,
+    /// User to act as; `None` keeps what the kubeconfig says.
+    pub impersonate: Option<Impersonation>,
+    /// Limit for the requests of this identity, beside that of [`ClientOptions`](crate::ClientOptions). Watches are not counted.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// A user to act as; the server checks that the client's own user may.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Impersonation {
+    /// User name, as `system:serviceaccount:NAMESPACE:NAME`.
+    pub user: String,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// UID.
+    pub uid: Option<String>,
+    /// Extra attributes.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
 
 /// An [`Identity`] ready to be sent.
 pub(crate) struct RequestIdentity {
@@ -77,16 +104,25 @@ fn value(what: &str, text: &str) -> Result<HeaderValue> {
     })
 }
 
-/// `Impersonate-Extra-KEY`; bytes that cannot stand in a header name, and `%`, are percent-encoded as the server
-/// expects.
+/// What cannot stand in a header name, and `%`.
+const NO_TOKEN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+/// `Impersonate-Extra-KEY`, percent-encoded as the server expects. The name of a header is in small letters.
 fn extra_header(key: &str) -> Result<HeaderName> {
-    let mut name = String::from("impersonate-extra-");
-    for byte in key.bytes() {
-        if byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte) {
-            name.push(byte.to_ascii_lowercase().into());
-        } else {
-            name.push_str(&format!("%{byte:02x}"));
-        }
-    }
-    HeaderName::try_from(name).map_err(|e| Error::Config(format!("impersonated extra {key:?}: {e}")))
+    HeaderName::try_from(format!("impersonate-extra-{}", utf8_percent_encode(key, NO_TOKEN)))
+        .map_err(|e| Error::Config(format!("impersonated extra {key:?}: {e}")))
 }

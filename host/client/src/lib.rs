@@ -3,15 +3,19 @@
 //! Modules use only modules of lower layers, or of their own:
 //!
 //! ```text
-//!   typed  dynamic  rest  scale  retry_watcher     other forms of the same verbs
-//!   verbs  list  watch  discovery                  what a client can ask for
-//!   client                                         one call: identity, rate limits, retries, response or error
-//!   config                                         kubeconfig or service account: makes all below
-//!   transport                                      pool ─ connections: HTTP/2 with pings; requests and watches apart
-//!   credentials  proxy                             headers, certificates that rotate, exec plugins; tunnels
-//!   identity  rate_limiter  warnings  url          who asks, when, where
-//!   options  params  retry                         what callers set
-//!   error  text  lines  decompress  broadcaster    errors, bodies
+//!   typed  dynamic  retry_watcher             other forms of the same verbs
+//!   rest  scale
+//!   list  watch  discovery                    what a client can ask for
+//!   verbs
+//!   client                                    one call: identity, limits, retries; its response or error
+//!   config                                    kubeconfig or service account: makes all below
+//!   documents  options                        discovery documents: forms, cache, files; what users set
+//!   transport  client_config                  connections: HTTP/2 with pings; requests and watches apart
+//!   credentials  identity                     headers, certificates that rotate, exec plugins; who asks
+//!   url  rate_limiter  warnings  proxy        where, when
+//!   params  retry  observer                   what users set
+//!   error  decompress  lines  broadcaster     errors, bodies
+//!   text
 //! ```
 //!
 //! # Features
@@ -35,12 +39,14 @@ mod config;
 mod credentials;
 mod decompress;
 mod discovery;
+mod documents;
 #[cfg(feature = "dynamic")]
 mod dynamic;
 mod error;
 mod identity;
 mod lines;
 mod list;
+mod observer;
 mod options;
 mod params;
 mod proxy;
@@ -63,25 +69,24 @@ mod watch;
 pub use broadcaster::{BroadcastWatcher, Broadcaster, BroadcasterShutDown, FullChannelBehavior};
 pub use client::{Client, ServerVersion};
 pub use client_config::{ClientConfig, ConfigOverrides};
-#[cfg(feature = "discovery-disk")]
-pub use discovery::DiskCacheOptions;
-pub use discovery::{
-    ApiGroup, CachedDiscovery, DiscoveryClient, FailedGroup, GroupVersion, GroupVersionResources,
-    MappingError, PartialResource, RestMapper, ServerResources,
-};
+pub use discovery::{CachedDiscovery, DiscoveryClient, MappingError, PartialResource, RestMapper};
 #[cfg(feature = "openapi")]
 pub use discovery::{OpenApiEntry, OpenApiIndex};
+#[cfg(feature = "discovery-disk")]
+pub use documents::DiskCacheOptions;
+pub use documents::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};
 #[cfg(feature = "dynamic")]
 pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
+pub use identity::{Identity, Impersonation};
 pub use list::{ListSummary, Listed, ObjectList, PAGE_SIZE};
-pub use options::{
-    ClientOptions, ExecPluginEvent, Identity, Impersonation, ObservedRequest, RateLimit, RequestObserver,
-};
+pub use observer::{ExecPluginEvent, ObservedRequest, RequestObserver};
+pub use options::ClientOptions;
 pub use params::{
     ApiResource, DeleteParams, ListParams, Patch, PatchKind, Preconditions, Propagation,
     ResourceVersionMatch, WatchEvent, WatchParams, WriteParams,
 };
+pub use rate_limiter::RateLimit;
 #[cfg(feature = "rest")]
 pub use rest::{ByteStream, RestClient, RestRequest, RestResponse};
 pub use retry::RetryPolicy;

@@ -1,14 +1,13 @@
-//! What a [`Client`](crate::Client) is made from: options of the whole, identity of each user, observer of requests.
-//!
-//! The host makes one client from [`ClientOptions`] and hands each plugin a copy under its own [`Identity`].
+//! [`ClientOptions`]: what a [`Client`](crate::Client) is made from.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::client_config::{ClientConfig, ConfigOverrides};
+use crate::observer::RequestObserver;
+use crate::rate_limiter::RateLimit;
 use crate::retry::RetryPolicy;
 use crate::transport::Middleware;
 
@@ -91,109 +90,4 @@ impl fmt::Debug for ClientOptions {
             .field("max_connections", &self.max_connections)
             .finish_non_exhaustive()
     }
-}
-
-/// As whom a client speaks. Empty texts leave the client's own values.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Identity {
-    /// `User-Agent` of requests.
-    pub user_agent: String,
-    /// Field manager of writes that name none.
-    pub field_manager: String,
-    /// User to act as; `None` keeps what the kubeconfig says.
-    pub impersonate: Option<Impersonation>,
-    /// Limit for the requests of this identity, beside that of [`ClientOptions`]. Watches are not counted.
-    pub rate_limit: Option<RateLimit>,
-}
-
-/// Requests a second.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RateLimit {
-    /// Requests a second in the long run; between 0.001 and 1,000,000.
-    pub qps: f64,
-    /// Requests that may begin at once after a rest; at least 1.
-    pub burst: u32,
-}
-
-impl RateLimit {
-    /// The burst that goes with a rate where nobody names one: twice the rate, as client-go's defaults stand to each other.
-    #[must_use]
-    pub fn usual_burst(qps: f64) -> u32 {
-        // What is out of bounds ends up at one of them.
-        ((2.0 * qps).ceil() as u32).max(1)
-    }
-}
-
-/// A user to act as; the server checks that the client's own user may.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Impersonation {
-    /// User name, as `system:serviceaccount:NAMESPACE:NAME`.
-    pub user: String,
-    /// Groups.
-    pub groups: Vec<String>,
-    /// UID.
-    pub uid: Option<String>,
-    /// Extra attributes.
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-/// Told of each request, for metrics. Called on the path of requests: it must not block.
-pub trait RequestObserver: Send + Sync {
-    /// A request has its answer's head, or will get none.
-    fn request(&self, request: &ObservedRequest<'_>);
-
-    /// A request has had its turn of the rate limits, which it waited for this long. Not called where there are none.
-    fn rate_limited(&self, method: &str, host: &str, waited: Duration) {
-        let _ = (method, host, waited);
-    }
-
-    /// The answer of a request asked to come again, and it will.
-    fn retried(&self, method: &str, host: &str, code: u16) {
-        let _ = (method, host, code);
-    }
-
-    /// An exec plugin for credentials has run.
-    fn exec_plugin(&self, _event: &ExecPluginEvent) {}
-}
-
-/// What an exec plugin for credentials did, for metrics.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum ExecPluginEvent {
-    /// The program has run, or could not.
-    Called {
-        /// Its exit code; 1 when it did not run, -1 when a signal ended it.
-        code: i32,
-        /// client-go's word for the outcome: `no_error`, `plugin_execution_error`, `plugin_not_found_error` or
-        /// `client_internal_error`.
-        status: &'static str,
-    },
-    /// The certificate in use; told after each run.
-    Certificate {
-        /// When it expires; `None` when the program gives tokens only.
-        expires: Option<SystemTime>,
-    },
-    /// A certificate was replaced by another.
-    Rotated {
-        /// Age of the old one.
-        age: Duration,
-    },
-}
-
-/// One request, as an observer sees it.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct ObservedRequest<'a> {
-    /// HTTP method.
-    pub method: &'a str,
-    /// Host and port of the server.
-    pub host: &'a str,
-    /// HTTP status; `None` when no answer came, or the caller stopped waiting for it.
-    pub code: Option<u16>,
-    /// From sending to the answer's head.
-    pub duration: Duration,
-    /// `User-Agent` of the identity that sent it.
-    pub user_agent: &'a str,
-    /// Whether it opens a watch.
-    pub watch: bool,
 }

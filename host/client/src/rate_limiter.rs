@@ -26,7 +26,24 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::{Error, Result};
-use crate::options::RateLimit;
+
+/// Requests a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimit {
+    /// Requests a second in the long run; between 0.001 and 1,000,000.
+    pub qps: f64,
+    /// Requests that may begin at once after a rest; at least 1.
+    pub burst: u32,
+}
+
+impl RateLimit {
+    /// The burst that goes with a rate where nobody names one: twice the rate, as client-go's defaults stand to each other.
+    #[must_use]
+    pub fn usual_burst(qps: f64) -> u32 {
+        // What is out of bounds ends up at one of them.
+        ((2.0 * qps).ceil() as u32).max(1)
+    }
+}
 
 /// How long a flow counts as busy after its last request, at least.
 const BUSY: Duration = Duration::from_secs(1);

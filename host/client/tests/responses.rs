@@ -97,7 +97,7 @@ async fn values_of_a_response_that_cannot_be_read_are_not_in_the_error() {
         format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":"{SECRET}"}}"#),
         format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":"{SECRET}","items":[]}}"#),
         format!(r#"{{"gitVersion":["{SECRET}"],"major":{{"{SECRET}":1}},"minor":"{SECRET}" "{SECRET}"}}"#),
-        format!(r#"{{"gitVersion":"v1","major":"1","minor":918273}}"#),
+        r#"{"gitVersion":"v1","major":"1","minor":918273}"#.to_owned(),
         format!(r#"{{"kind":"APIGroupList","groups":"{SECRET}","versions":"{SECRET}"}}"#),
     ];
     let (widgets, namespace) = (pods(), Some("default"));

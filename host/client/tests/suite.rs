@@ -6,6 +6,7 @@ mod discovery;
 mod exec;
 mod faults;
 mod identity;
+mod layers;
 mod list;
 mod memory_config;
 mod policy;

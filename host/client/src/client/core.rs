@@ -8,10 +8,12 @@ use tower::{BoxError, ServiceExt as _};
 
 use crate::config;
 use crate::credentials::{Authorizer, Tls};
-use crate::discovery::DocumentCache;
+use crate::documents::DocumentCache;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::identity::RequestIdentity;
-use crate::options::{ClientOptions, Identity, RequestObserver};
+use crate::observer::RequestObserver;
+use crate::options::ClientOptions;
 use crate::rate_limiter::RateLimiter;
 use crate::transport::{
     Connector, HttpService, Middleware, RequestBody, ResponseBody, SendOptions, Transport,

@@ -28,8 +28,9 @@ use serde::Deserialize;
 
 use self::failure::unexpected;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::identity::RequestIdentity;
-use crate::options::{ClientOptions, Identity};
+use crate::options::ClientOptions;
 use crate::retry::RetryPolicy;
 use crate::url::Target;
 

@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 
 use super::{Call, Client, body, failure};
 use crate::error::{Error, Result};
-use crate::options::ObservedRequest;
+use crate::observer::ObservedRequest;
 use crate::transport::{ResponseBody, SendOptions};
 
 /// Waits for the client's own rate limit that are told; client-go's bound.

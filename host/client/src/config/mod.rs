@@ -25,7 +25,8 @@ use http::Uri;
 use crate::credentials::Authorizer;
 use crate::credentials::Tls;
 use crate::error::{Error, Result};
-use crate::options::{ClientOptions, Impersonation};
+use crate::identity::Impersonation;
+use crate::options::ClientOptions;
 use crate::proxy::Proxy;
 
 use choose::{Chosen, choose};

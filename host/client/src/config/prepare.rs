@@ -16,7 +16,8 @@ use crate::credentials::Authorizer;
 use crate::credentials::ExecPlugin;
 use crate::credentials::{Checked, ClientIdentity, Source, Tls};
 use crate::error::{Error, Result};
-use crate::options::{Impersonation, RequestObserver};
+use crate::identity::Impersonation;
+use crate::observer::RequestObserver;
 use crate::proxy::{Protocol, Proxy, ProxyVariables, is_local};
 
 /// Certificates and credentials; an exec plugin runs.
@@ -174,7 +175,7 @@ fn tls(
     };
     let tls = Tls::new(source.clone(), authority, insecure, identity, server_name)?;
     if alone {
-        tls.refuse_expired()?
+        tls.refuse_expired()?;
     }
     Ok(tls)
 }

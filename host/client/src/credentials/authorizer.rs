@@ -22,7 +22,7 @@ pub(crate) enum Authorizer {
     /// The same header for each request.
     Fixed(HeaderValue),
     /// A token in a file that is read again as it ages.
-    File(TokenFile),
+    File(Box<TokenFile>),
     /// A program gives it.
     Plugin(Arc<ExecPlugin>),
 }
@@ -69,7 +69,12 @@ impl Authorizer {
             (Err(error), None) => return Err(Error::Config(format!("{source}: {error}"))),
         };
         let reading = FileReader::new(format!("token file {} is", path.display()));
-        Ok(Self::File(TokenFile { path, current: Mutex::new(header), warned: Mutex::default(), reading }))
+        Ok(Self::File(Box::new(TokenFile {
+            path,
+            current: Mutex::new(header),
+            warned: Mutex::default(),
+            reading,
+        })))
     }
 
     /// What a request shows now.

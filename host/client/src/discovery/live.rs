@@ -9,15 +9,16 @@ use http::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::cached::CachedDiscovery;
-use super::types::{ApiGroup, GroupVersion, ServerResources};
-use super::wire::{Group, ResourceList, RootDocument};
 use crate::client::failure;
 use crate::client::{
     Call, OBJECT_LIMIT,
     failure::{protocol, without_values},
 };
 use crate::client::{Client, ServerVersion};
-use crate::error::{Error, Result, Status};
+use crate::documents::{
+    ApiGroup, Group, GroupVersion, ResourceList, RootDocument, RootResponse, ServerResources, stale,
+};
+use crate::error::Result;
 use crate::params::ApiResource;
 use crate::text::short;
 use crate::url::Target;
@@ -45,14 +46,6 @@ pub(super) enum RootPath {
     Core,
     /// `/apis`: all others.
     Named,
-}
-
-/// What one of the two documents says.
-pub(super) struct Answered {
-    pub(super) groups: Vec<ApiGroup>,
-    /// With an aggregated document: all lists of resources, and an error for each that the server could not get.
-    pub(super) lists: Option<Vec<(GroupVersion, Result<ResourceList>)>>,
-    pub(super) etag: Option<String>,
 }
 
 impl DiscoveryClient {
@@ -132,7 +125,7 @@ impl DiscoveryClient {
     }
 
     /// One of the two documents; nothing when it is still the one of this `ETag`.
-    pub(super) async fn part(&self, part: RootPath, etag: Option<&str>) -> Result<Option<Answered>> {
+    pub(super) async fn part(&self, part: RootPath, etag: Option<&str>) -> Result<Option<RootResponse>> {
         let path = if part == RootPath::Core { "/api" } else { "/apis" };
         let mut call = Call::new(Method::GET, Target::raw(path)?);
         if !self.legacy {
@@ -147,7 +140,7 @@ impl DiscoveryClient {
             return Ok(None);
         }
         if answer.status == StatusCode::NOT_FOUND && part == RootPath::Core {
-            return Ok(Some(Answered { groups: Vec::new(), lists: Some(Vec::new()), etag: None }));
+            return Ok(Some(RootResponse { groups: Vec::new(), lists: Some(Vec::new()), etag: None }));
         }
         if !answer.status.is_success() {
             return Err(failure::of_response(self.client.doing(&call), &answer));
@@ -163,7 +156,7 @@ impl DiscoveryClient {
                 return Err(protocol(self.client.doing(&call), &message));
             }
         };
-        Ok(Some(Answered { groups, lists: None, etag: None }))
+        Ok(Some(RootResponse { groups, lists: None, etag: None }))
     }
 
     /// The list of one group version.
@@ -189,9 +182,9 @@ impl DiscoveryClient {
     }
 }
 
-fn aggregated(root: RootDocument, headers: &HeaderMap) -> Answered {
+fn aggregated(root: RootDocument, headers: &HeaderMap) -> RootResponse {
     let etag = headers.get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
-    let mut answered = Answered { groups: Vec::new(), lists: None, etag };
+    let mut answered = RootResponse { groups: Vec::new(), lists: None, etag };
     let lists = answered.lists.insert(Vec::new());
     for group in root.items {
         let split = group.split();
@@ -202,22 +195,4 @@ fn aggregated(root: RootDocument, headers: &HeaderMap) -> Answered {
         }));
     }
     answered
-}
-
-/// What an aggregated document says of a group version whose server does not answer.
-pub(super) fn stale(place: &GroupVersion) -> Error {
-    Error::Api(Box::new(Status {
-        code: 503,
-        reason: "ServiceUnavailable".to_owned(),
-        message: format!(
-            "the API server has no current list of the resources of {place}; look at the APIService {}",
-            api_service(place)
-        ),
-        ..Status::default()
-    }))
-}
-
-/// Name of the object that says which server is behind a group version.
-fn api_service(place: &GroupVersion) -> String {
-    format!("{}.{}", place.version, place.group)
 }

@@ -4,20 +4,16 @@
 //! in the server's order: the core group, then groups by priority, in each the preferred version first; a plural name before a
 //! singular one before a short one.
 //!
-//! Invariants: a document that has what is wanted is not asked for again until it expires; a miss asks for one again that is older than
-//! [`REFRESH_SPACING`], and once more only after that time; a group that cannot be asked keeps nothing from being found
-//! elsewhere, and is told of where what is wanted could be in it; but where it would have come first it is asked once more, and
-//! again after that time.
+//! Invariants: a document that has the name is not fetched again until it expires; a miss fetches documents again that are
+//! older than [`REFRESH_SPACING`], and once more only after that time; a group that cannot be asked keeps nothing from being
+//! found elsewhere, and is named where the name could be in it.
 
-use futures_util::{StreamExt as _, stream};
 use pilothouse_object::{Gvk, Gvr};
 
 use super::cached::CachedDiscovery;
-use super::documents::AT_ONCE;
-use super::kept::{Access, REFRESH_SPACING, may_pass};
 use super::mapping_error::MappingError;
 use super::partial::PartialResource;
-use super::types::{FailedGroup, GroupVersion};
+use crate::documents::{Access, FailedGroup, GroupVersion, REFRESH_SPACING, may_pass};
 use crate::error::Error;
 use crate::params::ApiResource;
 
@@ -51,8 +47,6 @@ type Fit = Option<u8>;
 struct SearchResult {
     found: Vec<(u8, ApiResource)>,
     failed: Vec<FailedGroup>,
-    /// What could not be asked but might be by now, and would come before what fits best.
-    ahead: Vec<GroupVersion>,
 }
 
 impl SearchResult {
@@ -249,7 +243,7 @@ impl RestMapper {
     ) -> Result<Vec<ApiResource>> {
         let named = matches!(place.group, GroupScope::Named(_));
         // Where nothing but this group will do, it is asked again in case it answers by now.
-        let known = if named { Access::PLAIN } else { Access::KEPT };
+        let known = if named { Access::PLAIN } else { Access::CACHED };
         let mut failed = Vec::new();
         for access in [known, Access::newer_than(REFRESH_SPACING)] {
             let looked = match place.group {
@@ -262,12 +256,6 @@ impl RestMapper {
                 // Nobody has asked for a while, and it may be otherwise by now.
                 Err(MappingError::Client(error)) if access.max_age.is_none() && !may_pass(&error) => continue,
                 looked => looked?,
-            };
-            let looked = match looked {
-                looked if self.any_answers_by_now(&looked.ahead).await => {
-                    self.look_everywhere(place, Access::KEPT, &fit).await?
-                }
-                looked => looked,
             };
             if !looked.found.is_empty() {
                 return Ok(looked.best());
@@ -297,7 +285,7 @@ impl RestMapper {
         let mut looked = SearchResult::default();
         let versions = match version {
             Some(version) => vec![version.to_owned()],
-            None => match self.discovery.versions_by(group, access).await {
+            None => match self.discovery.versions(group, access).await {
                 Ok(versions) => versions,
                 Err(error) => {
                     looked.failed.extend(failure(GroupVersion::new(group, ""), error)?);
@@ -307,7 +295,7 @@ impl RestMapper {
         };
         for version in versions {
             let place = GroupVersion { group: group.to_owned(), version };
-            match self.discovery.resources_by(&place, access).await {
+            match self.discovery.list(&place, access).await {
                 Ok(resources) => looked.take(resources.iter(), fit),
                 Err(error) => looked.failed.extend(failure(place, error)?),
             }
@@ -324,7 +312,7 @@ impl RestMapper {
         access: Access,
         fit: &impl Fn(&ApiResource) -> Fit,
     ) -> Result<SearchResult> {
-        let all = self.discovery.all_by(access).await?;
+        let all = self.discovery.all(access).await?;
         let here = |listed: &GroupVersion| {
             let group = match place.group {
                 GroupScope::Any => true,
@@ -339,36 +327,7 @@ impl RestMapper {
             looked.take(listed.resources.iter(), fit);
         }
         looked.failed = all.failed.into_iter().filter(|failed| here(&failed.group_version)).collect();
-        if let Some((_, best)) = looked.found.iter().min_by_key(|(fit, _)| *fit) {
-            // Versions that the server itself could not ask come last in their groups, as they do in lists.
-            let rank = |group: &str, version: &str| {
-                let index = all.groups.iter().position(|g| g.name == group)?;
-                let versions = &all.groups[index].versions;
-                Some((index, versions.iter().position(|v| v == version).unwrap_or(usize::MAX)))
-            };
-            let best = rank(&best.gvk.group, &best.gvk.version);
-            let ahead = |failed: &&FailedGroup| {
-                let place = &failed.group_version;
-                may_pass(&failed.error) && rank(&place.group, &place.version) < best
-            };
-            looked.ahead = looked.failed.iter().filter(ahead).map(|f| f.group_version.clone()).collect();
-        }
         Ok(looked)
-    }
-
-    /// Asks these once more, if that was not done of late, and tells whether one answers.
-    async fn any_answers_by_now(&self, places: &[GroupVersion]) -> bool {
-        let ask = |place: &GroupVersion| {
-            let place = place.clone();
-            async move {
-                if place.version.is_empty() {
-                    self.discovery.versions_by(&place.group, Access::SPACED).await.is_ok()
-                } else {
-                    self.discovery.resources_by(&place, Access::SPACED).await.is_ok()
-                }
-            }
-        };
-        stream::iter(places.iter().map(ask)).buffer_unordered(AT_ONCE).any(async |answers| answers).await
     }
 }
 

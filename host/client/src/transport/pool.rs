@@ -225,7 +225,11 @@ impl Pool {
                     let dialed = tokio::select! {
                         biased;
                         () = freed => continue,
-                        dialed = PoolInner::dial(&self.0) => dialed,
+                        dialed = async {
+                            // One whose body has just been read is put back by a task that has not run yet.
+                            tokio::task::yield_now().await;
+                            PoolInner::dial(&self.0).await
+                        } => dialed,
                     };
                     match dialed? {
                         Dialed::Http1(sender, generation) => {
@@ -247,7 +251,7 @@ impl Pool {
                 CheckOut::Full { connections, calls } => match until {
                     None => freed.await,
                     Some(until) => {
-                        timeout_at(until, freed).await.map_err(|_| SendFault::Full { connections, calls })?
+                        timeout_at(until, freed).await.map_err(|_| SendFault::Full { connections, calls })?;
                     }
                 },
             }

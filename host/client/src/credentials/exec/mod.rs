@@ -27,7 +27,7 @@ pub(crate) use credential::Credential;
 pub(crate) use run::{Command, displayed};
 
 use crate::error::{Error, Result};
-use crate::options::{ExecPluginEvent, RequestObserver};
+use crate::observer::{ExecPluginEvent, RequestObserver};
 
 /// A server that refuses even a new credential must not make the program run for each request.
 const BETWEEN_REJECTIONS: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::time::timeout;
 
 use crate::error::{Error, Result};
-use crate::options::ExecPluginEvent;
+use crate::observer::ExecPluginEvent;
 use crate::text::short;
 
 /// Somebody may have to log in, but not for ever.

@@ -16,7 +16,7 @@ use super::types::{ApiGroup, GroupVersion};
 use crate::params::ApiResource;
 
 #[cfg(feature = "discovery-disk")]
-pub(super) use files::GroupList;
+pub(crate) use files::GroupList;
 
 fn or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
@@ -24,23 +24,23 @@ fn or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -
 
 /// What `/api` and `/apis` answer, whichever form it is.
 #[derive(Deserialize)]
-pub(super) struct RootDocument {
-    pub(super) kind: String,
+pub(crate) struct RootDocument {
+    pub(crate) kind: String,
     /// `APIGroupDiscoveryList`.
     #[serde(default, deserialize_with = "or_empty")]
-    pub(super) items: Vec<GroupDiscovery>,
+    pub(crate) items: Vec<GroupDiscovery>,
     /// `APIGroupList`.
     #[serde(default, deserialize_with = "or_empty")]
-    pub(super) groups: Vec<Group>,
+    pub(crate) groups: Vec<Group>,
     /// `APIVersions`.
     #[serde(default, deserialize_with = "or_empty")]
-    pub(super) versions: Vec<String>,
+    pub(crate) versions: Vec<String>,
 }
 
 /// `APIGroup`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Group {
+pub(crate) struct Group {
     #[serde(default)]
     name: String,
     #[serde(default, deserialize_with = "or_empty")]
@@ -58,7 +58,7 @@ struct Version {
 }
 
 impl Group {
-    pub(super) fn into_api(self) -> ApiGroup {
+    pub(crate) fn into_api(self) -> ApiGroup {
         let mut versions: Vec<String> = self.versions.into_iter().map(|v| v.version).collect();
         // The server lists them by preference already, but only this field promises it.
         versions.sort_by_key(|version| *version != self.preferred_version.version);
@@ -69,7 +69,7 @@ impl Group {
 /// `APIResourceList`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct ResourceList {
+pub(crate) struct ResourceList {
     kind: String,
     api_version: String,
     group_version: String,
@@ -117,13 +117,13 @@ impl ResourceList {
     const KIND: &'static str = "APIResourceList";
 
     /// The same list as of this group version, which not all servers repeat.
-    pub(super) fn named(mut self, group_version: &GroupVersion) -> Self {
+    pub(crate) fn named(mut self, group_version: &GroupVersion) -> Self {
         self.group_version = group_version.to_string();
         self
     }
 
     /// Resources with their subresources folded in.
-    pub(super) fn fold(self, place: &GroupVersion) -> Vec<ApiResource> {
+    pub(crate) fn fold(self, place: &GroupVersion) -> Vec<ApiResource> {
         let (below, resources): (Vec<_>, Vec<_>) =
             self.resources.into_iter().partition(|resource| resource.name.contains('/'));
         let mut subresources: HashMap<String, Vec<String>> = HashMap::new();
@@ -153,7 +153,7 @@ impl ResourceList {
 
 /// `APIGroupDiscovery`, the same in `v2` and `v2beta1`.
 #[derive(Deserialize)]
-pub(super) struct GroupDiscovery {
+pub(crate) struct GroupDiscovery {
     #[serde(default, deserialize_with = "or_empty")]
     metadata: Metadata,
     #[serde(default, deserialize_with = "or_empty")]
@@ -215,13 +215,13 @@ struct ResponseKind {
 
 /// One group of an aggregated document: its current versions by preference, and of each version its list, or nothing
 /// where the server itself could not get a current one.
-pub(super) struct SplitGroup {
-    pub(super) group: ApiGroup,
-    pub(super) lists: Vec<(GroupVersion, Option<ResourceList>)>,
+pub(crate) struct SplitGroup {
+    pub(crate) group: ApiGroup,
+    pub(crate) lists: Vec<(GroupVersion, Option<ResourceList>)>,
 }
 
 impl GroupDiscovery {
-    pub(super) fn split(self) -> SplitGroup {
+    pub(crate) fn split(self) -> SplitGroup {
         let mut group = ApiGroup { name: self.metadata.name, versions: Vec::new() };
         let mut lists = Vec::new();
         for version in self.versions {

@@ -8,7 +8,7 @@ use super::{Group, ResourceList, Version, or_empty};
 /// `APIGroupList`, as kubectl's cache holds it.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::discovery) struct GroupList {
+pub(crate) struct GroupList {
     kind: String,
     api_version: String,
     #[serde(default, deserialize_with = "or_empty")]
@@ -18,13 +18,13 @@ pub(in crate::discovery) struct GroupList {
 impl GroupList {
     const KIND: &'static str = "APIGroupList";
 
-    pub(in crate::discovery) fn of(groups: &[ApiGroup]) -> Self {
+    pub(crate) fn of(groups: &[ApiGroup]) -> Self {
         let groups = groups.iter().map(Group::of).collect();
         Self { kind: Self::KIND.to_owned(), api_version: "v1".to_owned(), groups }
     }
 
     /// The groups; nothing when this is another kind of object.
-    pub(in crate::discovery) fn groups(self) -> Option<Vec<ApiGroup>> {
+    pub(crate) fn groups(self) -> Option<Vec<ApiGroup>> {
         (self.kind == Self::KIND).then(|| self.groups.into_iter().map(Group::into_api).collect())
     }
 }
@@ -43,11 +43,11 @@ impl Group {
 
 impl ResourceList {
     /// Whether it is a list of this group version's resources, as a cache must ask of a file.
-    pub(in crate::discovery) fn is_of(&self, group_version: &GroupVersion) -> bool {
+    pub(crate) fn is_of(&self, group_version: &GroupVersion) -> bool {
         self.kind == Self::KIND && self.group_version == group_version.to_string()
     }
 
-    pub(in crate::discovery) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.resources.is_empty()
     }
 }

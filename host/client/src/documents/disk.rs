@@ -8,27 +8,25 @@
 //!                                     pilothouse-etags.json         ours: which ETags these files have
 //! ```
 //!
-//! Invariants: a file appears whole or not at all (written beside and renamed), whoever else writes it; what cannot be read,
-//! is no JSON or is of another group version is as if it were not there; an `ETag` counts for files only while they
+//! Invariants: a file appears whole or not at all (written beside and renamed), whichever process writes it; a file that
+//! cannot be read, is no JSON or is of another group version is ignored; an `ETag` counts for files only while they
 //! are byte for byte those that it was noted for, since kubectl may have replaced some; no name that a server gives leads out
 //! of the folder. Everything blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _, RandomState};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::kept::{Part, Root};
-use super::live::{Answered, stale};
+use super::root::{Root, RootPart, RootResponse, stale};
 use super::types::{ApiGroup, GroupVersion};
 use super::wire::{GroupList, ResourceList};
 
@@ -86,12 +84,6 @@ pub(super) struct Stored<T> {
     hash: String,
 }
 
-/// What was handed over to be saved, back again.
-pub(super) struct Saved {
-    pub(super) core: Option<Answered>,
-    pub(super) named: Option<Answered>,
-}
-
 /// `pilothouse-etags.json`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -120,9 +112,6 @@ pub(super) struct DiskStore {
     dir: PathBuf,
 }
 
-/// Files written by this process.
-static WRITTEN: AtomicU64 = AtomicU64::new(0);
-
 impl DiskStore {
     pub(super) fn new(dir: PathBuf) -> Self {
         Self { dir }
@@ -141,7 +130,7 @@ impl DiskStore {
     pub(super) fn write_list(&self, place: &GroupVersion, list: &ResourceList) {
         if let (Some(name), false) = (list_name(place), list.is_empty()) {
             let written = self.write(&name, list);
-            self.tell(written.map(drop));
+            self.log_failure(written.map(drop));
         }
     }
 
@@ -154,13 +143,13 @@ impl DiskStore {
         let same = groups.hash == tags.groups;
         let part = |groups, tag| {
             // A part without an ETag cannot be confirmed, so that it does not matter what it holds.
-            Arc::new(if same { self.load_part(groups, tag).unwrap_or_default() } else { Part::default() })
+            Arc::new(if same { self.load_part(groups, tag).unwrap_or_default() } else { RootPart::default() })
         };
         let (core, named) = (part(core, &tags.core), part(named, &tags.named));
         Some(Root { core, named, live: true })
     }
 
-    fn load_part(&self, groups: Vec<ApiGroup>, tag: &Tag) -> Option<Part> {
+    fn load_part(&self, groups: Vec<ApiGroup>, tag: &Tag) -> Option<RootPart> {
         let mut lists = Vec::new();
         for group in &groups {
             for version in &group.versions {
@@ -183,30 +172,29 @@ impl DiskStore {
             lists.push((place, Err(error)));
         }
         let etag = Some(tag.etag.clone()).filter(|etag| !etag.is_empty())?;
-        Some(Part::new(groups, Some(lists), Some(etag)))
+        Some(RootPart::new(groups, Some(lists), Some(etag)))
     }
 
     /// Writes what is new, and lets the files of what the server has confirmed (`None`) be as of now.
-    pub(super) fn save(&self, old: Option<&Root>, core: Option<Answered>, named: Option<Answered>) -> Saved {
-        self.tell(self.try_save(old, core.as_ref(), named.as_ref()));
-        Saved { core, named }
+    pub(super) fn save(&self, old: Option<&Root>, core: Option<&RootResponse>, named: Option<&RootResponse>) {
+        self.log_failure(self.try_save(old, core, named));
     }
 
     fn try_save(
         &self,
         old: Option<&Root>,
-        core: Option<&Answered>,
-        named: Option<&Answered>,
+        core: Option<&RootResponse>,
+        named: Option<&RootResponse>,
     ) -> io::Result<()> {
         let before: Tags = self.read(TAGS).map(|stored| stored.value).unwrap_or_default();
         let changed = core.is_some() || named.is_some();
-        let old_part = |part: fn(&Root) -> &Arc<Part>| old.map(|old| &**part(old));
+        let old_part = |part: fn(&Root) -> &Arc<RootPart>| old.map(|old| &**part(old));
         let (old_core, old_named) = (old_part(|root| &root.core), old_part(|root| &root.named));
         let tags = Tags {
             core: self.save_part(&before.core, old_core, core)?,
             named: self.save_part(&before.named, old_named, named)?,
             groups: if changed {
-                let of = |new: Option<&Answered>, old: Option<&Part>| {
+                let of = |new: Option<&RootResponse>, old: Option<&RootPart>| {
                     new.map(|new| new.groups.clone()).or(old.map(|old| old.groups.clone()))
                 };
                 let groups = [of(core, old_core), of(named, old_named)].into_iter().flatten().flatten();
@@ -224,7 +212,7 @@ impl DiskStore {
         Ok(())
     }
 
-    fn save_part(&self, before: &Tag, old: Option<&Part>, new: Option<&Answered>) -> io::Result<Tag> {
+    fn save_part(&self, before: &Tag, old: Option<&RootPart>, new: Option<&RootResponse>) -> io::Result<Tag> {
         let Some(new) = new else {
             if confirms(old, before) {
                 for (place, hash) in &before.lists {
@@ -279,9 +267,11 @@ impl DiskStore {
         let path = self.dir.join(name);
         let folder = path.parent().unwrap_or(&self.dir);
         DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-        let mut beside = path.clone().into_os_string();
-        beside.push(format!(".{}", unused_suffix()));
-        write_and_rename(Path::new(&beside), &path, &bytes)?;
+        let mut file = tempfile::Builder::new().prefix(".pilothouse-").tempfile_in(folder)?;
+        file.write_all(&bytes)?;
+        // Whatever the umask.
+        file.as_file().set_permissions(Permissions::from_mode(FILE_MODE))?;
+        file.persist(&path)?;
         Ok(hash(&bytes))
     }
 
@@ -291,42 +281,20 @@ impl DiskStore {
         if fs::read(&path).is_ok_and(|bytes| hash(&bytes) == expected) {
             let touched = OpenOptions::new().write(true).open(&path);
             let touched = touched.and_then(|file| file.set_modified(SystemTime::now()));
-            self.tell(touched);
+            self.log_failure(touched);
         }
     }
 
     /// A cache that cannot be written is none, and no fault of who asked.
-    fn tell(&self, written: io::Result<()>) {
+    fn log_failure(&self, written: io::Result<()>) {
         if let Err(error) = written {
             tracing::debug!("discovery cache: {} cannot be written: {error}", self.dir.display());
         }
     }
 }
 
-/// Of a name that no other process has, wherever it runs: in containers that share a folder all are number 1.
-fn unused_suffix() -> String {
-    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-    // The standard library seeds it at random.
-    format!("{}.{:016x}", std::process::id(), RandomState::new().hash_one(number))
-}
-
-/// Writes a file of a name that must be unused and renames it; what is left of it after a failure is removed, and nothing
-/// that another has written.
-fn write_and_rename(beside: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(beside)?;
-    let written = file
-        .write_all(bytes)
-        // Whatever the umask.
-        .and_then(|()| file.set_permissions(Permissions::from_mode(FILE_MODE)))
-        .and_then(|()| fs::rename(beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(beside);
-    }
-    written
-}
-
 /// Whether what the server has confirmed is what the files hold: another process may have written newer ones.
-fn confirms(confirmed: Option<&Part>, files: &Tag) -> bool {
+fn confirms(confirmed: Option<&RootPart>, files: &Tag) -> bool {
     confirmed.is_some_and(|part| part.etag.as_ref() == Some(&files.etag))
 }
 
