@@ -1,4 +1,4 @@
-//! [`Error`]: what can go wrong between the host and an API server, told apart as far as callers need it.
+//! [`Error`]: what can go wrong between the host and an API server, by kinds that callers handle differently.
 //!
 //! A `Status` body becomes [`Error::Api`] with its code, reason, message, causes and `retryAfterSeconds`; everything
 //! below HTTP is [`Error::Transport`]. The predicates hold the dialects that servers use for one thing.
@@ -19,14 +19,14 @@ pub enum Error {
     /// The server answered with an error.
     #[error("{0}")]
     Api(Box<Status>),
-    /// No answer: connection refused, reset, timed out, TLS or HTTP fault.
+    /// No response: connection refused, reset, timed out, TLS or HTTP fault.
     #[error("{doing}: {message}")]
     Transport {
         /// What was being done, as `GET https://…/pods`.
         doing: String,
         /// What went wrong, with its causes.
         message: String,
-        /// Whether nobody listens at the address.
+        /// Whether no process listens at the address.
         connection_refused: bool,
         /// Whether the connection or the call timed out.
         timeout: bool,
@@ -42,12 +42,12 @@ pub enum Error {
         /// What is wrong with the event; it quotes no values.
         message: String,
     },
-    /// The answer is not what the API promises (not JSON, HTML of a proxy, a `Table`).
-    #[error("{doing}: unexpected answer: {message}")]
+    /// The response is not what the API promises (not JSON, HTML of a proxy, a `Table`).
+    #[error("{doing}: unexpected response: {message}")]
     Protocol {
         /// What was being done.
         doing: String,
-        /// What is wrong with the answer.
+        /// What is wrong with the response.
         message: String,
     },
     /// Configuration: kubeconfig, certificates, identity.
@@ -72,7 +72,7 @@ pub struct Status {
     pub message: String,
     /// Causes and `retryAfterSeconds`.
     pub details: Option<StatusDetails>,
-    /// What was being done, as `GET https://…/pods`; not of the API. Empty when nobody has said.
+    /// What was being done, as `GET https://…/pods`; not of the API. Empty when it is not known.
     #[serde(skip)]
     pub doing: String,
 }
@@ -128,26 +128,9 @@ pub struct StatusCause {
 }
 
 /// Reasons of apimachinery. A status of another reason is judged by its code.
-const KNOWN_REASONS: [&str; 18] = [
-    "AlreadyExists",
-    "BadRequest",
-    "Conflict",
-    "Expired",
-    "Forbidden",
-    "Gone",
-    "InternalError",
-    "Invalid",
-    "MethodNotAllowed",
-    "NotAcceptable",
-    "NotFound",
-    "RequestEntityTooLarge",
-    "ServerTimeout",
-    "ServiceUnavailable",
-    "Timeout",
-    "TooManyRequests",
-    "Unauthorized",
-    "UnsupportedMediaType",
-];
+const KNOWN_REASONS: &str = "AlreadyExists BadRequest Conflict Expired Forbidden Gone InternalError Invalid \
+    MethodNotAllowed NotAcceptable NotFound RequestEntityTooLarge ServerTimeout ServiceUnavailable Timeout \
+    TooManyRequests Unauthorized UnsupportedMediaType";
 
 impl Error {
     /// The server's `Status`, when it answered with one.
@@ -160,7 +143,7 @@ impl Error {
     }
 
     fn is(&self, code: u16, reason: &str) -> bool {
-        self.status().is_some_and(|s| match KNOWN_REASONS.contains(&s.reason.as_str()) {
+        self.status().is_some_and(|s| match KNOWN_REASONS.split(' ').any(|known| s.reason == known) {
             true => s.reason == reason,
             false => s.code == code,
         })
@@ -181,7 +164,8 @@ impl Error {
     /// An object of that name exists.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
-        self.is(409, "AlreadyExists")
+        // The code alone says a conflict as well.
+        self.status().is_some_and(|s| s.reason == "AlreadyExists" || (s.reason.is_empty() && s.code == 409))
     }
 
     /// The identity may not do this.
@@ -214,7 +198,7 @@ impl Error {
         })
     }
 
-    /// Nobody listens at the server's address.
+    /// No process listens at the server's address.
     #[must_use]
     pub fn is_connection_refused(&self) -> bool {
         matches!(self, Self::Transport { connection_refused: true, .. })
@@ -232,5 +216,24 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         const MOST: Duration = Duration::from_secs(60);
         Some(Duration::from_secs(self.status()?.details.as_ref()?.retry_after_seconds?).min(MOST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_of_an_unknown_reason_is_judged_by_its_code() {
+        let of = |code, reason: &str| {
+            Error::Api(Box::new(Status { code, reason: reason.to_owned(), ..Status::default() }))
+        };
+        for reason in ["", "NoSuchThing"] {
+            assert!(of(404, reason).is_not_found() && !of(404, reason).is_conflict(), "{reason}");
+            assert!(of(409, reason).is_conflict() && of(403, reason).is_forbidden(), "{reason}");
+            assert!(of(429, reason).is_too_many_requests(), "{reason}");
+        }
+        assert!(!of(409, "NoSuchThing").is_already_exists() && of(409, "AlreadyExists").is_already_exists());
+        assert!(!of(409, "AlreadyExists").is_conflict() && !of(404, "Conflict").is_not_found());
     }
 }

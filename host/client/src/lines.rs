@@ -11,7 +11,7 @@ const KEEP: usize = 256 << 10;
 /// Splits a stream of chunks at line breaks.
 pub(crate) struct Lines {
     limit: usize,
-    /// What has not been looked at.
+    /// Bytes that have not been scanned.
     chunk: Bytes,
     /// Beginning of a line whose end is in a later chunk.
     partial: Vec<u8>,
@@ -90,7 +90,7 @@ impl Lines {
         }
     }
 
-    /// What stands behind the last line break.
+    /// The bytes behind the last line break.
     pub(crate) fn rest(&self) -> &[u8] {
         if self.spent { &[] } else { &self.partial }
     }

@@ -3,7 +3,7 @@
 //! A page is decoded while its bytes come, each item copied out, so that memory does not grow with the page: servers
 //! answer a list of version "0" in one piece, whatever limit is asked for. The pager keeps client-go's rules: pages of
 //! 500, and a continue token that has expired after the first page turns the whole into one list without a limit at the
-//! version that was asked for: what is listed then shows one version, and what came before it is void.
+//! version that was asked for: the items then are those of one version, and the items before are void.
 
 use pilothouse_object::{DecodeError, ListDecoder, ListMeta, Object};
 
@@ -28,16 +28,16 @@ pub struct ObjectList {
     pub paginated: bool,
 }
 
-/// What a list of all pages hands on.
+/// An item of a list of all pages, or its restart.
 #[derive(Debug, Clone)]
 pub enum Listed {
     /// The next item.
     Item(Object),
-    /// The continue token has expired: the list begins anew, at another version. What was handed on before is void.
+    /// The continue token has expired: the list begins anew, at another version. The items before are void.
     Restarted,
 }
 
-/// What a list of all pages was, beside its items.
+/// Metadata of a list of all pages.
 #[derive(Debug, Clone)]
 pub struct ListSummary {
     /// Metadata of the last page, or of the full list that replaced the pages; without a continue token.

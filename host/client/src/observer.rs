@@ -33,7 +33,7 @@ pub enum ExecPluginEvent {
         /// `client_internal_error`.
         status: &'static str,
     },
-    /// The certificate in use; told after each run.
+    /// The certificate in use; reported after each run.
     Certificate {
         /// When it expires; `None` when the program gives tokens only.
         expires: Option<SystemTime>,

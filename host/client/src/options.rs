@@ -18,7 +18,7 @@ pub struct ClientOptions {
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig; `None` takes its `current-context`.
     pub context: Option<String>,
-    /// Address of a server that needs no credentials, as of `kubectl proxy`; no kubeconfig is read then.
+    /// Address of a server that needs no credentials, as that of `kubectl proxy`; no kubeconfig is read then.
     pub server: Option<String>,
     /// A server and credentials from memory; no kubeconfig is read then.
     pub config: Option<ClientConfig>,
@@ -33,7 +33,7 @@ pub struct ClientOptions {
     /// Time for a call from its beginning, with waits for rate limits and retries, to the last byte of the answer, and for
     /// a watch to open. A list without a limit may take longer as long as bytes keep coming.
     pub request_timeout: Duration,
-    /// What is asked for again when the server asks for that.
+    /// Which calls are repeated when the server asks for that.
     pub retry: RetryPolicy,
     /// Limit for all requests together; `None` leaves it to the server, which shares itself out better than a client can.
     /// Identities share it fairly. Watches are not counted.

@@ -37,7 +37,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// The burst that goes with a rate where nobody names one: twice the rate, as client-go's defaults stand to each other.
+    /// The default burst for a rate: twice the rate, as client-go's defaults.
     #[must_use]
     pub fn usual_burst(qps: f64) -> u32 {
         // What is out of bounds ends up at one of them.
@@ -67,7 +67,7 @@ struct State {
     burst: u32,
     whole: Bucket,
     flows: HashMap<Arc<str>, Flow>,
-    /// Flows in which somebody waits, the next one first.
+    /// Flows with waiting calls, the next one first.
     turns: VecDeque<Arc<str>>,
     /// Whether a task hands out turns.
     handing_out: bool,
@@ -149,7 +149,7 @@ impl RateLimiter {
     }
 }
 
-/// Hands out turns until nobody waits.
+/// Hands out turns until no call waits.
 async fn hand_out(limiter: Arc<Inner>) {
     loop {
         let next = {

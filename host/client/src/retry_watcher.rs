@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - every change from the first version on is given once and in the server's order, or there is an error and then the end;
-//! - a version that the server no longer has ends it, be that told at the opening or in the stream: changes were missed, and only
-//!   a new list can tell which (client-go tries again for ever where the opening is refused);
+//! - a version that the server no longer has ends it, whether the opening or the stream reports it: changes were missed, and only
+//!   a new list can tell which (client-go retries without end where the opening is refused);
 //! - watches begin at least a second apart, counted from beginning to beginning.
 //!
 //! For programs that know from which version on they want to see changes, and need no store; the host has reflectors.

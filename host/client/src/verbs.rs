@@ -1,6 +1,6 @@
 //! The verbs on single objects: get, create, update, patch, delete, evict; and to delete all of a collection.
 //!
-//! What is sent is made here for the typed client as well, which only reads the answers otherwise.
+//! The typed client sends the same calls, and decodes the responses into its types.
 
 use http::Method;
 use pilothouse_object::{Gvk, Object, ObjectKey};
@@ -12,12 +12,12 @@ use crate::error::{Error, Result, Status};
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, PatchKind, Propagation, WriteParams};
 use crate::url::Target;
 
-/// What a server answers to a delete.
+/// The response to a delete.
 #[derive(Debug, Clone)]
 pub enum Deleted {
     /// The object in its last state, or waiting for its finalizers, its grace period or its dependents.
     Object(Object),
-    /// Done, or done by somebody else later; without the object.
+    /// Deleted, or marked for deletion; without the object.
     Status(Box<Status>),
 }
 
@@ -91,7 +91,7 @@ impl Client {
         self.object(&self.write_call(Method::PUT, resource, key, body, params)?, resource).await
     }
 
-    /// What writes an object, or what is below it, at its own address.
+    /// The call that writes an object, or a subresource of it.
     pub(crate) fn write_call(
         &self,
         method: Method,
@@ -187,7 +187,7 @@ impl Client {
         let mut target = Target::collection(resource, namespace)?;
         target.list(of);
         let call = Call::new(Method::DELETE, target).body("application/json", &delete_options(params)?);
-        // What was deleted comes back, however much it is.
+        // The response lists all deleted objects.
         self.fetch_pieces(&call, &mut |_| Ok(())).await
     }
 
@@ -226,13 +226,13 @@ impl Client {
     }
 }
 
-/// The key of an object, for who has its parts.
+/// The key of an object from its parts.
 #[cfg(any(feature = "dynamic", feature = "scale", feature = "typed"))]
 pub(crate) fn key(namespace: Option<&str>, name: &str) -> Result<ObjectKey> {
     ObjectKey::new(namespace, name).map_err(|e| Error::Request(e.to_string()))
 }
 
-/// What is sent, as JSON.
+/// A body as JSON.
 pub(crate) fn json(body: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(body).map_err(|e| Error::Request(format!("the body cannot be written as JSON: {e}")))
 }

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::WARNING;
 use parking_lot::Mutex;
 
-/// Texts that are told at most; API servers have a few dozen.
+/// Texts that are logged at most; API servers have a few dozen.
 const MOST: usize = 1000;
 /// Bytes of a text that are kept; API servers send 256 at most, or 4 KiB in all.
 const LONGEST: usize = 4096;
@@ -20,13 +20,13 @@ const LONGEST: usize = 4096;
 pub struct Warning {
     /// The code of RFC 7234; API servers use 299.
     pub code: u16,
-    /// Who warns; `-` where nobody says.
+    /// The agent that warns; `-` if unnamed.
     pub agent: String,
     /// For people.
     pub text: String,
 }
 
-/// The texts that were told.
+/// The texts that were logged.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(Mutex<LoggedWarnings>);
 
@@ -39,7 +39,7 @@ struct LoggedWarnings {
 
 impl Warnings {
     /// Logs what an answer warns of and nothing did before.
-    pub(crate) fn tell(&self, headers: &HeaderMap, user_agent: &str) {
+    pub(crate) fn log(&self, headers: &HeaderMap, user_agent: &str) {
         let (news, cut) = self.news(headers);
         for Warning { code, text, .. } in news {
             tracing::warn!(user_agent, code, "the API server warns: {text}");

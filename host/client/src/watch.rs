@@ -1,7 +1,7 @@
 //! [`WatchStream`]: the events of one watch, decoded straight from the lines of its body.
 //!
 //! Invariants: after the end, or an error other than [`Error::Event`], the stream is over, and `next` gives `None`; an event is given only when its
-//! line is complete; what has come is given before the watch is called dead. The reflector of `pilothouse-cache` and
+//! line is complete; events that were received are given before the watch is reported dead. The reflector of `pilothouse-cache` and
 //! [`RetryWatcher`](crate::RetryWatcher) call this.
 
 mod event;
@@ -38,7 +38,7 @@ impl Client {
     /// Opens a watch.
     ///
     /// # Errors
-    /// As the server answers; a version that is too old may be told here or by the stream.
+    /// As the server answers; a version that is too old may be reported here or by the stream.
     pub async fn watch(
         &self,
         resource: &ApiResource,
@@ -120,7 +120,7 @@ impl WatchStream {
         }
     }
 
-    /// What stands behind the last line break when the body has ended.
+    /// The event behind the last line break, when the body has ended.
     fn last(&mut self) -> Option<Result<WatchEvent>> {
         self.over = true;
         let last = self.events.finish();

@@ -218,7 +218,7 @@ async fn a_server_that_is_not_kubernetes_is_told() {
     let server = Server::always(200, "<html><title>Welcome to nginx</title></html>").await;
     let client: Client = Kubeconfig::new(&server.url, &[], &[]).client().await.unwrap();
     let error = client.server_version().await.unwrap_err().to_string();
-    has(&error, &["/version", "unexpected answer"]);
+    has(&error, &["/version", "unexpected response"]);
     let server = Server::always(200, "{}").await;
     let client = Kubeconfig::new(&server.url, &[], &[]).client().await.unwrap();
     has(&client.server_version().await.unwrap_err().to_string(), &["is this a Kubernetes API server?"]);

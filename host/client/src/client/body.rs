@@ -14,10 +14,10 @@ use crate::decompress::{Pieces, Stopped, gunzip_part};
 use crate::error::Result;
 use crate::transport::ResponseBody;
 
-/// Largest single object, discovery document or raw answer that is read. etcd refuses objects above about 1.5 MiB;
+/// Largest single object, discovery document or raw response that is read. etcd refuses objects above about 1.5 MiB;
 /// aggregated servers may store larger ones.
 pub(crate) const OBJECT_LIMIT: usize = 16 << 20;
-/// Largest error body that is read; what stands behind it is not needed.
+/// Largest error body that is read; the rest of it is not needed.
 const ERROR_LIMIT: usize = 1 << 20;
 
 /// Most bytes of a response that are read before the call is sent again. On HTTP/1.1 a body that is not read costs the
@@ -32,7 +32,7 @@ pub(crate) struct FullResponse {
 }
 
 impl Client {
-    /// Sends a call whose answer is read as it comes; an answer that is an error is read and returned as such.
+    /// Sends a call whose response is streamed; an error response is read and returned as an error.
     pub(crate) async fn send(&self, call: &Call) -> Result<Response<ResponseBody>> {
         let limit = self.limit(call);
         let head = self.head(call, true, self.until(call));
@@ -45,7 +45,7 @@ impl Client {
         Err(failure::of_response(self.doing(call), &failure))
     }
 
-    /// Sends a call and reads its answer whole, whatever the status.
+    /// Sends a call and reads its response whole, whatever the status.
     pub(crate) async fn fetch(&self, call: &Call, limit: usize) -> Result<FullResponse> {
         let time = self.limit(call);
         let until = self.until(call);
@@ -59,8 +59,8 @@ impl Client {
         timeout(time, exchange).await.map_err(|_| self.late(call, time))?
     }
 
-    /// Sends a call and hands on the body of a good answer in pieces, as they come; other tasks run in between. The
-    /// request timeout counts to the answer's head, and again from each piece to the next.
+    /// Sends a call and hands on the body of a successful response in pieces; other tasks run in between. The request timeout
+    /// counts to the head of the response, and again from each piece to the next.
     pub(crate) async fn fetch_pieces(
         &self,
         call: &Call,
@@ -84,14 +84,14 @@ impl Client {
             let frame = frame.map_err(|e| failure::of_transport(self.doing(call), &*e))?;
             if let Ok(data) = frame.into_data() {
                 pieces.push(&data, &mut *take).map_err(stopped)?;
-                // When the next pieces are there already, nothing else would let others run.
+                // Without this, other tasks would wait while pieces arrive faster than they are decoded.
                 tokio::task::yield_now().await;
             }
         }
         pieces.finish(&mut *take).map_err(stopped)
     }
 
-    /// Sends a call and gives the body of a good answer.
+    /// Sends a call and gives the body of a successful response.
     pub(crate) async fn fetch_ok(&self, call: &Call, limit: usize) -> Result<Bytes> {
         let answer = self.fetch(call, limit).await?;
         if answer.status.is_success() {

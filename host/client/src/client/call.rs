@@ -64,7 +64,7 @@ impl Call {
         Self::read(target).accept_if(params.metadata_only, ACCEPT_METADATA)
     }
 
-    /// Of what is answered, one object, the metadata is enough.
+    /// Asks for the metadata of the object only.
     #[cfg(feature = "dynamic")]
     pub(crate) fn metadata_only(self) -> Self {
         self.accept(ACCEPT_METADATA)
@@ -74,12 +74,12 @@ impl Call {
         if condition { self.accept(accept) } else { self }
     }
 
-    /// Asks for these forms of the answer.
+    /// Asks for these media types.
     pub(crate) fn accept(self, accept: HeaderValue) -> Self {
         Self { accept, ..self }
     }
 
-    /// Asks for an answer only if it is not the one of this `ETag`: the status is 304 then.
+    /// Asks for a response only if it is not that of this `ETag`; otherwise the status is 304.
     pub(crate) fn if_none_match(mut self, etag: HeaderValue) -> Self {
         self.headers.push((IF_NONE_MATCH, etag));
         self
@@ -95,7 +95,7 @@ impl Call {
         self
     }
 
-    /// Headers in place of those that every call has, or beside them.
+    /// Headers beside those that every call has, or instead of them.
     #[cfg(feature = "rest")]
     pub(crate) fn headers(mut self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
         self.headers = headers;

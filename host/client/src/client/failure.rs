@@ -1,7 +1,7 @@
-//! Answers that are errors, as typed errors: `Status` bodies, pages of proxies, redirects, broken connections.
+//! Responses and connections that failed, as typed errors: `Status` bodies, pages of proxies, redirects, broken connections.
 //!
 //! Messages are for people: bounded in length, without markup, and without credentials even where a proxy prints the
-//! request back. `call` and `watch` use this.
+//! request back. `send`, `body` and the watches use this.
 
 use std::error::Error as StdError;
 use std::fmt::Write as _;
@@ -16,30 +16,31 @@ use crate::error::{Error, Status};
 use crate::text::short;
 use crate::transport::SendError;
 
-/// The error that an answer without success stands for.
-pub(crate) fn of_response(doing: String, answer: &FullResponse) -> Error {
-    if answer.status.is_redirection() {
-        let location = answer.headers.get(LOCATION).and_then(|v| v.to_str().ok()?.parse::<http::Uri>().ok());
+/// The error for a response that is not a success.
+pub(crate) fn of_response(doing: String, response: &FullResponse) -> Error {
+    if response.status.is_redirection() {
+        let location =
+            response.headers.get(LOCATION).and_then(|v| v.to_str().ok()?.parse::<http::Uri>().ok());
         let to = location.and_then(|uri| Some(format!(" to {}", uri.host()?))).unwrap_or_default();
         let message = format!(
             "redirected{to} ({}); redirects are not followed: configure the address of the API server itself",
-            answer.status.as_u16()
+            response.status.as_u16()
         );
         return protocol(doing, &message);
     }
-    if answer.status.is_success() || answer.status.is_informational() {
-        return protocol(doing, &format!("status {}", answer.status));
+    if response.status.is_success() || response.status.is_informational() {
+        return protocol(doing, &format!("status {}", response.status));
     }
-    let mut status = status_body(&answer.body).unwrap_or_else(|| Status {
-        message: match short(&answer.body) {
-            text if text.is_empty() => format!("the server answered {}", answer.status),
-            text => format!("the server answered {}: {text}", answer.status),
+    let mut status = status_body(&response.body).unwrap_or_else(|| Status {
+        message: match short(&response.body) {
+            text if text.is_empty() => format!("the server responseed {}", response.status),
+            text => format!("the server responseed {}: {text}", response.status),
         },
         ..Status::default()
     });
     // The HTTP status is what every party on the way agrees on.
-    status.code = answer.status.as_u16();
-    let retry_after = answer.headers.get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.trim().parse().ok());
+    status.code = response.status.as_u16();
+    let retry_after = response.headers.get(RETRY_AFTER).and_then(|v| v.to_str().ok()?.trim().parse().ok());
     if let Some(seconds) = retry_after {
         status.details.get_or_insert_default().retry_after_seconds.get_or_insert(seconds);
     }
@@ -56,7 +57,7 @@ fn status_body(body: &[u8]) -> Option<Status> {
     if kind == "Status" { serde_json::from_slice(body).ok() } else { None }
 }
 
-/// The error that a failure below HTTP stands for.
+/// The error for a failure below HTTP.
 pub(crate) fn of_transport(doing: String, error: &(dyn StdError + 'static)) -> Error {
     let mut message = String::new();
     let (mut connection_refused, mut timeout, mut unsent, mut hint) = (false, false, false, "");
@@ -85,7 +86,7 @@ pub(crate) fn of_transport(doing: String, error: &(dyn StdError + 'static)) -> E
         }
         if let Some(rustls::Error::InvalidCertificate(why)) = cause.downcast_ref::<rustls::Error>() {
             hint = match why {
-                // A wrong authority of the right name shows in the signature.
+                // An authority of the right name with another key fails at the signature.
                 rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
                     "; is certificate-authority of the kubeconfig's cluster the one that signed the server's certificate?"
                 }
@@ -105,7 +106,7 @@ pub(crate) fn of_transport(doing: String, error: &(dyn StdError + 'static)) -> E
     Error::Transport { doing, message, connection_refused, timeout, unsent }
 }
 
-/// The answer is not what the API promises.
+/// The response is not what the API promises.
 pub(crate) fn protocol(doing: String, message: &str) -> Error {
     Error::Protocol { doing, message: message.to_owned() }
 }

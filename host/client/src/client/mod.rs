@@ -146,12 +146,12 @@ impl Client {
         &self.core.default_namespace
     }
 
-    /// Sends a request to an endpoint that has no verb here, as `/readyz`, and gives the answer whatever its status.
+    /// Sends a request to an endpoint that has no verb here, as `/readyz`, and gives the response whatever its status.
     ///
     /// `path_and_query` begins with `/` and is sent as it is; a body is sent as JSON.
     ///
     /// # Errors
-    /// When the path is not one, no answer came, or it is larger than 16 MiB.
+    /// When the path is not one, no response came, or it is larger than 16 MiB.
     pub async fn request_raw(
         &self,
         method: Method,
@@ -162,14 +162,14 @@ impl Client {
         if let Some(body) = body {
             call = call.body("application/json", body);
         }
-        let answer = self.fetch(&call, OBJECT_LIMIT).await?;
-        Ok((answer.status, answer.body))
+        let response = self.fetch(&call, OBJECT_LIMIT).await?;
+        Ok((response.status, response.body))
     }
 
     /// The server's version.
     ///
     /// # Errors
-    /// When no answer came, or it is not that of an API server.
+    /// When no response came, or it is not that of an API server.
     pub async fn server_version(&self) -> Result<ServerVersion> {
         let call = Call::new(Method::GET, Target::raw("/version")?);
         let body = self.fetch_ok(&call, OBJECT_LIMIT).await?;

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::observer::ObservedRequest;
 use crate::transport::{ResponseBody, SendOptions};
 
-/// Waits for the client's own rate limit that are told; client-go's bound.
+/// Waits for the client's own rate limit that are logged; client-go's bound.
 const LONG_WAIT: Duration = Duration::from_secs(1);
 
 impl Client {
@@ -25,7 +25,7 @@ impl Client {
         format!("{} {}{}", call.method, self.core.base, call.target.path())
     }
 
-    /// The request, and the number of the credential that it shows.
+    /// The request, and the number of the credential in it.
     async fn request(&self, call: &Call, watch: bool) -> Result<(Request<Full<Bytes>>, u64)> {
         let identity = self.identity.as_ref().map_err(Error::clone)?;
         let mut request = Request::builder()
@@ -48,11 +48,11 @@ impl Client {
         for (name, value) in &call.headers {
             headers.insert(name, value.clone());
         }
-        let shown = self.core.authorizer.shown().await?;
-        if let Some(authorization) = shown.header {
+        let presented = self.core.authorizer.present().await?;
+        if let Some(authorization) = presented.header {
             headers.insert(AUTHORIZATION, authorization);
         }
-        Ok((request, shown.serial))
+        Ok((request, presented.serial))
     }
 
     /// The head of the response, when it is final: turns of the rate limits and the retries of the policy lie before it.
@@ -156,7 +156,7 @@ impl Client {
         let sent = self.connections.send(request, SendOptions { watch, until }).await;
         let response = sent.map_err(|error| failure::of_transport(self.doing(call), &*error))?;
         observed.code = Some(response.status().as_u16());
-        self.core.warnings.tell(response.headers(), observed.user_agent());
+        self.core.warnings.log(response.headers(), observed.user_agent());
         if response.status() == StatusCode::UNAUTHORIZED {
             self.core.authorizer.rejected(credential);
             self.core.tls.rejected();
@@ -171,7 +171,7 @@ impl Client {
         }
     }
 
-    /// When the time of a call that begins now is over.
+    /// The deadline of a call that begins now.
     pub(super) fn until(&self, call: &Call) -> Option<Instant> {
         Instant::now().checked_add(self.limit(call))
     }
@@ -179,7 +179,7 @@ impl Client {
     pub(super) fn late(&self, call: &Call, limit: Duration) -> Error {
         Error::Transport {
             doing: self.doing(call),
-            message: format!("no answer within {limit:?}"),
+            message: format!("no response within {limit:?}"),
             connection_refused: false,
             timeout: true,
             unsent: false,
@@ -187,7 +187,7 @@ impl Client {
     }
 }
 
-/// Tells the observer when it goes out of scope, so that a call which the caller gives up is counted too.
+/// Reports to the observer when it is dropped, so that a call which the caller gives up is counted as well.
 struct Observed<'a> {
     client: &'a Client,
     method: &'a Method,

@@ -27,7 +27,7 @@ pub(crate) enum Authorizer {
     Plugin(Arc<ExecPlugin>),
 }
 
-/// What a request shows.
+/// The credential in a request.
 pub(crate) struct Presented {
     pub(crate) header: Option<HeaderValue>,
     /// Which of several credentials it is, for [`Authorizer::rejected`].
@@ -43,7 +43,7 @@ pub(crate) struct TokenFile {
 }
 
 impl Authorizer {
-    /// A bearer token; `source` says where it stands.
+    /// A bearer token; `source` is where it was found, for messages.
     pub(crate) fn token(token: &str, source: &str) -> Result<Self> {
         bearer(token).map(Self::Fixed).ok_or_else(|| bad_token(source))
     }
@@ -77,8 +77,8 @@ impl Authorizer {
         })))
     }
 
-    /// What a request shows now.
-    pub(crate) async fn shown(&self) -> Result<Presented> {
+    /// The credential for a request now.
+    pub(crate) async fn present(&self) -> Result<Presented> {
         let header = match self {
             Self::None => None,
             Self::Fixed(header) => Some(header.clone()),

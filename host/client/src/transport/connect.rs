@@ -83,7 +83,7 @@ impl Connector {
         reads: Reads,
     ) -> Result<(impl Read + Write + Unpin + Send + use<>, bool), BoxError> {
         let through = self.proxy.as_ref().map(|proxy| format!(" through {proxy}")).unwrap_or_default();
-        // An exec plugin that is asked for a certificate has a limit of its own: somebody may have to log in.
+        // An exec plugin that is asked for a certificate has a limit of its own: a person may have to log in.
         let config = self.tls.for_handshake().await?;
         let connecting = async {
             let line = BufReader::with_capacity(READ_SIZE, self.dial(server).await?);

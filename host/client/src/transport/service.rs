@@ -23,7 +23,7 @@ pub type HttpService = BoxCloneSyncService<Request<RequestBody>, Response<Respon
 
 type Wrap = dyn Fn(HttpService) -> HttpService + Send + Sync;
 
-/// What stands between the calls of a client and its connections, as client-go's `WrapTransport`.
+/// Middleware between the calls of a client and its connections, as client-go's `WrapTransport`.
 ///
 /// ```
 /// use bytes::Bytes;

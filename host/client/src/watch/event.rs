@@ -18,7 +18,7 @@ use crate::lines::Lines;
 use crate::params::WatchEvent;
 use crate::text::short;
 
-/// What may stand around an object in its line: the type of the event, and what space a server puts there.
+/// Bytes of a line beside its object: the type of the event, and white space.
 const ENVELOPE: usize = 1 << 10;
 
 /// Decodes the events of one watch.
@@ -50,7 +50,7 @@ impl EventDecoder {
         }
     }
 
-    /// The body is complete: what stands behind the last line break, which some servers leave out.
+    /// The event behind the last line break, which some servers leave out at the end of the body.
     pub(super) fn finish(&mut self) -> std::result::Result<Option<WatchEvent>, CutOff> {
         let rest = self.lines.rest().trim_ascii();
         if rest.is_empty() {
@@ -132,7 +132,7 @@ struct EventFrame<'a> {
 
 /// Splits a line of the form `{"type":"T","object":O}`, as servers write it, without scanning `O`.
 ///
-/// Whoever parses `O` finds out whether it is one value: if it is, the line is JSON and this is what it says.
+/// Decoding `O` shows whether it is one value. If it is, the line is JSON.
 fn split(line: &[u8]) -> Option<(&str, &[u8])> {
     let rest = line.trim_ascii().strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
     let end = rest.iter().position(|byte| !byte.is_ascii_uppercase())?;

@@ -1,4 +1,5 @@
-//! [`Tls`]: how to know the server, and who to be to it, as the files and the exec plugin have it now.
+//! [`Tls`]: the rustls configuration of one API server, with the authority and the client certificate that the files and the
+//! exec plugin hold now.
 //!
 //! Invariants:
 //! * A whole new rustls configuration is made when a file has changed, so that no session of the old certificate is
@@ -6,7 +7,7 @@
 //! * Files are compared at each handshake, and in between when they are a minute old or a request was refused: the first
 //!   request after that has them read in the background, and [`Tls::rotations`] tells later ones that new connections are
 //!   due. A file system that hangs delays no call, by [`FileReader`].
-//! * What cannot be used (half a file, a key of another certificate) is told once, and the old goes on.
+//! * Files that cannot be used (half written, a key of another certificate) are logged once, and the old ones stay in use.
 //!
 //! `transport` asks for configurations, and whether certificates have rotated; `config` makes it.
 
@@ -31,7 +32,7 @@ use crate::error::{Error, Result};
 /// Something, or what is wrong with it: the end of a message.
 pub(crate) type Checked<T> = std::result::Result<T, String>;
 
-/// PEM that stands in the kubeconfig, or in a file that is read again as it rotates.
+/// PEM in the kubeconfig, or in a file that is read again as it rotates.
 pub(crate) struct Source {
     /// Field of the kubeconfig, with the file it names.
     name: String,
@@ -79,7 +80,7 @@ struct TlsState {
     material: Material,
     /// The credential of the plugin that was looked at.
     serial: Option<u64>,
-    /// The last thing that was complained of, so that it is told once.
+    /// The warning that was logged last, so that it is logged once.
     complaint: Option<String>,
 }
 
@@ -176,7 +177,7 @@ impl Tls {
         Ok(Arc::clone(&self.state.lock().current.server))
     }
 
-    /// For a handshake with a proxy: it is checked like the server, and not told who we are.
+    /// For a handshake with a proxy: its certificate is checked as the server's, and it gets no client certificate.
     pub(crate) fn for_proxy(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.state.lock().current.proxy)
     }
@@ -246,7 +247,7 @@ impl Tls {
         self.complain(&mut state, complaint);
     }
 
-    /// Tells a complaint once.
+    /// Logs a complaint once.
     fn complain(&self, state: &mut TlsState, complaint: Option<String>) {
         if complaint != state.complaint {
             if let Some(complaint) = &complaint {
