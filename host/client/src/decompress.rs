@@ -2,7 +2,7 @@
 //!
 //! Only lists are asked for in gzip, and only on the user's wish. Servers compress what is larger than 128 KiB.
 
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 
 use flate2::write::GzDecoder;
 
@@ -50,6 +50,14 @@ impl Pieces {
         decoder.try_finish().map_err(Stopped::Corrupt)?;
         hand_on(&mut decoder, &mut take)
     }
+}
+
+/// The beginning of what was compressed, as far as it can be read.
+pub(crate) fn gunzip_part(compressed: &[u8], limit: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    // What came before a fault is of use.
+    let _ = flate2::read::MultiGzDecoder::new(compressed).take(limit as u64).read_to_end(&mut out);
+    out
 }
 
 fn hand_on<E>(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pilothouse_object::{Object, ObjectKey};
 use serde::Serialize;
 
-use crate::call::Call;
+use crate::client::Call;
 use crate::client::Client;
 use crate::error::Result;
 use crate::list::ObjectList;
@@ -55,7 +55,7 @@ impl DynamicClient {
     /// The objects of a resource, in all namespaces or in none.
     #[must_use]
     pub fn resource(&self, resource: &ApiResource) -> DynamicResource {
-        DynamicResource(Place::new(&self.0, resource))
+        DynamicResource(ResourceScope::new(&self.0, resource))
     }
 }
 
@@ -63,19 +63,19 @@ impl MetadataClient {
     /// The metadata of the objects of a resource, in all namespaces or in none.
     #[must_use]
     pub fn resource(&self, resource: &ApiResource) -> MetadataResource {
-        MetadataResource(Place::new(&self.0, resource))
+        MetadataResource(ResourceScope::new(&self.0, resource))
     }
 }
 
 /// A resource, and where.
 #[derive(Debug, Clone)]
-struct Place {
+struct ResourceScope {
     client: Client,
     resource: Arc<ApiResource>,
     namespace: Option<Arc<str>>,
 }
 
-impl Place {
+impl ResourceScope {
     fn new(client: &Client, resource: &ApiResource) -> Self {
         Self { client: client.clone(), resource: Arc::new(resource.clone()), namespace: None }
     }
@@ -107,7 +107,7 @@ impl Place {
 
 /// The objects of one resource; a cheap clone.
 #[derive(Debug, Clone)]
-pub struct DynamicResource(Place);
+pub struct DynamicResource(ResourceScope);
 
 impl DynamicResource {
     /// Those of one namespace.
@@ -146,8 +146,8 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::create`].
     pub async fn create(&self, object: &impl Serialize, params: &WriteParams) -> Result<Object> {
-        let (place, body) = (&self.0, verbs::json(object)?);
-        place.client.create(&place.resource, place.namespace.as_deref(), &body, params).await
+        let (scope, body) = (&self.0, verbs::json(object)?);
+        scope.client.create(&scope.resource, scope.namespace.as_deref(), &body, params).await
     }
 
     /// Replaces an object, or its subresource.
@@ -193,7 +193,7 @@ impl DynamicResource {
 
 /// The metadata of the objects of one resource, as `PartialObjectMetadata`; a cheap clone.
 #[derive(Debug, Clone)]
-pub struct MetadataResource(Place);
+pub struct MetadataResource(ResourceScope);
 
 impl MetadataResource {
     /// Those of one namespace.

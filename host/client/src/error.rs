@@ -1,4 +1,4 @@
-//! [`Error`]: what can go wrong between the host and an API server, told apart as far as callers need it.
+//! [`Error`]: what can go wrong between the host and an API server, by kinds that callers handle differently.
 //!
 //! A `Status` body becomes [`Error::Api`] with its code, reason, message, causes and `retryAfterSeconds`; everything
 //! below HTTP is [`Error::Transport`]. The predicates hold the dialects that servers use for one thing.
@@ -7,6 +7,8 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
+
+use crate::text::status_text;
 
 /// Outcome of a call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -17,24 +19,35 @@ pub enum Error {
     /// The server answered with an error.
     #[error("{0}")]
     Api(Box<Status>),
-    /// No answer: connection refused, reset, timed out, TLS or HTTP fault.
+    /// No response: connection refused, reset, timed out, TLS or HTTP fault.
     #[error("{doing}: {message}")]
     Transport {
         /// What was being done, as `GET https://…/pods`.
         doing: String,
         /// What went wrong, with its causes.
         message: String,
-        /// Whether nobody listens at the address.
+        /// Whether no process listens at the address.
         connection_refused: bool,
-        /// Whether the connection or the call ran out of time.
+        /// Whether the connection or the call timed out.
         timeout: bool,
+        /// Whether the server certainly did not process the request: there was no connection, or it was closed or refused
+        /// before that. Otherwise a write may have been done.
+        unsent: bool,
     },
-    /// The answer is not what the API promises (not JSON, HTML of a proxy, a `Table`).
-    #[error("{doing}: unexpected answer: {message}")]
+    /// An event of a watch could not be decoded. The watch goes on: log this, and ask for the next event.
+    #[error("{doing}: undecodable event: {message}")]
+    Event {
+        /// What was being done, as `watching https://…/pods`.
+        doing: String,
+        /// What is wrong with the event; it quotes no values.
+        message: String,
+    },
+    /// The response is not what the API promises (not JSON, HTML of a proxy, a `Table`).
+    #[error("{doing}: unexpected response: {message}")]
     Protocol {
         /// What was being done.
         doing: String,
-        /// What is wrong with the answer.
+        /// What is wrong with the response.
         message: String,
     },
     /// Configuration: kubeconfig, certificates, identity.
@@ -52,12 +65,14 @@ pub struct Status {
     /// HTTP status code.
     pub code: u16,
     /// Machine-readable reason, as `NotFound`; may be empty.
+    #[serde(deserialize_with = "status_text")]
     pub reason: String,
     /// For people.
+    #[serde(deserialize_with = "status_text")]
     pub message: String,
     /// Causes and `retryAfterSeconds`.
     pub details: Option<StatusDetails>,
-    /// What was being done, as `GET https://…/pods`; not of the API. Empty when nobody has said.
+    /// What was being done, as `GET https://…/pods`; not of the API. Empty when it is not known.
     #[serde(skip)]
     pub doing: String,
 }
@@ -80,12 +95,16 @@ impl fmt::Display for Status {
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusDetails {
     /// Name of the object concerned.
+    #[serde(deserialize_with = "status_text")]
     pub name: String,
     /// Group of the object concerned.
+    #[serde(deserialize_with = "status_text")]
     pub group: String,
     /// Kind or resource of the object concerned.
+    #[serde(deserialize_with = "status_text")]
     pub kind: String,
     /// UID of the object concerned, as the answer to a delete has it.
+    #[serde(deserialize_with = "status_text")]
     pub uid: String,
     /// What is wrong with the object, field by field.
     pub causes: Vec<StatusCause>,
@@ -98,12 +117,20 @@ pub struct StatusDetails {
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusCause {
     /// Machine-readable reason, as `FieldValueInvalid`.
+    #[serde(deserialize_with = "status_text")]
     pub reason: String,
     /// For people.
+    #[serde(deserialize_with = "status_text")]
     pub message: String,
     /// Field concerned, as `spec.replicas`.
+    #[serde(deserialize_with = "status_text")]
     pub field: String,
 }
+
+/// Reasons of apimachinery. A status of another reason is judged by its code.
+const KNOWN_REASONS: &str = "AlreadyExists BadRequest Conflict Expired Forbidden Gone InternalError Invalid \
+    MethodNotAllowed NotAcceptable NotFound RequestEntityTooLarge ServerTimeout ServiceUnavailable Timeout \
+    TooManyRequests Unauthorized UnsupportedMediaType";
 
 impl Error {
     /// The server's `Status`, when it answered with one.
@@ -116,7 +143,10 @@ impl Error {
     }
 
     fn is(&self, code: u16, reason: &str) -> bool {
-        self.status().is_some_and(|s| if s.reason.is_empty() { s.code == code } else { s.reason == reason })
+        self.status().is_some_and(|s| match KNOWN_REASONS.split(' ').any(|known| s.reason == known) {
+            true => s.reason == reason,
+            false => s.code == code,
+        })
     }
 
     /// The object or the resource does not exist.
@@ -134,7 +164,8 @@ impl Error {
     /// An object of that name exists.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
-        self.is(409, "AlreadyExists")
+        // The code alone says a conflict as well.
+        self.status().is_some_and(|s| s.reason == "AlreadyExists" || (s.reason.is_empty() && s.code == 409))
     }
 
     /// The identity may not do this.
@@ -167,15 +198,42 @@ impl Error {
         })
     }
 
-    /// Nobody listens at the server's address.
+    /// No process listens at the server's address.
     #[must_use]
     pub fn is_connection_refused(&self) -> bool {
         matches!(self, Self::Transport { connection_refused: true, .. })
     }
 
-    /// How long the server asks to wait before another try.
+    /// One event of a watch could not be decoded, and the watch goes on behind it.
+    #[must_use]
+    pub fn is_skippable(&self) -> bool {
+        matches!(self, Self::Event { .. })
+    }
+
+    /// How long the server asks to wait before another try: a minute at most, whatever it asks for. A proxy that names an age
+    /// must not blind a reflector for as long.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        Some(Duration::from_secs(self.status()?.details.as_ref()?.retry_after_seconds?))
+        const MOST: Duration = Duration::from_secs(60);
+        Some(Duration::from_secs(self.status()?.details.as_ref()?.retry_after_seconds?).min(MOST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_of_an_unknown_reason_is_judged_by_its_code() {
+        let of = |code, reason: &str| {
+            Error::Api(Box::new(Status { code, reason: reason.to_owned(), ..Status::default() }))
+        };
+        for reason in ["", "NoSuchThing"] {
+            assert!(of(404, reason).is_not_found() && !of(404, reason).is_conflict(), "{reason}");
+            assert!(of(409, reason).is_conflict() && of(403, reason).is_forbidden(), "{reason}");
+            assert!(of(429, reason).is_too_many_requests(), "{reason}");
+        }
+        assert!(!of(409, "NoSuchThing").is_already_exists() && of(409, "AlreadyExists").is_already_exists());
+        assert!(!of(409, "AlreadyExists").is_conflict() && !of(404, "Conflict").is_not_found());
     }
 }

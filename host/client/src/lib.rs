@@ -1,19 +1,21 @@
 //! The Kubernetes client of the host: REST verbs, list pages and watch streams on our own hyper transport.
 //!
-//! ```text
-//!   typed  dynamic  rest                   what users say
-//!   verbs  list  watch  discovery
-//!       └────┴─────┴───────┘
-//!    url ──► call ◄── caller, auth ◄─ exec   one request: address, identity, credentials; answer or error
-//!              │ ◄─── rate_limiter, retry    when it may go, and whether again
-//!          transport ──► pool, connection    HTTP/2 with pings; requests and watches apart
-//!                           │
-//!                        connect ◄─── tls    certificates that rotate
-//!                           │
-//!                  read_ahead, dial ◄─ proxy TCP, or a tunnel through a proxy
+//! Modules use only modules of lower layers, or of their own:
 //!
-//!           config                           kubeconfig or service account: makes auth, exec, tls, proxy
-//!           broadcaster, retry_watcher       what stands on it, or beside it
+//! ```text
+//!   typed  dynamic  retry_watcher             other forms of the same verbs
+//!   rest  scale
+//!   list  watch  discovery                    what a client can ask for
+//!   verbs
+//!   client                                    one call: identity, limits, retries; its response or error
+//!   config                                    kubeconfig or service account: makes all below
+//!   documents  options                        discovery documents: forms, cache, files; what users set
+//!   transport  client_config                  connections: HTTP/2 with pings; requests and watches apart
+//!   credentials  identity                     headers, certificates that rotate, exec plugins; who asks
+//!   url  rate_limiter  warnings  proxy        where, when
+//!   params  retry  observer                   what users set
+//!   error  decompress  lines  broadcaster     errors, bodies
+//!   text
 //! ```
 //!
 //! # Features
@@ -30,38 +32,32 @@
 //! | `openapi` | `DiscoveryClient::openapi_v2` and `openapi_v3` |
 //! | `full` | all of them |
 
-mod answer;
-mod auth;
 mod broadcaster;
-mod call;
-mod caller;
 mod client;
+mod client_config;
 mod config;
-mod connect;
-mod connection;
+mod credentials;
 mod decompress;
-mod dial;
 mod discovery;
+mod documents;
 #[cfg(feature = "dynamic")]
 mod dynamic;
 mod error;
-mod exec;
+mod identity;
 mod lines;
 mod list;
+mod observer;
 mod options;
 mod params;
-mod pool;
 mod proxy;
 mod rate_limiter;
-mod read_ahead;
 #[cfg(feature = "rest")]
 mod rest;
 mod retry;
 mod retry_watcher;
-mod runtime;
 #[cfg(feature = "scale")]
 mod scale;
-mod tls;
+mod text;
 mod transport;
 #[cfg(feature = "typed")]
 mod typed;
@@ -72,30 +68,32 @@ mod watch;
 
 pub use broadcaster::{BroadcastWatcher, Broadcaster, BroadcasterShutDown, FullChannelBehavior};
 pub use client::{Client, ServerVersion};
-#[cfg(feature = "discovery-disk")]
-pub use discovery::DiskCacheOptions;
-pub use discovery::{
-    ApiGroup, CachedDiscovery, DiscoveryClient, FailedGroup, GroupVersion, GroupVersionResources,
-    MappingError, PartialResource, RestMapper, ServerResources,
-};
+pub use client_config::{ClientConfig, ConfigOverrides};
+pub use discovery::{CachedDiscovery, DiscoveryClient, MappingError, PartialResource, RestMapper};
 #[cfg(feature = "openapi")]
 pub use discovery::{OpenApiEntry, OpenApiIndex};
+#[cfg(feature = "discovery-disk")]
+pub use documents::DiskCacheOptions;
+pub use documents::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};
 #[cfg(feature = "dynamic")]
 pub use dynamic::{DynamicClient, DynamicResource, MetadataClient, MetadataResource};
 pub use error::{Error, Result, Status, StatusCause, StatusDetails};
-pub use exec::ExecPluginEvent;
+pub use identity::{Identity, Impersonation};
 pub use list::{ListSummary, Listed, ObjectList, PAGE_SIZE};
-pub use options::{ClientOptions, Identity, Impersonation, ObservedRequest, RateLimit, RequestObserver};
+pub use observer::{ExecPluginEvent, ObservedRequest, RequestObserver};
+pub use options::ClientOptions;
 pub use params::{
     ApiResource, DeleteParams, ListParams, Patch, PatchKind, Preconditions, Propagation,
     ResourceVersionMatch, WatchEvent, WatchParams, WriteParams,
 };
+pub use rate_limiter::RateLimit;
 #[cfg(feature = "rest")]
 pub use rest::{ByteStream, RestClient, RestRequest, RestResponse};
 pub use retry::RetryPolicy;
 pub use retry_watcher::RetryWatcher;
 #[cfg(feature = "scale")]
 pub use scale::{Scale, ScaleApi, ScaleSpec, ScaleStatus};
+pub use transport::{HttpService, Middleware, RequestBody, ResponseBody};
 #[cfg(feature = "typed")]
 pub use typed::{Api, Resource, TypedList, TypedWatch};
 pub use verbs::Deleted;

@@ -11,7 +11,7 @@ const KEEP: usize = 256 << 10;
 /// Splits a stream of chunks at line breaks.
 pub(crate) struct Lines {
     limit: usize,
-    /// What has not been looked at.
+    /// Bytes that have not been scanned.
     chunk: Bytes,
     /// Beginning of a line whose end is in a later chunk.
     partial: Vec<u8>,
@@ -19,11 +19,20 @@ pub(crate) struct Lines {
     spent: bool,
     /// The line handed out, when it lay in one chunk.
     line: Bytes,
+    /// Whether the chunk begins within a line that is too long.
+    skipping: bool,
 }
 
 impl Lines {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, chunk: Bytes::new(), partial: Vec::new(), spent: false, line: Bytes::new() }
+        Self {
+            limit,
+            chunk: Bytes::new(),
+            partial: Vec::new(),
+            spent: false,
+            line: Bytes::new(),
+            skipping: false,
+        }
     }
 
     /// Adds a chunk. The one before must have been used up: `next` gave `None`.
@@ -35,15 +44,24 @@ impl Lines {
     /// The next line, without its break; `None` when another chunk is needed.
     ///
     /// # Errors
-    /// When a line is longer than the limit: how much of it has come.
+    /// When a line is longer than the limit: how much of it has come. The rest of it is skipped.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, usize> {
         if std::mem::take(&mut self.spent) {
             self.partial.clear();
             self.partial.shrink_to(KEEP);
         }
-        let found = memchr::memchr(b'\n', &self.chunk);
+        let mut found = memchr::memchr(b'\n', &self.chunk);
+        if self.skipping {
+            self.skip_to(found);
+            if found.is_none() {
+                return Ok(None);
+            }
+            found = memchr::memchr(b'\n', &self.chunk);
+        }
         let length = self.partial.len() + found.unwrap_or(self.chunk.len());
         if length > self.limit {
+            self.partial = Vec::new();
+            self.skip_to(found);
             return Err(length);
         }
         let Some(end) = found else {
@@ -63,7 +81,16 @@ impl Lines {
         Ok(Some(&self.partial))
     }
 
-    /// What stands behind the last line break.
+    /// Skips the chunk up to a line break, or all of it.
+    fn skip_to(&mut self, line_break: Option<usize>) {
+        self.skipping = line_break.is_none();
+        match line_break {
+            Some(end) => drop(self.chunk.split_to(end + 1)),
+            None => self.chunk = Bytes::new(),
+        }
+    }
+
+    /// The bytes behind the last line break.
     pub(crate) fn rest(&self) -> &[u8] {
         if self.spent { &[] } else { &self.partial }
     }

@@ -3,12 +3,13 @@
 //! A page is decoded while its bytes come, each item copied out, so that memory does not grow with the page: servers
 //! answer a list of version "0" in one piece, whatever limit is asked for. The pager keeps client-go's rules: pages of
 //! 500, and a continue token that has expired after the first page turns the whole into one list without a limit at the
-//! version that was asked for: what is listed then shows one version, and what came before it is void.
+//! version that was asked for: the items then are those of one version, and the items before are void.
 
 use pilothouse_object::{DecodeError, ListDecoder, ListMeta, Object};
 
-use crate::call::{Call, protocol};
+use crate::client::Call;
 use crate::client::Client;
+use crate::client::failure::undecodable;
 use crate::error::{Error, Result};
 use crate::params::{ApiResource, ListParams};
 use crate::url::Target;
@@ -27,16 +28,16 @@ pub struct ObjectList {
     pub paginated: bool,
 }
 
-/// What a list of all pages hands on.
+/// An item of a list of all pages, or its restart.
 #[derive(Debug, Clone)]
 pub enum Listed {
     /// The next item.
     Item(Object),
-    /// The continue token has expired: the list begins anew, at another version. What was handed on before is void.
+    /// The continue token has expired: the list begins anew, at another version. The items before are void.
     Restarted,
 }
 
-/// What a list of all pages was, beside its items.
+/// Metadata of a list of all pages.
 #[derive(Debug, Clone)]
 pub struct ListSummary {
     /// Metadata of the last page, or of the full list that replaced the pages; without a continue token.
@@ -77,7 +78,7 @@ impl Client {
         let mut target = Target::collection(resource, namespace)?;
         target.list(params);
         let call = Call::list(target, params);
-        let unexpected = |error: DecodeError| protocol(self.doing(&call), &error.to_string());
+        let unexpected = |error: DecodeError| undecodable(self.doing(&call), &error);
         let mut decoder = ListDecoder::new(resource.gvk.clone());
         // The decoder cannot be stopped within a piece.
         let mut taken = Ok(());

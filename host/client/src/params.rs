@@ -97,7 +97,7 @@ pub struct WatchParams {
     /// As [`ListParams::metadata_only`].
     pub metadata_only: bool,
     /// How long a watch may be without a byte once a bookmark has come, which servers send about every minute; then it ends with
-    /// [`Error::Transport`](crate::Error::Transport). Nothing of it reaches the server. `None`: for ever.
+    /// [`Error::Transport`](crate::Error::Transport). It is not sent to the server. `None`: without limit.
     pub bookmark_age: Option<Duration>,
 }
 
@@ -195,7 +195,7 @@ impl PatchKind {
     }
 }
 
-/// What must hold for a delete to go through.
+/// Conditions of a delete.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preconditions {
     /// The object's UID.
@@ -204,7 +204,7 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// What becomes of an object's dependents.
+/// How the dependents of an object are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
     /// They stay.

@@ -26,7 +26,24 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::{Error, Result};
-use crate::options::RateLimit;
+
+/// Requests a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimit {
+    /// Requests a second in the long run; between 0.001 and 1,000,000.
+    pub qps: f64,
+    /// Requests that may begin at once after a rest; at least 1.
+    pub burst: u32,
+}
+
+impl RateLimit {
+    /// The default burst for a rate: twice the rate, as client-go's defaults.
+    #[must_use]
+    pub fn usual_burst(qps: f64) -> u32 {
+        // What is out of bounds ends up at one of them.
+        ((2.0 * qps).ceil() as u32).max(1)
+    }
+}
 
 /// How long a flow counts as busy after its last request, at least.
 const BUSY: Duration = Duration::from_secs(1);
@@ -50,7 +67,7 @@ struct State {
     burst: u32,
     whole: Bucket,
     flows: HashMap<Arc<str>, Flow>,
-    /// Flows in which somebody waits, the next one first.
+    /// Flows with waiting calls, the next one first.
     turns: VecDeque<Arc<str>>,
     /// Whether a task hands out turns.
     handing_out: bool,
@@ -132,7 +149,7 @@ impl RateLimiter {
     }
 }
 
-/// Hands out turns until nobody waits.
+/// Hands out turns until no call waits.
 async fn hand_out(limiter: Arc<Inner>) {
     loop {
         let next = {

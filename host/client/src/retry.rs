@@ -1,7 +1,8 @@
 //! [`RetryPolicy`]: which answers are asked for again, and when.
 //!
-//! Only what the server itself asks to be sent again: 429 or 503 with `Retry-After`, to a verb that may be sent twice. A call
-//! without an answer is never sent again: it may have been done. `call` asks.
+//! Only what the server itself asks to be sent again: 429 with `Retry-After`, which servers answer before they process a
+//! request, and 503 with it to an idempotent verb. A call without a response is never sent again: it may have been
+//! processed. `client` calls this.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ const LEAST_JITTER: Duration = Duration::from_millis(100);
 
 /// How often and how long a call waits for a server that asks to come again.
 ///
-/// Applies to answers 429 and 503 with a `Retry-After` header, to `GET`, `HEAD`, `OPTIONS`, `PUT` and `DELETE`, not to watches.
+/// Applies to responses with a `Retry-After` header, not to watches: 429 to any verb, and 503 to `GET`, `HEAD`, `OPTIONS`,
+/// `PUT` and `DELETE`.
 /// All of a call, waits and retries together, stays within its timeout, and ends when its future is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
@@ -45,8 +47,9 @@ impl RetryPolicy {
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Option<Duration> {
-        let asked = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        if retry >= self.max_retries || !asked || !method.is_idempotent() {
+        let unprocessed = status == StatusCode::TOO_MANY_REQUESTS
+            || (status == StatusCode::SERVICE_UNAVAILABLE && method.is_idempotent());
+        if retry >= self.max_retries || !unprocessed {
             return None;
         }
         let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
@@ -55,7 +58,7 @@ impl RetryPolicy {
             return None;
         }
         let jitter = (wait / 4).max(LEAST_JITTER);
-        Some(wait + jitter.mul_f64(rand::random()))
+        wait.checked_add(jitter.mul_f64(rand::random()))
     }
 }
 
@@ -82,7 +85,8 @@ mod tests {
             assert_eq!(wait(0, method.clone(), status, &HeaderMap::new()), None, "{method}: not asked");
         }
         for method in [Method::POST, Method::PATCH] {
-            assert_eq!(wait(0, method.clone(), 429, &asks("1")), None, "{method} might be done twice");
+            assert!(wait(0, method.clone(), 429, &asks("1")).is_some(), "{method}");
+            assert_eq!(wait(0, method.clone(), 503, &asks("1")), None, "{method} might be done twice");
         }
         for status in [200, 404, 409, 410, 500, 502, 504] {
             assert_eq!(wait(0, Method::GET, status, &asks("1")), None, "{status}");

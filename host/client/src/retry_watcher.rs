@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - every change from the first version on is given once and in the server's order, or there is an error and then the end;
-//! - a version that the server no longer has ends it, be that told at the opening or in the stream: changes were missed, and only
-//!   a new list can tell which (client-go tries again for ever where the opening is refused);
+//! - a version that the server no longer has ends it, whether the opening or the stream reports it: changes were missed, and only
+//!   a new list can tell which (client-go retries without end where the opening is refused);
 //! - watches begin at least a second apart, counted from beginning to beginning.
 //!
 //! For programs that know from which version on they want to see changes, and need no store; the host has reflectors.
@@ -83,7 +83,7 @@ impl RetryWatcher {
     ///
     /// # Errors
     /// What trying again cannot help: the version is too old ([`Error::is_expired`]), the identity may not watch, the request cannot be sent
-    /// or the server does not take it as it is (a selector that is none), or an event has no version to go on from. It is over then.
+    /// or the server does not take it as it is (a selector that is none), or an event cannot be decoded or has no version to go on from. It is over then.
     pub async fn next(&mut self) -> Option<Result<WatchEvent>> {
         while !self.over {
             let Some(events) = &mut self.events else {
@@ -108,7 +108,9 @@ impl RetryWatcher {
                         return Some(Ok(event));
                     }
                 }
-                Some(Err(error)) if error.is_expired() => return Some(Err(self.end(error))),
+                Some(Err(error)) if error.is_expired() || is_final(&error) => {
+                    return Some(Err(self.end(error)));
+                }
                 Some(Err(error)) => self.pause(&error),
                 None => self.events = None,
             }
@@ -180,11 +182,11 @@ fn version_of(event: &WatchEvent) -> &str {
     }
 }
 
-/// The same request would fail again: the identity is unknown or may not watch, or there is something wrong with the request. A resource
-/// that is not there may come.
+/// The same request would fail again: the identity is unknown or may not watch, the request is malformed, or an event or a
+/// response cannot be decoded. A resource that does not exist may be created.
 fn is_final(error: &Error) -> bool {
     const CODES: [u16; 6] = [400, 401, 405, 406, 415, 422];
-    matches!(error, Error::Request(_))
+    matches!(error, Error::Request(_) | Error::Protocol { .. } | Error::Event { .. })
         || error.is_forbidden()
         || error.status().is_some_and(|status| CODES.contains(&status.code))
 }

@@ -8,6 +8,7 @@
 mod parts;
 
 use http::uri::PathAndQuery;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use pilothouse_object::ObjectKey;
 
@@ -16,6 +17,9 @@ use crate::params::{ApiResource, ListParams, ResourceVersionMatch, WatchParams, 
 
 #[cfg(feature = "rest")]
 pub(crate) use parts::Parts;
+
+/// All but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Path and query of a request, below the server's base address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,16 +188,7 @@ fn segment(text: &mut String, what: &str, value: &str) -> Result<()> {
 }
 
 fn encode(text: &mut String, value: &str) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            text.push(byte.into());
-        } else {
-            text.push('%');
-            text.push(HEX[usize::from(byte >> 4)].into());
-            text.push(HEX[usize::from(byte & 15)].into());
-        }
-    }
+    text.extend(utf8_percent_encode(value, RESERVED));
 }
 
 #[cfg(test)]

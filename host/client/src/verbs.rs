@@ -1,23 +1,23 @@
 //! The verbs on single objects: get, create, update, patch, delete, evict; and to delete all of a collection.
 //!
-//! What is sent is made here for the typed client as well, which only reads the answers otherwise.
+//! The typed client sends the same calls, and decodes the responses into its types.
 
 use http::Method;
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde::{Deserialize, Serialize};
 
-use crate::call::{Call, OBJECT_LIMIT, protocol};
-use crate::client::Client;
+use crate::client::failure::{undecodable, unexpected};
+use crate::client::{Call, Client, OBJECT_LIMIT};
 use crate::error::{Error, Result, Status};
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, PatchKind, Propagation, WriteParams};
 use crate::url::Target;
 
-/// What a server answers to a delete.
+/// The response to a delete.
 #[derive(Debug, Clone)]
 pub enum Deleted {
     /// The object in its last state, or waiting for its finalizers, its grace period or its dependents.
     Object(Object),
-    /// Done, or done by somebody else later; without the object.
+    /// Deleted, or marked for deletion; without the object.
     Status(Box<Status>),
 }
 
@@ -91,7 +91,7 @@ impl Client {
         self.object(&self.write_call(Method::PUT, resource, key, body, params)?, resource).await
     }
 
-    /// What writes an object, or what is below it, at its own address.
+    /// The call that writes an object, or a subresource of it.
     pub(crate) fn write_call(
         &self,
         method: Method,
@@ -159,12 +159,14 @@ impl Client {
             #[serde(borrow)]
             kind: Option<std::borrow::Cow<'a, str>>,
         }
-        let unexpected = |e: &dyn std::fmt::Display| protocol(self.doing(&call), &e.to_string());
+        let unexpected = |e: &serde_json::Error| unexpected(self.doing(&call), e);
         let kind: Kind<'_> = serde_json::from_slice(&body).map_err(|e| unexpected(&e))?;
         if kind.kind.as_deref() == Some("Status") {
             return Ok(Deleted::Status(serde_json::from_slice(&body).map_err(|e| unexpected(&e))?));
         }
-        Ok(Deleted::Object(Object::decode_as(&body, &resource.gvk).map_err(|e| unexpected(&e))?))
+        Ok(Deleted::Object(
+            Object::decode_as(&body, &resource.gvk).map_err(|e| undecodable(self.doing(&call), &e))?,
+        ))
     }
 
     /// Deletes all objects that a list with these parameters would show, one after the other and not as one change.
@@ -185,7 +187,7 @@ impl Client {
         let mut target = Target::collection(resource, namespace)?;
         target.list(of);
         let call = Call::new(Method::DELETE, target).body("application/json", &delete_options(params)?);
-        // What was deleted comes back, however much it is.
+        // The response lists all deleted objects.
         self.fetch_pieces(&call, &mut |_| Ok(())).await
     }
 
@@ -208,29 +210,29 @@ impl Client {
     }
 
     fn field_manager(&self) -> Result<&str> {
-        self.caller.as_ref().map(|caller| caller.field_manager.as_str()).map_err(Error::clone)
+        self.identity.as_ref().map(|identity| identity.field_manager.as_str()).map_err(Error::clone)
     }
 
     /// Sends a call and reads its answer as JSON.
     #[cfg(any(feature = "typed", feature = "scale"))]
     pub(crate) async fn fetch_json<T: serde::de::DeserializeOwned>(&self, call: &Call) -> Result<T> {
         let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
-        serde_json::from_slice(&body).map_err(|e| crate::call::unexpected(self.doing(call), &e))
+        serde_json::from_slice(&body).map_err(|e| unexpected(self.doing(call), &e))
     }
 
     pub(crate) async fn object(&self, call: &Call, resource: &ApiResource) -> Result<Object> {
         let body = self.fetch_ok(call, OBJECT_LIMIT).await?;
-        Object::decode_as(&body, &resource.gvk).map_err(|e| protocol(self.doing(call), &e.to_string()))
+        Object::decode_as(&body, &resource.gvk).map_err(|e| undecodable(self.doing(call), &e))
     }
 }
 
-/// The key of an object, for who has its parts.
+/// The key of an object from its parts.
 #[cfg(any(feature = "dynamic", feature = "scale", feature = "typed"))]
 pub(crate) fn key(namespace: Option<&str>, name: &str) -> Result<ObjectKey> {
     ObjectKey::new(namespace, name).map_err(|e| Error::Request(e.to_string()))
 }
 
-/// What is sent, as JSON.
+/// A body as JSON.
 pub(crate) fn json(body: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(body).map_err(|e| Error::Request(format!("the body cannot be written as JSON: {e}")))
 }

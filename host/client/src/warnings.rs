@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::WARNING;
 use parking_lot::Mutex;
 
-/// Texts that are told at most; API servers have a few dozen.
+/// Texts that are logged at most; API servers have a few dozen.
 const MOST: usize = 1000;
 /// Bytes of a text that are kept; API servers send 256 at most, or 4 KiB in all.
 const LONGEST: usize = 4096;
@@ -20,33 +20,55 @@ const LONGEST: usize = 4096;
 pub struct Warning {
     /// The code of RFC 7234; API servers use 299.
     pub code: u16,
-    /// Who warns; `-` where nobody says.
+    /// The agent that warns; `-` if unnamed.
     pub agent: String,
     /// For people.
     pub text: String,
 }
 
-/// The texts that were told.
+/// The texts that were logged.
 #[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<HashSet<String>>);
+pub(crate) struct Warnings(Mutex<LoggedWarnings>);
+
+#[derive(Debug, Default)]
+struct LoggedWarnings {
+    texts: HashSet<String>,
+    /// Whether it was logged that further texts are not.
+    cut: bool,
+}
 
 impl Warnings {
     /// Logs what an answer warns of and nothing did before.
-    pub(crate) fn tell(&self, headers: &HeaderMap, user_agent: &str) {
-        for Warning { code, text, .. } in self.news(headers) {
+    pub(crate) fn log(&self, headers: &HeaderMap, user_agent: &str) {
+        let (news, cut) = self.news(headers);
+        for Warning { code, text, .. } in news {
             tracing::warn!(event = "server_warning", user_agent, code, "the API server warns: {text}");
+        }
+        if cut {
+            tracing::warn!(
+                event = "server_warnings_cut",
+                "the API server has sent {MOST} different warnings; further ones are not logged"
+            );
         }
     }
 
-    /// The warnings of an answer that are to be told, and count as told from now on.
-    fn news(&self, headers: &HeaderMap) -> Vec<Warning> {
+    /// The warnings of a response that are to be logged, and count as logged from now on; and whether to log that there
+    /// will be no more.
+    fn news(&self, headers: &HeaderMap) -> (Vec<Warning>, bool) {
         if !headers.contains_key(WARNING) {
-            return Vec::new();
+            return (Vec::new(), false);
         }
         let mut warnings = of(headers);
-        let mut told = self.0.lock();
-        warnings.retain(|warning| told.len() < MOST && told.insert(warning.text.clone()));
-        warnings
+        let mut cut = false;
+        let logged = &mut *self.0.lock();
+        warnings.retain(|warning| {
+            if logged.texts.len() < MOST {
+                return logged.texts.insert(warning.text.clone());
+            }
+            cut |= !logged.texts.contains(&warning.text) && !std::mem::replace(&mut logged.cut, true);
+            false
+        });
+        (warnings, cut)
     }
 }
 
@@ -133,11 +155,17 @@ mod tests {
     #[test]
     fn each_text_is_told_once_and_a_thousand_at_most() {
         let warnings = Warnings::default();
-        let told = |lines: &[&str]| warnings.news(&headers(lines)).len();
+        let cuts = std::cell::Cell::new(0);
+        let told = |lines: &[&str]| {
+            let (news, cut) = warnings.news(&headers(lines));
+            cuts.set(cuts.get() + usize::from(cut));
+            news.len()
+        };
         assert_eq!(told(&["299 - \"a\"", "299 - \"b\"", "299 - \"a\""]), 2);
         assert_eq!(told(&["299 - \"a\"", "299 - \"c\""]), 1);
         assert_eq!((0..5_000).map(|n| told(&[&format!("299 - \"{n}\"")])).sum::<usize>(), MOST - 3);
         assert_eq!(told(&["299 - \"d\""]), 0);
+        assert_eq!(cuts.get(), 1, "that no more are logged is logged once");
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! [`WatchStream`]: the events of one watch, decoded straight from the lines of its body.
 //!
-//! Invariants: after an error or the end the stream is over, and `next` gives `None`; an event is given only when its
-//! line is complete; what has come is given before the watch is called dead. The reflector of `pilothouse-cache` and
+//! Invariants: after the end, or an error other than [`Error::Event`], the stream is over, and `next` gives `None`; an event is given only when its
+//! line is complete; events that were received are given before the watch is reported dead. The reflector of `pilothouse-cache` and
 //! [`RetryWatcher`](crate::RetryWatcher) call this.
 
 mod event;
@@ -12,14 +12,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 
-use crate::answer;
-use crate::call::Call;
+use crate::client::Call;
 use crate::client::Client;
-use crate::connection::Slot;
+use crate::client::failure;
 use crate::error::{Error, Result};
 use crate::params::{ApiResource, WatchEvent, WatchParams};
+use crate::transport::ResponseBody;
 use crate::url::Target;
 
 use event::{CutOff, EventDecoder};
@@ -27,19 +27,18 @@ use patience::Patience;
 
 /// The events of one watch; also a `Stream`. Dropping it closes the watch.
 pub struct WatchStream {
-    body: Incoming,
+    body: ResponseBody,
     events: EventDecoder,
     doing: String,
     patience: Patience,
     over: bool,
-    slot: Slot,
 }
 
 impl Client {
     /// Opens a watch.
     ///
     /// # Errors
-    /// As the server answers; a version that is too old may be told here or by the stream.
+    /// As the server answers; a version that is too old may be reported here or by the stream.
     pub async fn watch(
         &self,
         resource: &ApiResource,
@@ -50,14 +49,13 @@ impl Client {
         target.watch(params);
         let call = Call::watch(target, params);
         let patience = Patience::new(params.timeout_seconds, params.bookmark_age);
-        let (response, slot) = self.send(&call).await?;
+        let response = self.send(&call).await?;
         Ok(WatchStream {
             body: response.into_body(),
             events: EventDecoder::new(resource.gvk.clone()),
             doing: self.doing(&call).replacen("GET", "watching", 1),
             patience,
             over: false,
-            slot,
         })
     }
 }
@@ -70,8 +68,11 @@ impl WatchStream {
     /// # Errors
     /// [`Error::Api`] for an `ERROR` frame; [`Error::Transport`] when the connection broke or ended in the middle of an event, and with
     /// `timeout` when it is taken for dead: still open half a minute after `timeout_seconds`, or silent for
-    /// [`WatchParams::bookmark_age`]; [`Error::Protocol`] when an event is not one or its object is longer than 16 MiB. The stream is
-    /// over then; after an [`Error::Transport`] another watch can go on from the last version.
+    /// [`WatchParams::bookmark_age`]; [`Error::Protocol`] for an `ERROR` event without a `Status`. The stream is over
+    /// then; after an [`Error::Transport`] another watch can go on from the last version.
+    ///
+    /// [`Error::Event`] when one event cannot be decoded, or its object is longer than 16 MiB: the stream is not over, and a
+    /// caller that can do without the event logs the error and calls this again.
     pub async fn next(&mut self) -> Option<Result<WatchEvent>> {
         poll_fn(|cx| self.poll_next_event(cx)).await
     }
@@ -81,7 +82,7 @@ impl WatchStream {
             return Poll::Ready(None);
         }
         let next = ready!(self.poll_event(cx));
-        if !matches!(next, Some(Ok(_))) {
+        if !matches!(next, Some(Ok(_) | Err(Error::Event { .. }))) {
             self.over = true;
         }
         Poll::Ready(next)
@@ -107,19 +108,19 @@ impl WatchStream {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    return Poll::Ready(Some(Err(answer::transport(self.doing.clone(), &error))));
+                    return Poll::Ready(Some(Err(failure::of_transport(self.doing.clone(), &*error))));
                 }
                 Poll::Ready(None) => return Poll::Ready(self.last()),
                 Poll::Pending => {
                     let dead = ready!(self.patience.poll(cx));
-                    self.slot.broken();
+                    self.body.take_connection_out_of_use();
                     return Poll::Ready(Some(Err(self.broken(dead.message(), true))));
                 }
             }
         }
     }
 
-    /// What stands behind the last line break when the body has ended.
+    /// The event behind the last line break, when the body has ended.
     fn last(&mut self) -> Option<Result<WatchEvent>> {
         self.over = true;
         let last = self.events.finish();
@@ -127,7 +128,13 @@ impl WatchStream {
     }
 
     fn broken(&self, message: String, timeout: bool) -> Error {
-        Error::Transport { doing: self.doing.clone(), message, connection_refused: false, timeout }
+        Error::Transport {
+            doing: self.doing.clone(),
+            message,
+            connection_refused: false,
+            timeout,
+            unsent: false,
+        }
     }
 }
 

@@ -139,6 +139,49 @@ async fn certificates_that_cannot_be_used_are_named() {
 }
 
 #[tokio::test]
+async fn an_authority_beside_insecure_is_refused() {
+    for server in ["https://h", "http://h"] {
+        let kubeconfig = Kubeconfig::new(
+            server,
+            &["certificate-authority: ca.pem", "insecure-skip-tls-verify: true"],
+            &[],
+        );
+        kubeconfig.file("ca.pem", &tls(&[]).ca);
+        let message = refused(&kubeconfig).await;
+        has(&message, &["insecure-skip-tls-verify", "certificate-authority", "remove one"]);
+    }
+}
+
+#[tokio::test]
+async fn a_token_file_that_is_gone_is_warned_of_once() {
+    let (logs, _guard) = Logs::capture(tracing::Level::WARN);
+    let server = server().await;
+    let kubeconfig = Kubeconfig::new(&server.url, &[], &["tokenFile: token"]);
+    let path = kubeconfig.file("token", "first");
+    let client = kubeconfig.client().await.unwrap();
+    std::fs::remove_file(path).unwrap();
+    for _ in 0..3 {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(61)).await;
+        tokio::time::resume();
+        client.get(&pods(), &key("default/a"), None).await.unwrap();
+    }
+    assert_eq!(logs.count("still using the previous token"), 1, "{}", logs.text());
+    // Another fault, after the file was good again, is another warning.
+    kubeconfig.file("token", "second");
+    for text in [None, Some("")] {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(61)).await;
+        tokio::time::resume();
+        client.get(&pods(), &key("default/a"), None).await.unwrap();
+        if text.is_none() {
+            kubeconfig.file("token", "");
+        }
+    }
+    assert_eq!(logs.count("still using the previous token"), 2, "{}", logs.text());
+}
+
+#[tokio::test]
 async fn what_is_not_supported_is_said() {
     let proxy = Kubeconfig::new("https://h", &["proxy-url: ftp://me:s3cret@proxy:3128"], &[]);
     has(&refused(&proxy).await, &["proxy-url of cluster \"home\"", "another scheme", "socks5://"]);

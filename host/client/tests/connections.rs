@@ -66,6 +66,45 @@ async fn requests_beyond_what_a_peer_serves_at_once_get_connections_of_their_own
 }
 
 #[tokio::test]
+async fn calls_beyond_the_limit_of_connections_wait_and_are_told_of_it() {
+    let tls = tls(&["h2"]);
+    let (held, answer) = holding("held");
+    let server = Server::start_tls_narrow(tls.server.clone(), 10, answer).await;
+    let kubeconfig = Kubeconfig::trusting(&server.url, &tls);
+    let options = ClientOptions { max_connections: 2, ..kubeconfig.options() };
+    let client = Client::new(options).await.unwrap();
+    client.get(&pods(), &key("default/a"), None).await.unwrap();
+    let mut calls = JoinSet::new();
+    for _ in 0..20 {
+        let client = client.clone();
+        calls.spawn(async move { client.get(&pods(), &key("default/held"), None).await.unwrap() });
+    }
+    server.until_seen(21).await;
+    assert!(server.seen().iter().all(|seen| seen.connection < 2));
+    // The 21st is not sent, whatever its verb, and says why.
+    let hasty = client.clone().with_request_timeout(Duration::from_millis(50));
+    let create = async || hasty.create(&pods(), Some("default"), b"{}", &Default::default()).await;
+    let error = soon(create()).await.unwrap_err();
+    assert!(matches!(error, Error::Transport { timeout: true, unsent: true, .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("20 calls") && text.contains("all 2 connections"), "{text}");
+    assert!(text.contains("max_connections"), "{text}");
+    assert_eq!(server.seen().len(), 21);
+    // A client with connections of its own does not wait for them.
+    let own = client.clone().with_own_connections();
+    soon(own.get(&pods(), &key("default/a"), None)).await.unwrap();
+    assert_eq!(server.seen().pop().unwrap().connection, 2);
+    // One that waits goes on when a place falls free.
+    let waiting = client.clone();
+    let waiting = tokio::spawn(async move { waiting.get(&pods(), &key("default/a"), None).await.unwrap() });
+    let release = held.lock().pop().unwrap();
+    release.send(()).unwrap();
+    soon(waiting).await.unwrap();
+    held.lock().drain(..).for_each(|release| release.send(()).unwrap());
+    soon(calls.join_all()).await;
+}
+
+#[tokio::test]
 async fn calls_that_wait_for_one_connection_fail_with_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());

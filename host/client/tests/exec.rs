@@ -111,6 +111,29 @@ async fn a_run_that_fails_leaves_a_good_token_in_use() {
 }
 
 #[tokio::test]
+async fn a_run_that_fails_is_warned_of_once_whatever_waits_for_it() {
+    let (logs, _guard) = Logs::capture(tracing::Level::WARN);
+    let server = Server::always(200, &pod("a", 1)).await;
+    let kubeconfig = Kubeconfig::new(&server.url, &[], &[EXEC]);
+    gives(&kubeconfig, json!({"token": "one", "expirationTimestamp": within(600)}));
+    let client = kubeconfig.client().await.unwrap();
+    plugin(&kubeconfig, "exit 3");
+    advance(591).await;
+    for _ in 0..2 {
+        let mut calls = JoinSet::new();
+        for _ in 0..10 {
+            let client = client.clone();
+            calls.spawn(async move { client.get(&pods(), &key("default/a"), None).await.unwrap() });
+        }
+        soon(calls.join_all()).await;
+        // Another run fails alike.
+        advance(5).await;
+    }
+    assert_eq!(runs(&kubeconfig), 3);
+    assert_eq!(logs.count("still using the previous credential"), 1, "{}", logs.text());
+}
+
+#[tokio::test]
 async fn many_callers_wait_for_one_run_and_one_that_gives_up_does_not_end_it() {
     let server = Server::always(200, &pod("a", 1)).await;
     let kubeconfig = Kubeconfig::new(&server.url, &[], &[EXEC]);

@@ -75,12 +75,12 @@ async fn an_answer_that_asks_to_come_again_is_asked_for_again() {
 
 #[tokio::test]
 async fn writes_that_might_be_done_twice_and_watches_are_not_sent_again() {
-    let server = busy(429, "0", 100).await;
+    let server = busy(503, "0", 100).await;
     let client = client(&server).await;
     let params = Default::default();
-    assert_eq!(status(client.create(&pods(), Some("default"), b"{}", &params).await).code, 429);
+    assert_eq!(status(client.create(&pods(), Some("default"), b"{}", &params).await).code, 503);
     assert_eq!(server.seen().len(), 1);
-    assert_eq!(status(client.watch(&pods(), None, &WatchParams::default()).await).code, 429);
+    assert_eq!(status(client.watch(&pods(), None, &WatchParams::default()).await).code, 503);
     assert_eq!(server.seen().len(), 2);
 }
 

@@ -9,7 +9,9 @@ use rcgen::date_time_ymd;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::config::{has, refused};
-use crate::support::{Authority, Kubeconfig, Logs, Pair, Reply, Seen, Server, event, key, pod, pods, soon};
+use crate::support::{
+    Authority, Kubeconfig, Logs, Pair, Reply, Seen, Server, event, key, pod, pods, soon, tls,
+};
 
 type Piece = std::io::Result<bytes::Bytes>;
 
@@ -229,6 +231,22 @@ async fn an_authority_that_rotates_is_known_at_the_next_handshake() {
 }
 
 #[tokio::test]
+async fn connections_of_rotated_certificates_are_closed_after_five_minutes() {
+    let setup = setup().await;
+    let client = setup.kubeconfig.client().await.unwrap();
+    let mut watch = soon(client.watch(&pods(), None, &WatchParams::default())).await.unwrap();
+    let (second, events) = (setup.authority.client(), setup.watches.lock()[0].clone());
+    setup.get(&client).await;
+    setup.write(&second);
+    advance(61).await;
+    setup.until(&client, &second).await;
+    events.send(Ok(event("ADDED", &pod("a", 1)).into())).unwrap();
+    assert!(matches!(soon(watch.next()).await, Some(Ok(WatchEvent::Added(_)))), "it goes on for now");
+    advance(301).await;
+    assert!(soon(watch.next()).await.unwrap().is_err(), "a stream under the old certificate has ended");
+}
+
+#[tokio::test]
 async fn certificates_in_the_kubeconfig_are_used_and_go_before_files() {
     use base64::Engine as _;
     let setup = setup().await;
@@ -263,6 +281,41 @@ async fn a_certificate_that_has_expired_is_refused_and_one_that_is_not_valid_yet
     let (logs, _guard) = Logs::capture(tracing::Level::WARN);
     setup.kubeconfig.client().await.unwrap();
     has(&logs.text(), &["me.pem is not valid before 2999-01-01T00:00:00Z", "clock"]);
+}
+
+#[tokio::test]
+async fn an_expired_certificate_beside_a_token_is_warned_of_and_the_token_works() {
+    let authority = Authority::new();
+    let tls = tls(&["h2"]);
+    let server = Server::start_tls(tls.server.clone(), |_| Reply::json(pod("a", 1))).await;
+    let user = ["client-certificate: me.pem", "client-key: me.key", "token: good"];
+    let kubeconfig = Kubeconfig::new(&server.url, &["certificate-authority: ca.pem"], &user);
+    kubeconfig.file("ca.pem", &tls.ca);
+    let old = authority.sign("old", |params| params.not_after = date_time_ymd(2021, 2, 3));
+    kubeconfig.file("me.pem", &old.certificate);
+    kubeconfig.file("me.key", &old.key);
+    let (logs, _guard) = Logs::capture(tracing::Level::WARN);
+    let client = kubeconfig.client().await.unwrap();
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    assert_eq!(server.only().header("authorization"), Some("Bearer good"));
+    has(&logs.text(), &["me.pem expired on 2021-02-03"]);
+}
+
+#[tokio::test]
+async fn certificates_of_a_bundle_that_cannot_be_read_are_skipped_with_one_warning() {
+    let tls = tls(&["h2"]);
+    let server = Server::start_tls(tls.server.clone(), |_| Reply::json(pod("a", 1))).await;
+    let kubeconfig = Kubeconfig::new(&server.url, &["certificate-authority: ca.pem"], &[]);
+    let odd = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let damaged = "-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n";
+    kubeconfig.file("ca.pem", &[odd, damaged, &tls.ca, "text\n", odd].concat());
+    let (logs, _guard) = Logs::capture(tracing::Level::WARN);
+    let client = kubeconfig.client().await.unwrap();
+    for _ in 0..3 {
+        advance(61).await;
+        soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    }
+    assert_eq!(logs.count("3 of 4 certificates"), 1, "{}", logs.text());
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use http::Method;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilothouse_client::{
     Api, DeleteParams, Error, ListParams, Patch, Preconditions, Resource, WatchEvent, WatchParams,
     WriteParams,
@@ -19,7 +20,7 @@ use crate::support::{Reply, Server, client, event, key, page, pod, pods, soon, s
 struct Ship {
     api_version: String,
     kind: String,
-    metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    metadata: ObjectMeta,
     mass: u32,
 }
 
@@ -29,6 +30,27 @@ impl Resource for Ship {
     const KIND: &'static str = "Ship";
     const PLURAL: &'static str = "ships";
     const NAMESPACED: bool = true;
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[test]
+fn code_over_any_kind_reads_and_changes_metadata() {
+    fn label<K: Resource>(object: &mut K) -> String {
+        object.meta_mut().labels.get_or_insert_default().insert("a".to_owned(), "b".to_owned());
+        format!("{} {}", K::KIND, object.meta().name.as_deref().unwrap_or_default())
+    }
+    let metadata = ObjectMeta { name: Some("x".to_owned()), ..ObjectMeta::default() };
+    let mut pod = Pod { metadata: metadata.clone(), ..Pod::default() };
+    let mut ship = Ship { api_version: String::new(), kind: String::new(), metadata, mass: 1 };
+    assert_eq!((label(&mut pod), label(&mut ship)), ("Pod x".to_owned(), "Ship x".to_owned()));
+    assert!(pod.metadata.labels.is_some() && ship.metadata.labels.is_some());
 }
 
 #[test]

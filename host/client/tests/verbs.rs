@@ -252,7 +252,7 @@ async fn a_slow_answer_is_given_up_at_the_request_timeout() {
     tokio::time::pause();
     let error = call.await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Transport { timeout: true, .. }), "{error:?}");
-    assert!(error.to_string().contains("no answer within 30s"), "{error}");
+    assert!(error.to_string().contains("no response within 30s"), "{error}");
 }
 
 #[tokio::test]

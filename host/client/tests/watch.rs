@@ -198,21 +198,21 @@ async fn an_end_in_the_middle_of_a_line_is_told_from_a_clean_one() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_events_are_protocol_errors() {
+async fn lines_that_are_no_events_are_errors_of_one_event() {
     let tail = format!(r#"{{"type":"ADDED","object":{},"x":1}}"#, pod("a", 1));
     for (line, wanted) in [
-        (event("SURPRISE", "{}"), "unknown event type \"SURPRISE\""),
-        ("<html>\n".to_owned(), "event:"),
-        (event("ADDED", "{}"), "event:"),
-        (event("ADDED", &(pod("a", 1) + &pod("b", 2))), "event:"),
-        (event("BOOKMARK", "{}"), "event:"),
-        ("{\"type\":\"ADDED\"}\n".to_owned(), "event:"),
-        (format!("{tail}}}\n"), "event:"),
+        (event("SURPRISE", "{}"), "event of unknown type \"SURPRISE\""),
+        ("<html>\n".to_owned(), "undecodable event:"),
+        (event("ADDED", "{}"), "undecodable event:"),
+        (event("ADDED", &(pod("a", 1) + &pod("b", 2))), "undecodable event:"),
+        (event("BOOKMARK", "{}"), "undecodable event:"),
+        ("{\"type\":\"ADDED\"}\n".to_owned(), "undecodable event:"),
+        (format!("{tail}}}\n"), "undecodable event:"),
     ] {
         let mut watch = watching(&WatchParams::default()).await;
         watch.send(line.clone());
-        let error = watch.error().await;
-        assert!(matches!(error, Error::Protocol { .. }), "{line}: {error:?}");
+        let error = watch.next().await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Event { .. }), "{line}: {error:?}");
         assert!(error.to_string().contains(wanted), "{error}");
     }
 }
@@ -228,8 +228,8 @@ async fn an_object_of_16_mib_is_read_and_a_longer_one_refused() {
     watch.send(large(LIMIT));
     assert_eq!(watch.event().await, "added big Pod");
     watch.send(large(LIMIT + 1));
-    let error = watch.error().await;
-    assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
+    let error = watch.next().await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Event { .. }), "{error:?}");
     assert!(error.to_string().contains("objects up to 16777216 bytes are read"), "{error}");
 }
 

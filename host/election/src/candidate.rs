@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::BootInstant;
 use crate::config::LeaderElectionConfig;
 use crate::leadership::{FencingToken, Leadership};
 use crate::lock::{Lock, LockError, Stored};
@@ -207,9 +208,12 @@ impl<L: Lock> Candidate<L> {
     }
 
     /// Writes a record of this candidate, over `from` or as a new one; a good write begins or renews the term.
-    async fn write(&mut self, from: Option<Stored>, record: LeaderElectionRecord) -> Attempt {
+    async fn write(&mut self, from: Option<Stored>, mut record: LeaderElectionRecord) -> Attempt {
+        if let Some(from) = &from {
+            record.differ_from(&from.record);
+        }
         let before = std::mem::replace(&mut self.unsettled, true);
-        let sent = Instant::now();
+        let sent = BootInstant::now();
         let written = match &from {
             Some(from) => self.within(self.lock.update(from, &record)).await,
             None => self.within(self.lock.create(&record)).await,
@@ -219,8 +223,8 @@ impl<L: Lock> Candidate<L> {
                 let held = self.hold(&stored, sent);
                 // Else the lock is held all the same, without a term.
                 self.unsettled = !matches!(held, Attempt::Held);
-                self.status.observed(&stored.record.holder_identity, sent);
-                self.observed_at = Some(sent);
+                self.status.observed(&stored.record.holder_identity, sent.awake);
+                self.observed_at = Some(sent.awake);
                 self.stored = Some(stored);
                 held
             }
@@ -232,7 +236,7 @@ impl<L: Lock> Candidate<L> {
     }
 
     /// The lock took what was sent at `sent`.
-    fn hold(&mut self, stored: &Stored, sent: Instant) -> Attempt {
+    fn hold(&mut self, stored: &Stored, sent: BootInstant) -> Attempt {
         let valid = self.config.renew_deadline;
         if let Some(term) = &self.term {
             return match term.renewed(sent, valid) {
@@ -255,7 +259,8 @@ impl<L: Lock> Candidate<L> {
         Attempt::Held
     }
 
-    /// The lock was read. Only a record that differs from the one before is a sign of life.
+    /// The lock was read. Only a record that differs from the one before is a sign of life: another version of the object with
+    /// the same record was written by somebody else, as for a label.
     fn observe(&mut self, stored: Stored) {
         let now = Instant::now();
         if self.stored.as_ref().is_none_or(|before| before.record != stored.record) {

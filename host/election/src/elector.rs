@@ -1,6 +1,6 @@
 //! [`LeaderElector`]: when to try, whom to tell, and the end of a term.
 //!
-//! Invariants: at most one work of an elector runs at a time, that of a lost term included; the term has ended before a
+//! Invariants: at most one work of an elector runs at a time, that of a lost term or of a dropped run included; the term has ended before a
 //! lease is released, and before [`LeaderElector::run`] returns or its future is dropped.
 
 use std::pin::pin;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +48,7 @@ enum Over {
 /// Competes for a lock, and has work done while it holds it.
 pub struct LeaderElector<L> {
     candidate: Candidate<L>,
-    /// The work of a term that was lost, until it has ended.
+    /// The work of the present term, or of an earlier one, until it has ended.
     work: Option<JoinHandle<()>>,
 }
 
@@ -87,13 +87,10 @@ impl<L: Lock> LeaderElector<L> {
     {
         let _stopped = AtEnd(Some(callbacks.on_stopped_leading));
         let mut observer = Observer::start(callbacks.on_new_leader);
-        if let Some(work) = &mut self.work {
-            if cancel.run_until_cancelled(work).await.is_none() {
-                return Ended::Cancelled;
-            }
-            self.work = None;
+        if self.work.is_some() && cancel.run_until_cancelled(end_of(&mut self.work)).await.is_none() {
+            return Ended::Cancelled;
         }
-        // Of a run whose future was dropped.
+        // A run whose future was dropped has left its term.
         self.candidate.term = None;
         let Some(term) = self.acquire(cancel, &mut observer).await else {
             if self.candidate.config.release_on_cancel && self.candidate.unsettled() {
@@ -105,19 +102,16 @@ impl<L: Lock> LeaderElector<L> {
             let term = term.clone();
             move || term.end()
         }));
-        let mut work = tokio::spawn((callbacks.on_started_leading)(term.clone()));
-        let over_by = self.renew(cancel, &term, &mut work).await;
+        // Kept here before anything is awaited: if this future is dropped, the next run waits for the work.
+        self.work = Some(tokio::spawn((callbacks.on_started_leading)(term.clone())));
+        let over_by = self.renew(cancel, &term).await;
         drop(over);
         self.candidate.term = None;
         observer.tell(&self.candidate.status);
         let (ended, release) = match over_by {
             Over::Cancelled => (Ended::Cancelled, true),
             Over::Panicked(why) => (Ended::Lost(why), true),
-            Over::Lost(why) => {
-                // One that is over already must not be waited for again.
-                self.work = Some(work).filter(|work| !work.is_finished());
-                (Ended::Lost(why), false)
-            }
+            Over::Lost(why) => (Ended::Lost(why), false),
         };
         if release && self.candidate.config.release_on_cancel {
             self.candidate.release().await;
@@ -200,15 +194,10 @@ impl<L: Lock> LeaderElector<L> {
     }
 
     /// Renews until the term is lost, or the work has ended after `cancel` said so, or has panicked.
-    async fn renew(
-        &mut self,
-        cancel: &CancellationToken,
-        term: &Leadership,
-        work: &mut JoinHandle<()>,
-    ) -> Over {
+    async fn renew(&mut self, cancel: &CancellationToken, term: &Leadership) -> Over {
         let last_failure = Mutex::new(None);
         let retry_period = self.candidate.config.retry_period;
-        let candidate = &mut self.candidate;
+        let Self { candidate, work } = self;
         let mut renewing = pin!(async {
             loop {
                 sleep(retry_period).await;
@@ -226,9 +215,9 @@ impl<L: Lock> LeaderElector<L> {
                 }
             }
         });
-        let (mut stopping, mut done) = (false, false);
+        let mut stopping = false;
         let over = loop {
-            if stopping && done {
+            if stopping && work.is_none() {
                 return Over::Cancelled;
             }
             tokio::select! {
@@ -244,10 +233,11 @@ impl<L: Lock> LeaderElector<L> {
                     stopping = true;
                     term.cancel();
                 }
-                ended = &mut *work, if !done => match ended {
-                    Ok(()) => done = true,
-                    Err(error) => break Over::Panicked(format!("the work failed: {error}")),
-                },
+                ended = end_of(work), if work.is_some() => {
+                    if let Err(error) = ended {
+                        break Over::Panicked(format!("the work failed: {error}"));
+                    }
+                }
                 why = &mut renewing => break Over::Lost(why),
             }
         };
@@ -261,6 +251,14 @@ impl<L: Lock> LeaderElector<L> {
         }
         over
     }
+}
+
+/// Waits until the work has ended, and forgets it then. A call that is dropped leaves it. Without work it never ends.
+async fn end_of(work: &mut Option<JoinHandle<()>>) -> Result<(), JoinError> {
+    let Some(running) = work else { return std::future::pending().await };
+    let ended = running.await;
+    *work = None;
+    ended
 }
 
 /// Tells of new leaders, in a task of its own and in order.

@@ -1,7 +1,5 @@
 //! [`default_identity`]: `HOSTNAME_UUID`, as users of client-go name their candidates.
 
-use std::fmt::Write as _;
-
 /// This machine's host name, which in a pod is the pod's name; `unknown` where there is none.
 #[must_use]
 pub fn hostname() -> String {
@@ -13,21 +11,7 @@ pub fn hostname() -> String {
 /// A name for a candidate that nobody else has: this machine's host name, `_`, and a random UUID.
 #[must_use]
 pub fn default_identity() -> String {
-    let mut identity = format!("{}_", hostname());
-    for (at, byte) in uuid().into_iter().enumerate() {
-        let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
-        // Writing to a string cannot fail.
-        let _ = write!(identity, "{dash}{byte:02x}");
-    }
-    identity
-}
-
-/// A UUID of version 4.
-fn uuid() -> [u8; 16] {
-    let mut bytes: [u8; 16] = rand::random();
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    bytes
+    format!("{}_{}", hostname(), uuid::Uuid::new_v4())
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::BootInstant;
+
 /// Tells the terms of one lock apart: a later term has more transitions, as long as the lock's object is the same.
 ///
 /// A system that keeps the largest it was shown, and refuses smaller ones, is safe from a leader that does not yet know
@@ -44,7 +46,7 @@ pub struct Leadership(Arc<Term>);
 #[derive(Debug)]
 struct Term {
     token: FencingToken,
-    began: Instant,
+    began: BootInstant,
     /// Nanoseconds from `began` for which the term is valid; zero when it has ended.
     valid: AtomicU64,
     cancelled: CancellationToken,
@@ -52,7 +54,7 @@ struct Term {
 
 impl Leadership {
     /// A term that ends after `valid` from `began` unless it is renewed.
-    pub(crate) fn new(token: FencingToken, began: Instant, valid: Duration) -> Self {
+    pub(crate) fn new(token: FencingToken, began: BootInstant, valid: Duration) -> Self {
         let valid = AtomicU64::new(nanos(valid));
         Self(Arc::new(Term { token, began, valid, cancelled: CancellationToken::new() }))
     }
@@ -64,8 +66,8 @@ impl Leadership {
     }
 
     /// Whether the term still lasts, by local time. Turns false no later than the renew deadline after the last good
-    /// renewal was sent, also when nothing of this process has run meanwhile: a process that was stopped knows when it
-    /// wakes. Costs a look at the clock.
+    /// renewal was sent, also when nothing of this process has run meanwhile: because it was stopped, or because the machine
+    /// was suspended. Reads three clocks.
     ///
     /// What is begun after the answer may still outlast the term: that is what the token is for.
     #[must_use]
@@ -99,13 +101,13 @@ impl Leadership {
         self.0.cancelled.is_cancelled()
     }
 
-    /// When the term ends unless it is renewed.
+    /// When the term ends unless it is renewed; earlier if the machine is suspended.
     pub(crate) fn deadline(&self) -> Instant {
-        self.0.began + Duration::from_nanos(self.0.valid.load(SeqCst))
+        self.0.began.awake + Duration::from_nanos(self.0.valid.load(SeqCst))
     }
 
     /// A renewal that was sent at `sent` was good. `false` when the term has ended, which it does not prolong.
-    pub(crate) fn renewed(&self, sent: Instant, valid: Duration) -> bool {
+    pub(crate) fn renewed(&self, sent: BootInstant, valid: Duration) -> bool {
         let until = nanos(sent.duration_since(self.0.began) + valid);
         let lasts = |before: u64| (before != 0).then(|| before.max(until));
         self.is_leading() && self.0.valid.fetch_update(SeqCst, SeqCst, lasts).is_ok()
@@ -130,6 +132,7 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::testing::suspend;
 
     #[tokio::test(start_paused = true)]
     async fn a_term_that_has_ended_is_not_renewed() {
@@ -140,19 +143,46 @@ mod tests {
             transitions: 0,
             resource_version: String::new(),
         };
-        let began = Instant::now();
+        let began = BootInstant::now();
+        let after = |seconds| BootInstant { awake: began.awake + second * seconds, ..began };
         let term = Leadership::new(token.clone(), began, second * 10);
         tokio::time::advance(second * 9).await;
-        assert!(term.renewed(began + second * 2, second * 10) && term.is_leading());
+        assert!(term.renewed(after(2), second * 10) && term.is_leading());
         // An older one does not shorten it.
-        assert!(term.renewed(began + second, second * 10));
-        assert_eq!(term.deadline() - began, second * 12);
+        assert!(term.renewed(after(1), second * 10));
+        assert_eq!(term.deadline() - began.awake, second * 12);
         tokio::time::advance(second * 3).await;
         // Whether or not anybody has asked.
-        assert!(!term.renewed(began + second * 11, second * 10) && !term.is_leading());
+        assert!(!term.renewed(after(11), second * 10) && !term.is_leading());
 
-        let term = Leadership::new(token, Instant::now(), second * 10);
+        let term = Leadership::new(token, BootInstant::now(), second * 10);
         term.end();
-        assert!(!term.renewed(Instant::now(), second * 10) && !term.is_leading());
+        assert!(!term.renewed(BootInstant::now(), second * 10) && !term.is_leading());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_does_not_outlast_the_suspension_of_the_machine() {
+        let second = Duration::from_secs(1);
+        let token = FencingToken {
+            lock: String::new(),
+            uid: String::new(),
+            transitions: 0,
+            resource_version: String::new(),
+        };
+        let term = Leadership::new(token, BootInstant::now(), second * 10);
+        tokio::time::advance(second * 4).await;
+        suspend(second * 5);
+        assert!(term.is_leading());
+        // A renewal counts from when it was sent, suspension included.
+        let sent = BootInstant::now();
+        suspend(second * 3);
+        assert!(!term.is_leading() && !term.renewed(sent, second * 10), "twelve seconds have passed");
+        let term = Leadership::new(term.token().clone(), BootInstant::now(), second * 10);
+        suspend(second * 4);
+        assert!(term.renewed(BootInstant::now(), second * 10));
+        suspend(second * 9);
+        assert!(term.is_leading());
+        tokio::time::advance(second).await;
+        assert!(!term.is_leading());
     }
 }

@@ -49,8 +49,10 @@ impl LeaseLock {
             .map_err(|error| wrong("name", format!("{namespace:?} and {name:?}: {error}")))?;
         let kind = Gvk::new("coordination.k8s.io", "v1", "Lease");
         let resource = ApiResource::new(kind, "leases", true);
-        // A renewal must not stand in a queue of other requests; and the elector itself tries again, when it is time to.
-        let client = client.without_rate_limit().with_retry_policy(RetryPolicy::none());
+        // A renewal must not wait behind other requests, neither for their rate limit nor for their connections; and the
+        // elector itself tries again, when it is time to.
+        let client =
+            client.with_own_connections().without_rate_limit().with_retry_policy(RetryPolicy::none());
         Ok(Self { client, resource, key })
     }
 
@@ -63,7 +65,12 @@ impl LeaseLock {
         };
         let mut watch = self.client.watch(&self.resource, self.key.namespace(), &params).await?;
         while let Some(event) = watch.next().await {
-            let change = match event? {
+            let event = match event {
+                // It would not tell who holds the Lease.
+                Err(error) if error.is_skippable() => continue,
+                event => event?,
+            };
+            let change = match event {
                 WatchEvent::Added(lease) | WatchEvent::Modified(lease) => stored(&lease).ok(),
                 WatchEvent::Deleted(_) => None,
                 WatchEvent::Bookmark { .. } => continue,
@@ -167,8 +174,12 @@ fn failed(error: Error) -> LockError {
         _ if error.is_conflict() || error.is_already_exists() => LockError::Conflict(message),
         // A server that failed in the middle, or a proxy that did not wait for it.
         Error::Api(status) if status.code >= 500 => LockError::NoAnswer(message),
-        Error::Api(_) | Error::Config(_) | Error::Request(_) => LockError::Refused(message),
-        Error::Transport { .. } | Error::Protocol { .. } => LockError::NoAnswer(message),
+        Error::Api(_) | Error::Config(_) | Error::Request(_) | Error::Transport { unsent: true, .. } => {
+            LockError::Refused(message)
+        }
+        Error::Transport { .. } | Error::Protocol { .. } | Error::Event { .. } => {
+            LockError::NoAnswer(message)
+        }
     }
 }
 
@@ -224,12 +235,16 @@ mod tests {
         assert!(matches!(api(409, "AlreadyExists"), LockError::Conflict(_)));
         assert!(matches!(api(403, "Forbidden"), LockError::Refused(_)));
         assert!(matches!(api(504, "Timeout"), LockError::NoAnswer(_)));
-        let late = Error::Transport {
-            doing: String::new(),
-            message: String::new(),
-            connection_refused: false,
-            timeout: true,
+        let transport = |unsent| {
+            failed(Error::Transport {
+                doing: String::new(),
+                message: String::new(),
+                connection_refused: false,
+                timeout: true,
+                unsent,
+            })
         };
-        assert!(matches!(failed(late), LockError::NoAnswer(_)));
+        assert!(matches!(transport(false), LockError::NoAnswer(_)));
+        assert!(matches!(transport(true), LockError::Refused(_)));
     }
 }

@@ -8,13 +8,13 @@
 //!   again without having told anybody;
 //! - a Lease is released after the work has ended, and only if the Lease itself, read again, still names the one that
 //!   releases;
+//! - each renewal writes another time than the one before, also by a clock that stands still: others would not see it;
 //! - candidates watch the Lease, so one that is released or runs out changes hands at once and not at the next try;
 //!   client-go's tries are up to 2.2 retry periods apart;
 //! - a term has a [`FencingToken`] that other systems can tell an old leader by.
 //!
-//! Only what is seen by the own monotonic clock counts: the times in a Lease are for people, and clocks of different
-//! machines need not agree. They must run at about the same rate, and the monotonic clock must not stand still while
-//! others run on, as it does on a machine that is suspended.
+//! Only the own monotonic clock counts, with the time for which the machine was suspended: the times in a Lease are for
+//! people, and clocks of different machines need not agree. They must run at about the same rate.
 //!
 //! ```text
 //!   Lock ◄── LeaseLock     the record on the server: get, create, update from a version
@@ -52,6 +52,7 @@
 
 mod callbacks;
 mod candidate;
+mod clock;
 mod config;
 mod elector;
 mod health;

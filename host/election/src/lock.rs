@@ -13,7 +13,7 @@ pub enum LockError {
     /// Somebody else has written, or made the object, meanwhile: nothing was done.
     #[error("{0}")]
     Conflict(String),
-    /// The server said no: nothing was done.
+    /// The server refused, or was not reached: nothing was done.
     #[error("{0}")]
     Refused(String),
     /// No answer: it is not known whether it was done.

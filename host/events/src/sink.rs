@@ -85,7 +85,7 @@ impl From<Error> for SinkError {
         };
         match &error {
             Error::Config(_) | Error::Request(_) => Self::Construction(message),
-            Error::Transport { .. } | Error::Protocol { .. } => {
+            Error::Transport { .. } | Error::Protocol { .. } | Error::Event { .. } => {
                 Self::Transient { message, retry_after: None }
             }
             Error::Api(_) if error.is_not_found() => Self::NotFound(message),

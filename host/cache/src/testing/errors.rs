@@ -93,5 +93,6 @@ fn transport(message: &str, connection_refused: bool) -> Error {
         message: message.to_owned(),
         connection_refused,
         timeout: false,
+        unsent: connection_refused,
     }
 }

@@ -215,22 +215,22 @@ async fn every_error_that_names_a_time_is_given_it() {
     assert!(server.list_versions().is_empty());
     // In the stream of a watch.
     let began = Instant::now();
-    server.break_watches(&unavailable(50));
+    server.break_watches(&unavailable(40));
     soon(server.wait_for_watches(3)).await;
-    assert!(began.elapsed() >= Duration::from_secs(50));
+    assert!(began.elapsed() >= Duration::from_secs(40));
     // At open.
     let began = Instant::now();
-    server.fail_watches([unavailable(70)]);
+    server.fail_watches([unavailable(50)]);
     server.drop_watches();
     soon(server.wait_for_watches(5)).await;
-    assert!(began.elapsed() >= Duration::from_secs(70));
+    assert!(began.elapsed() >= Duration::from_secs(50));
     // Of a list.
     server.set_watch_lists(false);
     let began = Instant::now();
-    server.fail_lists([unavailable(90)]);
+    server.fail_lists([unavailable(60)]);
     running.informer.relist();
     soon(server.wait_for_lists(2)).await;
-    assert!(began.elapsed() >= Duration::from_secs(90));
+    assert!(began.elapsed() >= Duration::from_secs(60));
     running.stop().await;
 }
 

@@ -242,12 +242,12 @@ pub(super) fn without_values(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let signs = [':', '"', '\'', '`', '[', '{', '(', '<', '*'];
     let Some((what, quoted)) = line.split_once(signs) else {
-        return crate::answer::short(line.as_bytes());
+        return crate::text::short(line.as_bytes());
     };
     // serde's own words: they end the line. Whatever the value was stands before them.
     let expected = match quoted.rsplit_once(", expected ") {
         Some((_, expected)) if what.starts_with("invalid ") && !expected.contains(signs) => expected,
-        _ => return crate::answer::short(what.as_bytes()),
+        _ => return crate::text::short(what.as_bytes()),
     };
-    crate::answer::short(format!("{what}, expected {expected}").as_bytes())
+    crate::text::short(format!("{what}, expected {expected}").as_bytes())
 }

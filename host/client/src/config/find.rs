@@ -77,25 +77,9 @@ fn read(path: &Path) -> Result<(String, Kubeconfig)> {
         }
         _ => error(&format!("cannot be read: {e}; check its permissions")),
     })?;
-    let text = decode(&bytes).ok_or_else(|| error("not a kubeconfig: not text; save it as UTF-8"))?;
-    let kubeconfig = Kubeconfig::parse(path, &text)?;
+    // Some editors begin a file with a byte order mark.
+    let text = std::str::from_utf8(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes))
+        .map_err(|_| error("not a kubeconfig: not text; save it as UTF-8"))?;
+    let kubeconfig = Kubeconfig::parse(path, text)?;
     Ok((source, kubeconfig))
-}
-
-/// UTF-8, or UTF-16 as shells of Windows write it into a file, told by its first bytes.
-fn decode(bytes: &[u8]) -> Option<String> {
-    let wide = |rest: &[u8], unit: fn([u8; 2]) -> u16| {
-        let (pairs, odd) = rest.as_chunks::<2>();
-        if odd.is_empty() {
-            String::from_utf16(&pairs.iter().map(|pair| unit(*pair)).collect::<Vec<_>>()).ok()
-        } else {
-            None
-        }
-    };
-    match bytes {
-        [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
-        [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
-        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8(rest.to_vec()).ok(),
-        _ => String::from_utf8(bytes.to_vec()).ok(),
-    }
 }

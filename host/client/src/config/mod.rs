@@ -22,11 +22,12 @@ use std::sync::Arc;
 
 use http::Uri;
 
-use crate::auth::Authorizer;
+use crate::credentials::Authorizer;
+use crate::credentials::Tls;
 use crate::error::{Error, Result};
-use crate::options::{ClientOptions, Impersonation};
+use crate::identity::Impersonation;
+use crate::options::ClientOptions;
 use crate::proxy::Proxy;
-use crate::tls::Tls;
 
 use choose::{Chosen, choose};
 use find::{Environment, find};
@@ -48,20 +49,33 @@ pub(crate) struct Loaded {
 /// Reads the configuration that the options ask for; runs an exec plugin if there is one.
 pub(crate) async fn load(options: &ClientOptions) -> Result<Loaded> {
     let environment = Environment::of_process();
-    let chosen = chosen(options, &environment)?;
-    prepare::prepare(chosen, &environment.proxies, options.observer.clone()).await
+    let mut chosen = chosen(options, &environment)?;
+    let overrides = &options.overrides;
+    chosen.namespace = overrides.namespace.clone().or(chosen.namespace);
+    let loaded = prepare::prepare(chosen, &environment.proxies, options.observer.clone()).await?;
+    Ok(Loaded { impersonate: overrides.impersonate.clone().or(loaded.impersonate), ..loaded })
 }
 
 fn chosen(options: &ClientOptions, environment: &Environment) -> Result<Chosen> {
-    if let Some(server) = &options.server {
-        if options.kubeconfig.is_some() || options.context.is_some() {
-            let message = "a server address without a kubeconfig, or a kubeconfig: name one of the two";
+    let overrides = &options.overrides;
+    let kubeconfig = options.kubeconfig.is_some() || options.context.is_some();
+    let by_name = overrides.cluster.is_some() || overrides.user.is_some();
+    match (&options.server, &options.config) {
+        (None, None) => {}
+        (Some(server), None) if !kubeconfig && !by_name => return Ok(Chosen::server(server)),
+        (None, Some(config)) if !kubeconfig && !by_name => return Ok(Chosen::memory(config)),
+        _ => {
+            let message = "name one of a server address, a configuration in memory, and a kubeconfig with its context, \
+                           cluster and user";
             return Err(Error::Config(message.to_owned()));
         }
-        return Ok(Chosen::server(server));
     }
     match find(options.kubeconfig.as_deref(), environment)? {
-        Some((source, kubeconfig)) => choose(&source, kubeconfig, options.context.as_deref()),
+        Some((source, kubeconfig)) => choose(&source, kubeconfig, options.context.as_deref(), overrides),
+        None if by_name => {
+            let message = "the overrides name a cluster or a user, and there is no kubeconfig";
+            Err(Error::Config(message.to_owned()))
+        }
         None => {
             let (host, port) = environment.service.as_ref().map_or(("", ""), |(host, port)| (host, port));
             in_cluster(Path::new(in_cluster::FOLDER), host, port)

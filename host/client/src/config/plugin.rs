@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use super::choose::Chosen;
 use super::file::{Exec, set};
 use super::prepare::authority;
+use crate::credentials::Checked;
+use crate::credentials::{Command, displayed};
 use crate::error::{Error, Result};
-use crate::exec::{Command, shown};
-use crate::tls::Checked;
 
 const V1: &str = "client.authentication.k8s.io/v1";
 const V1_BETA1: &str = "client.authentication.k8s.io/v1beta1";
@@ -25,7 +25,7 @@ pub(super) fn command(exec: &Exec, chosen: &Chosen) -> Result<Command> {
     let Some(program) = set(exec.command.as_ref()) else {
         return Err(error("exec plugin for credentials has no command; set exec.command".to_owned()));
     };
-    let what = format!("exec plugin {:?} for credentials", shown(program));
+    let what = format!("exec plugin {:?} for credentials", displayed(program));
     let api_version = set(exec.api_version.as_ref()).unwrap_or_default();
     if ![V1, V1_BETA1].contains(&api_version) {
         return Err(error(format!(

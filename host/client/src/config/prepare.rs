@@ -12,12 +12,13 @@ use tokio::runtime::Handle;
 use super::choose::Chosen;
 use super::file::{Cluster, User, set};
 use super::{Loaded, parse_server, plugin};
-use crate::auth::Authorizer;
+use crate::credentials::Authorizer;
+use crate::credentials::ExecPlugin;
+use crate::credentials::{Checked, ClientIdentity, Source, Tls};
 use crate::error::{Error, Result};
-use crate::exec::ExecPlugin;
-use crate::options::{Impersonation, RequestObserver};
+use crate::identity::Impersonation;
+use crate::observer::RequestObserver;
 use crate::proxy::{Protocol, Proxy, ProxyVariables, is_local};
-use crate::tls::{Checked, ClientIdentity, Source, Tls};
 
 /// Certificates and credentials; an exec plugin runs.
 pub(super) async fn prepare(
@@ -56,7 +57,9 @@ pub(super) async fn prepare(
     if let Some(plugin) = &plugin {
         plugin.credential().await?;
     }
-    let tls = tls(&chosen, &server, proxy.as_ref(), plugin.as_ref())?;
+    // With another credential a certificate that has expired is not needed.
+    let alone = matches!(method, Method::None);
+    let tls = tls(&chosen, &server, proxy.as_ref(), plugin.as_ref(), alone)?;
     let authorizer = match method {
         Method::None => Authorizer::None,
         Method::Token(token) => Authorizer::token(token, &format!("{source}: token of the user"))?,
@@ -129,6 +132,7 @@ fn tls(
     server: &Uri,
     proxy: Option<&Proxy>,
     plugin: Option<&Arc<ExecPlugin>>,
+    alone: bool,
 ) -> Result<Tls> {
     let Chosen { source, cluster, user, .. } = chosen;
     let error = |message: String| Error::Config(format!("{source}: {message}"));
@@ -138,18 +142,25 @@ fn tls(
                 .map_err(|_| error("tls-server-name is not a host name".to_owned()))
         })
         .transpose()?;
+    let insecure = cluster.insecure_skip_tls_verify == Some(true);
+    let authority = authority(cluster).map_err(error)?;
+    if insecure && authority.is_some() {
+        return Err(error(
+            "the cluster has insecure-skip-tls-verify and certificate-authority, which would not be used; remove one of the two"
+                .to_owned(),
+        ));
+    }
     let secure = server.scheme_str() == Some("https");
     if !secure && proxy.is_none_or(|proxy| proxy.protocol != Protocol::Https) {
         return Tls::unused();
     }
-    let insecure = cluster.insecure_skip_tls_verify == Some(true);
-    if insecure && secure {
+    if insecure {
+        let whose = if secure { "the server's" } else { "the proxy's" };
         tracing::warn!(
             event = "tls_unverified",
-            "{source}: insecure-skip-tls-verify is set: the server's certificate is not verified"
+            "{source}: insecure-skip-tls-verify is set: {whose} certificate is not verified"
         );
     }
-    let authority = authority(cluster).map_err(error)?;
     let certificate = pem("client-certificate", &user.client_certificate, &user.client_certificate_data);
     let key = pem("client-key", &user.client_key, &user.client_key_data);
     let identity = match (certificate.map_err(error)?, key.map_err(error)?, plugin) {
@@ -166,7 +177,11 @@ fn tls(
             return Err(error(message.to_owned()));
         }
     };
-    Tls::new(source.clone(), authority, insecure, identity, server_name)
+    let tls = Tls::new(source.clone(), authority, insecure, identity, server_name)?;
+    if alone {
+        tls.refuse_expired()?;
+    }
+    Ok(tls)
 }
 
 /// Where the certificates of the cluster's authority stand.

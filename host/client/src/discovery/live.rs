@@ -9,13 +9,18 @@ use http::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::cached::CachedDiscovery;
-use super::types::{ApiGroup, GroupVersion, ServerResources};
-use super::wire::{Group, ResourceList, Root};
-use crate::answer;
-use crate::call::{Call, OBJECT_LIMIT, protocol};
+use crate::client::failure;
+use crate::client::{
+    Call, OBJECT_LIMIT,
+    failure::{protocol, without_values},
+};
 use crate::client::{Client, ServerVersion};
-use crate::error::{Error, Result, Status};
+use crate::documents::{
+    ApiGroup, Group, GroupVersion, ResourceList, RootDocument, RootResponse, ServerResources, stale,
+};
+use crate::error::Result;
 use crate::params::ApiResource;
+use crate::text::short;
 use crate::url::Target;
 
 /// The parameters stand in the order in which old servers compare them.
@@ -36,19 +41,11 @@ pub struct DiscoveryClient {
 
 /// One of the two documents that all else is reached from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum RootPath {
     /// `/api`: the core group.
     Core,
     /// `/apis`: all others.
     Named,
-}
-
-/// What one of the two documents says.
-pub(super) struct Answered {
-    pub(super) groups: Vec<ApiGroup>,
-    /// With an aggregated document: all lists of resources, and an error for each that the server could not get.
-    pub(super) lists: Option<Vec<(GroupVersion, Result<ResourceList>)>>,
-    pub(super) etag: Option<String>,
 }
 
 impl DiscoveryClient {
@@ -70,7 +67,7 @@ impl DiscoveryClient {
     /// When `/api` or `/apis` could not be read; a missing `/api` is none.
     pub async fn groups(&self) -> Result<Vec<ApiGroup>> {
         let ask = |part| async move { self.part(part, None).await };
-        let (core, named) = futures_util::try_join!(ask(Part::Core), ask(Part::Named))?;
+        let (core, named) = futures_util::try_join!(ask(RootPath::Core), ask(RootPath::Named))?;
         let all = [core, named].into_iter().flatten();
         Ok(all.flat_map(|answered| answered.groups).collect())
     }
@@ -128,8 +125,8 @@ impl DiscoveryClient {
     }
 
     /// One of the two documents; nothing when it is still the one of this `ETag`.
-    pub(super) async fn part(&self, part: Part, etag: Option<&str>) -> Result<Option<Answered>> {
-        let path = if part == Part::Core { "/api" } else { "/apis" };
+    pub(super) async fn part(&self, part: RootPath, etag: Option<&str>) -> Result<Option<RootResponse>> {
+        let path = if part == RootPath::Core { "/api" } else { "/apis" };
         let mut call = Call::new(Method::GET, Target::raw(path)?);
         if !self.legacy {
             call = call.accept(AGGREGATED_FIRST);
@@ -142,13 +139,13 @@ impl DiscoveryClient {
         if answer.status == StatusCode::NOT_MODIFIED && etag.is_some() {
             return Ok(None);
         }
-        if answer.status == StatusCode::NOT_FOUND && part == Part::Core {
-            return Ok(Some(Answered { groups: Vec::new(), lists: Some(Vec::new()), etag: None }));
+        if answer.status == StatusCode::NOT_FOUND && part == RootPath::Core {
+            return Ok(Some(RootResponse { groups: Vec::new(), lists: Some(Vec::new()), etag: None }));
         }
         if !answer.status.is_success() {
-            return Err(answer::error(self.client.doing(&call), &answer));
+            return Err(failure::of_response(self.client.doing(&call), &answer));
         }
-        let root: Root = self.decode(&call, &answer.body)?;
+        let root: RootDocument = self.decode(&call, &answer.body)?;
         let groups = match root.kind.as_str() {
             "APIGroupDiscoveryList" => return Ok(Some(aggregated(root, &answer.headers))),
             "APIGroupList" => root.groups.into_iter().map(Group::into_api).collect(),
@@ -159,7 +156,7 @@ impl DiscoveryClient {
                 return Err(protocol(self.client.doing(&call), &message));
             }
         };
-        Ok(Some(Answered { groups, lists: None, etag: None }))
+        Ok(Some(RootResponse { groups, lists: None, etag: None }))
     }
 
     /// The list of one group version.
@@ -175,16 +172,19 @@ impl DiscoveryClient {
 
     fn decode<T: DeserializeOwned>(&self, call: &Call, body: &[u8]) -> Result<T> {
         serde_json::from_slice(body).map_err(|error| {
-            let shown = answer::short(body);
+            let shown = short(body);
             let shown = if shown.starts_with('{') { String::new() } else { format!(": {shown}") };
-            protocol(self.client.doing(call), &format!("no discovery document: {error}{shown}"))
+            protocol(
+                self.client.doing(call),
+                &format!("no discovery document: {}{shown}", without_values(&error)),
+            )
         })
     }
 }
 
-fn aggregated(root: Root, headers: &HeaderMap) -> Answered {
+fn aggregated(root: RootDocument, headers: &HeaderMap) -> RootResponse {
     let etag = headers.get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
-    let mut answered = Answered { groups: Vec::new(), lists: None, etag };
+    let mut answered = RootResponse { groups: Vec::new(), lists: None, etag };
     let lists = answered.lists.insert(Vec::new());
     for group in root.items {
         let split = group.split();
@@ -195,22 +195,4 @@ fn aggregated(root: Root, headers: &HeaderMap) -> Answered {
         }));
     }
     answered
-}
-
-/// What an aggregated document says of a group version whose server does not answer.
-pub(super) fn stale(place: &GroupVersion) -> Error {
-    Error::Api(Box::new(Status {
-        code: 503,
-        reason: "ServiceUnavailable".to_owned(),
-        message: format!(
-            "the API server has no current list of the resources of {place}; look at the APIService {}",
-            api_service(place)
-        ),
-        ..Status::default()
-    }))
-}
-
-/// Name of the object that says which server is behind a group version.
-fn api_service(place: &GroupVersion) -> String {
-    format!("{}.{}", place.version, place.group)
 }

@@ -4,20 +4,16 @@
 //! in the server's order: the core group, then groups by priority, in each the preferred version first; a plural name before a
 //! singular one before a short one.
 //!
-//! Invariants: a document that has what is wanted is not asked for again until it expires; a miss asks for one again that is older than
-//! [`REFRESH_SPACING`], and once more only after that time; a group that cannot be asked keeps nothing from being found
-//! elsewhere, and is told of where what is wanted could be in it; but where it would have come first it is asked once more, and
-//! again after that time.
+//! Invariants: a document that has the name is not fetched again until it expires; a miss fetches documents again that are
+//! older than [`REFRESH_SPACING`], and once more only after that time; a group that cannot be asked keeps nothing from being
+//! found elsewhere, and is named where the name could be in it.
 
-use futures_util::{StreamExt as _, stream};
 use pilothouse_object::{Gvk, Gvr};
 
 use super::cached::CachedDiscovery;
-use super::documents::AT_ONCE;
-use super::kept::{Access, REFRESH_SPACING, may_pass};
 use super::mapping_error::MappingError;
 use super::partial::PartialResource;
-use super::types::{FailedGroup, GroupVersion};
+use crate::documents::{Access, FailedGroup, GroupVersion, REFRESH_SPACING, may_pass};
 use crate::error::Error;
 use crate::params::ApiResource;
 
@@ -31,13 +27,13 @@ pub struct RestMapper {
 
 /// Where to look.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    group: Group<'a>,
+struct SearchScope<'a> {
+    group: GroupScope<'a>,
     version: Option<&'a str>,
 }
 
 #[derive(Clone, Copy)]
-enum Group<'a> {
+enum GroupScope<'a> {
     Any,
     Named(&'a str),
     BeginsWith(&'a str),
@@ -48,14 +44,12 @@ type Fit = Option<u8>;
 
 /// What was looked through.
 #[derive(Default)]
-struct Looked {
+struct SearchResult {
     found: Vec<(u8, ApiResource)>,
     failed: Vec<FailedGroup>,
-    /// What could not be asked but might be by now, and would come before what fits best.
-    ahead: Vec<GroupVersion>,
 }
 
-impl Looked {
+impl SearchResult {
     fn take<'a>(
         &mut self,
         resources: impl IntoIterator<Item = &'a ApiResource>,
@@ -102,7 +96,7 @@ impl RestMapper {
         let preferred = (versions.len() == 0).then_some(None);
         for version in versions.chain(preferred) {
             let wanted = wanted("kind", kind, Some(group), version);
-            let place = Place { group: Group::Named(group), version };
+            let place = SearchScope { group: GroupScope::Named(group), version };
             match self.find(&wanted, place, true, fit).await.and_then(|found| single(wanted, found)) {
                 Err(error) if error.is_no_match() => last = Some(error),
                 other => return other,
@@ -117,7 +111,7 @@ impl RestMapper {
     /// See [`MappingError`].
     pub async fn mappings(&self, group: &str, kind: &str) -> Result<Vec<ApiResource>> {
         let fit = |resource: &ApiResource| (resource.gvk.kind == kind).then_some(0);
-        let place = Place { group: Group::Named(group), version: None };
+        let place = SearchScope { group: GroupScope::Named(group), version: None };
         self.find(&wanted("kind", kind, Some(group), None), place, false, fit).await
     }
 
@@ -172,7 +166,7 @@ impl RestMapper {
 
     async fn by_plural(&self, group: &str, version: Option<&str>, plural: &str) -> Result<ApiResource> {
         let wanted = wanted("resource", plural, Some(group), version);
-        let place = Place { group: Group::Named(group), version };
+        let place = SearchScope { group: GroupScope::Named(group), version };
         let found = self.find(&wanted, place, true, |r| (r.plural == plural).then_some(0)).await?;
         single(wanted, found)
     }
@@ -204,7 +198,7 @@ impl RestMapper {
     /// See [`MappingError`]; a category that nothing is in is a [`MappingError::NoMatch`].
     pub async fn expand_category(&self, category: &str) -> Result<Vec<ApiResource>> {
         let fit = |resource: &ApiResource| resource.categories.iter().any(|c| c == category).then_some(0);
-        let place = Place { group: Group::Any, version: None };
+        let place = SearchScope { group: GroupScope::Any, version: None };
         let mut found = self.find(&format!("category {category:?}"), place, false, fit).await?;
         let mut seen = std::collections::HashSet::new();
         found.retain(|resource| seen.insert((resource.gvk.group.clone(), resource.plural.clone())));
@@ -224,13 +218,14 @@ impl RestMapper {
         let wanted = wanted_resource(resource);
         let version = resource.version.as_deref();
         let Some(group) = resource.group.as_deref() else {
-            return self.find(&wanted, Place { group: Group::Any, version }, first, fit).await;
+            return self.find(&wanted, SearchScope { group: GroupScope::Any, version }, first, fit).await;
         };
-        let exact = self.find(&wanted, Place { group: Group::Named(group), version }, first, fit).await;
+        let exact =
+            self.find(&wanted, SearchScope { group: GroupScope::Named(group), version }, first, fit).await;
         match exact {
             Err(error) if error.is_no_match() && !group.is_empty() => {
                 // As kubectl: the beginning of a group is enough.
-                let place = Place { group: Group::BeginsWith(group), version };
+                let place = SearchScope { group: GroupScope::BeginsWith(group), version };
                 self.find(&wanted, place, first, fit).await
             }
             exact => exact,
@@ -242,29 +237,25 @@ impl RestMapper {
     async fn find(
         &self,
         wanted: &str,
-        place: Place<'_>,
+        place: SearchScope<'_>,
         first: bool,
         fit: impl Fn(&ApiResource) -> Fit,
     ) -> Result<Vec<ApiResource>> {
-        let named = matches!(place.group, Group::Named(_));
+        let named = matches!(place.group, GroupScope::Named(_));
         // Where nothing but this group will do, it is asked again in case it answers by now.
-        let known = if named { Access::PLAIN } else { Access::KEPT };
+        let known = if named { Access::PLAIN } else { Access::CACHED };
         let mut failed = Vec::new();
         for access in [known, Access::newer_than(REFRESH_SPACING)] {
             let looked = match place.group {
-                Group::Named(group) => self.look_in_group(group, place.version, first, access, &fit).await,
+                GroupScope::Named(group) => {
+                    self.look_in_group(group, place.version, first, access, &fit).await
+                }
                 _ => self.look_everywhere(place, access, &fit).await,
             };
             let looked = match looked {
                 // Nobody has asked for a while, and it may be otherwise by now.
                 Err(MappingError::Client(error)) if access.max_age.is_none() && !may_pass(&error) => continue,
                 looked => looked?,
-            };
-            let looked = match looked {
-                looked if self.any_answers_by_now(&looked.ahead).await => {
-                    self.look_everywhere(place, Access::KEPT, &fit).await?
-                }
-                looked => looked,
             };
             if !looked.found.is_empty() {
                 return Ok(looked.best());
@@ -290,11 +281,11 @@ impl RestMapper {
         first: bool,
         access: Access,
         fit: &impl Fn(&ApiResource) -> Fit,
-    ) -> Result<Looked> {
-        let mut looked = Looked::default();
+    ) -> Result<SearchResult> {
+        let mut looked = SearchResult::default();
         let versions = match version {
             Some(version) => vec![version.to_owned()],
-            None => match self.discovery.versions_by(group, access).await {
+            None => match self.discovery.versions(group, access).await {
                 Ok(versions) => versions,
                 Err(error) => {
                     looked.failed.extend(failure(GroupVersion::new(group, ""), error)?);
@@ -304,7 +295,7 @@ impl RestMapper {
         };
         for version in versions {
             let place = GroupVersion { group: group.to_owned(), version };
-            match self.discovery.resources_by(&place, access).await {
+            match self.discovery.list(&place, access).await {
                 Ok(resources) => looked.take(resources.iter(), fit),
                 Err(error) => looked.failed.extend(failure(place, error)?),
             }
@@ -317,55 +308,26 @@ impl RestMapper {
 
     async fn look_everywhere(
         &self,
-        place: Place<'_>,
+        place: SearchScope<'_>,
         access: Access,
         fit: &impl Fn(&ApiResource) -> Fit,
-    ) -> Result<Looked> {
-        let all = self.discovery.all_by(access).await?;
+    ) -> Result<SearchResult> {
+        let all = self.discovery.all(access).await?;
         let here = |listed: &GroupVersion| {
             let group = match place.group {
-                Group::Any => true,
-                Group::Named(group) => listed.group == group,
-                Group::BeginsWith(start) => listed.group.starts_with(start),
+                GroupScope::Any => true,
+                GroupScope::Named(group) => listed.group == group,
+                GroupScope::BeginsWith(start) => listed.group.starts_with(start),
             };
             let version = |version: &str| listed.version == version || listed.version.is_empty();
             group && place.version.is_none_or(version)
         };
-        let mut looked = Looked::default();
+        let mut looked = SearchResult::default();
         for listed in all.resources.iter().filter(|listed| here(&listed.group_version)) {
             looked.take(listed.resources.iter(), fit);
         }
         looked.failed = all.failed.into_iter().filter(|failed| here(&failed.group_version)).collect();
-        if let Some((_, best)) = looked.found.iter().min_by_key(|(fit, _)| *fit) {
-            // Versions that the server itself could not ask come last in their groups, as they do in lists.
-            let rank = |group: &str, version: &str| {
-                let index = all.groups.iter().position(|g| g.name == group)?;
-                let versions = &all.groups[index].versions;
-                Some((index, versions.iter().position(|v| v == version).unwrap_or(usize::MAX)))
-            };
-            let best = rank(&best.gvk.group, &best.gvk.version);
-            let ahead = |failed: &&FailedGroup| {
-                let place = &failed.group_version;
-                may_pass(&failed.error) && rank(&place.group, &place.version) < best
-            };
-            looked.ahead = looked.failed.iter().filter(ahead).map(|f| f.group_version.clone()).collect();
-        }
         Ok(looked)
-    }
-
-    /// Asks these once more, if that was not done of late, and tells whether one answers.
-    async fn any_answers_by_now(&self, places: &[GroupVersion]) -> bool {
-        let ask = |place: &GroupVersion| {
-            let place = place.clone();
-            async move {
-                if place.version.is_empty() {
-                    self.discovery.versions_by(&place.group, Access::SPACED).await.is_ok()
-                } else {
-                    self.discovery.resources_by(&place, Access::SPACED).await.is_ok()
-                }
-            }
-        };
-        stream::iter(places.iter().map(ask)).buffer_unordered(AT_ONCE).any(async |answers| answers).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pilothouse_object::Gvr;
 
-use super::types::FailedGroup;
+use crate::documents::FailedGroup;
 use crate::error::Error;
 
 /// Why a [`RestMapper`](super::RestMapper) found nothing.

@@ -3,7 +3,7 @@
 //! ```text
 //!   RestMapper            kind ↔ resource, short names, categories, refresh on a miss
 //!       │
-//!   CachedDiscovery       in memory, on disk ── DocumentCache ── DiskStore (kubectl's files)
+//!   CachedDiscovery       which documents to fetch when; `documents` caches them, in memory and in files
 //!       │
 //!   DiscoveryClient       asks the server: aggregated documents first; OpenAPI; version
 //! ```
@@ -12,20 +12,12 @@
 //! [`Client::discover`] and its like look in through a [`RestMapper`]: one small document per group version that is asked for.
 
 mod cached;
-#[cfg(feature = "discovery-disk")]
-mod disk;
-mod documents;
-mod flights;
-mod kept;
 mod live;
 mod mapper;
 mod mapping_error;
 #[cfg(feature = "openapi")]
 mod openapi;
 mod partial;
-mod state;
-mod types;
-mod wire;
 
 use pilothouse_object::{Gvk, Gvr};
 
@@ -34,16 +26,12 @@ use crate::error::{Error, Result, Status, StatusDetails};
 use crate::params::ApiResource;
 
 pub use cached::CachedDiscovery;
-#[cfg(feature = "discovery-disk")]
-pub use disk::DiskCacheOptions;
-pub(crate) use documents::DocumentCache;
 pub use live::DiscoveryClient;
 pub use mapper::RestMapper;
 pub use mapping_error::MappingError;
 #[cfg(feature = "openapi")]
 pub use openapi::{OpenApiEntry, OpenApiIndex};
 pub use partial::PartialResource;
-pub use types::{ApiGroup, FailedGroup, GroupVersion, GroupVersionResources, ServerResources};
 
 impl Client {
     /// Discovery of this client's server, under this client's identity; nothing is kept.

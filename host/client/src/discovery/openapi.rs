@@ -9,8 +9,8 @@ use http::Method;
 use serde::Deserialize;
 
 use super::live::DiscoveryClient;
-use super::types::GroupVersion;
-use crate::call::Call;
+use crate::client::Call;
+use crate::documents::GroupVersion;
 use crate::error::{Error, Result, Status};
 use crate::url::Target;
 

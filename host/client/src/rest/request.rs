@@ -10,14 +10,14 @@ use bytes::Bytes;
 use http::Method;
 use http::header::{
     ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
-    UPGRADE,
+    UPGRADE, USER_AGENT,
 };
 use serde::Serialize;
 
 use super::response::{ByteStream, RestResponse};
-use crate::answer;
-use crate::call::{Call, OBJECT_LIMIT};
 use crate::client::Client;
+use crate::client::failure;
+use crate::client::{Call, OBJECT_LIMIT};
 use crate::error::{Error, Result};
 use crate::url::{Parts, Target};
 use crate::verbs;
@@ -181,7 +181,7 @@ impl RestRequest {
         if answer.status.is_success() {
             return Ok(RestResponse { doing, answer });
         }
-        Err(answer::error(doing, &answer))
+        Err(failure::of_response(doing, &answer))
     }
 
     /// Sends it and gives the answer, be it an error or not.
@@ -202,8 +202,8 @@ impl RestRequest {
     /// As [`send`](Self::send).
     pub async fn stream(self) -> Result<ByteStream> {
         let (client, call) = self.build()?;
-        let (response, slot) = client.send(&call).await?;
-        Ok(ByteStream::new(response.into_body(), client.doing(&call), slot))
+        let response = client.send(&call).await?;
+        Ok(ByteStream::new(response.into_body(), client.doing(&call)))
     }
 
     fn refuse(&mut self, fault: Error) {
@@ -252,7 +252,7 @@ impl fmt::Debug for RestRequest {
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue)> {
     let bad = |why: &str| Error::Request(format!("header {name:?}: {why}"));
     let name = HeaderName::try_from(name).map_err(|_| bad("this is not the name of a header"))?;
-    if name == AUTHORIZATION || name.as_str().starts_with("impersonate-") {
+    if name == AUTHORIZATION || name == USER_AGENT || name.as_str().starts_with("impersonate-") {
         return Err(bad("who is asking is said by the client's identity; use Client::with_identity"));
     }
     if [CONTENT_LENGTH, TRANSFER_ENCODING, HOST, CONNECTION, TE, UPGRADE].contains(&name) {

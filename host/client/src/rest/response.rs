@@ -7,19 +7,19 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, StatusCode};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
 
-use crate::answer;
-use crate::call::{Answer, unexpected};
-use crate::connection::Slot;
+use crate::client::failure;
+use crate::client::{FullResponse, failure::unexpected};
 use crate::error::Result;
+use crate::transport::ResponseBody;
 use crate::warnings::{self, Warning};
 
 /// An answer that was read whole.
 pub struct RestResponse {
     pub(super) doing: String,
-    pub(super) answer: Answer,
+    pub(super) answer: FullResponse,
 }
 
 impl RestResponse {
@@ -69,16 +69,14 @@ impl fmt::Debug for RestResponse {
 
 /// A body as it comes; a `Stream` of its pieces. Dropping it ends the request.
 pub struct ByteStream {
-    body: Incoming,
+    body: ResponseBody,
     doing: String,
     over: bool,
-    /// Its place on the connection.
-    _slot: Slot,
 }
 
 impl ByteStream {
-    pub(super) fn new(body: Incoming, doing: String, slot: Slot) -> Self {
-        Self { body, doing, over: false, _slot: slot }
+    pub(super) fn new(body: ResponseBody, doing: String) -> Self {
+        Self { body, doing, over: false }
     }
 
     /// The next piece; `None` at the end. Cancel-safe.
@@ -99,7 +97,7 @@ impl ByteStream {
                 }
                 Some(Err(error)) => {
                     self.over = true;
-                    return Poll::Ready(Some(Err(answer::transport(self.doing.clone(), &error))));
+                    return Poll::Ready(Some(Err(failure::of_transport(self.doing.clone(), &*error))));
                 }
                 None => self.over = true,
             }

@@ -55,7 +55,7 @@ fn fails(code: u16, reason: &str, retry_after: Option<u64>) -> Error {
 
 fn broken() -> Error {
     let (doing, message) = (String::new(), "reset".to_owned());
-    Error::Transport { doing, message, connection_refused: false, timeout: false }
+    Error::Transport { doing, message, connection_refused: false, timeout: false, unsent: false }
 }
 
 async fn version(watcher: &mut RetryWatcher) -> String {
@@ -176,4 +176,28 @@ async fn until_gives_the_change_that_was_waited_for_and_then_those_behind_it() {
     let found = watcher.until(|event| version_of(event) == "4").await.unwrap();
     assert_eq!(version_of(&found), "4");
     assert_eq!(version(&mut watcher).await, "5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_or_a_response_that_cannot_be_decoded_ends_it() {
+    let (doing, message) = (String::new(), String::new());
+    let event = Error::Event { doing: doing.clone(), message: message.clone() };
+    let (mut watcher, opened) = watcher(vec![Ok(vec![changed(2), Err(event)])]);
+    assert_eq!(version(&mut watcher).await, "2");
+    let hour = Duration::from_secs(3600);
+    let error = tokio::time::timeout(hour, watcher.next()).await.expect("it ends").unwrap().unwrap_err();
+    assert!(error.is_skippable(), "a change was missed: {error:?}");
+    assert!(watcher.next().await.is_none());
+    assert_eq!(opened.lock().len(), 1);
+    let (mut watcher, _) = self::watcher(vec![Err(Error::Protocol { doing, message })]);
+    let next = tokio::time::timeout(hour, watcher.next()).await.expect("it ends");
+    assert!(next.unwrap().is_err() && watcher.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_an_age_is_asked_again_after_a_minute() {
+    let busy = fails(429, "TooManyRequests", Some(u64::MAX));
+    let (mut watcher, opened) = watcher(vec![Err(busy), Ok(vec![changed(2)])]);
+    assert_eq!(version(&mut watcher).await, "2");
+    assert_eq!(opened.lock()[1].0, 60_000);
 }

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Resource, TypedList, TypedWatch};
-use crate::call::{Call, unexpected};
 use crate::client::Client;
+use crate::client::{Call, failure::unexpected};
 use crate::error::Result;
 use crate::params::{ApiResource, DeleteParams, ListParams, Patch, WatchParams, WriteParams};
 #[cfg(feature = "scale")]

@@ -6,6 +6,7 @@
 mod api;
 mod watch;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use pilothouse_object::{Gvk, ListMeta};
 use serde::Serialize;
@@ -44,6 +45,14 @@ pub use watch::TypedWatch;
 ///     const KIND: &'static str = "Greeting";
 ///     const PLURAL: &'static str = "greetings";
 ///     const NAMESPACED: bool = true;
+///
+///     fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+///         &self.metadata
+///     }
+///
+///     fn meta_mut(&mut self) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+///         &mut self.metadata
+///     }
 /// }
 /// ```
 pub trait Resource: Serialize + DeserializeOwned + Send + Sync + 'static {
@@ -58,6 +67,12 @@ pub trait Resource: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Whether its objects live in namespaces.
     const NAMESPACED: bool;
 
+    /// Its metadata: name, namespace, UID, version, labels.
+    fn meta(&self) -> &ObjectMeta;
+
+    /// Its metadata, to change it.
+    fn meta_mut(&mut self) -> &mut ObjectMeta;
+
     /// How to reach it.
     #[must_use]
     fn api_resource() -> ApiResource {
@@ -67,13 +82,27 @@ pub trait Resource: Serialize + DeserializeOwned + Send + Sync + 'static {
 
 impl<K> Resource for K
 where
-    K: k8s_openapi::Resource<Scope: Scope> + Serialize + DeserializeOwned + Send + Sync + 'static,
+    K: k8s_openapi::Resource<Scope: Scope>
+        + k8s_openapi::Metadata<Ty = ObjectMeta>
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
 {
     const GROUP: &'static str = <K as k8s_openapi::Resource>::GROUP;
     const VERSION: &'static str = <K as k8s_openapi::Resource>::VERSION;
     const KIND: &'static str = <K as k8s_openapi::Resource>::KIND;
     const PLURAL: &'static str = <K as k8s_openapi::Resource>::URL_PATH_SEGMENT;
     const NAMESPACED: bool = <K::Scope as Scope>::NAMESPACED;
+
+    fn meta(&self) -> &ObjectMeta {
+        self.metadata()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.metadata_mut()
+    }
 }
 
 /// Where a type of `k8s-openapi` lives; not for those that are subresources.

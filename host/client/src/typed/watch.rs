@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use pilothouse_object::Object;
 
 use super::Resource;
-use crate::call::unexpected;
-use crate::error::Result;
+use crate::client::failure::without_values;
+use crate::error::{Error, Result};
 use crate::params::WatchEvent;
 use crate::watch::WatchStream;
 
@@ -25,7 +25,7 @@ impl<K: Resource> TypedWatch<K> {
     /// The next event, see [`WatchStream::next`]. Cancel-safe.
     ///
     /// # Errors
-    /// As [`WatchStream::next`]. An object that is not of the type is an error of that event alone: the watch goes on.
+    /// As [`WatchStream::next`]; [`Error::Event`] as well for an object that is not of the type.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<K>>> {
         Some(self.stream.next().await?.and_then(typed))
     }
@@ -40,7 +40,8 @@ impl<K> fmt::Debug for TypedWatch<K> {
 fn typed<K: Resource>(event: WatchEvent) -> Result<WatchEvent<K>> {
     let read = |object: Object| {
         let doing = || format!("watching {}: {}", K::PLURAL, object.key().as_str());
-        serde_json::from_slice(object.bytes()).map_err(|e| unexpected(doing(), &e))
+        serde_json::from_slice(object.bytes())
+            .map_err(|e| Error::Event { doing: doing(), message: without_values(&e) })
     };
     Ok(match event {
         WatchEvent::Added(object) => WatchEvent::Added(read(object)?),

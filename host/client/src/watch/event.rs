@@ -1,22 +1,24 @@
 //! [`EventDecoder`]: chunks of a watch's body to events.
 //!
 //! Invariants: what comes out does not depend on where the chunks end; an event is given only when its line is complete; after
-//! a fault the decoder is of no use any more. A line that lies in one chunk is decoded where it lies; others are put together in
+//! a line that is no event the next one is decoded. A line that lies in one chunk is decoded where it lies; others are put together in
 //! one buffer that is used again. [`WatchStream`](super::WatchStream) calls this.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use pilothouse_object::{Gvk, Object};
+use pilothouse_object::{DecodeError, Gvk, Object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::call::{OBJECT_LIMIT, protocol};
+use crate::client::OBJECT_LIMIT;
+use crate::client::failure::{decode_fault, protocol, without_values};
 use crate::error::{Error, Result, Status};
 use crate::lines::Lines;
 use crate::params::WatchEvent;
+use crate::text::short;
 
-/// What may stand around an object in its line: the type of the event, and what space a server puts there.
+/// Bytes of a line beside its object: the type of the event, and white space.
 const ENVELOPE: usize = 1 << 10;
 
 /// Decodes the events of one watch.
@@ -37,7 +39,7 @@ impl EventDecoder {
     }
 
     /// The next event; `None` when another chunk is needed.
-    pub(super) fn next(&mut self) -> std::result::Result<Option<WatchEvent>, Fault> {
+    pub(super) fn next(&mut self) -> std::result::Result<Option<WatchEvent>, EventFault> {
         loop {
             match self.lines.next() {
                 Ok(Some(line)) if line.trim_ascii().is_empty() => {}
@@ -48,7 +50,7 @@ impl EventDecoder {
         }
     }
 
-    /// The body is complete: what stands behind the last line break, which some servers leave out.
+    /// The event behind the last line break, which some servers leave out at the end of the body.
     pub(super) fn finish(&mut self) -> std::result::Result<Option<WatchEvent>, CutOff> {
         let rest = self.lines.rest().trim_ascii();
         if rest.is_empty() {
@@ -64,26 +66,37 @@ pub(super) struct CutOff;
 
 /// Why a line is not an event to hand on.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum EventFault {
+    /// An `ERROR` event, which ends the watch.
     Api(Box<Status>),
-    Protocol(String),
+    /// An `ERROR` event that cannot be read, which ends the watch as well.
+    UnknownError(String),
+    /// The line cannot be decoded; the next one may be.
+    Undecodable(String),
 }
 
-impl Fault {
+impl EventFault {
     pub(super) fn error(self, doing: &str) -> Error {
         match self {
             Self::Api(mut status) => {
                 status.doing = doing.to_owned();
                 Error::Api(status)
             }
-            Self::Protocol(message) => protocol(doing.to_owned(), &message),
+            Self::UnknownError(message) => protocol(doing.to_owned(), &message),
+            Self::Undecodable(message) => Error::Event { doing: doing.to_owned(), message },
         }
     }
 }
 
-impl<E: std::error::Error> From<E> for Fault {
-    fn from(error: E) -> Self {
-        Self::Protocol(format!("event: {error}"))
+impl From<serde_json::Error> for EventFault {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Undecodable(without_values(&error))
+    }
+}
+
+impl From<DecodeError> for EventFault {
+    fn from(error: DecodeError) -> Self {
+        Self::Undecodable(decode_fault(&error))
     }
 }
 
@@ -91,24 +104,26 @@ impl WatchEvent<Object> {
     /// Decodes one line of a watch's body, as a stream does; `kind` is put into an object that does not carry it.
     ///
     /// # Errors
-    /// [`Error::Api`] for an `ERROR` frame, [`Error::Protocol`] when the line is no event.
+    /// [`Error::Api`] for an `ERROR` event, [`Error::Event`] when the line is no event.
     pub fn decode(line: &[u8], kind: &Gvk) -> Result<Self> {
         decode(line, kind).map_err(|fault| fault.error("watching"))
     }
 }
 
-fn decode(line: &[u8], kind: &Gvk) -> std::result::Result<WatchEvent, Fault> {
-    match split(line) {
-        Some((event, object)) => event_of(event, object, kind),
-        None => {
-            let frame: Frame<'_> = serde_json::from_slice(line)?;
-            event_of(&frame.event, frame.object.get().as_bytes(), kind)
+fn decode(line: &[u8], kind: &Gvk) -> std::result::Result<WatchEvent, EventFault> {
+    if let Some((event, object)) = split(line) {
+        match event_of(event, object, kind) {
+            // Fields may follow the object, or the object is none.
+            Err(EventFault::Undecodable(_) | EventFault::UnknownError(_)) => {}
+            decoded => return decoded,
         }
     }
+    let frame: EventFrame<'_> = serde_json::from_slice(line)?;
+    event_of(&frame.event, frame.object.get().as_bytes(), kind)
 }
 
 #[derive(Deserialize)]
-struct Frame<'a> {
+struct EventFrame<'a> {
     #[serde(borrow, rename = "type")]
     event: Cow<'a, str>,
     #[serde(borrow)]
@@ -117,7 +132,7 @@ struct Frame<'a> {
 
 /// Splits a line of the form `{"type":"T","object":O}`, as servers write it, without scanning `O`.
 ///
-/// Whoever parses `O` finds out whether it is one value: if it is, the line is JSON and this is what it says.
+/// Decoding `O` shows whether it is one value. If it is, the line is JSON.
 fn split(line: &[u8]) -> Option<(&str, &[u8])> {
     let rest = line.trim_ascii().strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
     let end = rest.iter().position(|byte| !byte.is_ascii_uppercase())?;
@@ -125,7 +140,7 @@ fn split(line: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(event).ok()?, rest.strip_prefix(br#"","object":"#)?))
 }
 
-fn event_of(event: &str, object: &[u8], kind: &Gvk) -> std::result::Result<WatchEvent, Fault> {
+fn event_of(event: &str, object: &[u8], kind: &Gvk) -> std::result::Result<WatchEvent, EventFault> {
     if object.len() > OBJECT_LIMIT {
         return Err(too_long(&format!("an object of {} bytes", object.len())));
     }
@@ -134,20 +149,34 @@ fn event_of(event: &str, object: &[u8], kind: &Gvk) -> std::result::Result<Watch
         "MODIFIED" => WatchEvent::Modified(Object::decode_as(object, kind)?),
         "DELETED" => WatchEvent::Deleted(Object::decode_as(object, kind)?),
         "BOOKMARK" => bookmark(object)?,
-        "ERROR" => return Err(Fault::Api(Box::new(serde_json::from_slice(object)?))),
-        other => return Err(Fault::Protocol(format!("unknown event type {other:?}"))),
+        "ERROR" => return Err(error_event(object)),
+        other => {
+            return Err(EventFault::Undecodable(format!(
+                "event of unknown type {:?}",
+                short(other.as_bytes())
+            )));
+        }
     })
 }
 
+fn error_event(object: &[u8]) -> EventFault {
+    match serde_json::from_slice(object) {
+        Ok(status) => EventFault::Api(Box::new(status)),
+        Err(error) => {
+            EventFault::UnknownError(format!("an ERROR event without a Status: {}", without_values(&error)))
+        }
+    }
+}
+
 /// A bookmark has no name, so it is no `Object`.
-fn bookmark(object: &[u8]) -> std::result::Result<WatchEvent, Fault> {
+fn bookmark(object: &[u8]) -> std::result::Result<WatchEvent, EventFault> {
     #[derive(Deserialize)]
     struct Bookmark {
-        metadata: Metadata,
+        metadata: BookmarkMetadata,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Metadata {
+    struct BookmarkMetadata {
         resource_version: String,
         #[serde(default)]
         annotations: Option<Annotations>,
@@ -162,8 +191,8 @@ fn bookmark(object: &[u8]) -> std::result::Result<WatchEvent, Fault> {
     Ok(WatchEvent::Bookmark { resource_version: metadata.resource_version, initial_events_end })
 }
 
-fn too_long(what: &str) -> Fault {
-    Fault::Protocol(format!("event: {what}; objects up to {OBJECT_LIMIT} bytes are read"))
+fn too_long(what: &str) -> EventFault {
+    EventFault::Undecodable(format!("{what}; objects up to {OBJECT_LIMIT} bytes are read"))
 }
 
 #[cfg(test)]

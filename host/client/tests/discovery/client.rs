@@ -132,7 +132,7 @@ async fn half_a_document_of_a_group_concerns_that_group() {
     assert_eq!(failed(&all), ["apps/v1", "events.k8s.io/v1"]);
     assert_eq!(all.iter().count(), 7);
     let texts: Vec<String> = all.failed.iter().map(|failed| failed.error.to_string()).collect();
-    assert!(texts[0].contains("/apis/apps/v1: unexpected answer: no discovery document"), "{texts:?}");
+    assert!(texts[0].contains("/apis/apps/v1: unexpected response: no discovery document"), "{texts:?}");
     assert!(texts[1].contains("Welcome to the proxy") && !texts[1].contains('<'), "{texts:?}");
 }
 
@@ -140,7 +140,7 @@ async fn half_a_document_of_a_group_concerns_that_group() {
 async fn a_server_that_is_none_is_told_so() {
     for (body, text) in [
         ("<html>welcome</html>", "welcome"),
-        (r#"{"kind":"APIGroupList","groups":[{"na"#, "EOF"),
+        (r#"{"kind":"APIGroupList","groups":[{"na"#, "it ends too soon"),
         (r#"{"kind":"Status","status":"Success"}"#, "\"Status\" is no list of groups"),
         ("{}", "missing field `kind`"),
         ("[]", "no discovery document"),

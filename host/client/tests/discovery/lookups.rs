@@ -204,5 +204,5 @@ async fn who_is_refused_is_not_refused_for_ever() {
 async fn a_document_that_is_none_is_told_so() {
     let server = Server::always(200, "<html>welcome</html>").await;
     let error = client(&server).await.discover(&Gvk::new("", "v1", "Pod")).await.unwrap_err();
-    assert!(error.to_string().contains("/api/v1: unexpected answer"), "{error}");
+    assert!(error.to_string().contains("/api/v1: unexpected response"), "{error}");
 }

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use super::later;
 use super::surface::{Aggregated, Resource, Surface, paths, resource};
-use crate::support::{Counter, Reply, Server, client, failure};
+use crate::support::{Server, client};
 
 async fn mapper(server: &Server) -> RestMapper {
     RestMapper::new(CachedDiscovery::in_memory(client(server).await.discovery()))
@@ -313,43 +313,6 @@ async fn what_is_known_stays_known_while_the_server_is_away() {
         surface.away(None);
         assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
         assert!(mapper.resolve("nothing").await.unwrap_err().is_no_match());
-    }
-}
-
-#[tokio::test]
-async fn a_group_that_comes_first_is_asked_once_more_before_another_is_taken() {
-    let (calls, surface) = (Counter::default(), Surface::new(Aggregated::Neither));
-    let server = Server::start(move |seen| match seen.path() {
-        "/api/v1" if calls.next() == 0 => Reply::new(429, failure(429, "TooManyRequests", "later")),
-        _ => surface.reply(seen),
-    })
-    .await;
-    let mapper = mapper(&server).await;
-    assert_eq!(resolve(&mapper, "deploy").await, "apps/v1/deployments");
-    assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
-}
-
-#[tokio::test]
-async fn a_group_that_comes_first_and_stays_down_is_asked_once_in_ten_seconds() {
-    for form in [Aggregated::Both, Aggregated::Neither] {
-        let surface = Surface::new(form);
-        surface.down("", true);
-        let server = surface.start().await;
-        let mapper = mapper(&server).await;
-        let asked = || server.seen().iter().filter(|seen| seen.path() == "/api/v1").count();
-        assert_eq!(resolve(&mapper, "pods").await, "metrics.example/v1beta1/pods");
-        let first = asked();
-        for round in 0..2 {
-            for _ in 0..3 {
-                assert_eq!(resolve(&mapper, "pods").await, "metrics.example/v1beta1/pods");
-                assert_eq!(resolve(&mapper, "deploy").await, "apps/v1/deployments");
-            }
-            assert_eq!(asked(), first + round);
-            later(10).await;
-        }
-        surface.down("", false);
-        assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
-        assert_eq!(asked(), first + 2);
     }
 }
 

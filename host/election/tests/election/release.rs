@@ -1,7 +1,10 @@
 //! How a term is given up.
 
-use pilothouse_election::{Ended, LeaderElectionConfig};
-use tokio::time::{Instant, sleep};
+use std::sync::{Arc, Mutex};
+
+use pilothouse_election::{Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::memory::{Fault, Server, Verb, Way};
 use crate::support::{Running, SECOND, config, settle, until};
@@ -188,4 +191,37 @@ async fn a_lock_that_was_taken_too_late_for_a_term_is_released_when_cancelled() 
     assert_eq!(a.task.await.unwrap(), Ended::Cancelled);
     assert!(a.terms.lock().unwrap().is_empty());
     assert_eq!(server.holder(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_work_of_a_run_that_was_dropped_is_waited_for_by_the_next() {
+    let server = Server::default();
+    let mut elector = LeaderElector::new(server.lock("a"), config("a")).unwrap();
+    let (status, cancel) = (elector.status(), CancellationToken::new());
+    let at_work = Arc::new(Mutex::new((0, 0)));
+    let work = || {
+        let at_work = Arc::clone(&at_work);
+        LeaderCallbacks::new(move |term: Leadership| async move {
+            let number = |change: i32| {
+                let mut at_work = at_work.lock().unwrap();
+                at_work.0 += change;
+                at_work.1 = at_work.1.max(at_work.0);
+            };
+            number(1);
+            term.cancelled().await;
+            sleep(SECOND * 30).await;
+            number(-1);
+        })
+    };
+    let first = timeout(SECOND, elector.run(&cancel, work())).await;
+    assert!(first.is_err() && !status.is_leader(), "the future was dropped, and the term has ended");
+    assert_eq!(at_work.lock().unwrap().0, 1);
+    let stop = cancel.clone();
+    tokio::spawn(async move {
+        sleep(SECOND * 100).await;
+        stop.cancel();
+    });
+    assert_eq!(elector.run(&cancel, work()).await, Ended::Cancelled);
+    assert_eq!(*at_work.lock().unwrap(), (0, 1), "never two at once");
+    assert_eq!(server.record().leader_transitions, 0);
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use super::file::Kubeconfig;
 use super::file::without_values;
 use super::*;
+use crate::client_config::ConfigOverrides;
 use crate::proxy::ProxyVariables;
 
 fn environment(kubeconfig: impl Into<OsString>, home: Option<PathBuf>, pod: bool) -> Environment {
@@ -63,19 +64,10 @@ fn nothing_to_read_outside_of_a_pod_names_what_was_looked_for() {
 }
 
 #[test]
-fn files_may_be_utf_16_and_must_be_text() {
+fn files_are_utf_8_with_or_without_a_byte_order_mark() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("config");
     let text = "current-context: wide";
-    for (mark, unit) in [
-        (0xfeff_u16.to_le_bytes(), u16::to_le_bytes as fn(u16) -> [u8; 2]),
-        (0xfeff_u16.to_be_bytes(), u16::to_be_bytes),
-    ] {
-        let mut bytes = mark.to_vec();
-        bytes.extend(text.encode_utf16().flat_map(unit));
-        std::fs::write(&path, bytes).unwrap();
-        assert_eq!(current(Some(&path), &environment("", None, false)).as_deref(), Some("wide"));
-    }
     std::fs::write(&path, [b"\xef\xbb\xbf", text.as_bytes()].concat()).unwrap();
     assert_eq!(current(Some(&path), &environment("", None, false)).as_deref(), Some("wide"));
     std::fs::write(&path, b"\xc3\x28").unwrap();
@@ -169,7 +161,7 @@ async fn a_plugin_is_told_the_proxy_of_the_cluster_only() {
         );
         std::fs::write(&path, text).unwrap();
         let (source, kubeconfig) = find(Some(&path), &environment("", None, false)).unwrap().unwrap();
-        let chosen = choose(&source, kubeconfig, None).unwrap();
+        let chosen = choose(&source, kubeconfig, None, &ConfigOverrides::default()).unwrap();
         let variables =
             ProxyVariables { https: "http://me:s3cret@environment:1".to_owned(), ..Default::default() };
         let loaded = prepare::prepare(chosen, &variables, None).await.unwrap();

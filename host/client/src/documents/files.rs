@@ -1,0 +1,123 @@
+//! [`DocumentFiles`]: the files of a [`DocumentCache`](super::DocumentCache), read before the server is asked, and written
+//! with what it answers. Reads and writes run where they may block.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::disk::{DiskCacheOptions, DiskStore};
+use super::document::{Access, Fetched};
+use super::root::{Root, RootPart, RootResponse};
+use super::types::GroupVersion;
+use super::wire::ResourceList;
+use crate::error::{Error, Result};
+use crate::params::ApiResource;
+
+/// The files of one server.
+pub(crate) struct DocumentFiles {
+    store: Arc<DiskStore>,
+    pub(super) ttl: Duration,
+    /// When files of before were invalidated.
+    invalidated: Mutex<Option<SystemTime>>,
+    /// Whether a file was used since the beginning or the last invalidation.
+    used: AtomicBool,
+}
+
+impl DocumentFiles {
+    pub(crate) fn new(options: &DiskCacheOptions, server: &str) -> Self {
+        Self {
+            store: Arc::new(DiskStore::new(options.folder(server))),
+            ttl: options.ttl,
+            invalidated: Mutex::default(),
+            used: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn invalidate(&self) {
+        *self.invalidated.lock() = Some(SystemTime::now());
+        self.used.store(false, Ordering::SeqCst);
+    }
+
+    pub(super) fn unused(&self) -> bool {
+        !self.used.load(Ordering::SeqCst)
+    }
+
+    /// The groups of a file, if it may be used.
+    pub(crate) async fn root(&self, access: Access) -> Option<Fetched<Root>> {
+        let stored = self.blocking(DiskStore::read_groups).await??;
+        let checked = self.accept(stored.modified, access)?;
+        let (core, named) = stored.value.into_iter().partition(|group| group.name.is_empty());
+        let part = |groups| Arc::new(RootPart::new(groups, None, None));
+        Some(Fetched { value: Ok(Root { core: part(core), named: part(named), live: false }), checked })
+    }
+
+    /// The list of a file, if it may be used.
+    pub(crate) async fn list(
+        &self,
+        place: &GroupVersion,
+        access: Access,
+    ) -> Option<Fetched<Arc<[ApiResource]>>> {
+        let name = place.clone();
+        let stored = self.blocking(move |disk| disk.read_list(&name)).await??;
+        let checked = self.accept(stored.modified, access)?;
+        Some(Fetched { value: Ok(stored.value.fold(place).into()), checked })
+    }
+
+    /// What the files hold, to be confirmed by `ETag`.
+    pub(crate) async fn load(&self) -> Option<Root> {
+        self.blocking(DiskStore::load).await?
+    }
+
+    /// Writes both documents, and gives them back.
+    pub(crate) async fn save(
+        &self,
+        old: Option<&Root>,
+        core: Option<RootResponse>,
+        named: Option<RootResponse>,
+    ) -> Result<(Option<RootResponse>, Option<RootResponse>)> {
+        let old = old.cloned();
+        let save = move |disk: &DiskStore| {
+            disk.save(old.as_ref(), core.as_ref(), named.as_ref());
+            (core, named)
+        };
+        self.blocking(save).await.ok_or_else(stopped)
+    }
+
+    /// Writes the list of a group version, and gives it back.
+    pub(crate) async fn write_list(&self, place: &GroupVersion, list: ResourceList) -> Result<ResourceList> {
+        let place = place.clone();
+        let write = move |disk: &DiskStore| {
+            disk.write_list(&place, &list);
+            list
+        };
+        self.blocking(write).await.ok_or_else(stopped)
+    }
+
+    /// When the server confirmed a file, if that may be used. One of the future does not tell its age.
+    fn accept(&self, modified: SystemTime, access: Access) -> Option<Instant> {
+        let age = modified.elapsed().ok()?;
+        let old = age >= self.ttl || access.max_age.is_some_and(|max_age| age >= max_age);
+        if old || self.invalidated.lock().is_some_and(|invalidated| modified < invalidated) {
+            return None;
+        }
+        let checked = Instant::now().checked_sub(age)?;
+        self.used.store(true, Ordering::SeqCst);
+        Some(checked)
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&DiskStore) -> T + Send + 'static,
+    ) -> Option<T> {
+        let store = Arc::clone(&self.store);
+        tokio::task::spawn_blocking(move || work(&store)).await.ok()
+    }
+}
+
+/// The runtime ends while files are being written.
+fn stopped() -> Error {
+    Error::Request("discovery was stopped while it wrote its cache".to_owned())
+}
