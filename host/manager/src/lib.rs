@@ -7,11 +7,11 @@
 //! | `dispatch/` | from a change of an object to a call: filters, key mapping, the gate of a standby, workers, pumps of event handlers |
 //! | `imports/` | what a component may call: cache, live calls, events, log; each checked against the grants |
 //! | `observe/` | status, metrics, admin endpoints, Kubernetes Events of the host |
-//! | `lead` | whether this host is the leader |
+//! | `leader_election` | whether this host is the leader |
 
 mod dispatch;
 mod imports;
-mod lead;
+mod leader_election;
 mod lifecycle;
 mod manager;
 mod observe;
@@ -19,7 +19,7 @@ mod observe;
 pub use dispatch::reasons::Reasons;
 pub use dispatch::worker::RECONCILES;
 pub use imports::guest_events::PLUGIN_ANNOTATION;
-pub use lead::Lead;
+pub use leader_election::LeaderElection;
 pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 pub use manager::{Manager, ManagerOptions};
 pub use observe::admin;

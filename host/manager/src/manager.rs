@@ -19,10 +19,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::lead::Lead;
+use crate::leader_election::LeaderElection;
 use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 use crate::lifecycle::load::Loader;
-use crate::lifecycle::plugin::{Home, Plugin};
+use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::observe::host_events::{HostEvents, HostObject};
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
@@ -39,7 +39,7 @@ pub struct ManagerOptions {
     /// Refuse plugins that would act with the host's own identity.
     pub require_service_account: bool,
     /// Whether this host works from the start, or when it is elected.
-    pub lead: Lead,
+    pub election: LeaderElection,
     /// What the host is called where events say who recorded them; 128 bytes at most count.
     pub host: String,
     /// What the host's own events about plugins are recorded on; none: they are not.
@@ -59,7 +59,7 @@ impl ManagerOptions {
             directory: DirectoryOptions::default(),
             idle_ttl: Self::DEFAULT_IDLE_TTL,
             require_service_account: false,
-            lead: Lead::alone(),
+            election: LeaderElection::disabled(),
             host: pilothouse_election::hostname(),
             events_about: None,
         }
@@ -79,7 +79,7 @@ pub struct Manager(Arc<Inner>);
 struct Inner {
     loader: Arc<Loader>,
     metrics: Metrics,
-    home: Home,
+    home: HostContext,
     plugins: Mutex<BTreeMap<String, Entry>>,
     /// Why the API server has not answered yet; none once it has.
     unreachable: Mutex<Option<String>>,
@@ -118,7 +118,7 @@ impl Manager {
     ) -> Result<Self, DirectoryError> {
         let mut directory = Directory::new(&options.plugins, options.directory)?;
         metrics.watch_informers(factory.clone());
-        if let Some(election) = options.lead.status() {
+        if let Some(election) = options.election.status() {
             metrics.watch_election(election);
         }
         let io = Handle::current();
@@ -127,10 +127,10 @@ impl Manager {
             None => HostEvents::default(),
         };
         metrics.watch_host_events(host_events.clone());
-        let home = Home {
+        let home = HostContext {
             guests: guests.clone(),
             io: io.clone(),
-            lead: options.lead,
+            election: options.election,
             idle_ttl: options.idle_ttl,
             host: options.host.into(),
             host_events,
@@ -276,7 +276,7 @@ impl Manager {
     pub fn status(&self) -> PluginList {
         let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
         let plugins = plugins.iter().map(|plugin| plugin.status()).collect();
-        PluginList { plugins, election: self.0.home.lead.view() }
+        PluginList { plugins, election: self.0.home.election.view() }
     }
 
     /// What stands in the way of being ready; none when the host is, a standby like a leader. A plugin that cannot be loaded is its own affair; one
@@ -306,12 +306,12 @@ impl Manager {
 
     /// The election of hosts that this one takes part in.
     pub(crate) fn election(&self) -> Option<ElectionView> {
-        self.0.home.lead.view()
+        self.0.home.election.view()
     }
 
     /// Why the host should be ended from outside, if it should.
     pub(crate) fn unhealthy(&self) -> Option<String> {
-        self.0.home.lead.check().err()
+        self.0.home.election.check().err()
     }
 
     /// Ends: no new calls; waits for those in flight, and for their writes, at most `grace`. `false` when some are not over:

@@ -60,7 +60,7 @@ impl Pump {
     async fn deliver_all(&self, warm: &mut Option<Warm>, events: Vec<Event>) -> Option<Vec<Event>> {
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
-            self.plugin.rest().await;
+            self.plugin.quarantine_pause().await;
             if !self.led().await {
                 return Some(std::iter::once(event).chain(events).collect());
             }
@@ -75,14 +75,14 @@ impl Pump {
             biased;
             () = self.cancel.cancelled() => false,
             () = self.plugin.stopping.cancelled() => false,
-            () = self.plugin.lead.led() => true,
+            () = self.plugin.election.wait_until_leader() => true,
         }
     }
 
     /// What is left, the ring's content included. Not while the host stands by: the next pump's ring is the same or has what
     /// counts of it, and events out here would not be merged any more, nor forgotten.
     fn leave(&self, mut rest: Vec<Event>) -> Leftover {
-        if !self.plugin.lead.has_begun() {
+        if !self.plugin.election.was_elected() {
             return rest;
         }
         while let Some(mut batch) = self.ring.try_next_batch(usize::MAX) {

@@ -22,8 +22,8 @@ use pilothouse_workqueue::Item;
 use tokio::time::Instant;
 
 use crate::dispatch::reasons::Reasons;
-use crate::dispatch::writes::{Heed, Waited};
-use crate::imports::services::clip;
+use crate::dispatch::writes::{WaitOutcome, WaitScope};
+use crate::imports::plugin_imports::clip;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
@@ -63,7 +63,7 @@ pub(crate) async fn wait_for_keys(plugin: Arc<Plugin>) {
 
 /// Waits for a key when the host may call guests: what another host works on stays in the queue.
 async fn led_to_key(plugin: &Plugin) -> Option<Key> {
-    plugin.lead.led().await;
+    plugin.election.wait_until_leader().await;
     plugin.next_key().await
 }
 
@@ -104,7 +104,7 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
     let mut size = usize::MAX;
     loop {
         // Before the generation is looked up: a new one ends the rest, and the call is for it.
-        plugin.rest().await;
+        plugin.quarantine_pause().await;
         if plugin.stopping.is_cancelled() {
             plugin.queue.done(&item);
             return;
@@ -137,7 +137,7 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
             others.iter().chain([&item]).for_each(|item| plugin.queue.done(item));
             return;
         };
-        if !plugin.lead.leads() {
+        if !plugin.election.is_leader() {
             others.iter().chain([&item]).for_each(|item| put_back(plugin, item));
             return;
         }
@@ -152,7 +152,7 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
         // Other plugins' tasks get their turn.
         tokio::task::coop::consume_budget().await;
         // A key that waits in the queue is not under way.
-        plugin.rest().await;
+        plugin.quarantine_pause().await;
         item = match plugin.queue.try_get() {
             Some(item) => item,
             None => match idle(plugin).await {
@@ -178,12 +178,12 @@ fn add_again(plugin: &Plugin, item: &Key) {
 async fn read_own_writes(plugin: &Arc<Plugin>, mut generation: Arc<Generation>) -> Option<Arc<Generation>> {
     let began = Instant::now();
     loop {
-        let waited = plugin.writes.wait(generation.services.caches(), Heed::Fresh, began + CATCH_UP);
+        let waited = plugin.writes.wait(generation.imports.caches(), WaitScope::Fresh, began + CATCH_UP);
         let waited = plugin.stopping.run_until_cancelled(waited).await?;
-        if waited != Waited::NotAtAll {
+        if waited != WaitOutcome::NotNeeded {
             plugin.metrics.read_waits.observe(began.elapsed().as_secs_f64());
         }
-        if waited == Waited::TimedOut {
+        if waited == WaitOutcome::TimedOut {
             plugin.metrics.read_timeouts.inc();
             tracing::debug!(
                 plugin = &*plugin.name,
@@ -192,7 +192,7 @@ async fn read_own_writes(plugin: &Arc<Plugin>, mut generation: Arc<Generation>) 
         }
         let current = plugin.current()?;
         // One that took over meanwhile may read other caches.
-        if waited == Waited::TimedOut || current.number == generation.number {
+        if waited == WaitOutcome::TimedOut || current.number == generation.number {
             return Some(current);
         }
         generation = current;
@@ -309,7 +309,7 @@ pub(crate) async fn instance<'a>(
         *warm = None;
         let began = Instant::now();
         let instance =
-            Instance::new(&generation.code, Arc::clone(&generation.services) as _, generation.limits).await?;
+            Instance::new(&generation.code, Arc::clone(&generation.imports) as _, generation.limits).await?;
         generation.instance_made();
         plugin.metrics.instantiations.inc();
         plugin.metrics.instantiate_time.observe(began.elapsed().as_secs_f64());

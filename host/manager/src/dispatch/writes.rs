@@ -38,9 +38,9 @@ pub(crate) struct Writes {
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     /// All writes were in the caches already.
-    NotAtAll,
+    NotNeeded,
     /// The caches have caught up.
     Seen,
     /// They had not when the time was over.
@@ -49,7 +49,7 @@ pub(crate) enum Waited {
 
 /// Which notes a wait heeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heed {
+pub(crate) enum WaitScope {
     /// A reconcile's: those that none has waited for in vain before. A watch that is silent must not hold up every key for as
     /// long again.
     Fresh,
@@ -67,18 +67,18 @@ struct Note {
     version: Arc<str>,
     /// Finished deletes, oldest first.
     deletes: VecDeque<(ObjectKey, Box<str>)>,
-    standing: Standing,
+    state: NoteState,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Standing {
+enum NoteState {
     /// Nothing was written, or the cache shows it.
     #[default]
     Met,
     /// The cache may not show it yet.
     Open,
     /// It was waited for in vain.
-    GivenUp,
+    TimedOut,
 }
 
 impl Note {
@@ -90,7 +90,7 @@ impl Note {
                     self.deletes.pop_front();
                 }
                 self.deletes.push_back((key.clone(), uid.into()));
-                self.standing = Standing::Open;
+                self.state = NoteState::Open;
                 version
             }
         };
@@ -98,7 +98,7 @@ impl Note {
         let is_newer = compare_resource_versions(version, &self.version).is_none_or(Ordering::is_gt);
         if !version.is_empty() && is_newer && *version != *self.version {
             self.version = version.into();
-            self.standing = Standing::Open;
+            self.state = NoteState::Open;
         }
     }
 
@@ -109,7 +109,7 @@ impl Note {
         }
         self.deletes.retain(|(key, uid)| indexer.get(key).is_some_and(|object| object.uid() == &**uid));
         if self.deletes.is_empty() {
-            self.standing = Standing::Met;
+            self.state = NoteState::Met;
         }
     }
 }
@@ -161,7 +161,7 @@ impl Writes {
             let same = id.resource.group == resource.gvk.group && id.resource.resource == resource.plural;
             if same && id.namespace.as_deref().is_none_or(|shown| namespace == Some(shown)) {
                 note.take(written);
-                if note.standing == Standing::Open {
+                if note.state == NoteState::Open {
                     self.unmet.store(true, Release);
                 }
             }
@@ -177,12 +177,12 @@ impl Writes {
     pub(crate) async fn wait<'a>(
         &self,
         caches: impl Iterator<Item = Cache<'a>>,
-        heed: Heed,
+        scope: WaitScope,
         until: Instant,
-    ) -> Waited {
-        let targets = self.targets(caches, heed);
+    ) -> WaitOutcome {
+        let targets = self.targets(caches, scope);
         if targets.is_empty() {
-            return Waited::NotAtAll;
+            return WaitOutcome::NotNeeded;
         }
         let seen = async {
             for target in &targets {
@@ -190,20 +190,22 @@ impl Writes {
             }
         };
         let seen = tokio::time::timeout_at(until, seen).await.is_ok();
-        self.end(&targets, heed);
-        if seen { Waited::Seen } else { Waited::TimedOut }
+        self.end(&targets, scope);
+        if seen { WaitOutcome::Seen } else { WaitOutcome::TimedOut }
     }
 
-    fn targets<'a>(&self, caches: impl Iterator<Item = Cache<'a>>, heed: Heed) -> Vec<Target> {
+    fn targets<'a>(&self, caches: impl Iterator<Item = Cache<'a>>, scope: WaitScope) -> Vec<Target> {
         let mut targets = Vec::new();
         let mut notes = self.notes.lock();
         for (id, indexer) in caches {
             let Some(note) = notes.get_mut(id) else { continue };
-            if note.standing == Standing::Met || (note.standing == Standing::GivenUp && heed == Heed::Fresh) {
+            if note.state == NoteState::Met
+                || (note.state == NoteState::TimedOut && scope == WaitScope::Fresh)
+            {
                 continue;
             }
             note.check(indexer);
-            if note.standing != Standing::Met {
+            if note.state != NoteState::Met {
                 targets.push(Target {
                     id: id.clone(),
                     indexer: Arc::clone(indexer),
@@ -213,7 +215,7 @@ impl Writes {
             }
         }
         // All notes, not those of these caches alone: another generation may have taken over by now.
-        if !notes.values().any(|note| note.standing == Standing::Open) {
+        if !notes.values().any(|note| note.state == NoteState::Open) {
             self.unmet.store(false, Release);
         }
         targets
@@ -221,15 +223,15 @@ impl Writes {
 
     /// Closes what was met, and gives up what a reconcile has waited for in vain; a guest may ask for a shorter time. That
     /// nothing is left is for the next wait to find out: writes may have been noted meanwhile.
-    fn end(&self, targets: &[Target], heed: Heed) {
+    fn end(&self, targets: &[Target], scope: WaitScope) {
         let mut notes = self.notes.lock();
         for target in targets {
             let Some(note) = notes.get_mut(&target.id) else { continue };
             // Before the check, which drops the deletes that are met.
             let is_newest = target.is_newest(note);
             note.check(&target.indexer);
-            if note.standing == Standing::Open && is_newest && heed == Heed::Fresh {
-                note.standing = Standing::GivenUp;
+            if note.state == NoteState::Open && is_newest && scope == WaitScope::Fresh {
+                note.state = NoteState::TimedOut;
             }
         }
     }

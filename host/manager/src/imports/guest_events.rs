@@ -6,7 +6,7 @@
 //!
 //! Invariants: a guest never waits, and nothing that a guest sends is kept without a bound; each plugin has a queue and a correlator of
 //! its own, so that one which floods costs no other plugin an event; they live on over reloads, so that repeated events go on
-//! counting. A plugin that never records has none of it. Called from guest threads by [`Services`](crate::imports::services::Services).
+//! counting. A plugin that never records has none of it. Called from guest threads by [`PluginImports`](crate::imports::plugin_imports::PluginImports).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -20,17 +20,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dispatch::mapper::Mapper;
 use crate::dispatch::mapping::Filter;
-use crate::dispatch::memory::MOST_REMEMBERED;
 use crate::dispatch::pump::{Leftover, Pump};
 use crate::dispatch::reasons::Reasons;
-use crate::imports::services::{KindView, Services};
+use crate::dispatch::tombstones::MAX_TOMBSTONES;
+use crate::imports::plugin_imports::{KindView, PluginImports};
 use crate::lifecycle::plugin::Plugin;
 
 /// One loaded version of a plugin.
 pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) code: Code,
-    pub(crate) services: Arc<Services>,
+    pub(crate) imports: Arc<PluginImports>,
     pub(crate) limits: Limits,
     pub(crate) max_concurrent: u32,
     /// Whether the component reconciles keys.
@@ -42,7 +42,7 @@ pub(crate) struct Generation {
     pub(crate) event_qps: Option<f64>,
     pub(crate) on_reload: OnReload,
     pub(crate) feeds: Mutex<Feeds>,
-    /// Live instances; the mapped code goes with the last.
+    /// ApiCalls instances; the mapped code goes with the last.
     pub(crate) instances: AtomicUsize,
 }
 
@@ -79,7 +79,7 @@ impl Generation {
         let mut feeds = Feeds::default();
         let mut handlers = Vec::new();
         for watch in &self.description.watches {
-            let Some(view) = self.services.kinds.get().and_then(|kinds| kinds.get(&watch.kind)) else {
+            let Some(view) = self.imports.kinds.get().and_then(|kinds| kinds.get(&watch.kind)) else {
                 continue;
             };
             let outcome = if matches!(watch.map, KeyMap::Handler) {
@@ -161,7 +161,7 @@ impl Generation {
                     Delivery::Every => pilothouse_cache::Delivery::Every,
                 };
                 // What this host has not told of, one that led before may have.
-                let told_elsewhere = plugin.lead.is_elected();
+                let told_elsewhere = plugin.election.is_enabled();
                 let options = RingOptions { delivery, told_elsewhere, ..RingOptions::default() };
                 let ring = Ring::new(view.lease.indexer().clone(), options);
                 let filter = Filter::new(watch, view.watchable());
@@ -171,7 +171,7 @@ impl Generation {
                 let before = before.map(|HandlerFeed { ring: old, registration, pump, .. }| {
                     // The old place is given up here, after the new one is taken: nothing falls between.
                     drop(registration);
-                    if !plugin.lead.has_begun() {
+                    if !plugin.election.was_elected() {
                         ring.adopt_deletions(&old);
                     }
                     pump
@@ -208,7 +208,7 @@ impl Generation {
     /// of the plugin is open.
     pub(crate) fn add_all(&self) -> usize {
         let feeds = self.feeds.lock();
-        let view = |kind: &Gvk| self.services.kinds.get().and_then(|kinds| kinds.get(kind));
+        let view = |kind: &Gvk| self.imports.kinds.get().and_then(|kinds| kinds.get(kind));
         let added = |feed: &MapperFeed| {
             let all = view(&feed.kind)?.lease.indexer().snapshot().cursor();
             Some(feed.mapper.add_all(all))
@@ -220,7 +220,7 @@ impl Generation {
     /// stands by.
     pub(crate) fn turn(&self, due: bool) {
         for feed in &self.feeds.lock().handlers {
-            if due || feed.ring.surplus() > MOST_REMEMBERED {
+            if due || feed.ring.surplus() > MAX_TOMBSTONES {
                 feed.ring.forget_old_deletions();
             }
         }
@@ -230,7 +230,7 @@ impl Generation {
     /// it never looks at them; otherwise most kinds do.
     fn namespaced_owner(&self, map: &KeyMap) -> bool {
         let KeyMap::Owner { group, kind, .. } = map else { return true };
-        let kinds = self.services.kinds.get();
+        let kinds = self.imports.kinds.get();
         let mut views = kinds.into_iter().flatten();
         let view = views.find(|(gvk, _)| gvk.group == *group && gvk.kind == *kind);
         view.is_none_or(|(_, view)| view.lease.resource().namespaced)

@@ -23,9 +23,9 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::imports::live::Live;
+use crate::imports::api_calls::ApiCalls;
 use crate::imports::log_limit::LogLimit;
-use crate::imports::services::{KindView, Services};
+use crate::imports::plugin_imports::{KindView, PluginImports};
 use crate::lifecycle::config_sources::MergedConfig;
 use crate::lifecycle::generation::{Feeds, Generation};
 use crate::lifecycle::plugin::Plugin;
@@ -140,13 +140,13 @@ impl Loader {
         let world = code.world().map_err(|e| e.to_string())?;
         let config = Arc::clone(load.config.json());
         let grants = Grants::new(manifest.permissions.clone());
-        let services = Arc::new(Services {
+        let imports = Arc::new(PluginImports {
             plugin: Arc::clone(&plugin.name),
             generation: number,
             config: Arc::clone(&config),
             queue: plugin.queue.clone(),
             queue_depth: manifest.limits.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH),
-            live: Live {
+            api_calls: ApiCalls {
                 plugin: Arc::clone(&plugin.name),
                 reporter: Arc::clone(&plugin.reporter),
                 grants: grants.clone(),
@@ -155,7 +155,7 @@ impl Loader {
                 io: self.io.clone(),
                 tasks: plugin.tasks.clone(),
                 writes: Arc::clone(&plugin.writes),
-                lead: plugin.lead.clone(),
+                election: plugin.election.clone(),
             },
             events: Arc::clone(&plugin.events),
             http: HttpClient::new(HttpClientOptions {
@@ -172,10 +172,10 @@ impl Loader {
         let limits = manifest.limits.engine;
         // Guest code runs on the guests' own threads only.
         let described = {
-            let (code, services) = (code.clone(), Arc::clone(&services));
+            let (code, imports) = (code.clone(), Arc::clone(&imports));
             // A load that gives way to another one takes its call with it.
             AbortOnDropHandle::new(self.guests.spawn(async move {
-                let mut instance = Instance::new(&code, services, limits).await?;
+                let mut instance = Instance::new(&code, imports, limits).await?;
                 instance.describe(&config).await
             }))
         };
@@ -223,18 +223,18 @@ impl Loader {
         if !Generation::wait_for_caches(&views, |error| plugin.set_error(Some(error))).await {
             return Err("the host is shutting down".to_owned().into());
         }
-        plugin.alone().await;
+        plugin.await_predecessor().await;
         plugin.set_error(None);
         let most = manifest.limits.max_concurrent_reconciles.unwrap_or(DEFAULT_MOST_CONCURRENT);
         let max_concurrent = description.max_concurrent_reconciles.min(most);
         // The first call maps it again: a plugin that is never called costs no mapping.
         code.unload();
         // Set once, by this task alone.
-        let _ = services.kinds.set(kinds);
+        let _ = imports.kinds.set(kinds);
         Ok(Generation {
             number,
             code,
-            services,
+            imports,
             limits,
             max_concurrent,
             reconciles: world.reconciles(),

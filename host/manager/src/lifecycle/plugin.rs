@@ -19,14 +19,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::dispatch::gate::Gate;
+use crate::dispatch::leadership_gate::LeadershipGate;
 use crate::dispatch::limiter::PluginLimiter;
-use crate::dispatch::memory::Turns;
 use crate::dispatch::reasons::Reasons;
+use crate::dispatch::tombstones::RotationSchedule;
 use crate::dispatch::worker;
 use crate::dispatch::writes::Writes;
 use crate::imports::guest_events::PluginEvents;
-use crate::lead::Lead;
+use crate::leader_election::LeaderElection;
 use crate::lifecycle::config_sources::Unusable;
 use crate::lifecycle::generation::Generation;
 use crate::observe::host_events::{HostEvents, Reporter};
@@ -43,13 +43,13 @@ const LOOKS: u32 = 8;
 
 /// What the plugins of a host have in common; a cheap clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Home {
+pub(crate) struct HostContext {
     /// The runtime of the guests.
     pub(crate) guests: Handle,
     /// The runtime of the network.
     pub(crate) io: Handle,
     /// Whether the host may call guests.
-    pub(crate) lead: Lead,
+    pub(crate) election: LeaderElection,
     /// How long an instance is kept warm without a call.
     pub(crate) idle_ttl: Duration,
     /// What the host is called in events.
@@ -62,7 +62,7 @@ pub(crate) struct Plugin {
     pub(crate) name: Arc<str>,
     pub(crate) queue: Queue<ObjectKey, Reasons>,
     /// What changes of watched objects go through to the queue.
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Arc<LeadershipGate>,
     pub(crate) limiter: PluginLimiter,
     pub(crate) metrics: PluginMetrics,
     pub(crate) writes: Arc<Writes>,
@@ -73,7 +73,7 @@ pub(crate) struct Plugin {
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     /// Whether the host may call guests.
-    pub(crate) lead: Lead,
+    pub(crate) election: LeaderElection,
     /// How long an instance is kept warm without a call.
     pub(crate) idle_ttl: Duration,
     guests: Handle,
@@ -117,19 +117,19 @@ impl Plugin {
     /// A new plugin; `predecessor` had the name before and may still have calls in flight.
     pub(crate) fn new(
         name: &str,
-        home: &Home,
+        home: &HostContext,
         metrics: &Metrics,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
-        let Home { guests, io, lead, idle_ttl, host, host_events } = home.clone();
+        let HostContext { guests, io, election, idle_ttl, host, host_events } = home.clone();
         let limiter = PluginLimiter::default();
         let queue = Queue::builder().name(name).rate_limiter(limiter.clone()).build();
         let name = Arc::from(name);
-        let standby = !lead.has_begun();
+        let standby = !election.was_elected();
         let gate = if standby {
-            Gate::closed(&name, &queue, metrics.remembered(&name))
+            LeadershipGate::closed(&name, &queue, metrics.remembered(&name))
         } else {
-            Gate::open(&name, &queue)
+            LeadershipGate::opened(&name, &queue)
         };
         let events = Arc::new(PluginEvents::new(Arc::clone(&name), host, io));
         metrics.watch_events(&name, Arc::clone(&events));
@@ -144,7 +144,7 @@ impl Plugin {
             writes: Arc::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
-            lead,
+            election,
             idle_ttl,
             guests,
             current: ArcSwapOption::empty(),
@@ -168,7 +168,7 @@ impl Plugin {
     /// The memory of what went away turns if it is `due`, and whatever has grown too large.
     fn turn(&self, due: bool) {
         if due {
-            self.gate.turn();
+            self.gate.rotate();
         }
         if let Some(generation) = self.current() {
             generation.turn(due);
@@ -180,7 +180,7 @@ impl Plugin {
     fn take_over(&self) {
         let _handover = self.handover.lock();
         let began = Instant::now();
-        let Some(remembered) = self.gate.let_through() else { return };
+        let Some(remembered) = self.gate.open() else { return };
         let shown = self.current().map_or(0, |generation| generation.add_all());
         tracing::info!(plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "keys queued at the start of the term");
     }
@@ -210,10 +210,10 @@ impl Plugin {
         self.metrics.max_concurrent.set(i64::from(next.max_concurrent));
         self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
         self.limiter.replace(&next.description.rate_limiter);
-        self.events.speak_as(next.number, next.services.live.client.clone(), next.event_qps);
+        self.events.speak_as(next.number, next.imports.api_calls.client.clone(), next.event_qps);
         let before = self.current.swap(Some(Arc::clone(&next)));
         // A note that the one before still makes of what only it watched is lost with it.
-        self.writes.watch_only(&next.services.caches().map(|(id, _)| id).collect::<Vec<_>>());
+        self.writes.watch_only(&next.imports.caches().map(|(id, _)| id).collect::<Vec<_>>());
         {
             let mut condition = self.condition.lock();
             condition.loading = false;
@@ -328,7 +328,7 @@ impl Plugin {
     }
 
     /// Waits out a quarantine, if there is one; a new generation or the end of the plugin ends it at once.
-    pub(crate) async fn rest(&self) {
+    pub(crate) async fn quarantine_pause(&self) {
         if self.faults_in_a_row.load(Relaxed) < FAULTS_TO_QUARANTINE {
             return;
         }
@@ -385,7 +385,7 @@ impl Plugin {
     }
 
     /// Waits until no call of a removed plugin of the same name is under way: its keys are ours now.
-    pub(crate) async fn alone(&self) {
+    pub(crate) async fn await_predecessor(&self) {
         let predecessor = self.predecessor.lock().clone();
         if let Some(predecessor) = predecessor {
             predecessor.ended().await;
@@ -462,15 +462,15 @@ impl Plugin {
 
 /// Keeps the memory of a plugin short while the host stands by, and fills the queue when the term begins.
 async fn stand_by(plugin: Arc<Plugin>) {
-    let keep = plugin.lead.keep();
-    let mut turns = Turns::new(keep);
+    let keep = plugin.election.tombstone_lifetime();
+    let mut turns = RotationSchedule::new(keep);
     let look = keep / LOOKS;
     loop {
         tokio::select! {
             biased;
             () = plugin.stopping.cancelled() => return,
-            () = plugin.lead.begun() => break,
-            () = tokio::time::sleep(look) => plugin.turn(turns.is_due(plugin.lead.leader_at_work())),
+            () = plugin.election.wait_until_elected() => break,
+            () = tokio::time::sleep(look) => plugin.turn(turns.is_due(plugin.election.leader_at_work())),
         }
     }
     // Caches may be large.

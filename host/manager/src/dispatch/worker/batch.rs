@@ -63,7 +63,7 @@ pub(super) async fn reconcile(
             break;
         }
         let replaced = plugin.current().is_none_or(|current| current.number != generation.number);
-        if replaced || !plugin.lead.leads() {
+        if replaced || !plugin.election.is_leader() {
             // They are for whoever works by now.
             parts.iter().copied().chain([part]).flatten().for_each(|item| add_again(plugin, item));
             break;

@@ -1,4 +1,4 @@
-//! [`Live`]: a plugin's live calls to the API server.
+//! [`ApiCalls`]: a plugin's live calls to the API server.
 //!
 //! A call is checked against the plugin's grants before anything of it goes on the wire; what is let through carries the
 //! plugin's own User-Agent, field manager and, where the manifest names a service account, identity. A write runs on the
@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use self::body::{Body, BodyMeta};
 use crate::dispatch::writes::{Writes, Written};
-use crate::lead::Lead;
+use crate::leader_election::LeaderElection;
 use crate::observe::host_events::Reporter;
 
 /// Bytes that one page of a live list may have: 500 objects of 128 KB each.
@@ -33,7 +33,7 @@ const LARGEST_PAGE: usize = 64 << 20;
 
 /// A plugin's way to the API server; a cheap clone.
 #[derive(Clone)]
-pub(crate) struct Live {
+pub(crate) struct ApiCalls {
     pub(crate) plugin: Arc<str>,
     /// Told of what the grants do not allow.
     pub(crate) reporter: Arc<Reporter>,
@@ -49,7 +49,7 @@ pub(crate) struct Live {
     /// Where writes are noted, for the caches to follow.
     pub(crate) writes: Arc<Writes>,
     /// Whether the host may write.
-    pub(crate) lead: Lead,
+    pub(crate) election: LeaderElection,
 }
 
 /// Options of all calls; each verb refuses those that are not its own ([`Options::check`]).
@@ -74,7 +74,7 @@ struct Options {
 }
 
 impl Options {
-    /// Refuses options that the verb would not heed: one that is silently dropped could turn a call on a subresource, which
+    /// Refuses options that the verb would not scope: one that is silently dropped could turn a call on a subresource, which
     /// the grants allow, into one on the whole object, which they may not.
     fn check(&self, verb: &ClientVerb) -> Result<(), ApiError> {
         let list = matches!(verb, ClientVerb::List);
@@ -190,7 +190,7 @@ struct Target {
     name: Option<String>,
 }
 
-impl Live {
+impl ApiCalls {
     pub(crate) fn call(&self, call: ClientCall) -> ClientFuture {
         let live = self.clone();
         Box::pin(async move {
@@ -348,7 +348,7 @@ impl Live {
         permit: Permit,
     ) -> Result<ClientAnswer, ApiError> {
         // Here, and not when the guest asked: names may have been looked up since, and the process may have been stopped.
-        if !self.lead.leads() {
+        if !self.election.is_leader() {
             return Err(standing_by());
         }
         let params = WriteParams {
