@@ -51,9 +51,9 @@ impl Mapper {
         self.keys(object, &mut |key| self.gate.add_deleted(key, reason));
     }
 
-    /// Adds the keys of all objects of a cache, as if they were listed for the first time; how many there were. The gate is
-    /// open.
-    pub(crate) fn add_all(&self, objects: impl Iterator<Item = Object>) -> usize {
+    /// Queues the keys of all objects of a cache, as if they were listed for the first time, and returns their number. The
+    /// gate is open.
+    pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>) -> usize {
         let mut count = 0;
         let mut keys = Vec::new();
         for object in objects.filter(|object| self.filter.shows(object)) {
@@ -244,7 +244,7 @@ mod tests {
         mapper.on_delete(&"ns/unseen".parse().unwrap(), Some(&pod("unseen", "a", "db", 6)), false);
         assert_eq!(drain(&queue), BTreeMap::new());
         assert_eq!(mapper.gate.open(), Some(2));
-        assert_eq!(mapper.add_all([there, pod("leaves", "a", "db", 5)].into_iter()), 1);
+        assert_eq!(mapper.queue_all([there, pod("leaves", "a", "db", 5)].into_iter()), 1);
         let wanted = [
             ("ns/goes", "deleted", Priority::NORMAL),
             ("ns/leaves", "deleted", Priority::NORMAL),
@@ -283,7 +283,7 @@ mod tests {
                 let tell = |change: &dyn Fn(&Mapper)| [&always, &standby].into_iter().for_each(change);
                 if begins == version {
                     standby.gate.open();
-                    standby.add_all(cache.values().cloned());
+                    standby.queue_all(cache.values().cloned());
                     begun = true;
                 }
                 match (action, cache.get(&name).cloned()) {
@@ -310,7 +310,7 @@ mod tests {
             }
             if !begun {
                 standby.gate.open();
-                standby.add_all(cache.values().cloned());
+                standby.queue_all(cache.values().cloned());
             }
             let added: BTreeSet<String> = drain(&queue).into_keys().collect();
             // Turns after the begin change nothing.
@@ -318,7 +318,7 @@ mod tests {
             prop_assert!(lately.is_subset(&added), "{lately:?} are not all in {added:?}");
             let visible: Vec<_> = cache.values().filter(|object| standby.filter.shows(object)).cloned().collect();
             let (fresh, there) = mapper("", map(), true);
-            fresh.add_all(visible.into_iter());
+            fresh.queue_all(visible.into_iter());
             prop_assert!(drain(&there).into_keys().all(|key| added.contains(&key)));
         }
     }

@@ -135,8 +135,13 @@ impl PluginImports {
         views.map(|view| (view.lease.id(), view.lease.indexer()))
     }
 
+    /// The view of a watched kind; none before the kinds are resolved.
+    pub(crate) fn kind(&self, kind: &Gvk) -> Option<&KindView> {
+        self.kinds.get()?.get(kind)
+    }
+
     fn view(&self, kind: &Gvk) -> Result<&KindView, Refusal> {
-        self.kinds.get().and_then(|kinds| kinds.get(kind)).ok_or_else(|| self.not_watched(kind, None))
+        self.kind(kind).ok_or_else(|| self.not_watched(kind, None))
     }
 
     fn not_watched(&self, kind: &Gvk, namespace: Option<&str>) -> Refusal {

@@ -1,6 +1,10 @@
-use super::*;
+//! Quarantine, standby, removal and succession of a plugin, without a generation.
 
-fn home(election: LeaderElection) -> HostContext {
+use super::*;
+use crate::lifecycle::quarantine::FAULTS_TO_QUARANTINE;
+use crate::observe::status::PluginState;
+
+fn host(election: LeaderElection) -> HostContext {
     HostContext {
         guests: Handle::current(),
         io: Handle::current(),
@@ -19,14 +23,13 @@ fn plugin() -> Arc<Plugin> {
 async fn many_faults_in_a_row_bring_longer_and_longer_rests() {
     let plugin = plugin();
     for _ in 0..FAULTS_TO_QUARANTINE - 1 {
-        plugin.faulted("trap");
+        plugin.record_fault("trap");
     }
     let begin = Instant::now();
     plugin.quarantine_pause().await;
     assert_eq!(begin.elapsed(), Duration::ZERO);
     for rest in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
-        plugin.faulted("trap");
-        assert_eq!(plugin.status().state, PluginState::Quarantined);
+        plugin.record_fault("trap");
         let begin = Instant::now();
         plugin.quarantine_pause().await;
         assert_eq!(begin.elapsed().as_secs(), rest);
@@ -34,7 +37,7 @@ async fn many_faults_in_a_row_bring_longer_and_longer_rests() {
 }
 
 fn of_standby(election: LeaderElection) -> Arc<Plugin> {
-    Plugin::new("p", &home(election), &Metrics::new(), None)
+    Plugin::new("p", &host(election), &Metrics::new(), None)
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,11 +112,13 @@ async fn what_went_is_forgotten_when_a_leader_was_seen_long_after_it() {
 async fn a_good_call_ends_a_row_of_faults() {
     let plugin = plugin();
     for _ in 0..FAULTS_TO_QUARANTINE - 1 {
-        plugin.faulted("trap");
+        plugin.record_fault("trap");
     }
-    plugin.answered();
-    plugin.faulted("trap");
-    assert_ne!(plugin.status().state, PluginState::Quarantined);
+    plugin.record_answer();
+    plugin.record_fault("trap");
+    let begin = Instant::now();
+    plugin.quarantine_pause().await;
+    assert_eq!(begin.elapsed(), Duration::ZERO);
     assert_eq!(plugin.status().last_error.as_deref(), Some("trap"));
 }
 
@@ -121,7 +126,7 @@ async fn a_good_call_ends_a_row_of_faults() {
 async fn removal_ends_a_rest_and_all_workers() {
     let plugin = plugin();
     for _ in 0..=FAULTS_TO_QUARANTINE {
-        plugin.faulted("trap");
+        plugin.record_fault("trap");
     }
     plugin.start_workers();
     let resting = tokio::spawn({
@@ -141,7 +146,7 @@ async fn removal_ends_a_rest_and_all_workers() {
 async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
     let again = |before: &Arc<Plugin>| {
         before.retire();
-        Plugin::new("p", &home(LeaderElection::disabled()), &Metrics::new(), Some(Arc::clone(before)))
+        Plugin::new("p", &host(LeaderElection::disabled()), &Metrics::new(), Some(Arc::clone(before)))
     };
     let first = plugin();
     first.spawn(tokio::time::sleep(Duration::from_secs(10)));
@@ -166,14 +171,14 @@ async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_load_wakes_those_who_wait_for_it() {
     let plugin = plugin();
-    plugin.set_loading();
+    plugin.load_started();
     let waiting = tokio::spawn({
         let plugin = Arc::clone(&plugin);
-        async move { plugin.loaded().await }
+        async move { plugin.first_load_over().await }
     });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
-    plugin.load_failed("no wasm".to_owned());
+    plugin.load_failed("no wasm");
     waiting.await.unwrap();
     assert_eq!(plugin.status().state, PluginState::Failed);
 }
