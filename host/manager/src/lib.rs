@@ -15,6 +15,8 @@ mod leader_election;
 mod lifecycle;
 mod manager;
 mod observe;
+#[cfg(test)]
+mod testing;
 
 pub use dispatch::reasons::Reasons;
 pub use dispatch::worker::RECONCILES;

@@ -354,3 +354,6 @@ impl Manager {
         in_time
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -160,3 +160,6 @@ impl Pump {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

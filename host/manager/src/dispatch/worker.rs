@@ -18,6 +18,8 @@ mod outcome;
 mod parts;
 mod round;
 mod take;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

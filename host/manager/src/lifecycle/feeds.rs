@@ -245,3 +245,6 @@ async fn run_schedule(queue: Queue<ObjectKey, Reasons>, schedule: Schedule, canc
         queue.add_with(schedule.key.clone(), Reasons::SCHEDULED, Priority::NORMAL);
     }
 }
+
+#[cfg(test)]
+mod tests;

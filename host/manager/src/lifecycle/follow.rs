@@ -106,3 +106,6 @@ fn record_unusable(plugin: &Plugin, files: &Files, error: Unusable, cancel: &Can
     }
     plugin.config_failed(&Unusable { message, ..error }, cancel);
 }
+
+#[cfg(test)]
+mod tests;

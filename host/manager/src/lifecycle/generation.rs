@@ -82,6 +82,12 @@ impl Generation {
         std::mem::take(&mut *self.feeds.lock()).stop();
     }
 
+    /// The feeds, as the next generation takes them over.
+    #[cfg(test)]
+    pub(super) fn take_feeds(&self) -> Feeds {
+        std::mem::take(&mut *self.feeds.lock())
+    }
+
     /// Queues the keys of all cached objects that the mapped watches show, and returns their number. The gate of the plugin is
     /// open.
     pub(crate) fn queue_all(&self) -> usize {

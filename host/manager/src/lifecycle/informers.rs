@@ -53,7 +53,7 @@ impl Loader {
     }
 
     /// Leases the informers that the watches need, and builds their indexes.
-    pub(super) fn lease_informers(
+    pub(crate) fn lease_informers(
         &self,
         plugin: &Plugin,
         number: u64,
@@ -67,12 +67,8 @@ impl Loader {
             kinds.insert(kind.clone(), KindView::new(lease, grants));
         }
         for index in &description.indexes {
-            let Some(view) = kinds.get_mut(&index.kind) else {
-                return Err(format!(
-                    "describe: index {:?} is over {}, which is not watched: add a watch, or remove the index",
-                    index.name, index.kind
-                ));
-            };
+            // The description was refused otherwise.
+            let Some(view) = kinds.get_mut(&index.kind) else { continue };
             // Private to this generation: the next one may use the name for another function.
             let name = format!("{}@{number}/{}", plugin.name(), index.name);
             view.lease.indexer().add_indexer(&name, index_function(index)).map_err(|e| e.to_string())?;
@@ -182,3 +178,6 @@ fn watched_namespaces(
     }
     Ok(covered.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

@@ -161,7 +161,7 @@ impl Loader {
     }
 
     /// The imports of one generation. Its kinds are set after the description is known.
-    fn imports(&self, plugin: &Plugin, load: &Load<'_>, grants: &Grants) -> PluginImports {
+    pub(crate) fn imports(&self, plugin: &Plugin, load: &Load<'_>, grants: &Grants) -> PluginImports {
         let manifest = load.manifest();
         PluginImports {
             plugin: Arc::clone(plugin.name()),
@@ -222,3 +222,6 @@ fn identity(manifest: &Manifest) -> Identity {
         rate_limit: manifest.limits.api_qps.map(|qps| RateLimit { qps, burst: RateLimit::usual_burst(qps) }),
     }
 }
+
+#[cfg(test)]
+mod tests;
