@@ -118,7 +118,7 @@ impl Manager {
         metrics: Metrics,
         guests: Handle,
     ) -> Result<Self, DirectoryError> {
-        let mut directory = Directory::new(&options.plugins, options.directory.clone())?;
+        let mut directory = Directory::new(&options.plugins, options.directory)?;
         let manager = Self::new(options, Arc::new(engine), client, factory, metrics, guests).await;
         let this = manager.clone();
         tokio::spawn(async move { this.ask_for_version().await });

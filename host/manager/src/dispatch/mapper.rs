@@ -1,7 +1,7 @@
 //! [`Mapper`]: the listener of a natively mapped watch; it turns each change into keys of the plugin's queue.
 //!
-//! It adds them through the plugin's [`LeadershipGate`], which needs to be told what the cache does not show any more: what is gone or
-//! out of view, and the keys that an object has no longer.
+//! It adds them through the plugin's [`LeadershipGate`], with separate calls for objects that are not in the cache or not
+//! visible any more, and for keys that an object does not map to any more.
 //!
 //! It runs inside the informer's call, before the ring of a handler would coalesce anything: an object that moves from one
 //! key to a second and a third must enqueue all three, and the queue itself keeps one entry a key, so nothing grows with

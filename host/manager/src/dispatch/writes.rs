@@ -1,14 +1,14 @@
-//! [`Writes`]: what a plugin wrote last, so that its next call does not read from before it.
+//! [`Writes`]: the last live writes of a plugin, so that its next reconcile does not read a cache from before them.
 //!
 //! Each live write is noted with the informers that show it: the version of the answer, or for a finished delete the key and
 //! UID that must be gone. Before a reconcile, and when the guest asks, the plugin waits until the caches have come that far.
 //!
-//! Invariants: only informers of the working generation and of one being loaded have a note, so there are at most as many as
+//! Invariants: only informers of the current generation and of one being loaded have a note, so there are at most as many as
 //! watches; a note holds the newest version alone, since a cache that shows it shows all before it; versions are looked at
 //! before deletes, as an object that never came into the cache is not gone from it but still to come; `unmet` is true
 //! whenever a note is open.
 //!
-//! Written by `live` on the runtime of connections, read by workers and by guests' imports.
+//! Written by [`ApiCalls`](crate::imports::api_calls::ApiCalls) on the network runtime, read by workers and by imports.
 
 mod written;
 
@@ -29,7 +29,7 @@ pub(crate) use self::written::Written;
 /// those that concurrent calls made at the same time: there are hardly more of them than reconciles at once.
 const MOST_DELETES: usize = 32;
 
-/// What a plugin wrote last.
+/// The last writes of a plugin.
 #[derive(Default)]
 pub(crate) struct Writes {
     unmet: AtomicBool,
@@ -47,11 +47,10 @@ pub(crate) enum WaitOutcome {
     TimedOut,
 }
 
-/// Which notes a wait heeds.
+/// Which notes a wait includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitScope {
-    /// A reconcile's: those that none has waited for in vain before. A watch that is silent must not hold up every key for as
-    /// long again.
+    /// For a reconcile: notes for which no wait has timed out. So a silent watch delays one key and not every key.
     Fresh,
     /// All of them, for a guest that asks.
     All,
@@ -60,7 +59,7 @@ pub(crate) enum WaitScope {
 /// A cache that a generation reads.
 pub(crate) type Cache<'a> = (&'a InformerId, &'a Arc<Indexer>);
 
-/// What one informer must have seen.
+/// The writes that one informer must have seen.
 #[derive(Debug, Default)]
 struct Note {
     /// Of the newest write; empty before the first.
@@ -77,7 +76,7 @@ enum NoteState {
     Met,
     /// The cache may not show it yet.
     Open,
-    /// It was waited for in vain.
+    /// A wait for it has timed out.
     TimedOut,
 }
 
@@ -114,7 +113,7 @@ impl Note {
     }
 }
 
-/// What is to be waited for: a note as it stood when the wait began. Later writes do not make it longer.
+/// A note as it was when the wait began. Later writes do not make the wait longer.
 struct Target {
     id: InformerId,
     indexer: Arc<Indexer>,
@@ -139,8 +138,8 @@ impl Target {
 }
 
 impl Writes {
-    /// From now on writes to what these informers show are noted. Called before a generation takes shares in them, or as it
-    /// does: what is written later may be missing from their first list.
+    /// Starts to note writes to objects of these informers. Called before a generation leases them, or right after: later
+    /// writes may be missing from the first list.
     pub(crate) fn watch(&self, ids: impl IntoIterator<Item = InformerId>) {
         let mut notes = self.notes.lock();
         for id in ids {
@@ -173,7 +172,7 @@ impl Writes {
         self.unmet.load(Acquire)
     }
 
-    /// Waits until these caches show what had been written when the wait began.
+    /// Waits until these caches show the writes that were noted when the wait began.
     pub(crate) async fn wait<'a>(
         &self,
         caches: impl Iterator<Item = Cache<'a>>,
@@ -221,8 +220,8 @@ impl Writes {
         targets
     }
 
-    /// Closes what was met, and gives up what a reconcile has waited for in vain; a guest may ask for a shorter time. That
-    /// nothing is left is for the next wait to find out: writes may have been noted meanwhile.
+    /// Closes notes that are met. A reconcile marks the others as timed out; a guest does not, because it may wait for a
+    /// shorter time. `unmet` is reset by the next wait: writes may have been noted meanwhile.
     fn end(&self, targets: &[Target], scope: WaitScope) {
         let mut notes = self.notes.lock();
         for target in targets {

@@ -1,6 +1,6 @@
-//! [`PluginImports`]: what one generation of a plugin reaches through its imports, with the plugin's grants in force.
+//! [`PluginImports`]: the host's side of the imports of one generation, limited by the plugin's grants.
 //!
-//! Cached reads and queue calls are answered here; live calls go to [`live`](crate::imports::live). The engine calls it from guest
+//! Cached reads and queue calls are answered here; live calls go to [`ApiCalls`]. The engine calls this from guest
 //! threads; nothing in this file blocks.
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ use crate::imports::guest_events::PluginEvents;
 use crate::imports::log_limit::LogLimit;
 use crate::imports::visible_objects::VisibleObjects;
 
-/// What one generation of a plugin reaches.
+/// The imports of one generation.
 pub(crate) struct PluginImports {
     pub(crate) plugin: Arc<str>,
     pub(crate) generation: u64,
@@ -35,9 +35,9 @@ pub(crate) struct PluginImports {
     /// Keys that the queue may hold when the guest adds another.
     pub(crate) queue_depth: usize,
     pub(crate) api_calls: ApiCalls,
-    /// Where events of guests go.
+    /// Records the Events of guests.
     pub(crate) events: Arc<PluginEvents>,
-    /// What the guest sends HTTP requests with, to the hosts that are granted.
+    /// Sends HTTP requests to the granted hosts.
     pub(crate) http: HttpClient,
     pub(crate) log_limit: LogLimit,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
@@ -48,12 +48,12 @@ pub(crate) struct PluginImports {
 pub(crate) struct KindView {
     pub(crate) lease: InformerLease,
     grants: Grants,
-    /// What `get` shows.
+    /// The objects that `get` shows.
     gettable: Visibility,
-    /// What `list`, `keys`, `by-index` and `index-values` show, and where.
+    /// The objects that `list`, `keys`, `by-index` and `index-values` show, and their namespaces.
     listable: Visibility,
     list_scope: Scope,
-    /// The descriptor's index names and what they are called in the shared store.
+    /// The descriptor's index names, with their names in the shared store.
     pub(crate) indexes: HashMap<String, String>,
 }
 
@@ -87,7 +87,7 @@ impl KindView {
         Refusal { reason: "forbidden", message }
     }
 
-    /// The informer holds one namespace only, and this is another: what it says of it would be wrong.
+    /// Whether the informer holds one namespace only, and this is another one.
     fn outside(&self, namespace: Option<&str>) -> bool {
         let held = self.lease.id().namespace.as_deref();
         held.is_some() && namespace.is_some() && held != namespace
@@ -129,7 +129,7 @@ fn invalid(error: &dyn std::fmt::Display) -> Refusal {
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 impl PluginImports {
-    /// What this generation reads; nothing before its kinds are resolved.
+    /// The caches that this generation reads; none before its kinds are resolved.
     pub(crate) fn caches(&self) -> impl Iterator<Item = writes::Cache<'_>> {
         let views = self.kinds.get().into_iter().flat_map(HashMap::values);
         views.map(|view| (view.lease.id(), view.lease.indexer()))
