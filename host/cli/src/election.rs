@@ -1,4 +1,4 @@
-//! Leader election of hosts: the options of `run` ([`LeaderElection`]), and the election itself beside a manager
+//! Leader election of hosts: the options of `run` ([`LeaderElectionArgs`]), and the election itself beside a manager
 //! ([`Prepared`], [`Election`]).
 //!
 //! A host that loses its Lease ends with an error, as processes with controller-runtime do, and is started anew by whoever
@@ -14,7 +14,7 @@ use pilothouse_election::{
     ConfigError, ElectionStatus, Ended, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership,
     LeaseLock, default_identity,
 };
-use pilothouse_manager::Lead;
+use pilothouse_manager::LeaderElection;
 use pilothouse_plugin::parse_duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 const LEASE: &str = "pilothouse";
 
 #[derive(Args)]
-pub(crate) struct LeaderElection {
+pub(crate) struct LeaderElectionArgs {
     /// Enable leader election: only the elected host runs plugins, the others are warm standbys
     #[arg(long)]
     leader_elect: bool,
@@ -59,7 +59,7 @@ pub(crate) struct ElectionOptions {
     grace: Duration,
 }
 
-impl LeaderElection {
+impl LeaderElectionArgs {
     /// None without `--leader-elect`. `grace` is how long calls may go on when a host is told to end.
     pub(crate) fn options(self, grace: Duration) -> Result<Option<ElectionOptions>> {
         if !self.leader_elect {
@@ -87,7 +87,7 @@ fn in_terms_of_options(error: ConfigError) -> Error {
 /// A host that does not compete yet.
 pub(crate) struct Prepared {
     elector: LeaderElector<LeaseLock>,
-    lead: Lead,
+    leader: LeaderElection,
 }
 
 /// A host's part in an election, from standing by to the release.
@@ -108,23 +108,23 @@ impl Prepared {
             options.lease.unwrap_or_else(|| (client.default_namespace().to_owned(), LEASE.to_owned()));
         let lock = LeaseLock::new(client, &namespace, &name).map_err(in_terms_of_options)?;
         let elector = LeaderElector::new(lock, options.config).map_err(in_terms_of_options)?;
-        let lead = Lead::elected(elector.status(), options.grace);
-        Ok(Self { elector, lead })
+        let leader = LeaderElection::enabled(elector.status(), options.grace);
+        Ok(Self { elector, leader })
     }
 
     /// What the manager waits for.
-    pub(crate) fn lead(&self) -> Lead {
-        self.lead.clone()
+    pub(crate) fn leader_election(&self) -> LeaderElection {
+        self.leader.clone()
     }
 
     /// Begins to compete on the current runtime.
     pub(crate) fn start(self) -> Election {
-        let Self { mut elector, lead } = self;
+        let Self { mut elector, leader } = self;
         let (status, stop, ended) = (elector.status(), CancellationToken::new(), CancellationToken::new());
         let (own, all_ended) = (status.clone(), ended.clone());
         let callbacks = LeaderCallbacks::new(move |term: Leadership| async move {
             tracing::info!(event = "leader_elected", token = %term.token(), "this host is the leader");
-            lead.begin(term);
+            leader.set_elected(term);
             // Not when the term is cancelled: calls that are under way then still need the lease.
             all_ended.cancelled().await;
         });
@@ -199,7 +199,7 @@ mod tests {
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]
-        election: LeaderElection,
+        election: LeaderElectionArgs,
     }
 
     fn options(args: &[&str]) -> Result<Option<ElectionOptions>> {

@@ -114,7 +114,7 @@ impl Hosting {
         managed.events_about = options.pod.map(|pod| pod.object(&client)).transpose()?;
         let election = options.election.map(|options| Prepared::new(client.clone(), options)).transpose()?;
         if let Some(election) = &election {
-            managed.lead = election.lead();
+            managed.election = election.leader_election();
         }
         let manager = Manager::start(managed, engine, client, factory, metrics.clone(), guests).await?;
         let serving = tokio::spawn(admin::serve(options.listener, manager.clone(), metrics));

@@ -13,7 +13,7 @@ use pilothouse_manager::{ManagerOptions, admin};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::election::LeaderElection;
+use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, on_runtimes};
 use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
@@ -60,7 +60,7 @@ pub(crate) struct Run {
     #[arg(long)]
     compress_lists: bool,
     #[command(flatten)]
-    election: LeaderElection,
+    election: LeaderElectionArgs,
     #[command(flatten)]
     pod: OwnPod,
 }

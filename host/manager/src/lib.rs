@@ -1,25 +1,36 @@
-//! Plugins at work: discovered, loaded, called, reloaded, observed.
+//! Runs plugins: loads them, calls them, reloads them, and shows their state.
 //!
-//! | room | holds |
+//! ```text
+//!  plugin directory ─► manager ─► lifecycle: load ─► generation ─► feeds ──┐ listeners, schedules
+//!                                                                          ▼
+//!  informers ─► dispatch: mapper ─► leadership gate ─► queue ─► worker: take ─ round ─ call ─ outcome
+//!                         ring   ─► pump ──────────────────────────────────────────────┤
+//!                                                                                      ▼
+//!                                                                    guest ─► imports: cache, live calls, events
+//! ```
+//!
+//! | module | holds |
 //! |---|---|
-//! | `manager` | the plugins of a directory, and what changes them |
-//! | `lifecycle/` | one plugin: files, configuration, component, generation, quarantine |
-//! | `dispatch/` | from a change of an object to a call: filters, key mapping, the gate of a standby, workers, pumps of event handlers |
-//! | `imports/` | what a component may call: cache, live calls, events, log; each checked against the grants |
+//! | `manager` | the plugins of a directory; applies each change of the directory |
+//! | `lifecycle/` | one plugin: files, configuration, load, generation, state machine, quarantine |
+//! | `dispatch/` | from a change of an object to a call: filters, key mapping, leadership gate, workers, pumps of handlers; the seam to the engine (`guest.rs`) |
+//! | `imports/` | the host's side of the guest's imports: cache, live calls, events, log; each checked against the grants |
 //! | `observe/` | status, metrics, admin endpoints, Kubernetes Events of the host |
-//! | `lead` | whether this host is the leader |
+//! | `leader_election` | whether this host is the leader |
 
 mod dispatch;
 mod imports;
-mod lead;
+mod leader_election;
 mod lifecycle;
 mod manager;
 mod observe;
+#[cfg(test)]
+mod testing;
 
 pub use dispatch::reasons::Reasons;
 pub use dispatch::worker::RECONCILES;
 pub use imports::guest_events::PLUGIN_ANNOTATION;
-pub use lead::Lead;
+pub use leader_election::LeaderElection;
 pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 pub use manager::{Manager, ManagerOptions};
 pub use observe::admin;

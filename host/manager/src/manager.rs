@@ -1,11 +1,13 @@
 //! [`Manager`]: the plugins of a host, kept in step with the plugin directory.
 //!
-//! One task reads the directory's changes; each plugin's files are loaded in a task of its own (`follow.rs`), so a slow
-//! compilation or a plugin that waits for its caches holds up no other. A newer change of the same plugin cancels that task.
+//! One task reads the changes of the directory. Each plugin's files are loaded in a task of its own (`lifecycle/follow.rs`), so
+//! a slow compilation, or a plugin that waits for its caches, does not delay the others. A newer change of the same plugin
+//! cancels that task.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -19,39 +21,39 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::lead::Lead;
+use crate::dispatch::guest::Compiler;
+use crate::leader_election::LeaderElection;
 use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 use crate::lifecycle::load::Loader;
-use crate::lifecycle::plugin::{Home, Plugin};
+use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::observe::host_events::{HostEvents, HostObject};
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
 
-/// How a manager is made.
+/// Options of a manager.
 #[derive(Debug, Clone)]
 pub struct ManagerOptions {
     /// The plugin directory.
     pub plugins: PathBuf,
     /// How the directory is read.
     pub directory: DirectoryOptions,
-    /// How long an instance is kept warm without a call; then it goes, and the mapped code with the last one.
+    /// How long an instance is kept warm without a call. The mapped code is dropped with the last instance.
     pub idle_ttl: Duration,
     /// Refuse plugins that would act with the host's own identity.
     pub require_service_account: bool,
-    /// Whether this host works from the start, or when it is elected.
-    pub lead: Lead,
-    /// What the host is called where events say who recorded them; 128 bytes at most count.
+    /// Leader election: disabled, the host runs plugins at once; enabled, when it is elected.
+    pub election: LeaderElection,
+    /// The name of the host as the reporter of events; the first 128 bytes count.
     pub host: String,
-    /// What the host's own events about plugins are recorded on; none: they are not.
+    /// The object on which the host records events about plugins; none: it records none.
     pub events_about: Option<HostObject>,
 }
 
 impl ManagerOptions {
-    /// How long instances are kept warm unless set otherwise: a wake costs less than a millisecond, an idle instance tens of
-    /// kilobytes.
+    /// Default of `idle_ttl`: a wake costs less than a millisecond, an idle instance tens of kilobytes.
     pub const DEFAULT_IDLE_TTL: Duration = Duration::from_secs(30);
 
-    /// Options for a directory, the rest as usual.
+    /// Options for a directory, the rest at its defaults.
     #[must_use]
     pub fn new(plugins: PathBuf) -> Self {
         Self {
@@ -59,17 +61,17 @@ impl ManagerOptions {
             directory: DirectoryOptions::default(),
             idle_ttl: Self::DEFAULT_IDLE_TTL,
             require_service_account: false,
-            lead: Lead::alone(),
+            election: LeaderElection::disabled(),
             host: pilothouse_election::hostname(),
             events_about: None,
         }
     }
 }
 
-/// Wait between two tries to reach the API server at start.
-const GREET_AGAIN: Duration = Duration::from_secs(2);
+/// Wait between two requests for the server's version at start.
+const VERSION_RETRY: Duration = Duration::from_secs(2);
 
-/// How long events that were recorded may still be written when a plugin or the host ends.
+/// How long pending events may still be written when a plugin or the host ends.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
 /// The plugins of a host; a cheap clone.
@@ -79,12 +81,12 @@ pub struct Manager(Arc<Inner>);
 struct Inner {
     loader: Arc<Loader>,
     metrics: Metrics,
-    home: Home,
+    host: HostContext,
     plugins: Mutex<BTreeMap<String, Entry>>,
     /// Why the API server has not answered yet; none once it has.
     unreachable: Mutex<Option<String>>,
-    /// The directory was read once and each plugin in it has been loaded or refused.
-    settled: tokio::sync::watch::Sender<bool>,
+    /// The directory was read once, and each plugin in it has been loaded or refused.
+    first_loads_over: AtomicBool,
     stopping: CancellationToken,
     tasks: TaskTracker,
     watcher: Mutex<Option<JoinHandle<()>>>,
@@ -92,7 +94,7 @@ struct Inner {
 
 struct Entry {
     plugin: Arc<Plugin>,
-    /// Ends the load under way, and following the configuration.
+    /// Cancels the load in progress and the following of the configuration.
     load: CancellationToken,
 }
 
@@ -103,8 +105,8 @@ impl std::fmt::Debug for Manager {
 }
 
 impl Manager {
-    /// Starts with the plugins of the directory. Runs on the current runtime; guests run on `guests`, so that no guest can
-    /// hold up the watches.
+    /// Starts the plugins of the directory. The manager runs on the current runtime; guests run on `guests`, so that no guest
+    /// delays the watches.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -117,45 +119,9 @@ impl Manager {
         guests: Handle,
     ) -> Result<Self, DirectoryError> {
         let mut directory = Directory::new(&options.plugins, options.directory)?;
-        metrics.watch_informers(factory.clone());
-        if let Some(election) = options.lead.status() {
-            metrics.watch_election(election);
-        }
-        let io = Handle::current();
-        let host_events = match options.events_about {
-            Some(object) => HostEvents::start(client.clone(), &options.host, object).await,
-            None => HostEvents::default(),
-        };
-        metrics.watch_host_events(host_events.clone());
-        let home = Home {
-            guests: guests.clone(),
-            io: io.clone(),
-            lead: options.lead,
-            idle_ttl: options.idle_ttl,
-            host: options.host.into(),
-            host_events,
-        };
-        let loader = Loader {
-            engine,
-            client,
-            factory,
-            io,
-            guests,
-            require_service_account: options.require_service_account,
-        };
-        let manager = Self(Arc::new(Inner {
-            loader: Arc::new(loader),
-            metrics,
-            home,
-            plugins: Mutex::default(),
-            unreachable: Mutex::new(Some("not tried yet".to_owned())),
-            settled: tokio::sync::watch::Sender::new(false),
-            stopping: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-            watcher: Mutex::new(None),
-        }));
+        let manager = Self::new(options, Arc::new(engine), client, factory, metrics, guests).await;
         let this = manager.clone();
-        tokio::spawn(async move { this.greet().await });
+        tokio::spawn(async move { this.ask_for_version().await });
         let this = manager.clone();
         let watcher = tokio::spawn(async move {
             let stopping = this.0.stopping.clone();
@@ -169,8 +135,56 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Asks the API server for its version until it answers, and says what comes of it.
-    async fn greet(&self) {
+    /// A manager without plugins.
+    async fn new(
+        options: ManagerOptions,
+        compiler: Arc<dyn Compiler>,
+        client: Client,
+        factory: SharedInformerFactory,
+        metrics: Metrics,
+        guests: Handle,
+    ) -> Self {
+        metrics.watch_informers(factory.clone());
+        if let Some(election) = options.election.status() {
+            metrics.watch_election(election);
+        }
+        let io = Handle::current();
+        let host_events = match options.events_about {
+            Some(object) => HostEvents::start(client.clone(), &options.host, object).await,
+            None => HostEvents::default(),
+        };
+        metrics.watch_host_events(host_events.clone());
+        let host = HostContext {
+            guests: guests.clone(),
+            io: io.clone(),
+            election: options.election,
+            idle_ttl: options.idle_ttl,
+            host: options.host.into(),
+            host_events,
+        };
+        let loader = Loader {
+            compiler,
+            client,
+            factory,
+            io,
+            guests,
+            require_service_account: options.require_service_account,
+        };
+        Self(Arc::new(Inner {
+            loader: Arc::new(loader),
+            metrics,
+            host,
+            plugins: Mutex::default(),
+            unreachable: Mutex::new(Some("not tried yet".to_owned())),
+            first_loads_over: AtomicBool::new(false),
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            watcher: Mutex::new(None),
+        }))
+    }
+
+    /// Asks the API server for its version until it answers, and logs the answer.
+    async fn ask_for_version(&self) {
         let Loader { client, factory, .. } = &*self.0.loader;
         let asking = async {
             loop {
@@ -195,7 +209,7 @@ impl Manager {
                             "no API server yet, trying again: {message}"
                         );
                         *self.0.unreachable.lock() = Some(message);
-                        tokio::time::sleep(GREET_AGAIN.mul_f64(rand::random_range(0.8..1.2))).await;
+                        tokio::time::sleep(VERSION_RETRY.mul_f64(rand::random_range(0.8..1.2))).await;
                     }
                 }
             }
@@ -203,6 +217,7 @@ impl Manager {
         self.0.stopping.run_until_cancelled(asking).await;
     }
 
+    /// Applies one change of the plugin directory.
     fn apply(&self, change: Change) {
         match change {
             Change::Changed(files) => self.load(files),
@@ -210,36 +225,36 @@ impl Manager {
             Change::Broken { name, file, reason } => {
                 let message = format!("{}: {reason}", file.display());
                 tracing::error!(event = "plugin_failed", plugin = name, "plugin not loaded: {message}");
-                self.plugin(&name).files_broken(message);
+                self.plugin(&name).files_failed(&message);
             }
             Change::Unreadable { reason } => tracing::error!(event = "plugin_unreadable", "{reason}"),
             Change::Synced => {
                 let this = self.clone();
                 self.0.tasks.spawn(async move {
-                    this.first_loads().await;
-                    this.0.settled.send_replace(true);
+                    this.await_first_loads().await;
+                    this.0.first_loads_over.store(true, Release);
                 });
             }
         }
     }
 
-    /// Waits until no plugin that is there now is in its first load.
-    async fn first_loads(&self) {
+    /// Waits for the first loads of all plugins that exist now.
+    async fn await_first_loads(&self) {
         let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
         for plugin in plugins {
-            plugin.loaded().await;
+            plugin.first_load_over().await;
         }
     }
 
-    /// The plugin of a name, made when it is new.
+    /// The plugin of a name; a new one if there is none, or one that is being removed.
     fn plugin(&self, name: &str) -> Arc<Plugin> {
         let mut plugins = self.0.plugins.lock();
         let present = plugins.get(name).map(|entry| Arc::clone(&entry.plugin));
         let predecessor = match present {
-            Some(plugin) if !plugin.stopping.is_cancelled() => return plugin,
+            Some(plugin) if !plugin.is_stopping() => return plugin,
             other => other,
         };
-        let plugin = Plugin::new(name, &self.0.home, &self.0.metrics, predecessor);
+        let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, predecessor);
         let entry = Entry { plugin: Arc::clone(&plugin), load: CancellationToken::new() };
         plugins.insert(name.to_owned(), entry);
         plugin
@@ -251,7 +266,7 @@ impl Manager {
         if let Some(entry) = self.0.plugins.lock().get_mut(&files.name) {
             std::mem::replace(&mut entry.load, cancel.clone()).cancel();
         }
-        plugin.set_loading();
+        plugin.load_started();
         let loader = Arc::clone(&self.0.loader);
         self.0.tasks.spawn(async move { loader.follow(&plugin, files, &cancel).await });
     }
@@ -264,31 +279,31 @@ impl Manager {
             Arc::clone(&entry.plugin)
         };
         tracing::info!(event = "plugin_removed", plugin = name, "plugin removed");
-        plugin.reporter.removed();
+        plugin.reporter().removed();
         plugin.retire();
         let this = self.clone();
         self.0.tasks.spawn(async move {
             plugin.ended().await;
-            plugin.events.shutdown(EVENTS_GRACE).await;
+            plugin.events().shutdown(EVENTS_GRACE).await;
             let mut plugins = this.0.plugins.lock();
-            // Unless one of the same name came meanwhile.
-            if plugins.get(&*plugin.name).is_some_and(|entry| Arc::ptr_eq(&entry.plugin, &plugin)) {
-                plugins.remove(&*plugin.name);
-                this.0.metrics.remove(&plugin.name);
+            // Unless a new plugin of this name was added meanwhile.
+            if plugins.get(&**plugin.name()).is_some_and(|entry| Arc::ptr_eq(&entry.plugin, &plugin)) {
+                plugins.remove(&**plugin.name());
+                this.0.metrics.remove(plugin.name());
             }
         });
     }
 
-    /// How the plugins fare.
+    /// The plugins as `/plugins` shows them.
     #[must_use]
     pub fn status(&self) -> PluginList {
         let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
         let plugins = plugins.iter().map(|plugin| plugin.status()).collect();
-        PluginList { plugins, election: self.0.home.lead.view() }
+        PluginList { plugins, election: self.0.host.election.view() }
     }
 
-    /// What stands in the way of being ready; none when the host is, a standby like a leader. A plugin that cannot be loaded is its own affair; one
-    /// that still waits for its caches is not.
+    /// Why the host is not ready; none when it is. A standby is ready like a leader. A plugin that cannot be loaded does not
+    /// keep the host from being ready; a plugin that waits for its first lists does.
     #[must_use]
     pub fn not_ready(&self) -> Option<String> {
         if self.0.stopping.is_cancelled() {
@@ -300,7 +315,7 @@ impl Manager {
         if let Some(why) = &*self.0.unreachable.lock() {
             return Some(format!("no API server yet: {why}"));
         }
-        if !*self.0.settled.borrow() {
+        if !self.0.first_loads_over.load(Acquire) {
             let loading = self.status().plugins.into_iter().find(|p| p.state == PluginState::Loading);
             return Some(match loading {
                 Some(p) => {
@@ -312,18 +327,18 @@ impl Manager {
         None
     }
 
-    /// The election of hosts that this one takes part in.
+    /// The leader election of this host; none without one.
     pub(crate) fn election(&self) -> Option<ElectionView> {
-        self.0.home.lead.view()
+        self.0.host.election.view()
     }
 
-    /// Why the host should be ended from outside, if it should.
+    /// Why the host is unhealthy; none when it is not.
     pub(crate) fn unhealthy(&self) -> Option<String> {
-        self.0.home.lead.check().err()
+        self.0.host.election.check().err()
     }
 
-    /// Ends: no new calls; waits for those in flight, and for their writes, at most `grace`. `false` when some are not over:
-    /// they go on until their runtimes end, and so may their writes.
+    /// Shuts down: no new calls; waits for calls in flight, and for their writes, for `grace` at most. `false` when some are not
+    /// over by then: they go on until their runtimes end.
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.0.stopping.cancel();
         let watcher = self.0.watcher.lock().take();
@@ -340,10 +355,13 @@ impl Manager {
             }
         };
         let in_time = tokio::time::timeout(grace, ended).await.is_ok();
-        let events = plugins.iter().map(|plugin| plugin.events.shutdown(EVENTS_GRACE));
-        tokio::join!(join_all(events), self.0.home.host_events.shutdown(EVENTS_GRACE));
+        let events = plugins.iter().map(|plugin| plugin.events().shutdown(EVENTS_GRACE));
+        tokio::join!(join_all(events), self.0.host.host_events.shutdown(EVENTS_GRACE));
         self.0.tasks.close();
         self.0.loader.factory.shutdown().await;
         in_time
     }
 }
+
+#[cfg(test)]
+mod tests;

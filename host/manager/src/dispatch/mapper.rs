@@ -1,7 +1,7 @@
 //! [`Mapper`]: the listener of a natively mapped watch; it turns each change into keys of the plugin's queue.
 //!
-//! It adds them through the plugin's [`Gate`], which needs to be told what the cache does not show any more: what is gone or
-//! out of view, and the keys that an object has no longer.
+//! It adds them through the plugin's [`LeadershipGate`], with separate calls for objects that are not in the cache or not
+//! visible any more, and for keys that an object does not map to any more.
 //!
 //! It runs inside the informer's call, before the ring of a handler would coalesce anything: an object that moves from one
 //! key to a second and a third must enqueue all three, and the queue itself keeps one entry a key, so nothing grows with
@@ -14,7 +14,7 @@ use pilothouse_object::{Object, ObjectKey};
 use pilothouse_plugin::{KeyMap, Predicate};
 use pilothouse_workqueue::Priority;
 
-use crate::dispatch::gate::Gate;
+use crate::dispatch::leadership_gate::LeadershipGate;
 use crate::dispatch::mapping::{self, Filter, Seen};
 use crate::dispatch::reasons::Reasons;
 
@@ -23,7 +23,7 @@ const ADDED_AT_ONCE: usize = 64;
 
 /// Turns changes into keys.
 pub(crate) struct Mapper {
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Arc<LeadershipGate>,
     pub(crate) filter: Filter,
     pub(crate) predicates: Vec<Predicate>,
     pub(crate) map: KeyMap,
@@ -43,17 +43,17 @@ impl Mapper {
     }
 
     fn add(&self, object: &Object, reason: Reasons, priority: Priority) {
-        self.keys(object, &mut |key| self.gate.changed(key, reason, priority));
+        self.keys(object, &mut |key| self.gate.add(key, reason, priority));
     }
 
     /// Adds the keys of an object that the cache does not show any more.
     fn add_gone(&self, object: &Object, reason: Reasons) {
-        self.keys(object, &mut |key| self.gate.gone(key, reason));
+        self.keys(object, &mut |key| self.gate.add_deleted(key, reason));
     }
 
-    /// Adds the keys of all objects of a cache, as if they were listed for the first time; how many there were. The gate is
-    /// open.
-    pub(crate) fn add_all(&self, objects: impl Iterator<Item = Object>) -> usize {
+    /// Queues the keys of all objects of a cache, as if they were listed for the first time, and returns their number. The
+    /// gate is open.
+    pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>) -> usize {
         let mut count = 0;
         let mut keys = Vec::new();
         for object in objects.filter(|object| self.filter.shows(object)) {
@@ -107,18 +107,18 @@ impl Listener for Mapper {
             return;
         }
         if itself {
-            self.gate.changed(new.key().clone(), reason, Priority::NORMAL);
+            self.gate.add(new.key().clone(), reason, Priority::NORMAL);
             return;
         }
         let mut present = Vec::new();
         self.keys(new, &mut |key| present.push(key));
         self.keys(old, &mut |key| {
             if !present.contains(&key) {
-                self.gate.gone(key, reason);
+                self.gate.add_deleted(key, reason);
             }
         });
         for key in present {
-            self.gate.changed(key, reason, Priority::NORMAL);
+            self.gate.add(key, reason, Priority::NORMAL);
         }
     }
 
@@ -136,7 +136,7 @@ impl Listener for Mapper {
         let reason = self.reason(Reasons::DELETED);
         match object {
             Some(object) => self.add_gone(object, reason),
-            None => self.gate.gone(key.clone(), reason),
+            None => self.gate.add_deleted(key.clone(), reason),
         }
     }
 }
@@ -170,8 +170,11 @@ mod tests {
             fields: pilothouse_object::FieldSelector::default(),
         };
         let name = Arc::from("p");
-        let gate =
-            if open { Gate::open(&name, &queue) } else { Gate::closed(&name, &queue, Gauge::default()) };
+        let gate = if open {
+            LeadershipGate::opened(&name, &queue)
+        } else {
+            LeadershipGate::closed(&name, &queue, Gauge::default())
+        };
         let mapper = Mapper {
             gate: Arc::new(gate),
             filter,
@@ -240,8 +243,8 @@ mod tests {
         mapper.on_update(&there, &there, true);
         mapper.on_delete(&"ns/unseen".parse().unwrap(), Some(&pod("unseen", "a", "db", 6)), false);
         assert_eq!(drain(&queue), BTreeMap::new());
-        assert_eq!(mapper.gate.let_through(), Some(2));
-        assert_eq!(mapper.add_all([there, pod("leaves", "a", "db", 5)].into_iter()), 1);
+        assert_eq!(mapper.gate.open(), Some(2));
+        assert_eq!(mapper.queue_all([there, pod("leaves", "a", "db", 5)].into_iter()), 1);
         let wanted = [
             ("ns/goes", "deleted", Priority::NORMAL),
             ("ns/leaves", "deleted", Priority::NORMAL),
@@ -255,7 +258,7 @@ mod tests {
     fn a_standby_remembers_the_keys_that_an_object_has_no_longer() {
         let (mapper, queue) = mapper("", by_app(), false);
         mapper.on_update(&pod("x", "a", "", 1), &pod("x", "b", "", 2), false);
-        assert_eq!(mapper.gate.let_through(), Some(1));
+        assert_eq!(mapper.gate.open(), Some(1));
         assert_eq!(drain(&queue), [("ns/a".to_owned(), (vec!["owned"], Priority::NORMAL))].into());
     }
 
@@ -279,13 +282,13 @@ mod tests {
                 let new = pod(&name, ["a", "b", "c"][*app], if *web { "web" } else { "db" }, version);
                 let tell = |change: &dyn Fn(&Mapper)| [&always, &standby].into_iter().for_each(change);
                 if begins == version {
-                    standby.gate.let_through();
-                    standby.add_all(cache.values().cloned());
+                    standby.gate.open();
+                    standby.queue_all(cache.values().cloned());
                     begun = true;
                 }
                 match (action, cache.get(&name).cloned()) {
                     (0, _) => {
-                        standby.gate.turn();
+                        standby.gate.rotate();
                         // What is still there is found whenever it changed.
                         old = std::mem::take(&mut young);
                     }
@@ -306,8 +309,8 @@ mod tests {
                 prop_assert!(begun || queue.is_empty());
             }
             if !begun {
-                standby.gate.let_through();
-                standby.add_all(cache.values().cloned());
+                standby.gate.open();
+                standby.queue_all(cache.values().cloned());
             }
             let added: BTreeSet<String> = drain(&queue).into_keys().collect();
             // Turns after the begin change nothing.
@@ -315,7 +318,7 @@ mod tests {
             prop_assert!(lately.is_subset(&added), "{lately:?} are not all in {added:?}");
             let visible: Vec<_> = cache.values().filter(|object| standby.filter.shows(object)).cloned().collect();
             let (fresh, there) = mapper("", map(), true);
-            fresh.add_all(visible.into_iter());
+            fresh.queue_all(visible.into_iter());
             prop_assert!(drain(&there).into_keys().all(|key| added.contains(&key)));
         }
     }

@@ -1,11 +1,14 @@
-//! From a change of an object to a call of the plugin: filters, mapping, the queue's gate, workers, handlers' pumps.
+//! From a change of an object to a call of the plugin: filters, key mapping, the leadership gate, workers, pumps of handlers.
 
-pub(crate) mod gate;
+pub(crate) mod guest;
+pub(crate) mod instance;
+pub(crate) mod leadership_gate;
 pub(crate) mod limiter;
 pub(crate) mod mapper;
 pub(crate) mod mapping;
-pub(crate) mod memory;
 pub(crate) mod pump;
 pub(crate) mod reasons;
+pub(crate) mod tombstones;
 pub(crate) mod worker;
+pub(crate) mod worker_count;
 pub(crate) mod writes;

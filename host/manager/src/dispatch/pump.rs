@@ -1,8 +1,8 @@
-//! Pumps: each brings the events of one watch from its ring to the guest's handler, one call at a time and in order.
+//! [`Pump`]: delivers the events of one handler watch from its ring to the guest, one call at a time and in order.
 //!
-//! A pump belongs to a generation. When the next one takes over, the old pump ends after its present call and hands back
-//! what it had not delivered; the new pump delivers that first, so no event is lost over a reload, and never two at once.
-//! A call that faults counts as delivered: a poisonous event must not stop the rest.
+//! A pump belongs to a generation. When the next generation takes over, the old pump ends after its call and returns the
+//! events that it had not delivered. The new pump delivers these first: no event is lost over a reload, and no two calls of
+//! one watch overlap. A call that faults counts as delivered, so a poisonous event does not stop the rest.
 
 use std::sync::Arc;
 
@@ -14,17 +14,18 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::worker::{Warm, faulted, instance, next_call_id};
+use crate::dispatch::instance::{WarmInstance, next_call_id};
+use crate::dispatch::worker::record_fault;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
 /// Most events taken from the ring at once.
-const BATCH: usize = 64;
+const MAX_BATCH: usize = 64;
 
 /// Events that a pump had not delivered when it ended, in order.
 pub(crate) type Leftover = Vec<Event>;
 
-/// Brings the events of one watch to the guest.
+/// Delivers the events of one watch.
 pub(crate) struct Pump {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) generation: Arc<Generation>,
@@ -32,36 +33,37 @@ pub(crate) struct Pump {
     pub(crate) predicates: Vec<Predicate>,
     pub(crate) ring: Arc<Ring>,
     /// The pump of this watch in the generation before.
-    pub(crate) before: Option<JoinHandle<Leftover>>,
+    pub(crate) predecessor: Option<JoinHandle<Leftover>>,
     /// Ends this pump when the next generation takes over.
     pub(crate) cancel: CancellationToken,
 }
 
 impl Pump {
+    /// Delivers until the pump is cancelled or the plugin stops; returns the events that were not delivered.
     pub(crate) async fn run(mut self) -> Leftover {
-        let mut warm = None;
-        if let Some(before) = self.before.take() {
-            let events = before.await.unwrap_or_default();
+        let mut warm = WarmInstance::default();
+        if let Some(predecessor) = self.predecessor.take() {
+            let events = predecessor.await.unwrap_or_default();
             if let Some(rest) = self.deliver_all(&mut warm, events).await {
-                return self.leave(rest);
+                return self.leftover(rest);
             }
         }
-        while let Some(mut batch) = self.next(&mut warm).await {
-            // The batch itself lives on until its events are dealt with: dropping it acknowledges them.
+        while let Some(mut batch) = self.next_batch(&mut warm).await {
+            // The batch itself lives until its events are delivered: dropping it acknowledges them.
             let events = batch.take();
             if let Some(rest) = self.deliver_all(&mut warm, events).await {
-                return self.leave(rest);
+                return self.leftover(rest);
             }
         }
-        self.leave(Vec::new())
+        self.leftover(Vec::new())
     }
 
-    /// Delivers events one after the other; what is left of them when the pump ends before the last.
-    async fn deliver_all(&self, warm: &mut Option<Warm>, events: Vec<Event>) -> Option<Vec<Event>> {
+    /// Delivers events one after the other. Returns the rest if the pump ends before the last.
+    async fn deliver_all(&self, warm: &mut WarmInstance, events: Vec<Event>) -> Option<Vec<Event>> {
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
-            self.plugin.rest().await;
-            if !self.led().await {
+            self.plugin.quarantine_pause().await;
+            if !self.may_call().await {
                 return Some(std::iter::once(event).chain(events).collect());
             }
             self.deliver(warm, &event).await;
@@ -70,19 +72,19 @@ impl Pump {
     }
 
     /// Waits until the host may call guests; `false` when the pump ends before.
-    async fn led(&self) -> bool {
+    async fn may_call(&self) -> bool {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => false,
-            () = self.plugin.stopping.cancelled() => false,
-            () = self.plugin.lead.led() => true,
+            () = self.plugin.stopping().cancelled() => false,
+            () = self.plugin.election().wait_until_leader() => true,
         }
     }
 
-    /// What is left, the ring's content included. Not while the host stands by: the next pump's ring is the same or has what
-    /// counts of it, and events out here would not be merged any more, nor forgotten.
-    fn leave(&self, mut rest: Vec<Event>) -> Leftover {
-        if !self.plugin.lead.has_begun() {
+    /// The events for the next pump, the content of the ring included. On a standby the ring keeps its content: the ring of the
+    /// next pump is the same or has adopted it, and events outside of a ring are not merged and not dropped when old.
+    fn leftover(&self, mut rest: Vec<Event>) -> Leftover {
+        if !self.plugin.election().was_elected() {
             return rest;
         }
         while let Some(mut batch) = self.ring.try_next_batch(usize::MAX) {
@@ -91,17 +93,17 @@ impl Pump {
         rest
     }
 
-    /// Waits for events; the instance goes when none came for a while.
-    async fn next(&self, warm: &mut Option<Warm>) -> Option<Batch> {
-        // What is not taken out is merged, and bounded.
-        if !self.led().await {
+    /// Waits for events; drops the instance after a time without any.
+    async fn next_batch(&self, warm: &mut WarmInstance) -> Option<Batch> {
+        // Before events are taken: those in the ring are merged, and bounded.
+        if !self.may_call().await {
             return None;
         }
         loop {
-            let is_warm = warm.is_some();
+            let is_warm = warm.is_warm();
             let idle = async {
                 if is_warm {
-                    tokio::time::sleep(self.plugin.idle_ttl).await;
+                    tokio::time::sleep(self.plugin.idle_ttl()).await;
                 } else {
                     std::future::pending::<()>().await;
                 }
@@ -109,16 +111,16 @@ impl Pump {
             tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return None,
-                () = self.plugin.stopping.cancelled() => return None,
-                batch = self.ring.next_batch(BATCH) => return batch,
+                () = self.plugin.stopping().cancelled() => return None,
+                batch = self.ring.next_batch(MAX_BATCH) => return batch,
                 () = idle => {}
             }
-            *warm = None;
+            warm.discard();
         }
     }
 
-    async fn deliver(&self, warm: &mut Option<Warm>, event: &Event) {
-        let Some(event) = self.shown(event) else { return };
+    async fn deliver(&self, warm: &mut WarmInstance, event: &Event) {
+        let Some(event) = self.passing(event) else { return };
         let key = match &event {
             engine::Event::Added { object, .. } | engine::Event::Updated { new: object, .. } => object.key(),
             engine::Event::Deleted { key, .. } => key,
@@ -126,23 +128,23 @@ impl Pump {
         self.plugin.count_call();
         let call = next_call_id();
         let began = Instant::now();
-        let outcome = match instance(&self.plugin, &self.generation, warm).await {
-            Ok(instance) => instance.handle(&event, call).await,
+        let outcome = match warm.get(&self.plugin, &self.generation).await {
+            Ok(guest) => guest.handle(&event, call).await,
             Err(fault) => Err(fault),
         };
-        self.plugin.metrics.handled.inc();
+        self.plugin.metrics().handled.inc();
         match outcome {
-            Ok(()) => self.plugin.answered(),
+            Ok(()) => self.plugin.record_answer(),
             Err(fault) => {
-                *warm = None;
-                faulted(&self.plugin, &self.generation, key, call, began.elapsed(), &fault);
+                warm.discard();
+                record_fault(&self.plugin, &self.generation, key, call, began.elapsed(), &fault);
             }
         }
         tokio::task::coop::consume_budget().await;
     }
 
-    /// The event for the guest, unless the watch's predicates keep it back.
-    fn shown<'a>(&'a self, event: &'a Event) -> Option<engine::Event<'a>> {
+    /// The event for the guest, unless the predicates of the watch drop it.
+    fn passing<'a>(&'a self, event: &'a Event) -> Option<engine::Event<'a>> {
         Some(match event {
             Event::Added { object, initial } => engine::Event::Added { object, initial: *initial },
             Event::Updated { old: Some(old), new } if !self.predicates.iter().all(|p| p.passes(old, new)) => {
@@ -158,3 +160,6 @@ impl Pump {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,14 @@
-//! [`Writes`]: what a plugin wrote last, so that its next call does not read from before it.
+//! [`Writes`]: the last live writes of a plugin, so that its next reconcile does not read a cache from before them.
 //!
 //! Each live write is noted with the informers that show it: the version of the answer, or for a finished delete the key and
 //! UID that must be gone. Before a reconcile, and when the guest asks, the plugin waits until the caches have come that far.
 //!
-//! Invariants: only informers of the working generation and of one being loaded have a note, so there are at most as many as
+//! Invariants: only informers of the current generation and of one being loaded have a note, so there are at most as many as
 //! watches; a note holds the newest version alone, since a cache that shows it shows all before it; versions are looked at
 //! before deletes, as an object that never came into the cache is not gone from it but still to come; `unmet` is true
 //! whenever a note is open.
 //!
-//! Written by `live` on the runtime of connections, read by workers and by guests' imports.
+//! Written by [`ApiCalls`](crate::imports::api_calls::ApiCalls) on the network runtime, read by workers and by imports.
 
 mod written;
 
@@ -29,7 +29,7 @@ pub(crate) use self::written::Written;
 /// those that concurrent calls made at the same time: there are hardly more of them than reconciles at once.
 const MOST_DELETES: usize = 32;
 
-/// What a plugin wrote last.
+/// The last writes of a plugin.
 #[derive(Default)]
 pub(crate) struct Writes {
     unmet: AtomicBool,
@@ -38,20 +38,19 @@ pub(crate) struct Writes {
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     /// All writes were in the caches already.
-    NotAtAll,
+    NotNeeded,
     /// The caches have caught up.
     Seen,
     /// They had not when the time was over.
     TimedOut,
 }
 
-/// Which notes a wait heeds.
+/// Which notes a wait includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heed {
-    /// A reconcile's: those that none has waited for in vain before. A watch that is silent must not hold up every key for as
-    /// long again.
+pub(crate) enum WaitScope {
+    /// For a reconcile: notes for which no wait has timed out. So a silent watch delays one key and not every key.
     Fresh,
     /// All of them, for a guest that asks.
     All,
@@ -60,25 +59,25 @@ pub(crate) enum Heed {
 /// A cache that a generation reads.
 pub(crate) type Cache<'a> = (&'a InformerId, &'a Arc<Indexer>);
 
-/// What one informer must have seen.
+/// The writes that one informer must have seen.
 #[derive(Debug, Default)]
 struct Note {
     /// Of the newest write; empty before the first.
     version: Arc<str>,
     /// Finished deletes, oldest first.
     deletes: VecDeque<(ObjectKey, Box<str>)>,
-    standing: Standing,
+    state: NoteState,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Standing {
+enum NoteState {
     /// Nothing was written, or the cache shows it.
     #[default]
     Met,
     /// The cache may not show it yet.
     Open,
-    /// It was waited for in vain.
-    GivenUp,
+    /// A wait for it has timed out.
+    TimedOut,
 }
 
 impl Note {
@@ -90,7 +89,7 @@ impl Note {
                     self.deletes.pop_front();
                 }
                 self.deletes.push_back((key.clone(), uid.into()));
-                self.standing = Standing::Open;
+                self.state = NoteState::Open;
                 version
             }
         };
@@ -98,7 +97,7 @@ impl Note {
         let is_newer = compare_resource_versions(version, &self.version).is_none_or(Ordering::is_gt);
         if !version.is_empty() && is_newer && *version != *self.version {
             self.version = version.into();
-            self.standing = Standing::Open;
+            self.state = NoteState::Open;
         }
     }
 
@@ -109,12 +108,12 @@ impl Note {
         }
         self.deletes.retain(|(key, uid)| indexer.get(key).is_some_and(|object| object.uid() == &**uid));
         if self.deletes.is_empty() {
-            self.standing = Standing::Met;
+            self.state = NoteState::Met;
         }
     }
 }
 
-/// What is to be waited for: a note as it stood when the wait began. Later writes do not make it longer.
+/// A note as it was when the wait began. Later writes do not make the wait longer.
 struct Target {
     id: InformerId,
     indexer: Arc<Indexer>,
@@ -139,8 +138,8 @@ impl Target {
 }
 
 impl Writes {
-    /// From now on writes to what these informers show are noted. Called before a generation takes shares in them, or as it
-    /// does: what is written later may be missing from their first list.
+    /// Starts to note writes to objects of these informers. Called before a generation leases them, or right after: later
+    /// writes may be missing from the first list.
     pub(crate) fn watch(&self, ids: impl IntoIterator<Item = InformerId>) {
         let mut notes = self.notes.lock();
         for id in ids {
@@ -161,7 +160,7 @@ impl Writes {
             let same = id.resource.group == resource.gvk.group && id.resource.resource == resource.plural;
             if same && id.namespace.as_deref().is_none_or(|shown| namespace == Some(shown)) {
                 note.take(written);
-                if note.standing == Standing::Open {
+                if note.state == NoteState::Open {
                     self.unmet.store(true, Release);
                 }
             }
@@ -173,16 +172,16 @@ impl Writes {
         self.unmet.load(Acquire)
     }
 
-    /// Waits until these caches show what had been written when the wait began.
+    /// Waits until these caches show the writes that were noted when the wait began.
     pub(crate) async fn wait<'a>(
         &self,
         caches: impl Iterator<Item = Cache<'a>>,
-        heed: Heed,
+        scope: WaitScope,
         until: Instant,
-    ) -> Waited {
-        let targets = self.targets(caches, heed);
+    ) -> WaitOutcome {
+        let targets = self.targets(caches, scope);
         if targets.is_empty() {
-            return Waited::NotAtAll;
+            return WaitOutcome::NotNeeded;
         }
         let seen = async {
             for target in &targets {
@@ -190,20 +189,22 @@ impl Writes {
             }
         };
         let seen = tokio::time::timeout_at(until, seen).await.is_ok();
-        self.end(&targets, heed);
-        if seen { Waited::Seen } else { Waited::TimedOut }
+        self.end(&targets, scope);
+        if seen { WaitOutcome::Seen } else { WaitOutcome::TimedOut }
     }
 
-    fn targets<'a>(&self, caches: impl Iterator<Item = Cache<'a>>, heed: Heed) -> Vec<Target> {
+    fn targets<'a>(&self, caches: impl Iterator<Item = Cache<'a>>, scope: WaitScope) -> Vec<Target> {
         let mut targets = Vec::new();
         let mut notes = self.notes.lock();
         for (id, indexer) in caches {
             let Some(note) = notes.get_mut(id) else { continue };
-            if note.standing == Standing::Met || (note.standing == Standing::GivenUp && heed == Heed::Fresh) {
+            if note.state == NoteState::Met
+                || (note.state == NoteState::TimedOut && scope == WaitScope::Fresh)
+            {
                 continue;
             }
             note.check(indexer);
-            if note.standing != Standing::Met {
+            if note.state != NoteState::Met {
                 targets.push(Target {
                     id: id.clone(),
                     indexer: Arc::clone(indexer),
@@ -213,23 +214,23 @@ impl Writes {
             }
         }
         // All notes, not those of these caches alone: another generation may have taken over by now.
-        if !notes.values().any(|note| note.standing == Standing::Open) {
+        if !notes.values().any(|note| note.state == NoteState::Open) {
             self.unmet.store(false, Release);
         }
         targets
     }
 
-    /// Closes what was met, and gives up what a reconcile has waited for in vain; a guest may ask for a shorter time. That
-    /// nothing is left is for the next wait to find out: writes may have been noted meanwhile.
-    fn end(&self, targets: &[Target], heed: Heed) {
+    /// Closes notes that are met. A reconcile marks the others as timed out; a guest does not, because it may wait for a
+    /// shorter time. `unmet` is reset by the next wait: writes may have been noted meanwhile.
+    fn end(&self, targets: &[Target], scope: WaitScope) {
         let mut notes = self.notes.lock();
         for target in targets {
             let Some(note) = notes.get_mut(&target.id) else { continue };
             // Before the check, which drops the deletes that are met.
             let is_newest = target.is_newest(note);
             note.check(&target.indexer);
-            if note.standing == Standing::Open && is_newest && heed == Heed::Fresh {
-                note.standing = Standing::GivenUp;
+            if note.state == NoteState::Open && is_newest && scope == WaitScope::Fresh {
+                note.state = NoteState::TimedOut;
             }
         }
     }

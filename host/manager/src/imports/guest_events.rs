@@ -1,12 +1,13 @@
-//! [`PluginEvents`]: what the guests of one plugin record through their `events` import, on its way to the API server as the plugin.
+//! [`PluginEvents`]: the Kubernetes Events that the guests of one plugin record through their `events` import.
 //!
 //! ```text
 //! record ── check: grant, shape, quota ── recorder ── queue ── correlator ── core/v1, as the plugin's identity
 //! ```
 //!
-//! Invariants: a guest never waits, and nothing that a guest sends is kept without a bound; each plugin has a queue and a correlator of
-//! its own, so that one which floods costs no other plugin an event; they live on over reloads, so that repeated events go on
-//! counting. A plugin that never records has none of it. Called from guest threads by [`Services`](crate::imports::services::Services).
+//! Invariants: a guest never waits, and all that a guest sends is kept within bounds; each plugin has a queue and a
+//! correlator of its own, so a plugin that floods costs no other plugin an event; they survive reloads, so repeated events go
+//! on counting. A plugin that never records has neither. Called from guest threads by
+//! [`PluginImports`](crate::imports::plugin_imports::PluginImports).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -75,7 +76,7 @@ struct Running {
 #[derive(Default)]
 struct CurrentSink(ArcSwapOption<CoreV1Sink>);
 
-/// What became of events.
+/// Counts of recorded, dropped and written events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EventCounts {
     /// Without a grant, or malformed.
@@ -225,10 +226,10 @@ impl PluginEvents {
         })
     }
 
-    /// The queue and what is behind it, made when it is needed; none while the runtime ends.
+    /// Queue, correlator and sink, made with the first event; none while the runtime ends.
     fn running(&self) -> Option<&Running> {
         let make = || {
-            // What it starts runs there, whichever thread calls.
+            // The tasks of the broadcaster run on the network runtime.
             let _io = self.io.enter();
             let options = BroadcasterOptions { queue_length: QUEUE_LENGTH, ..BroadcasterOptions::default() };
             let broadcaster = EventBroadcaster::new(options);
@@ -242,7 +243,7 @@ impl PluginEvents {
         self.running.get_or_init(make).as_ref()
     }
 
-    /// What became of the plugin's events so far.
+    /// Counts of the plugin's events so far.
     pub(crate) fn counts(&self) -> EventCounts {
         let running = self.running.get().and_then(Option::as_ref);
         EventCounts {

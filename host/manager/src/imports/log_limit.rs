@@ -9,8 +9,8 @@ use crate::imports::token_bucket::TokenBucket;
 /// Lines a second, on average and at once.
 const RATE: f64 = 1000.0;
 const BURST: f64 = 5000.0;
-/// How often the number of dropped lines is told.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+/// How often the number of dropped lines is logged.
+const LOG_DROPPED_EVERY: Duration = Duration::from_secs(10);
 
 /// A token bucket for log lines.
 #[derive(Debug)]
@@ -46,14 +46,14 @@ impl LogLimit {
 }
 
 impl Lines {
-    /// Whether a line may be written, and how many dropped lines to tell of.
+    /// Whether a line may be written, and how many dropped lines to log.
     fn take(&mut self, now: Instant) -> (bool, Option<u64>) {
         let allowed = self.bucket.take(now);
         if !allowed {
             self.dropped += 1;
         }
         let due = self.dropped > 0
-            && self.told.is_none_or(|told| now.saturating_duration_since(told) >= TELL_EVERY);
+            && self.told.is_none_or(|told| now.saturating_duration_since(told) >= LOG_DROPPED_EVERY);
         if due {
             self.told = Some(now);
             return (allowed, Some(std::mem::take(&mut self.dropped)));

@@ -1,8 +1,8 @@
 //! What a component may call: the cache, live API calls, events, log; each checked against the grants.
 
+pub(crate) mod api_calls;
 pub(crate) mod guest_events;
-pub(crate) mod live;
 pub(crate) mod log_limit;
-pub(crate) mod services;
+pub(crate) mod plugin_imports;
 pub(crate) mod token_bucket;
 pub(crate) mod visible_objects;

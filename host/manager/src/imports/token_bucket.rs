@@ -1,6 +1,6 @@
-//! [`TokenBucket`]: how often something may be done: so many times at once, and so many a second in the long run.
+//! [`TokenBucket`]: limits a rate, with a burst.
 //!
-//! Used where nobody waits for a token: what finds none is left out and counted by the caller.
+//! For callers that do not wait for a token: they drop the work and count it.
 
 use std::time::Instant;
 
@@ -18,14 +18,14 @@ impl TokenBucket {
         Self { per_second, burst, tokens: burst, filled: Instant::now() }
     }
 
-    /// Another rate from now on; what is in the bucket stays there, as far as it fits.
+    /// Sets another rate; tokens in the bucket stay, up to the new burst.
     pub(crate) fn change(&mut self, per_second: f64, burst: f64) {
         self.fill(Instant::now());
         (self.per_second, self.burst) = (per_second, burst);
         self.tokens = self.tokens.min(burst);
     }
 
-    /// Takes a token if there is one.
+    /// Takes a token; `false` when the bucket is empty.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
         self.fill(now);
         let one = self.tokens >= 1.0;

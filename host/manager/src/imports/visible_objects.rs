@@ -1,4 +1,4 @@
-//! [`VisibleObjects`]: what a plugin's cached list or look-up shows it, read from one snapshot as the plugin takes it.
+//! [`VisibleObjects`]: the objects of a cached list or look-up that the plugin may see, read lazily from one snapshot.
 //!
 //! Invariant: every object that it hands out is one that the plugin's grants let it see. Nothing is copied beforehand; the
 //! snapshot is held until the cursor is dropped, at the latest when the guest's call ends.

@@ -1,12 +1,13 @@
-//! [`Plugin`]: what lives on over the generations of one plugin: its name, queue, workers, counters and state.
+//! [`Plugin`]: the parts of a plugin that survive a reload: name, queue, workers, metrics, state.
 //!
 //! Invariants: at most one generation is current; every call runs on the generation that was current when it began; all
-//! generations share the queue, so one key is never reconciled twice at once. Workers and pumps are tasks of the guest
-//! runtime, counted in `tasks`, and end when `stopping` is cancelled and their present call is over; live writes are
-//! counted there as well, for they may outlive their call.
+//! generations share the queue, so no key is reconciled twice at once. Workers and pumps are tasks of the guest runtime,
+//! counted in `tasks`; they end with their call when the plugin stops. Live writes are counted there as well, because a
+//! write may outlive its call. `handover` is held while a generation takes over, while the plugin is retired, and while the
+//! term of a standby begins; the state and `current` change under it together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -14,85 +15,66 @@ use parking_lot::Mutex;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::{Item, Queue};
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::dispatch::gate::Gate;
+use crate::dispatch::leadership_gate::LeadershipGate;
 use crate::dispatch::limiter::PluginLimiter;
-use crate::dispatch::memory::Turns;
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::worker;
+use crate::dispatch::worker_count::WorkerCount;
 use crate::dispatch::writes::Writes;
 use crate::imports::guest_events::PluginEvents;
-use crate::lead::Lead;
+use crate::leader_election::LeaderElection;
 use crate::lifecycle::config_sources::Unusable;
 use crate::lifecycle::generation::Generation;
+use crate::lifecycle::standby::stand_by;
+use crate::lifecycle::state::LifecycleState;
+use crate::lifecycle::tracker::StateTracker;
 use crate::observe::host_events::{HostEvents, Reporter};
 use crate::observe::metrics::{Metrics, PluginMetrics};
-use crate::observe::status::{PluginState, PluginStatus};
-
-/// Faults in a row, without one good call between, after which a plugin is quarantined.
-const FAULTS_TO_QUARANTINE: u32 = 10;
-/// First and longest quarantine; each fault after it doubles the time.
-const QUARANTINE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-
-/// How often a standby looks whether its memory may turn, while each key is to be kept.
-const LOOKS: u32 = 8;
+use crate::observe::status::PluginStatus;
 
 /// What the plugins of a host have in common; a cheap clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Home {
+pub(crate) struct HostContext {
     /// The runtime of the guests.
     pub(crate) guests: Handle,
     /// The runtime of the network.
     pub(crate) io: Handle,
     /// Whether the host may call guests.
-    pub(crate) lead: Lead,
+    pub(crate) election: LeaderElection,
     /// How long an instance is kept warm without a call.
     pub(crate) idle_ttl: Duration,
-    /// What the host is called in events.
+    /// The name of the host in events.
     pub(crate) host: Arc<str>,
     pub(crate) host_events: HostEvents,
 }
 
-/// What lives on over the generations of one plugin.
+/// The parts of a plugin that survive a reload.
 pub(crate) struct Plugin {
-    pub(crate) name: Arc<str>,
-    pub(crate) queue: Queue<ObjectKey, Reasons>,
-    /// What changes of watched objects go through to the queue.
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) limiter: PluginLimiter,
-    pub(crate) metrics: PluginMetrics,
-    pub(crate) writes: Arc<Writes>,
-    /// What its guests record.
-    pub(crate) events: Arc<PluginEvents>,
-    /// What the host tells of it.
-    pub(crate) reporter: Arc<Reporter>,
-    pub(crate) tasks: TaskTracker,
-    pub(crate) stopping: CancellationToken,
-    /// Whether the host may call guests.
-    pub(crate) lead: Lead,
-    /// How long an instance is kept warm without a call.
-    pub(crate) idle_ttl: Duration,
+    name: Arc<str>,
+    queue: Queue<ObjectKey, Reasons>,
+    gate: Arc<LeadershipGate>,
+    limiter: PluginLimiter,
+    metrics: PluginMetrics,
+    writes: Arc<Writes>,
+    events: Arc<PluginEvents>,
+    reporter: Arc<Reporter>,
+    tasks: TaskTracker,
+    election: LeaderElection,
+    idle_ttl: Duration,
     guests: Handle,
+    state: StateTracker,
     current: ArcSwapOption<Generation>,
+    handover: Mutex<()>,
     /// Numbers handed out to generations, those that failed to load included.
     last_number: AtomicU64,
     /// The plugin that had this name before, until its calls have ended.
     predecessor: Mutex<Option<Arc<Self>>>,
-    workers: AtomicU32,
-    /// Workers that wait for a key.
-    standing_by: AtomicU32,
-    worker_zero: AtomicBool,
+    workers: WorkerCount,
     calls: AtomicU64,
-    faults_in_a_row: AtomicU32,
-    /// Woken when a load ends, well or badly, or the plugin stops.
-    released: Notify,
-    condition: Mutex<Condition>,
-    /// Held while one generation takes over from another, or while the plugin is retired.
-    handover: Mutex<()>,
 }
 
 /// A generation took over.
@@ -101,35 +83,23 @@ pub(crate) struct Switched {
     pub(crate) before: Option<u64>,
 }
 
-#[derive(Default)]
-struct Condition {
-    loading: bool,
-    digest: String,
-    last_error: Option<String>,
-    /// Why the files in the directory cannot be used; outlives what else happens until they change.
-    file_error: Option<String>,
-    /// Why what `spec.configFrom` names cannot be used; outlives what else happens until it can, or the files change.
-    config_error: Option<String>,
-    quarantined_until: Option<Instant>,
-}
-
 impl Plugin {
     /// A new plugin; `predecessor` had the name before and may still have calls in flight.
     pub(crate) fn new(
         name: &str,
-        home: &Home,
+        host: &HostContext,
         metrics: &Metrics,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
-        let Home { guests, io, lead, idle_ttl, host, host_events } = home.clone();
+        let HostContext { guests, io, election, idle_ttl, host, host_events } = host.clone();
         let limiter = PluginLimiter::default();
         let queue = Queue::builder().name(name).rate_limiter(limiter.clone()).build();
         let name = Arc::from(name);
-        let standby = !lead.has_begun();
-        let gate = if standby {
-            Gate::closed(&name, &queue, metrics.remembered(&name))
+        let is_standby = !election.was_elected();
+        let gate = if is_standby {
+            LeadershipGate::closed(&name, &queue, metrics.remembered(&name))
         } else {
-            Gate::open(&name, &queue)
+            LeadershipGate::opened(&name, &queue)
         };
         let events = Arc::new(PluginEvents::new(Arc::clone(&name), host, io));
         metrics.watch_events(&name, Arc::clone(&events));
@@ -143,143 +113,78 @@ impl Plugin {
             limiter,
             writes: Arc::default(),
             tasks: TaskTracker::new(),
-            stopping: CancellationToken::new(),
-            lead,
+            election,
             idle_ttl,
             guests,
+            state: StateTracker::default(),
             current: ArcSwapOption::empty(),
+            handover: Mutex::default(),
             last_number: AtomicU64::new(predecessor.as_ref().map_or(0, |p| p.last_number.load(Relaxed))),
             predecessor: Mutex::new(predecessor),
-            workers: AtomicU32::new(0),
-            standing_by: AtomicU32::new(0),
-            worker_zero: AtomicBool::new(false),
+            workers: WorkerCount::default(),
             calls: AtomicU64::new(0),
-            faults_in_a_row: AtomicU32::new(0),
-            released: Notify::new(),
-            condition: Mutex::default(),
-            handover: Mutex::default(),
         });
-        if standby {
+        if is_standby {
             plugin.spawn(stand_by(Arc::clone(&plugin)));
         }
         plugin
     }
 
-    /// The memory of what went away turns if it is `due`, and whatever has grown too large.
-    fn turn(&self, due: bool) {
-        if due {
-            self.gate.turn();
-        }
-        if let Some(generation) = self.current() {
-            generation.turn(due);
-        }
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
     }
 
-    /// The host begins to work: opens the gate, then adds what is remembered, then what the caches show. A change goes
-    /// through the open gate or is in the cache by then; a generation that takes over later adds what is its own.
-    fn take_over(&self) {
-        let _handover = self.handover.lock();
-        let began = Instant::now();
-        let Some(remembered) = self.gate.let_through() else { return };
-        let shown = self.current().map_or(0, |generation| generation.add_all());
-        tracing::info!(event = "leader_term_keys_queued", plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "keys queued at the start of the term");
+    pub(crate) fn queue(&self) -> &Queue<ObjectKey, Reasons> {
+        &self.queue
     }
 
-    /// A number for a new generation.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.last_number.fetch_add(1, Relaxed) + 1
+    /// The gate through which changes of watched objects reach the queue.
+    pub(crate) fn gate(&self) -> &Arc<LeadershipGate> {
+        &self.gate
     }
 
-    pub(crate) fn current(&self) -> Option<Arc<Generation>> {
-        self.current.load_full()
+    pub(crate) fn metrics(&self) -> &PluginMetrics {
+        &self.metrics
     }
 
-    /// Makes a generation the current one and feeds it in place of the one before, whose number is given back. Calls in
-    /// flight end on theirs; keys in backoff are tried at once. Nothing happens when `cancelled` says so by now, or when the
-    /// plugin is being removed.
-    pub(crate) fn switch(
-        self: &Arc<Self>,
-        next: Arc<Generation>,
-        io: &Handle,
-        cancelled: &CancellationToken,
-    ) -> Option<Switched> {
-        let _handover = self.handover.lock();
-        if cancelled.is_cancelled() || self.stopping.is_cancelled() {
-            return None;
-        }
-        self.metrics.max_concurrent.set(i64::from(next.max_concurrent));
-        self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
-        self.limiter.replace(&next.description.rate_limiter);
-        self.events.speak_as(next.number, next.services.live.client.clone(), next.event_qps);
-        let before = self.current.swap(Some(Arc::clone(&next)));
-        // A note that the one before still makes of what only it watched is lost with it.
-        self.writes.watch_only(&next.services.caches().map(|(id, _)| id).collect::<Vec<_>>());
-        {
-            let mut condition = self.condition.lock();
-            condition.loading = false;
-            condition.digest = next.code.digest().to_owned();
-            condition.last_error = None;
-            condition.quarantined_until = None;
-        }
-        self.faults_in_a_row.store(0, Relaxed);
-        self.queue.release_backoff();
-        next.start(self, before.as_ref(), io);
-        // Last: a pump that rests finds out when it wakes that it has been replaced.
-        self.released.notify_waiters();
-        Some(Switched { before: before.map(|generation| generation.number) })
+    /// The live writes that caches may not show yet.
+    pub(crate) fn writes(&self) -> &Arc<Writes> {
+        &self.writes
     }
 
-    /// Ends the plugin: no new calls, nothing feeds it any more; calls in flight go on.
-    pub(crate) fn retire(&self) {
-        let _handover = self.handover.lock();
-        self.stopping.cancel();
-        self.queue.shut_down();
-        self.released.notify_waiters();
-        if let Some(generation) = self.current.swap(None) {
-            generation.stop();
-        }
-        self.tasks.close();
+    /// The Events that the guests record.
+    pub(crate) fn events(&self) -> &Arc<PluginEvents> {
+        &self.events
     }
 
-    /// Starts the worker that waits for keys, unless it runs already.
-    pub(crate) fn start_workers(self: &Arc<Self>) {
-        if !self.worker_zero.swap(true, Relaxed) {
-            self.workers.fetch_add(1, Relaxed);
-            self.spawn(worker::wait_for_keys(Arc::clone(self)));
-        }
+    /// The Events that the host records about this plugin.
+    pub(crate) fn reporter(&self) -> &Arc<Reporter> {
+        &self.reporter
     }
 
-    /// Waits for a key; who does so is counted as standing by.
-    pub(crate) async fn next_key(&self) -> Option<Item<ObjectKey, Reasons>> {
-        struct StandingBy<'a>(&'a AtomicU32);
-        impl Drop for StandingBy<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Relaxed);
-            }
-        }
-        self.standing_by.fetch_add(1, Relaxed);
-        let _counted = StandingBy(&self.standing_by);
-        self.queue.get().await
+    /// The tasks that end before the plugin does.
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
     }
 
-    /// A worker is about to call: starts one more to stand by for keys that come meanwhile, unless one does or the
-    /// generation's limit is reached.
-    pub(crate) fn reinforce(self: &Arc<Self>, max: u32) {
-        let running = self.workers.load(Relaxed);
-        if running >= max || self.standing_by.load(Relaxed) > 0 {
-            return;
-        }
-        if self.workers.compare_exchange(running, running + 1, Relaxed, Relaxed).is_ok() {
-            self.spawn(worker::help(Arc::clone(self)));
-        }
+    /// Whether the host may call guests.
+    pub(crate) fn election(&self) -> &LeaderElection {
+        &self.election
     }
 
-    pub(crate) fn worker_left(&self) {
-        self.workers.fetch_sub(1, Relaxed);
+    /// How long an instance is kept warm without a call.
+    pub(crate) fn idle_ttl(&self) -> Duration {
+        self.idle_ttl
     }
 
-    pub(crate) fn workers(&self) -> u32 {
-        self.workers.load(Relaxed)
+    /// Cancelled when the plugin is to run no more calls.
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        self.state.stopping()
+    }
+
+    /// Whether the plugin is to run no more calls.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping().is_cancelled()
     }
 
     /// Runs a task of this plugin on the guest runtime.
@@ -291,102 +196,79 @@ impl Plugin {
         self.tasks.spawn_on(task, &self.guests)
     }
 
-    pub(crate) fn count_call(&self) {
-        self.calls.fetch_add(1, Relaxed);
+    // Generations.
+
+    /// A number for a new generation.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.last_number.fetch_add(1, Relaxed) + 1
     }
 
-    /// A call came back with an answer, good or bad.
-    pub(crate) fn answered(&self) {
-        // Read first: the line is shared between workers and nearly always zero.
-        if self.faults_in_a_row.load(Relaxed) != 0 {
-            self.faults_in_a_row.store(0, Relaxed);
-            self.condition.lock().quarantined_until = None;
+    /// The generation on which the next call runs.
+    pub(crate) fn current(&self) -> Option<Arc<Generation>> {
+        self.current.load_full()
+    }
+
+    /// Makes a generation the current one and feeds it in place of the one before, whose number is returned. Calls in flight
+    /// end on their generation; keys in backoff are tried at once. Does nothing when `cancelled`, or when the plugin stops.
+    pub(crate) fn switch(
+        self: &Arc<Self>,
+        next: Arc<Generation>,
+        io: &Handle,
+        cancelled: &CancellationToken,
+    ) -> Option<Switched> {
+        let _handover = self.handover.lock();
+        if cancelled.is_cancelled() || self.is_stopping() {
+            return None;
+        }
+        self.metrics.max_concurrent.set(i64::from(next.max_concurrent));
+        self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
+        self.limiter.replace(&next.description.rate_limiter);
+        self.events.speak_as(next.number, next.imports.api_calls.client.clone(), next.event_qps);
+        let before = self.current.swap(Some(Arc::clone(&next)));
+        // A write that the generation before still makes to a kind that only it watched is not tracked.
+        self.writes.watch_only(&next.imports.caches().map(|(id, _)| id).collect::<Vec<_>>());
+        self.state.update_quietly(|state| state.generation_started(next.number, next.code.digest()));
+        self.queue.release_backoff();
+        next.start(self, before.as_ref(), io);
+        // After the start: a pump that wakes from a quarantine finds that it has been replaced.
+        self.state.wake_waiters();
+        Some(Switched { before: before.map(|generation| generation.number) })
+    }
+
+    /// Ends the plugin: it begins no new call, and nothing feeds it. Calls in flight go on.
+    pub(crate) fn retire(&self) {
+        let _handover = self.handover.lock();
+        self.state.retire();
+        self.queue.shut_down();
+        if let Some(generation) = self.current.swap(None) {
+            generation.stop();
+        }
+        self.tasks.close();
+    }
+
+    /// The term of a standby begins: opens the gate, which queues the tombstones, then queues the keys of all cached objects.
+    /// A change of an object either passes the open gate or is in the cache by then. A generation that takes over later
+    /// queues its own keys.
+    pub(crate) fn begin_term(&self) {
+        let _handover = self.handover.lock();
+        let began = Instant::now();
+        let Some(remembered) = self.gate.open() else { return };
+        let shown = self.current().map_or(0, |generation| generation.queue_all());
+        tracing::info!(event = "leader_term_keys_queued", plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "keys queued at the start of the term");
+    }
+
+    /// Drops old tombstones of a standby if that is `due`, and those of buffers that have grown too large.
+    pub(crate) fn rotate_tombstones(&self, due: bool) {
+        if due {
+            self.gate.rotate();
+        }
+        if let Some(generation) = self.current() {
+            generation.rotate_tombstones(due);
         }
     }
 
-    /// A call faulted; after many in a row the plugin rests for a while.
-    pub(crate) fn faulted(&self, error: &str) {
-        let faults = self.faults_in_a_row.fetch_add(1, Relaxed) + 1;
-        let rest = faults.checked_sub(FAULTS_TO_QUARANTINE).map(|beyond| {
-            let doublings = beyond.min(16);
-            QUARANTINE.0.saturating_mul(1 << doublings).min(QUARANTINE.1)
-        });
-        {
-            let mut condition = self.condition.lock();
-            condition.last_error = Some(error.to_owned());
-            if let Some(rest) = rest {
-                condition.quarantined_until = Some(Instant::now() + rest);
-            }
-        }
-        if let Some(rest) = rest {
-            self.reporter.quarantined(faults, rest, error);
-            tracing::warn!(
-                event = "plugin_quarantined",
-                plugin = &*self.name,
-                "plugin quarantined after {faults} faults in a row; next call in {rest:?}, or at once with a new version"
-            );
-        }
-    }
-
-    /// Waits out a quarantine, if there is one; a new generation or the end of the plugin ends it at once.
-    pub(crate) async fn rest(&self) {
-        if self.faults_in_a_row.load(Relaxed) < FAULTS_TO_QUARANTINE {
-            return;
-        }
-        loop {
-            let released = self.released.notified();
-            let until = self.condition.lock().quarantined_until;
-            let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
-            tokio::select! {
-                () = tokio::time::sleep_until(until) => {}
-                () = released => {}
-                () = self.stopping.cancelled() => return,
-            }
-        }
-    }
-
-    /// A load began.
-    pub(crate) fn set_loading(&self) {
-        let mut condition = self.condition.lock();
-        condition.loading = true;
-        condition.file_error = None;
-        condition.config_error = None;
-    }
-
-    /// The configuration cannot be had; the generation before, if any, goes on. Nothing happens when `cancelled` says that the
-    /// files have changed by now.
-    pub(crate) fn config_broken(&self, error: Unusable, cancelled: &CancellationToken) {
-        {
-            let mut condition = self.condition.lock();
-            // Under the lock: what a change of the files takes back must not come after it.
-            if cancelled.is_cancelled() {
-                return;
-            }
-            condition.loading &= error.waits;
-            self.reporter.failed(&error.message, self.current().map(|generation| generation.number));
-            condition.config_error = Some(error.message);
-        }
-        self.released.notify_waiters();
-    }
-
-    /// The configuration can be had, and whether a load begins with it; `cancelled` as above.
-    pub(crate) fn config_there(&self, loads: bool, cancelled: &CancellationToken) {
-        let mut condition = self.condition.lock();
-        if !cancelled.is_cancelled() {
-            condition.loading |= loads;
-            condition.config_error = None;
-        }
-    }
-
-    /// The files cannot be used; the generation before, if any, goes on.
-    pub(crate) fn files_broken(&self, error: String) {
-        self.reporter.failed(&error, self.current().map(|generation| generation.number));
-        self.condition.lock().file_error = Some(error);
-        self.released.notify_waiters();
-    }
-
-    /// Waits until no call of a removed plugin of the same name is under way: its keys are ours now.
-    pub(crate) async fn alone(&self) {
+    /// Waits until no call of a removed plugin of the same name is under way: this plugin reconciles the same keys.
+    pub(crate) async fn await_predecessor(&self) {
         let predecessor = self.predecessor.lock().clone();
         if let Some(predecessor) = predecessor {
             predecessor.ended().await;
@@ -394,7 +276,7 @@ impl Plugin {
         }
     }
 
-    /// Waits until nothing of this plugin, which was retired, is under way any more, nor of those that had its name before.
+    /// Waits for the last task of this plugin, which was retired, and of those that had its name before.
     pub(crate) async fn ended(self: &Arc<Self>) {
         let mut next = Some(Arc::clone(self));
         while let Some(plugin) = next {
@@ -403,79 +285,123 @@ impl Plugin {
         }
     }
 
-    /// Waits until the plugin has a generation, or was found not to be loadable, or is removed.
-    pub(crate) async fn loaded(&self) {
-        loop {
-            let released = self.released.notified();
-            // One that waits for its configuration may wait for long, and is no reason for the host not to be ready.
-            let waits = self.condition.lock().config_error.is_some();
-            if waits || self.status().state != PluginState::Loading {
-                return;
-            }
-            released.await;
+    // Workers and calls.
+
+    /// Starts the permanent worker, unless it runs already.
+    pub(crate) fn start_workers(self: &Arc<Self>) {
+        if self.workers.add_permanent() {
+            self.spawn(worker::run_permanent(Arc::clone(self)));
         }
     }
 
-    /// What stands in the way of the load under way, or of the running generation.
-    pub(crate) fn set_error(&self, error: Option<String>) {
-        self.condition.lock().last_error = error;
+    /// A worker is about to call: starts a helper that waits for keys meanwhile, unless a worker waits or `limit` workers run.
+    pub(crate) fn start_helper(self: &Arc<Self>, limit: u32) {
+        if self.workers.add_helper(limit) {
+            self.spawn(worker::run_helper(Arc::clone(self)));
+        }
+    }
+
+    /// Waits for a key; the worker counts as waiting.
+    pub(crate) async fn next_key(&self) -> Option<Item<ObjectKey, Reasons>> {
+        let _waiting = self.workers.waiting();
+        self.queue.get().await
+    }
+
+    /// The workers of this plugin.
+    pub(crate) fn workers(&self) -> &WorkerCount {
+        &self.workers
+    }
+
+    /// A call begins.
+    pub(crate) fn count_call(&self) {
+        self.calls.fetch_add(1, Relaxed);
+    }
+
+    /// A call was answered, well or with a failure.
+    pub(crate) fn record_answer(&self) {
+        self.state.record_answer();
+    }
+
+    /// A call faulted; after many faults in a row the plugin is quarantined.
+    pub(crate) fn record_fault(&self, error: &str) {
+        let Some(quarantined) = self.state.record_fault(error.to_owned()) else { return };
+        let (faults, pause) = (quarantined.faults, quarantined.pause);
+        self.reporter.quarantined(faults, pause, error);
+        tracing::warn!(
+            event = "plugin_quarantined",
+            plugin = &*self.name,
+            "plugin quarantined after {faults} faults in a row; next call in {pause:?}, or at once with a new version"
+        );
+    }
+
+    /// Waits for the end of a quarantine. A new generation ends it at once, and so does the end of the plugin.
+    pub(crate) async fn quarantine_pause(&self) {
+        self.state.quarantine_pause().await;
+    }
+
+    // Loads.
+
+    /// A load of new files begins.
+    pub(crate) fn load_started(&self) {
+        self.state.update_quietly(LifecycleState::load_started);
     }
 
     /// A load failed; the generation before, if any, goes on.
-    pub(crate) fn load_failed(&self, error: String) {
-        self.reporter.failed(&error, self.current().map(|generation| generation.number));
-        {
-            let mut condition = self.condition.lock();
-            condition.loading = false;
-            condition.last_error = Some(error);
-        }
-        self.released.notify_waiters();
+    pub(crate) fn load_failed(&self, error: &str) {
+        self.report_failure(error, |state| state.load_failed(error.to_owned()));
     }
 
-    /// How the plugin fares.
+    /// The files are not usable; the generation before, if any, goes on.
+    pub(crate) fn files_failed(&self, error: &str) {
+        self.report_failure(error, |state| state.files_failed(error.to_owned()));
+    }
+
+    /// The configuration is not usable; the generation before, if any, goes on. Does nothing when `cancelled`, which means that
+    /// the files have changed.
+    pub(crate) fn config_failed(&self, error: &Unusable, cancelled: &CancellationToken) {
+        self.state.update_unless(cancelled, |state| {
+            state.config_failed(error.message.clone(), error.waits);
+            // Under the lock of the state: a load of the changed files reports after this.
+            self.reporter.failed(&error.message, state.generation());
+        });
+    }
+
+    /// The configuration is usable; with `loads` a load begins with it. Does nothing when `cancelled`.
+    pub(crate) fn config_usable(&self, loads: bool, cancelled: &CancellationToken) {
+        self.state.update_unless(cancelled, |state| state.config_usable(loads));
+    }
+
+    /// Sets the reason why a load waits, or an error that changes nothing else; none removes it.
+    pub(crate) fn set_error(&self, error: Option<String>) {
+        self.state.update_quietly(|state| state.set_error(error));
+    }
+
+    /// Waits for the first generation, for the failure of its load, or for the removal of the plugin.
+    pub(crate) async fn first_load_over(&self) {
+        self.state.first_load_over().await;
+    }
+
+    /// The plugin as `/plugins` shows it.
     pub(crate) fn status(&self) -> PluginStatus {
-        let current = self.current();
-        let condition = self.condition.lock();
-        let state = if self.stopping.is_cancelled() {
-            PluginState::Draining
-        } else if condition.quarantined_until.is_some_and(|until| until > Instant::now()) {
-            PluginState::Quarantined
-        } else if current.is_some() {
-            PluginState::Running
-        } else if condition.loading {
-            PluginState::Loading
-        } else {
-            PluginState::Failed
-        };
+        let view = self.state.view();
         PluginStatus {
             name: self.name.to_string(),
-            generation: current.as_ref().map_or(0, |g| g.number),
-            digest: condition.digest.clone(),
-            state,
-            last_error: [&condition.file_error, &condition.config_error, &condition.last_error]
-                .into_iter()
-                .find_map(Clone::clone),
+            generation: view.generation,
+            digest: view.digest,
+            state: view.state,
+            last_error: view.last_error,
             calls: self.calls.load(Relaxed),
             queue_depth: self.queue.len(),
         }
     }
-}
 
-/// Keeps the memory of a plugin short while the host stands by, and fills the queue when the term begins.
-async fn stand_by(plugin: Arc<Plugin>) {
-    let keep = plugin.lead.keep();
-    let mut turns = Turns::new(keep);
-    let look = keep / LOOKS;
-    loop {
-        tokio::select! {
-            biased;
-            () = plugin.stopping.cancelled() => return,
-            () = plugin.lead.begun() => break,
-            () = tokio::time::sleep(look) => plugin.turn(turns.is_due(plugin.lead.leader_at_work())),
-        }
+    fn report_failure(&self, error: &str, change: impl FnOnce(&mut LifecycleState)) {
+        let generation = self.state.update(|state| {
+            change(state);
+            state.generation()
+        });
+        self.reporter.failed(error, generation);
     }
-    // Caches may be large.
-    let _ = tokio::task::spawn_blocking(move || plugin.take_over()).await;
 }
 
 #[cfg(test)]

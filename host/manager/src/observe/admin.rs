@@ -1,6 +1,6 @@
 //! The admin endpoints: `/livez`, `/readyz`, `/healthz`, `/metrics`, `/plugins`.
 //!
-//! Plain HTTP for the operator, on loopback unless told otherwise; nothing here changes anything.
+//! Plain HTTP for operators, on the loopback address by default; all endpoints are read-only.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

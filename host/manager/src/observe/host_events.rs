@@ -1,9 +1,9 @@
-//! [`HostEvents`]: what the host itself records about its plugins, as Kubernetes Events on its own Pod, or on a Namespace where it runs
-//! outside of a cluster; and [`Reporter`], one plugin's share of it.
+//! [`HostEvents`]: the Kubernetes Events that the host records about its plugins, on its own Pod, or on a Namespace where it
+//! runs outside of a cluster; and [`Reporter`], the part of one plugin.
 //!
-//! Invariants: recording never waits and never fails; what is recorded before the UID of the Pod is known, by which `kubectl describe`
-//! finds its events, waits for it, up to a bound. One plugin's denials, which a guest can cause at will, are limited on their
-//! own, so that they cost no other plugin an event.
+//! Invariants: recording never waits and never fails. `kubectl describe` finds Events by the UID of the Pod, so Events that are
+//! recorded before the UID is known wait for it, up to a bound. The denials of one plugin, which a guest can cause at will,
+//! have a limit of their own, so they cost no other plugin an Event.
 
 use std::fmt;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl HostEvents {
         Self(Some(inner))
     }
 
-    /// What the host tells of one plugin.
+    /// Records the Events about one plugin.
     pub(crate) fn of(&self, plugin: Arc<str>) -> Reporter {
         let denials = Mutex::new(TokenBucket::new(1.0 / DENIAL_EVERY, DENIALS));
         let inner = self.0.clone().map(|inner| {
@@ -137,7 +137,7 @@ impl HostEvents {
         Reporter { inner, plugin, denials }
     }
 
-    /// What became of the host's events so far; none where it records none.
+    /// Counts of the host's Events so far; none where it records none.
     pub(crate) fn counts(&self) -> Option<EventCounts> {
         let inner = self.0.as_ref()?;
         let recorder = inner.broadcaster.metrics().counts();

@@ -4,19 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a plugin fares.
+/// The state of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginState {
-    /// Its first generation is compiled, described or waits for its caches.
+    /// The first generation is compiled, described, or waits for its caches.
     Loading,
-    /// A generation works.
+    /// A generation runs.
     Running,
-    /// It was removed; calls in flight end.
+    /// Removed; calls in flight end.
     Draining,
     /// No generation could be loaded.
     Failed,
-    /// It faulted many times in a row and rests for a while.
+    /// Paused after many faults in a row.
     Quarantined,
 }
 
@@ -40,21 +40,21 @@ impl PluginState {
 pub struct PluginStatus {
     /// Its name.
     pub name: String,
-    /// Number of the working generation; 0 before the first.
+    /// Number of the current generation; 0 without one.
     pub generation: u64,
-    /// `sha256:…` of the working generation's component; empty before the first.
+    /// `sha256:…` of the current generation's component; empty before the first.
     pub digest: String,
-    /// How it fares.
+    /// Its state.
     pub state: PluginState,
-    /// The last error of loading or of a call; none when a generation began since.
+    /// The last error of a load or a call; none when a generation has started since.
     pub last_error: Option<String>,
-    /// Calls begun since the plugin appeared.
+    /// Calls begun since the plugin was added.
     pub calls: u64,
     /// Keys that wait to be reconciled.
     pub queue_depth: usize,
 }
 
-/// What `/plugins` answers.
+/// The answer of `/plugins`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PluginList {
     /// All plugins, by name.
@@ -64,29 +64,29 @@ pub struct PluginList {
     pub election: Option<ElectionView>,
 }
 
-/// What a host may do in an election of hosts.
+/// The role of a host in the leader election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It keeps its caches warm and waits for its turn.
+    /// It keeps its caches warm and runs no plugin.
     Standby,
-    /// It works.
+    /// It runs plugins.
     Leader,
-    /// It worked, and is about to end.
+    /// It was the leader, and is about to end.
     Lost,
 }
 
-/// An election of hosts, seen from one of them.
+/// The leader election, as one host sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ElectionView {
-    /// What this host may do.
+    /// The role of this host.
     pub role: Role,
     /// The Lease, as `NAMESPACE/NAME`.
     pub lease: String,
     /// This host's name in it.
     pub identity: String,
-    /// The name of the leader seen last; empty when there is none.
+    /// The name of the last known leader; empty without one.
     pub leader: String,
     /// How many times the Lease had changed hands when this host's term began; none before.
     pub transitions: Option<i32>,

@@ -49,18 +49,18 @@ impl Plugin {
         self.writes.note(&pods(), Some("a"), gone);
     }
 
-    async fn wait_for(&self, heed: Heed, time: Duration) -> Waited {
-        self.writes.wait(std::iter::once((&self.id, &self.cache)), heed, Instant::now() + time).await
+    async fn wait_for(&self, scope: WaitScope, time: Duration) -> WaitOutcome {
+        self.writes.wait(std::iter::once((&self.id, &self.cache)), scope, Instant::now() + time).await
     }
 
     /// As before a reconcile; how it ended, and after how long.
-    async fn wait(&self) -> (Waited, Duration) {
+    async fn wait(&self) -> (WaitOutcome, Duration) {
         let began = Instant::now();
-        (self.wait_for(Heed::Fresh, SECOND).await, began.elapsed())
+        (self.wait_for(WaitScope::Fresh, SECOND).await, began.elapsed())
     }
 
     /// A reconcile that begins now, and one that changes the cache in a while.
-    async fn wait_while(&self, change: impl FnOnce(&Indexer)) -> (Waited, Duration) {
+    async fn wait_while(&self, change: impl FnOnce(&Indexer)) -> (WaitOutcome, Duration) {
         let change = async {
             tokio::time::sleep(SECOND / 4).await;
             change(&self.cache);
@@ -69,13 +69,13 @@ impl Plugin {
     }
 }
 
-const AFTER_CHANGE: (Waited, Duration) = (Waited::Seen, Duration::from_millis(250));
+const AFTER_CHANGE: (WaitOutcome, Duration) = (WaitOutcome::Seen, Duration::from_millis(250));
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_waited_for_when_nothing_was_written() {
     let plugin = Plugin::new();
     assert!(!plugin.writes.may_be_unmet());
-    assert_eq!(plugin.wait().await, (Waited::NotAtAll, Duration::ZERO));
+    assert_eq!(plugin.wait().await, (WaitOutcome::NotNeeded, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,7 +88,7 @@ async fn any_later_event_or_bookmark_of_the_kind_counts() {
     let other = |cache: &Indexer| drop(cache.apply([Delta::Added(pod("other", "16"))], Some("16")));
     assert_eq!(plugin.wait_while(other).await, AFTER_CHANGE);
     // Once met, a reconcile finds out by looking once, and the next looks no more.
-    assert_eq!(plugin.wait().await.0, Waited::NotAtAll);
+    assert_eq!(plugin.wait().await.0, WaitOutcome::NotNeeded);
     assert!(!plugin.writes.may_be_unmet());
 }
 
@@ -96,7 +96,7 @@ async fn any_later_event_or_bookmark_of_the_kind_counts() {
 async fn what_the_cache_shows_already_is_not_waited_for() {
     let plugin = Plugin::new();
     plugin.write("9");
-    assert_eq!(plugin.wait().await, (Waited::NotAtAll, Duration::ZERO));
+    assert_eq!(plugin.wait().await, (WaitOutcome::NotNeeded, Duration::ZERO));
     assert!(!plugin.writes.may_be_unmet());
 }
 
@@ -108,9 +108,9 @@ async fn an_older_write_never_takes_the_place_of_a_newer_one() {
     let both = |cache: &Indexer| {
         cache.bookmark("99");
     };
-    assert_eq!(plugin.wait_while(both).await.0, Waited::TimedOut);
+    assert_eq!(plugin.wait_while(both).await.0, WaitOutcome::TimedOut);
     plugin.cache.bookmark("100");
-    assert_eq!(plugin.wait_for(Heed::All, SECOND).await, Waited::NotAtAll);
+    assert_eq!(plugin.wait_for(WaitScope::All, SECOND).await, WaitOutcome::NotNeeded);
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ async fn a_delete_is_met_by_the_keys_absence_or_by_another_uid() {
         cache.apply([Delta::Updated(pod("u2", "15"))], Some("15"));
     };
     assert_eq!(plugin.wait_while(replaced).await, AFTER_CHANGE);
-    assert_eq!(plugin.wait().await.0, Waited::NotAtAll);
+    assert_eq!(plugin.wait().await.0, WaitOutcome::NotNeeded);
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,29 +139,29 @@ async fn an_object_that_is_still_to_come_is_not_taken_for_gone() {
     plugin.write("11");
     plugin.delete(&pod("u1", "11"));
     let comes = |cache: &Indexer| drop(cache.apply([Delta::Added(pod("u1", "11"))], Some("11")));
-    assert_eq!(plugin.wait_while(comes).await.0, Waited::TimedOut);
+    assert_eq!(plugin.wait_while(comes).await.0, WaitOutcome::TimedOut);
     plugin.cache.apply([Delta::Deleted(pod("u1", "12"))], Some("12"));
-    assert_eq!(plugin.wait_for(Heed::All, SECOND).await, Waited::NotAtAll);
+    assert_eq!(plugin.wait_for(WaitScope::All, SECOND).await, WaitOutcome::NotNeeded);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_after_a_second_and_is_not_done_again_for_the_same_write() {
     let plugin = Plugin::new();
     plugin.write("11");
-    assert_eq!(plugin.wait().await, (Waited::TimedOut, SECOND));
-    assert_eq!(plugin.wait().await, (Waited::NotAtAll, Duration::ZERO));
+    assert_eq!(plugin.wait().await, (WaitOutcome::TimedOut, SECOND));
+    assert_eq!(plugin.wait().await, (WaitOutcome::NotNeeded, Duration::ZERO));
     assert!(!plugin.writes.may_be_unmet(), "a silent watch costs every reconcile a look");
     // A guest that asks is told the truth.
-    assert_eq!(plugin.wait_for(Heed::All, SECOND).await, Waited::TimedOut);
+    assert_eq!(plugin.wait_for(WaitScope::All, SECOND).await, WaitOutcome::TimedOut);
     plugin.write("12");
-    assert_eq!(plugin.wait().await, (Waited::TimedOut, SECOND));
+    assert_eq!(plugin.wait().await, (WaitOutcome::TimedOut, SECOND));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_guest_that_asks_for_a_moment_takes_nothing_from_the_next_reconcile() {
     let plugin = Plugin::new();
     plugin.write("11");
-    assert_eq!(plugin.wait_for(Heed::All, Duration::ZERO).await, Waited::TimedOut);
+    assert_eq!(plugin.wait_for(WaitScope::All, Duration::ZERO).await, WaitOutcome::TimedOut);
     assert_eq!(plugin.wait_while(|cache| cache.bookmark("11")).await, AFTER_CHANGE);
 }
 
@@ -172,9 +172,9 @@ async fn a_worker_of_the_generation_before_does_not_hide_what_the_next_must_wait
     plugin.writes.watch([next.id.clone()]);
     plugin.write("11");
     plugin.writes.watch_only(&[&next.id]);
-    assert_eq!(plugin.wait().await.0, Waited::NotAtAll);
+    assert_eq!(plugin.wait().await.0, WaitOutcome::NotNeeded);
     assert!(plugin.writes.may_be_unmet());
-    assert_eq!(next.wait().await.0, Waited::TimedOut);
+    assert_eq!(next.wait().await.0, WaitOutcome::TimedOut);
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,8 +201,8 @@ async fn a_write_during_a_wait_in_vain_is_not_given_up_with_it() {
         tokio::time::sleep(SECOND / 2).await;
         plugin.delete(&later);
     });
-    assert_eq!(ended.0, Waited::TimedOut);
-    assert_eq!(plugin.wait().await, (Waited::TimedOut, SECOND));
+    assert_eq!(ended.0, WaitOutcome::TimedOut);
+    assert_eq!(plugin.wait().await, (WaitOutcome::TimedOut, SECOND));
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,12 +223,12 @@ async fn an_informer_of_the_next_generation_is_waited_for_too() {
     let plugin = Plugin::new();
     plugin.write("11");
     plugin.cache.bookmark("11");
-    assert_eq!(plugin.wait().await.0, Waited::NotAtAll);
+    assert_eq!(plugin.wait().await.0, WaitOutcome::NotNeeded);
     let narrow = Plugin { writes: Arc::clone(&plugin.writes), id: id("pods", Some("a")), ..Plugin::new() };
     narrow.writes.watch([narrow.id.clone()]);
     narrow.write("12");
     plugin.cache.bookmark("12");
-    assert_eq!(plugin.wait().await.0, Waited::NotAtAll);
+    assert_eq!(plugin.wait().await.0, WaitOutcome::NotNeeded);
     narrow.writes.watch_only(&[&narrow.id]);
     assert_eq!(narrow.wait_while(|cache| cache.bookmark("12")).await, AFTER_CHANGE);
     assert_eq!(narrow.writes.notes.lock().len(), 1, "the informer of the generation before is forgotten");

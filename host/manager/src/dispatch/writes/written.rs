@@ -1,12 +1,12 @@
-//! [`Written`]: what caches must come to show after a write, read from the server's answer.
+//! [`Written`]: the state that caches must show after a write, read from the server's answer.
 //!
-//! An answer does not say in so many words whether an object is gone. What follows is the API server's own rule: an object
-//! whose deletion was asked for goes as soon as it has neither finalizers nor a grace period left.
+//! An answer does not say whether the object is deleted. The API server deletes a marked object as soon as it has neither
+//! finalizers nor a grace period left.
 
 use pilothouse_client::Deleted;
 use pilothouse_object::{Object, ObjectKey};
 
-/// The outcome of a write, as far as caches must follow it.
+/// The effect of a write on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written<'a> {
     /// The object is there in this version.

@@ -1,8 +1,8 @@
-//! A file of `spec.configFrom`, looked at again and again: a mounted Secret changes by a swap of links, and what is written on
-//! a network file system no inotify tells of.
+//! A file of `spec.configFrom`, polled: a mounted Secret changes by a swap of links, and inotify does not report changes on
+//! network file systems.
 //!
-//! Invariant: after the first reading, a content counts only when the file has kept still for a while: no half of a slow copy
-//! takes the place of a good configuration.
+//! Invariant: after the first read, a content counts only when the file was unchanged for a while, so half of a slow copy
+//! never replaces a good configuration.
 
 use std::fs;
 use std::io;

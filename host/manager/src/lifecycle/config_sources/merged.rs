@@ -1,4 +1,4 @@
-//! [`MergedConfig`]: a configuration as the guest gets it. Neither printed nor quoted: what came from `spec.configFrom` is secret.
+//! [`MergedConfig`]: a configuration as the guest gets it. It is never logged: values of `spec.configFrom` are secret.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use super::{Holds, MOST_BYTES, Unusable};
 /// Values shorter than this are words and numbers that stand in texts anyway.
 const SHORTEST_HIDDEN: usize = 4;
 
-/// What stands in the place of a hidden value.
+/// Replaces a hidden value.
 const HIDDEN: &str = "[hidden]";
 
 /// A configuration as the guest gets it; a cheap clone. Two are equal when the guest would see the same.
 #[derive(Clone)]
 pub(crate) struct MergedConfig {
     json: Arc<[u8]>,
-    /// What came from elsewhere than the manifest.
+    /// The values that are not from the manifest.
     from: Arc<[Holds]>,
 }
 

@@ -1,5 +1,5 @@
-//! [`ConfigSources`]: the configuration of a plugin, put together from its manifest and from what `spec.configFrom` names, and
-//! again whenever that changes.
+//! [`ConfigSources`]: the configuration of a plugin, merged from its manifest and the sources of `spec.configFrom`, again after
+//! each change.
 //!
 //! ```text
 //!  file ──── looked at every two seconds ─┐
@@ -9,9 +9,9 @@
 //!
 //! Invariants:
 //! * Values are in no log line, error or `Debug`: errors name the object or the file, the key, and the place in a document.
-//! * Each entry is followed by a task of its own, and all of them end with the value that is here. A plugin without entries has
-//!   none.
-//! * What is told differs from what was told before: another merged text, or another error.
+//! * Each entry is followed by a task of its own; all tasks end when the `ConfigSources` is dropped. A plugin without entries
+//!   has none.
+//! * Each result of `next` differs from the one before: another merged text, or another error.
 //!
 //! The objects are read with the host's own identity, one by one: a shared informer would hold all Secrets of a namespace.
 //! Called by [`crate::lifecycle::follow`].
@@ -34,29 +34,29 @@ use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::merged::MergedConfig;
 
-/// A change is told when nothing more has come for so long: several objects are often applied together.
+/// A change is reported after so long without another one: several objects are often applied together.
 const QUIET: Duration = Duration::from_millis(250);
-/// A burst is told after so long even if it goes on.
+/// A burst is reported after so long even if it goes on.
 const LONGEST_BURST: Duration = Duration::from_secs(3);
 
-/// The most bytes of a file, and of the merged configuration as JSON: what etcd takes of one object is about as much.
+/// Most bytes of a file, and of the merged configuration as JSON; etcd limits one object to about as much.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Why a configuration cannot be had. Its text has place, reason and remedy, and no value.
+/// Why a configuration is not usable. The text has place, reason and remedy, and no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unusable {
     pub(crate) message: String,
-    /// Whether it may come by itself, as an object that is not there yet, rather than by a correction of what is there.
+    /// Whether it may become usable without a correction, as when an object does not exist yet.
     pub(crate) waits: bool,
 }
 
-/// What one entry holds: keys of the top level. Shared with each configuration that was made of it.
+/// The top-level keys of one entry. Shared with each configuration that was merged from it.
 type Holds = Arc<Map<String, Value>>;
 
-/// What is told of one entry.
+/// The result of one read of an entry.
 type Read = Result<Map<String, Value>, Unusable>;
 
-/// The way of one entry's task to the sources.
+/// Sends the reads of one entry to the `ConfigSources`.
 struct Report {
     index: usize,
     sender: mpsc::Sender<(usize, Read)>,
@@ -69,13 +69,13 @@ impl Report {
     }
 }
 
-/// The configuration of a plugin and what it is made of.
+/// The configuration of a plugin and its sources.
 pub(crate) struct ConfigSources {
     own: Map<String, Value>,
-    /// By entry; none that has not answered yet.
+    /// The last read of each entry; none before the first.
     holds: Vec<Option<Result<Holds, Unusable>>>,
     reports: mpsc::Receiver<(usize, Read)>,
-    /// Something came that was not told yet.
+    /// A read arrived that `next` has not reported yet.
     stale: bool,
     told: Option<Result<MergedConfig, Unusable>>,
     /// Ends the tasks.
@@ -112,15 +112,15 @@ impl ConfigSources {
         }
     }
 
-    /// Waits for the configuration, and then for another one than was told last, or for why there is none. Without entries
-    /// there is one only. Cancel-safe.
+    /// Waits for the configuration or the error that keeps it from being usable, if it differs from the last result. Without
+    /// entries there is one result only. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<MergedConfig, Unusable> {
         loop {
             if !self.stale {
                 let Some((index, read)) = self.reports.recv().await else { std::future::pending().await };
                 self.take(index, read);
             }
-            // The first is wanted soon, and there is nothing that it could disturb.
+            // The first configuration is reported at once: no running generation can be disturbed.
             if self.told.as_ref().is_some_and(Result::is_ok) {
                 self.burst().await;
             }
@@ -134,7 +134,7 @@ impl ConfigSources {
         }
     }
 
-    /// Takes what comes until it is quiet.
+    /// Takes reads until none came for a while.
     async fn burst(&mut self) {
         let end = Instant::now() + LONGEST_BURST;
         while let Ok(Some((index, read))) =
@@ -149,7 +149,7 @@ impl ConfigSources {
         self.stale = true;
     }
 
-    /// What is to be told now; nothing as long as an entry has not answered and nothing is wrong with the others.
+    /// The present result; none while an entry has not been read and the others are usable.
     fn now(&self) -> Option<Result<MergedConfig, Unusable>> {
         let answers = || self.holds.iter().flatten();
         if let Some(error) = answers().find_map(|holds| holds.as_ref().err()) {

@@ -1,9 +1,9 @@
 //! A Secret or a ConfigMap of `spec.configFrom`: one list and then one watch, both of that single object, again and again.
 //!
 //! Invariants:
-//! * The object is told of only when the watch that goes on from it is open: an identity that may read and not watch is told
-//!   to be missing a right, and not over and over to be usable after all.
-//! * Once the object is known, only what is known to be otherwise is told: that the server is away says nothing about it.
+//! * The object is reported only after the watch from its version is open. So an identity that may read and not watch gets one
+//!   error about the missing permission, and no alternation of usable and not usable.
+//! * After the first report, an unreachable server is not reported: the object may be unchanged.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -22,10 +22,10 @@ use tokio::sync::mpsc;
 /// How a directory is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectoryOptions {
-    /// The directory is looked at this often even if nothing was heard: network file systems say nothing, and neither do
-    /// targets of links outside the directory. All there is where inotify is not to be had.
+    /// How often the directory is listed without an inotify event: network file systems send none, and neither do targets of
+    /// links outside the directory. The only trigger where inotify is not available.
     pub poll_interval: Duration,
-    /// How long a file must have kept still before it is read.
+    /// How long a file must be unchanged before it is read.
     pub settle: Duration,
 }
 

@@ -1,7 +1,7 @@
-//! The thread behind a [`super::Directory`]: waits for inotify or a timer, looks, and sends what is new.
+//! The thread behind a [`super::Directory`]: waits for inotify or a timer, lists the directory, and sends the changes.
 //!
-//! Invariant: the watch is set before the directory is listed, so that nothing that happens in between is missed. Which
-//! event came is of no interest: each only says that a look is worth while.
+//! Invariant: the watch is set before the directory is listed, so no change in between is missed. The content of an event is
+//! ignored: each event only triggers a listing.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use pilothouse_plugin::directory::{Change, Scanner};
 
 use super::DirectoryOptions;
 
-/// What wakes the thread.
+/// Wakes the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     /// Something may have changed.

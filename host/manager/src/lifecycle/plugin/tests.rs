@@ -1,10 +1,14 @@
-use super::*;
+//! Quarantine, standby, removal and succession of a plugin, without a generation.
 
-fn home(lead: Lead) -> Home {
-    Home {
+use super::*;
+use crate::lifecycle::quarantine::FAULTS_TO_QUARANTINE;
+use crate::observe::status::PluginState;
+
+fn host(election: LeaderElection) -> HostContext {
+    HostContext {
         guests: Handle::current(),
         io: Handle::current(),
-        lead,
+        election,
         idle_ttl: Duration::from_secs(30),
         host: Arc::from("h"),
         host_events: HostEvents::default(),
@@ -12,35 +16,34 @@ fn home(lead: Lead) -> Home {
 }
 
 fn plugin() -> Arc<Plugin> {
-    of_standby(Lead::alone())
+    of_standby(LeaderElection::disabled())
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_faults_in_a_row_bring_longer_and_longer_rests() {
     let plugin = plugin();
     for _ in 0..FAULTS_TO_QUARANTINE - 1 {
-        plugin.faulted("trap");
+        plugin.record_fault("trap");
     }
     let begin = Instant::now();
-    plugin.rest().await;
+    plugin.quarantine_pause().await;
     assert_eq!(begin.elapsed(), Duration::ZERO);
     for rest in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
-        plugin.faulted("trap");
-        assert_eq!(plugin.status().state, PluginState::Quarantined);
+        plugin.record_fault("trap");
         let begin = Instant::now();
-        plugin.rest().await;
+        plugin.quarantine_pause().await;
         assert_eq!(begin.elapsed().as_secs(), rest);
     }
 }
 
-fn of_standby(lead: Lead) -> Arc<Plugin> {
-    Plugin::new("p", &home(lead), &Metrics::new(), None)
+fn of_standby(election: LeaderElection) -> Arc<Plugin> {
+    Plugin::new("p", &host(election), &Metrics::new(), None)
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_keys_of_a_standby_stay_in_the_queue_until_it_leads() {
-    let (lead, begin) = crate::lead::tests::standby();
-    let plugin = of_standby(lead);
+    let (election, begin) = crate::leader_election::tests::standby();
+    let plugin = of_standby(election);
     plugin.start_workers();
     // As a schedule does.
     let key: ObjectKey = "ns/a".parse().unwrap();
@@ -56,15 +59,15 @@ async fn the_keys_of_a_standby_stay_in_the_queue_until_it_leads() {
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_tells_of_what_went_when_it_leads_however_long_nobody_did() {
-    let (lead, begin) = crate::lead::tests::standby();
-    let plugin = of_standby(lead);
-    plugin.gate.gone("ns/a".parse().unwrap(), Reasons::DELETED);
+    let (election, begin) = crate::leader_election::tests::standby();
+    let plugin = of_standby(election);
+    plugin.gate.add_deleted("ns/a".parse().unwrap(), Reasons::DELETED);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(plugin.queue.len(), 0);
     begin.await;
     let item = plugin.queue.get().await.expect("it is told");
     assert_eq!((item.key.to_string().as_str(), item.payload), ("ns/a", Reasons::DELETED));
-    plugin.gate.changed("ns/b".parse().unwrap(), Reasons::ADDED, Default::default());
+    plugin.gate.add("ns/b".parse().unwrap(), Reasons::ADDED, Default::default());
     assert_eq!(plugin.queue.len(), 1);
     plugin.retire();
     plugin.tasks.wait().await;
@@ -72,35 +75,35 @@ async fn a_standby_tells_of_what_went_when_it_leads_however_long_nobody_did() {
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_comes_while_the_host_leads_has_an_open_gate() {
-    let (lead, begin) = crate::lead::tests::standby();
+    let (election, begin) = crate::leader_election::tests::standby();
     begin.await;
-    let plugin = of_standby(lead);
-    plugin.gate.changed("ns/a".parse().unwrap(), Reasons::ADDED, Default::default());
+    let plugin = of_standby(election);
+    plugin.gate.add("ns/a".parse().unwrap(), Reasons::ADDED, Default::default());
     assert_eq!(plugin.queue.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_went_is_forgotten_when_a_leader_was_seen_long_after_it() {
     let second = Duration::from_secs(1);
-    let (lead, renew) = crate::lead::tests::standby_of_another();
-    let plugin = of_standby(lead);
-    let remembers = || plugin.gate.remembers();
+    let (election, renew) = crate::leader_election::tests::standby_of_another();
+    let plugin = of_standby(election);
+    let tombstones = || plugin.gate.tombstones();
     tokio::time::sleep(second).await;
-    plugin.gate.gone("ns/a".parse().unwrap(), Reasons::DELETED);
+    plugin.gate.add_deleted("ns/a".parse().unwrap(), Reasons::DELETED);
     // The leader renews, for the lease's duration and the grace: twenty seconds.
     for _ in 0..10 {
         tokio::time::sleep(second * 2).await;
         renew();
-        assert_eq!(remembers(), 1);
+        assert_eq!(tombstones(), 1);
     }
     // Not any more, and nothing is known of it.
     tokio::time::sleep(second * 3600).await;
-    assert_eq!(remembers(), 1);
+    assert_eq!(tombstones(), 1);
     for _ in 0..40 {
         tokio::time::sleep(second).await;
         renew();
     }
-    assert_eq!(remembers(), 0);
+    assert_eq!(tombstones(), 0);
     plugin.retire();
     plugin.tasks.wait().await;
 }
@@ -109,11 +112,13 @@ async fn what_went_is_forgotten_when_a_leader_was_seen_long_after_it() {
 async fn a_good_call_ends_a_row_of_faults() {
     let plugin = plugin();
     for _ in 0..FAULTS_TO_QUARANTINE - 1 {
-        plugin.faulted("trap");
+        plugin.record_fault("trap");
     }
-    plugin.answered();
-    plugin.faulted("trap");
-    assert_ne!(plugin.status().state, PluginState::Quarantined);
+    plugin.record_answer();
+    plugin.record_fault("trap");
+    let begin = Instant::now();
+    plugin.quarantine_pause().await;
+    assert_eq!(begin.elapsed(), Duration::ZERO);
     assert_eq!(plugin.status().last_error.as_deref(), Some("trap"));
 }
 
@@ -121,12 +126,12 @@ async fn a_good_call_ends_a_row_of_faults() {
 async fn removal_ends_a_rest_and_all_workers() {
     let plugin = plugin();
     for _ in 0..=FAULTS_TO_QUARANTINE {
-        plugin.faulted("trap");
+        plugin.record_fault("trap");
     }
     plugin.start_workers();
     let resting = tokio::spawn({
         let plugin = Arc::clone(&plugin);
-        async move { plugin.rest().await }
+        async move { plugin.quarantine_pause().await }
     });
     tokio::task::yield_now().await;
     let begin = Instant::now();
@@ -141,7 +146,7 @@ async fn removal_ends_a_rest_and_all_workers() {
 async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
     let again = |before: &Arc<Plugin>| {
         before.retire();
-        Plugin::new("p", &home(Lead::alone()), &Metrics::new(), Some(Arc::clone(before)))
+        Plugin::new("p", &host(LeaderElection::disabled()), &Metrics::new(), Some(Arc::clone(before)))
     };
     let first = plugin();
     first.spawn(tokio::time::sleep(Duration::from_secs(10)));
@@ -149,7 +154,7 @@ async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
     let third = again(&second);
     third.retire();
     let begin = Instant::now();
-    third.alone().await;
+    third.await_predecessor().await;
     assert_eq!(begin.elapsed(), Duration::from_secs(10));
     second.ended().await;
     assert_eq!(begin.elapsed(), Duration::from_secs(10));
@@ -166,14 +171,14 @@ async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_load_wakes_those_who_wait_for_it() {
     let plugin = plugin();
-    plugin.set_loading();
+    plugin.load_started();
     let waiting = tokio::spawn({
         let plugin = Arc::clone(&plugin);
-        async move { plugin.loaded().await }
+        async move { plugin.first_load_over().await }
     });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
-    plugin.load_failed("no wasm".to_owned());
+    plugin.load_failed("no wasm");
     waiting.await.unwrap();
     assert_eq!(plugin.status().state, PluginState::Failed);
 }

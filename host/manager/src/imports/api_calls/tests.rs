@@ -13,7 +13,7 @@ use crate::observe::host_events::HostEvents;
 /// A plugin that may do all with ConfigMaps of one namespace.
 struct Plugin {
     server: DevServer,
-    live: Live,
+    api_calls: ApiCalls,
 }
 
 /// A page as far as the tests look: the names, and whether there are more.
@@ -27,7 +27,7 @@ impl Plugin {
             "groups": [""], "resources": ["configmaps"], "verbs": ["list", "create"], "namespaces": ["default"],
         }))
         .unwrap();
-        let live = Live {
+        let api_calls = ApiCalls {
             plugin: "plugin".into(),
             reporter: Arc::new(HostEvents::default().of("plugin".into())),
             grants: Grants::new(vec![rule]),
@@ -36,22 +36,22 @@ impl Plugin {
             io: Handle::current(),
             tasks: TaskTracker::new(),
             writes: Arc::default(),
-            lead: Lead::alone(),
+            election: LeaderElection::disabled(),
         };
-        Self { server, live }
+        Self { server, api_calls }
     }
 
     /// One of a host that does not lead.
     fn standing_by(mut self) -> (Self, impl Future<Output = ()>) {
-        let (lead, begin) = crate::lead::tests::standby();
-        self.live.lead = lead;
+        let (election, begin) = crate::leader_election::tests::standby();
+        self.api_calls.election = election;
         (self, begin)
     }
 
     async fn call(&self, verb: ClientVerb, options: &str) -> Result<ClientAnswer, ApiError> {
         let kind = Gvk::new("", "v1", "ConfigMap");
         let options = options.to_owned();
-        self.live.call(ClientCall { kind, verb, options, context: CallContext::default() }).await
+        self.api_calls.call(ClientCall { kind, verb, options, context: CallContext::default() }).await
     }
 
     /// Makes objects of so many bytes and a little.
@@ -109,7 +109,7 @@ async fn a_page_of_more_than_64_mib_is_refused_with_the_way_out_and_smaller_page
         for way in ["67108864 bytes", "limit", "resourceVersion", "read the cache"] {
             assert!(error.message.contains(way), "{options}: {}", error.message);
         }
-        assert!(plugin.live.availability.is_up(), "the server is not to blame");
+        assert!(plugin.api_calls.availability.is_up(), "the server is not to blame");
     }
     let (some, token) = plugin.list(json!({"limit": 2})).await.unwrap();
     assert_eq!((some.len(), token.is_some()), (2, true));
@@ -143,12 +143,16 @@ async fn a_write_that_outlives_its_call_is_still_a_task_of_the_plugin() {
         // The call is cut when its write has been handed over and not yet begun: this thread has not let it run.
         std::future::poll_fn(|context| {
             assert!(call.as_mut().poll(context).is_pending(), "the call ended first");
-            if plugin.live.tasks.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+            if plugin.api_calls.tasks.is_empty() {
+                std::task::Poll::Pending
+            } else {
+                std::task::Poll::Ready(())
+            }
         })
         .await;
     }
-    plugin.live.tasks.close();
-    plugin.live.tasks.wait().await;
+    plugin.api_calls.tasks.close();
+    plugin.api_calls.tasks.wait().await;
     assert_eq!(plugin.list(json!({})).await.unwrap().0, ["x"]);
     plugin.server.shutdown().await;
 }

@@ -1,6 +1,6 @@
-//! [`Services`]: what one generation of a plugin reaches through its imports, with the plugin's grants in force.
+//! [`PluginImports`]: the host's side of the imports of one generation, limited by the plugin's grants.
 //!
-//! Cached reads and queue calls are answered here; live calls go to [`live`](crate::imports::live). The engine calls it from guest
+//! Cached reads and queue calls are answered here; live calls go to [`ApiCalls`]. The engine calls this from guest
 //! threads; nothing in this file blocks.
 
 use std::collections::HashMap;
@@ -20,24 +20,24 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::dispatch::reasons::Reasons;
-use crate::dispatch::writes::{self, Heed, Waited};
+use crate::dispatch::writes::{self, WaitOutcome, WaitScope};
+use crate::imports::api_calls::ApiCalls;
 use crate::imports::guest_events::PluginEvents;
-use crate::imports::live::Live;
 use crate::imports::log_limit::LogLimit;
 use crate::imports::visible_objects::VisibleObjects;
 
-/// What one generation of a plugin reaches.
-pub(crate) struct Services {
+/// The imports of one generation.
+pub(crate) struct PluginImports {
     pub(crate) plugin: Arc<str>,
     pub(crate) generation: u64,
     pub(crate) config: Arc<[u8]>,
     pub(crate) queue: Queue<ObjectKey, Reasons>,
     /// Keys that the queue may hold when the guest adds another.
     pub(crate) queue_depth: usize,
-    pub(crate) live: Live,
-    /// Where events of guests go.
+    pub(crate) api_calls: ApiCalls,
+    /// Records the Events of guests.
     pub(crate) events: Arc<PluginEvents>,
-    /// What the guest sends HTTP requests with, to the hosts that are granted.
+    /// Sends HTTP requests to the granted hosts.
     pub(crate) http: HttpClient,
     pub(crate) log_limit: LogLimit,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
@@ -48,12 +48,12 @@ pub(crate) struct Services {
 pub(crate) struct KindView {
     pub(crate) lease: InformerLease,
     grants: Grants,
-    /// What `get` shows.
+    /// The objects that `get` shows.
     gettable: Visibility,
-    /// What `list`, `keys`, `by-index` and `index-values` show, and where.
+    /// The objects that `list`, `keys`, `by-index` and `index-values` show, and their namespaces.
     listable: Visibility,
     list_scope: Scope,
-    /// The descriptor's index names and what they are called in the shared store.
+    /// The descriptor's index names, with their names in the shared store.
     pub(crate) indexes: HashMap<String, String>,
 }
 
@@ -77,24 +77,24 @@ impl KindView {
         self.grants.visibility("watch", &resource.gvk.group, &resource.plural)
     }
 
-    fn forbidden(&self, live: &Live, verb: &str, place: Place<'_>, name: Option<&str>) -> Refusal {
+    fn forbidden(&self, api_calls: &ApiCalls, verb: &str, place: Place<'_>, name: Option<&str>) -> Refusal {
         let resource = self.lease.resource();
         let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
         let access = Access { verb, group, resource: plural, subresource: None, place, name };
         let missing = self.grants.check(&access).err().map(|missing| missing.to_string());
-        let message = format!("plugin {}: {}", live.plugin, missing.unwrap_or_default());
-        live.reporter.denied(&message);
+        let message = format!("plugin {}: {}", api_calls.plugin, missing.unwrap_or_default());
+        api_calls.reporter.denied(&message);
         Refusal { reason: "forbidden", message }
     }
 
-    /// The informer holds one namespace only, and this is another: what it says of it would be wrong.
+    /// Whether the informer holds one namespace only, and this is another one.
     fn outside(&self, namespace: Option<&str>) -> bool {
         let held = self.lease.id().namespace.as_deref();
         held.is_some() && namespace.is_some() && held != namespace
     }
 
     /// Whether a list may show anything at all, in one namespace or in all.
-    fn check_list(&self, live: &Live, namespace: Option<&str>) -> Result<(), Refusal> {
+    fn check_list(&self, api_calls: &ApiCalls, namespace: Option<&str>) -> Result<(), Refusal> {
         let allowed = match (&self.list_scope, namespace) {
             (Scope::None, _) => false,
             (Scope::All, _) | (Scope::Some(_), None) => true,
@@ -102,7 +102,7 @@ impl KindView {
         };
         let everywhere = if self.lease.resource().namespaced { Place::AllNamespaces } else { Place::Cluster };
         let place = namespace.map_or(everywhere, Place::Namespace);
-        if allowed { Ok(()) } else { Err(self.forbidden(live, "list", place, None)) }
+        if allowed { Ok(()) } else { Err(self.forbidden(api_calls, "list", place, None)) }
     }
 }
 
@@ -128,15 +128,20 @@ fn invalid(error: &dyn std::fmt::Display) -> Refusal {
 /// The longest that a guest may wait for its own writes to come into the cache: far longer than a watch that works takes.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-impl Services {
-    /// What this generation reads; nothing before its kinds are resolved.
+impl PluginImports {
+    /// The caches that this generation reads; none before its kinds are resolved.
     pub(crate) fn caches(&self) -> impl Iterator<Item = writes::Cache<'_>> {
         let views = self.kinds.get().into_iter().flat_map(HashMap::values);
         views.map(|view| (view.lease.id(), view.lease.indexer()))
     }
 
+    /// The view of a watched kind; none before the kinds are resolved.
+    pub(crate) fn kind(&self, kind: &Gvk) -> Option<&KindView> {
+        self.kinds.get()?.get(kind)
+    }
+
     fn view(&self, kind: &Gvk) -> Result<&KindView, Refusal> {
-        self.kinds.get().and_then(|kinds| kinds.get(kind)).ok_or_else(|| self.not_watched(kind, None))
+        self.kind(kind).ok_or_else(|| self.not_watched(kind, None))
     }
 
     fn not_watched(&self, kind: &Gvk, namespace: Option<&str>) -> Refusal {
@@ -161,13 +166,13 @@ impl Services {
     }
 }
 
-impl ConfigImports for Services {
+impl ConfigImports for PluginImports {
     fn config(&self) -> Arc<[u8]> {
         Arc::clone(&self.config)
     }
 }
 
-impl LogImports for Services {
+impl LogImports for PluginImports {
     fn log_enabled(&self, level: LogLevel) -> bool {
         match level {
             LogLevel::Trace => tracing::enabled!(target: "guest", tracing::Level::TRACE),
@@ -207,12 +212,12 @@ impl LogImports for Services {
     }
 }
 
-impl CacheImports for Services {
+impl CacheImports for PluginImports {
     fn cache_get(&self, kind: &Gvk, key: &ObjectKey) -> Result<Option<Object>, Refusal> {
         let view = self.view(kind)?;
         if !view.gettable.sees(key) {
             let place = Place::of_object(key.namespace());
-            return Err(view.forbidden(&self.live, "get", place, Some(key.name())));
+            return Err(view.forbidden(&self.api_calls, "get", place, Some(key.name())));
         }
         if view.outside(key.namespace()) {
             return Err(self.not_watched(kind, key.namespace()));
@@ -228,7 +233,7 @@ impl CacheImports for Services {
         };
         let selector: LabelSelector = query.label_selector.parse().map_err(|e| invalid(&e))?;
         let namespace = query.namespace.as_deref().filter(|ns| !ns.is_empty());
-        view.check_list(&self.live, namespace)?;
+        view.check_list(&self.api_calls, namespace)?;
         if view.outside(namespace) {
             return Err(self.not_watched(kind, namespace));
         }
@@ -243,7 +248,7 @@ impl CacheImports for Services {
     fn cache_by_index(&self, kind: &Gvk, index: &str, value: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
         let view = self.view(kind)?;
         let name = self.indexed(view, kind, index)?;
-        view.check_list(&self.live, None)?;
+        view.check_list(&self.api_calls, None)?;
         let snapshot = view.lease.indexer().snapshot();
         let objects = snapshot.cursor_of_index(name, value).map_err(|e| invalid(&e))?;
         Ok(Box::new(VisibleObjects::new(objects, LabelSelector::default(), view.listable.clone())))
@@ -252,7 +257,7 @@ impl CacheImports for Services {
     fn cache_index_values(&self, kind: &Gvk, index: &str) -> Result<Vec<String>, Refusal> {
         let view = self.view(kind)?;
         let name = self.indexed(view, kind, index)?;
-        view.check_list(&self.live, None)?;
+        view.check_list(&self.api_calls, None)?;
         let indexer = view.lease.indexer();
         let values = indexer.index_values(name).map_err(|e| invalid(&e))?;
         if view.listable.sees_all() {
@@ -270,36 +275,36 @@ impl CacheImports for Services {
     }
 
     fn cache_wait_for_writes(&self, limit: Duration) -> WaitFuture {
-        let writes = Arc::clone(&self.live.writes);
+        let writes = Arc::clone(&self.api_calls.writes);
         let caches: Vec<_> = self.caches().map(|(id, indexer)| (id.clone(), Arc::clone(indexer))).collect();
         let until = Instant::now() + limit.min(LONGEST_WAIT);
         Box::pin(async move {
             let caches = caches.iter().map(|(id, indexer)| (id, indexer));
-            writes.wait(caches, Heed::All, until).await != Waited::TimedOut
+            writes.wait(caches, WaitScope::All, until).await != WaitOutcome::TimedOut
         })
     }
 }
 
-impl ClientImports for Services {
+impl ClientImports for PluginImports {
     fn client(&self, call: ClientCall) -> ClientFuture {
-        self.live.call(call)
+        self.api_calls.call(call)
     }
 }
 
-impl EventImports for Services {
+impl EventImports for PluginImports {
     fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
-        let leads = self.live.lead.leads();
-        self.events.record(self.generation, leads, &self.live.grants, event).inspect_err(|refusal| {
+        let is_leader = self.api_calls.election.is_leader();
+        self.events.record(self.generation, is_leader, &self.api_calls.grants, event).inspect_err(|refusal| {
             if refusal.reason == "forbidden" {
-                self.live.reporter.denied(&refusal.message);
+                self.api_calls.reporter.denied(&refusal.message);
             }
         })
     }
 }
 
-impl HttpImports for Services {
+impl HttpImports for PluginImports {
     fn denied(&self, what: &str) {
-        self.live.reporter.denied(what);
+        self.api_calls.reporter.denied(what);
     }
 
     fn http(&self) -> Option<HttpClient> {
@@ -307,7 +312,7 @@ impl HttpImports for Services {
     }
 }
 
-impl QueueImports for Services {
+impl QueueImports for PluginImports {
     fn queue_room(&self, key: &ObjectKey) -> Result<(), String> {
         if self.queue.has_room_for(key, self.queue_depth) {
             return Ok(());

@@ -1,14 +1,14 @@
-//! [`Gate`]: what stands between the changes of watched objects and the queue of a plugin.
+//! [`LeadershipGate`]: between the listeners of a plugin's watches and its queue.
 //!
-//! While the host stands by the gate is closed: what changed is in the caches for the moment in which the term begins, and
-//! what went away is remembered for a while, so neither grows with what happens meanwhile. When the term begins the gate is
-//! opened, once: from then on changes go into the queue, then what is remembered does, and then everything that the caches
-//! show (`Plugin::take_over`).
+//! On a standby the gate is closed: a changed object stays in the cache until the term begins, and the key of a deleted
+//! object goes into the [`TombstoneBuffer`]. So the queue does not grow on a standby. When the term begins the gate opens,
+//! once. From then on changes go into the queue; the tombstones follow, and then the keys of all cached objects
+//! (`lifecycle/standby.rs`).
 //!
-//! Invariant: a key whose object changed is added when the gate is open, or its change was in the cache before the gate was
-//! opened, and is found by whoever reads the cache after that; both sides hold the memory's lock in between.
+//! Invariant: for each changed object, either the gate was open and the key was added, or the change was in the cache before
+//! the gate opened and a reader of the cache finds it. Both sides take the lock of `closed` in between.
 //!
-//! Called by the mappers from inside the informers' calls, and by the plugin.
+//! Callers: the mappers, from inside the informers' calls, and the standby task of the plugin.
 
 use std::mem;
 use std::sync::Arc;
@@ -19,38 +19,38 @@ use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::{Priority, Queue};
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::dispatch::memory::{MOST_REMEMBERED, Memory};
 use crate::dispatch::reasons::Reasons;
+use crate::dispatch::tombstones::{MAX_TOMBSTONES, TombstoneBuffer};
 
-/// What stands between changes and the queue of a plugin.
-pub(crate) struct Gate {
+/// Adds keys to the queue of a plugin on the leader, and keeps the keys of deleted objects on a standby.
+pub(crate) struct LeadershipGate {
     plugin: Arc<str>,
     queue: Queue<ObjectKey, Reasons>,
     /// None once the gate is open.
     closed: Mutex<Option<Closed>>,
-    /// Whether that is known without a look at it; turns true after it.
+    /// Whether `closed` is none, readable without its lock; set after it.
     open: AtomicBool,
 }
 
 struct Closed {
-    memory: Memory,
-    /// Keys that are remembered.
-    remembered: Gauge,
-    /// Somebody was told that keys had to be forgotten too early.
+    tombstones: TombstoneBuffer,
+    /// Shows the number of tombstones.
+    size: Gauge,
+    /// The loss of tombstones was logged.
     warned: bool,
 }
 
-impl Gate {
+impl LeadershipGate {
     /// A gate that lets everything through.
-    pub(crate) fn open(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>) -> Self {
+    pub(crate) fn opened(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>) -> Self {
         Self::new(plugin, queue, None)
     }
 
-    /// The gate of a host that stands by; `remembered` shows the size of the memory.
-    pub(crate) fn closed(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>, remembered: Gauge) -> Self {
-        let closed = Closed { memory: Memory::new(MOST_REMEMBERED), remembered, warned: false };
+    /// The gate of a standby; `size` shows the number of tombstones.
+    pub(crate) fn closed(plugin: &Arc<str>, queue: &Queue<ObjectKey, Reasons>, size: Gauge) -> Self {
+        let closed = Closed { tombstones: TombstoneBuffer::new(MAX_TOMBSTONES), size, warned: false };
         // Another plugin may have had the name.
-        closed.show();
+        closed.update_size();
         Self::new(plugin, queue, Some(closed))
     }
 
@@ -63,80 +63,80 @@ impl Gate {
         }
     }
 
-    /// The queue behind it.
+    /// The queue behind the gate.
     pub(crate) fn queue(&self) -> &Queue<ObjectKey, Reasons> {
         &self.queue
     }
 
-    /// A key is to be reconciled for something that the cache shows.
-    pub(crate) fn changed(&self, key: ObjectKey, reasons: Reasons, priority: Priority) {
+    /// Adds a key because of a cached object. A standby adds nothing: the object is still in the cache when the term begins.
+    pub(crate) fn add(&self, key: ObjectKey, reasons: Reasons, priority: Priority) {
         if !self.is_open() && self.still_closed().is_some() {
             return;
         }
         self.queue.add_with(key, reasons, priority);
     }
 
-    /// A key is to be reconciled for something that the cache does not show any more.
-    pub(crate) fn gone(&self, key: ObjectKey, reasons: Reasons) {
+    /// Adds a key because of an object that is not in the cache any more, or not visible. A standby keeps the key.
+    pub(crate) fn add_deleted(&self, key: ObjectKey, reasons: Reasons) {
         if !self.is_open()
             && let Some(mut closed) = self.still_closed()
         {
-            closed.remember(&self.plugin, key, reasons);
+            closed.insert(&self.plugin, key, reasons);
             return;
         }
         self.queue.add_with(key, reasons, Priority::NORMAL);
     }
 
-    /// Forgets what was remembered before the last call of this.
-    pub(crate) fn turn(&self) {
+    /// Drops the tombstones that are older than the last rotation.
+    pub(crate) fn rotate(&self) {
         if let Some(mut closed) = self.still_closed() {
-            closed.memory.turn();
-            closed.show();
+            closed.tombstones.rotate();
+            closed.update_size();
         }
     }
 
-    /// Opens the gate, and adds what is remembered. How many keys that were; none when it was open already.
-    pub(crate) fn let_through(&self) -> Option<usize> {
-        let Closed { memory, remembered, .. } = self.closed.lock().take()?;
+    /// Opens the gate and adds the tombstones to the queue. Returns their number; none when the gate was open already.
+    pub(crate) fn open(&self) -> Option<usize> {
+        let Closed { tombstones, size, .. } = self.closed.lock().take()?;
         self.open.store(true, Ordering::Release);
-        remembered.set(0);
-        let count = memory.len();
-        let keys = memory.into_keys().map(|(key, reasons)| (key, reasons, Priority::NORMAL));
+        size.set(0);
+        let count = tombstones.len();
+        let keys = tombstones.into_keys().map(|(key, reasons)| (key, reasons, Priority::NORMAL));
         self.queue.add_batch(keys);
         Some(count)
     }
 
-    /// Keys that are remembered.
+    /// Number of tombstones.
     #[cfg(test)]
-    pub(crate) fn remembers(&self) -> usize {
-        self.still_closed().map_or(0, |closed| closed.memory.len())
+    pub(crate) fn tombstones(&self) -> usize {
+        self.still_closed().map_or(0, |closed| closed.tombstones.len())
     }
 
     fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 
-    /// The memory while the gate is closed, and stays so for as long as this is held.
+    /// The content of a closed gate. The gate stays closed while the guard is held.
     fn still_closed(&self) -> Option<MappedMutexGuard<'_, Closed>> {
         MutexGuard::try_map(self.closed.lock(), Option::as_mut).ok()
     }
 }
 
 impl Closed {
-    fn remember(&mut self, plugin: &str, key: ObjectKey, reasons: Reasons) {
-        if !self.memory.remember(key, reasons) && !mem::replace(&mut self.warned, true) {
+    fn insert(&mut self, plugin: &str, key: ObjectKey, reasons: Reasons) {
+        if !self.tombstones.insert(key, reasons) && !mem::replace(&mut self.warned, true) {
             tracing::warn!(
                 event = "standby_deletions_lost",
                 plugin,
-                most = MOST_REMEMBERED,
+                most = MAX_TOMBSTONES,
                 "too many deletions to remember on a standby: after a takeover this plugin may miss deletions"
             );
         }
-        self.show();
+        self.update_size();
     }
 
-    fn show(&self) {
-        self.remembered.set(i64::try_from(self.memory.len()).unwrap_or(i64::MAX));
+    fn update_size(&self) {
+        self.size.set(i64::try_from(self.tombstones.len()).unwrap_or(i64::MAX));
     }
 }
 
@@ -151,22 +151,22 @@ mod tests {
         format!("ns/{number}").parse().unwrap()
     }
 
-    fn gate() -> (Gate, Queue<ObjectKey, Reasons>, Gauge) {
+    fn gate() -> (LeadershipGate, Queue<ObjectKey, Reasons>, Gauge) {
         let (queue, gauge) = (Queue::new(), Gauge::default());
-        (Gate::closed(&Arc::from("p"), &queue, gauge.clone()), queue, gauge)
+        (LeadershipGate::closed(&Arc::from("p"), &queue, gauge.clone()), queue, gauge)
     }
 
     #[test]
     fn a_closed_gate_adds_nothing_and_remembers_what_is_gone() {
         let (gate, queue, gauge) = gate();
-        gate.changed(key(1), Reasons::UPDATED, Priority::NORMAL);
-        gate.gone(key(2), Reasons::DELETED);
+        gate.add(key(1), Reasons::UPDATED, Priority::NORMAL);
+        gate.add_deleted(key(2), Reasons::DELETED);
         assert_eq!((queue.len(), gauge.get()), (0, 1));
-        gate.turn();
+        gate.rotate();
         assert_eq!(gauge.get(), 1);
-        gate.gone(key(3), Reasons::OWNED);
-        gate.turn();
-        assert_eq!(gate.let_through(), Some(1));
+        gate.add_deleted(key(3), Reasons::OWNED);
+        gate.rotate();
+        assert_eq!(gate.open(), Some(1));
         let item = queue.try_get().unwrap();
         assert_eq!((&item.key, item.payload, item.priority), (&key(3), Reasons::OWNED, Priority::NORMAL));
         assert_eq!((queue.len(), gauge.get()), (0, 0));
@@ -175,12 +175,12 @@ mod tests {
     #[test]
     fn an_open_gate_adds_everything_and_opens_once() {
         let (gate, queue, gauge) = gate();
-        assert_eq!(gate.let_through(), Some(0));
-        gate.changed(key(1), Reasons::UPDATED, Priority::LOW);
-        gate.gone(key(2), Reasons::DELETED);
-        gate.turn();
-        assert_eq!((gate.let_through(), queue.len(), gauge.get()), (None, 2, 0));
-        assert_eq!(Gate::open(&Arc::from("p"), &Queue::new()).let_through(), None);
+        assert_eq!(gate.open(), Some(0));
+        gate.add(key(1), Reasons::UPDATED, Priority::LOW);
+        gate.add_deleted(key(2), Reasons::DELETED);
+        gate.rotate();
+        assert_eq!((gate.open(), queue.len(), gauge.get()), (None, 2, 0));
+        assert_eq!(LeadershipGate::opened(&Arc::from("p"), &Queue::new()).open(), None);
     }
 
     /// A cache, a gate and an informer on a thread of its own that changes first the one and then tells the other, while
@@ -199,17 +199,17 @@ mod tests {
                         // The first half goes, the second comes.
                         if number < KEYS / 2 {
                             cache.lock().remove(&number);
-                            gate.gone(key(number), Reasons::DELETED);
+                            gate.add_deleted(key(number), Reasons::DELETED);
                         } else {
                             cache.lock().insert(number);
-                            gate.changed(key(number), Reasons::ADDED, Priority::NORMAL);
+                            gate.add(key(number), Reasons::ADDED, Priority::NORMAL);
                         }
                     }
                 });
                 together.wait();
                 // At another point of the other thread's way each time.
                 (0..round * 40).for_each(|_| std::hint::spin_loop());
-                gate.let_through();
+                gate.open();
                 let there = cache.lock().clone();
                 queue.add_batch(there.into_iter().map(|n| (key(n), Reasons::ADDED, Priority::LOW)));
             });

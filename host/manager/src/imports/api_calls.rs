@@ -1,10 +1,9 @@
-//! [`Live`]: a plugin's live calls to the API server.
+//! [`ApiCalls`]: a plugin's live calls to the API server.
 //!
-//! A call is checked against the plugin's grants before anything of it goes on the wire; what is let through carries the
-//! plugin's own User-Agent, field manager and, where the manifest names a service account, identity. A write runs on the
-//! host's own runtime: when the guest's call is cut meanwhile, the write is let finish and its outcome is logged. While the
-//! server is known to be away a call fails at once: guests and their retries must not knock where the caches already wait. A
-//! host that does not lead writes nothing.
+//! A call is checked against the plugin's grants before anything is sent. Requests carry the plugin's own User-Agent, field
+//! manager and, where the manifest names a service account, identity. A write runs on the host's network runtime: when the
+//! guest's call is cut meanwhile, the write goes on and its outcome is logged. While the server refuses connections a call
+//! fails at once, because the caches already retry. Only the leader writes.
 
 mod body;
 
@@ -25,31 +24,31 @@ use tokio_util::task::TaskTracker;
 
 use self::body::{Body, BodyMeta};
 use crate::dispatch::writes::{Writes, Written};
-use crate::lead::Lead;
+use crate::leader_election::LeaderElection;
 use crate::observe::host_events::Reporter;
 
 /// Bytes that one page of a live list may have: 500 objects of 128 KB each.
 const LARGEST_PAGE: usize = 64 << 20;
 
-/// A plugin's way to the API server; a cheap clone.
+/// The API client of one plugin; a cheap clone.
 #[derive(Clone)]
-pub(crate) struct Live {
+pub(crate) struct ApiCalls {
     pub(crate) plugin: Arc<str>,
-    /// Told of what the grants do not allow.
+    /// Records Events about denied calls.
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) grants: Grants,
-    /// Speaks with the plugin's identity.
+    /// Sends requests with the plugin's identity.
     pub(crate) client: Client,
-    /// Whether the server is there, as all informers and plugins know it.
+    /// Whether the server accepts connections; shared with all informers and plugins.
     pub(crate) availability: Arc<Availability>,
-    /// Where connections live and writes run.
+    /// The runtime of connections and writes.
     pub(crate) io: Handle,
-    /// Counts the writes under way among the plugin's tasks: one may outlive its call, and the plugin has not ended before.
+    /// Counts writes in progress among the plugin's tasks: a write may outlive its call, and the plugin ends after it.
     pub(crate) tasks: TaskTracker,
-    /// Where writes are noted, for the caches to follow.
+    /// Records the writes that the caches must show before the next reconcile.
     pub(crate) writes: Arc<Writes>,
     /// Whether the host may write.
-    pub(crate) lead: Lead,
+    pub(crate) election: LeaderElection,
 }
 
 /// Options of all calls; each verb refuses those that are not its own ([`Options::check`]).
@@ -74,7 +73,7 @@ struct Options {
 }
 
 impl Options {
-    /// Refuses options that the verb would not heed: one that is silently dropped could turn a call on a subresource, which
+    /// Refuses options that the verb would not scope: one that is silently dropped could turn a call on a subresource, which
     /// the grants allow, into one on the whole object, which they may not.
     fn check(&self, verb: &ClientVerb) -> Result<(), ApiError> {
         let list = matches!(verb, ClientVerb::List);
@@ -155,7 +154,7 @@ fn api_error(error: &Error) -> ApiError {
     }
 }
 
-/// What a call gets that is not made.
+/// The error of a call while the server refuses connections.
 fn away() -> ApiError {
     ApiError {
         code: 0,
@@ -165,7 +164,7 @@ fn away() -> ApiError {
     }
 }
 
-/// What a write gets while another host leads.
+/// The error of a write while another host is the leader.
 fn standing_by() -> ApiError {
     ApiError {
         code: 0,
@@ -175,7 +174,8 @@ fn standing_by() -> ApiError {
     }
 }
 
-/// Tells the gate how a request went. One that was neither answered nor refused says nothing about the others' chances.
+/// Reports the result of a request to the shared availability. A request that was neither answered nor refused says nothing
+/// about the server.
 fn settle<T>(permit: Permit, outcome: &Result<T, Error>) {
     match outcome {
         Ok(_) | Err(Error::Api(_) | Error::Protocol { .. }) => permit.settle(false),
@@ -184,13 +184,13 @@ fn settle<T>(permit: Permit, outcome: &Result<T, Error>) {
     }
 }
 
-/// The object a call is about, as far as grants need it.
+/// The object of a call, for the check of grants.
 struct Target {
     namespace: Option<String>,
     name: Option<String>,
 }
 
-impl Live {
+impl ApiCalls {
     pub(crate) fn call(&self, call: ClientCall) -> ClientFuture {
         let live = self.clone();
         Box::pin(async move {
@@ -211,7 +211,7 @@ impl Live {
         })
     }
 
-    /// The resource of the call's kind, if the plugin may do this and the server is there.
+    /// The resource of the call's kind, if the grants allow the call and the server accepts connections.
     async fn permitted(
         &self,
         call: &ClientCall,
@@ -244,7 +244,7 @@ impl Live {
         let resource = match self.client.discover(&call.kind).await {
             Ok(resource) => resource,
             Err(error) => {
-                // What the client remembers tells nothing of the server, being refused does.
+                // An answer from the client's memory says nothing about the server; a refused connection does.
                 if error.is_connection_refused() {
                     permit.settle(true);
                 }
@@ -258,7 +258,7 @@ impl Live {
         };
         check(verb, &resource.plural, place)?;
         if matches!(&call.verb, ClientVerb::Patch { patch_type, .. } if patch_type == "apply") {
-            // An apply creates what is not there; the API server asks for both as well.
+            // An apply creates a missing object; the API server checks both verbs as well.
             check("create", &resource.plural, place)?;
         }
         Ok((resource, permit))
@@ -286,7 +286,7 @@ impl Live {
         };
         let mut items = Vec::new();
         let mut bytes = 0;
-        // Servers ignore the limit of a list from version "0", and answer with everything there is.
+        // Servers ignore the limit of a list from version "0", and answer with all objects.
         let mut keep = |object: Object| {
             bytes += object.json().len();
             if bytes <= LARGEST_PAGE {
@@ -347,8 +347,8 @@ impl Live {
         target: &Target,
         permit: Permit,
     ) -> Result<ClientAnswer, ApiError> {
-        // Here, and not when the guest asked: names may have been looked up since, and the process may have been stopped.
-        if !self.lead.leads() {
+        // Right before the request: discovery may have taken long, and the process may have been stopped.
+        if !self.election.is_leader() {
             return Err(standing_by());
         }
         let params = WriteParams {
@@ -412,7 +412,7 @@ impl Live {
         object.map(ClientAnswer::Object).map_err(|e| api_error(&e))
     }
 
-    /// Before the guest has the answer: what it does next must find the note.
+    /// Records a write before the guest has the answer: the next read of the guest must wait for it.
     fn note(&self, resource: &ApiResource, target: &Target, written: Written<'_>) {
         let namespace = target.namespace.as_deref().filter(|_| resource.namespaced);
         self.writes.note(resource, namespace, written);

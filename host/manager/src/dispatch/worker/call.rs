@@ -1,0 +1,92 @@
+//! One call of `reconcile` or `reconcile-many`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_engine::{Fault, Request};
+use tokio::time::Instant;
+
+use super::Key;
+use super::outcome::{self, KeyList};
+use crate::dispatch::guest::Answer;
+use crate::dispatch::instance::{WarmInstance, next_call_id};
+use crate::lifecycle::generation::Generation;
+use crate::lifecycle::plugin::Plugin;
+
+/// Calls the guest for these keys and records each answer. A fault is logged and counted in the metrics; the caller decides
+/// what follows for the keys. The instance is gone after a fault.
+pub(super) async fn reconcile(
+    plugin: &Arc<Plugin>,
+    generation: &Arc<Generation>,
+    warm: &mut WarmInstance,
+    items: &[Key],
+) -> Result<(), Fault> {
+    let call = Call::begin(plugin);
+    let answers = answers(plugin, generation, warm, items, call.id).await;
+    let took = call.end(plugin);
+    match answers {
+        Ok(answers) => {
+            plugin.record_answer();
+            outcome::record(plugin, generation, call.id, took, items.iter().zip(answers));
+            Ok(())
+        }
+        Err(fault) => {
+            warm.discard();
+            items.iter().for_each(|item| outcome::log_reconcile(plugin, &item.key, Err(&fault), took));
+            outcome::log_fault(plugin, generation, &KeyList::of(items), call.id, took, &fault);
+            Err(fault)
+        }
+    }
+}
+
+async fn answers(
+    plugin: &Plugin,
+    generation: &Arc<Generation>,
+    warm: &mut WarmInstance,
+    items: &[Key],
+    call: u64,
+) -> Result<Vec<Answer>, Fault> {
+    let guest = warm.get(plugin, generation).await?;
+    let mut names = vec![ReasonNames::default(); items.len()];
+    let requests: Vec<Request<'_>> =
+        items.iter().zip(&mut names).map(|(item, names)| request(plugin, item, names)).collect();
+    match requests.as_slice() {
+        [request] if !generation.batches => Ok(vec![guest.reconcile(request, call).await?]),
+        requests => guest.reconcile_many(requests, call).await,
+    }
+}
+
+/// Room for the names of all reasons.
+type ReasonNames = [&'static str; 8];
+
+/// The request for one key; the names of its reasons are stored in `names`.
+fn request<'a>(plugin: &Plugin, item: &'a Key, names: &'a mut ReasonNames) -> Request<'a> {
+    let mut count = 0;
+    for name in item.payload.names() {
+        names[count] = name;
+        count += 1;
+    }
+    Request { key: &item.key, attempt: plugin.queue().num_requeues(&item.key), reasons: &names[..count] }
+}
+
+/// A call in flight, for the metrics.
+struct Call {
+    id: u64,
+    began: Instant,
+}
+
+impl Call {
+    fn begin(plugin: &Plugin) -> Self {
+        plugin.metrics().active_workers.inc();
+        plugin.count_call();
+        Self { id: next_call_id(), began: Instant::now() }
+    }
+
+    /// Returns the duration of the call.
+    fn end(&self, plugin: &Plugin) -> Duration {
+        let took = self.began.elapsed();
+        plugin.metrics().active_workers.dec();
+        plugin.metrics().reconcile_time.observe(took.as_secs_f64());
+        took
+    }
+}

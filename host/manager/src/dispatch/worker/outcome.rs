@@ -1,0 +1,235 @@
+//! What follows for a key from the answer of the guest or from a fault: in the queue, the metrics and the log.
+//!
+//! The table of outcomes is controller-runtime's, except that a terminal failure also forgets the failures of the key.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+use std::time::Duration;
+
+use pilothouse_engine::{Failure, Fault, Outcome};
+use pilothouse_object::ObjectKey;
+
+use super::{Key, RECONCILES};
+use crate::dispatch::guest::Answer;
+use crate::dispatch::reasons::Reasons;
+use crate::imports::plugin_imports::clip;
+use crate::lifecycle::generation::Generation;
+use crate::lifecycle::plugin::Plugin;
+
+/// Different failures of one call that are logged.
+const MAX_LOGGED_FAILURES: usize = 10;
+
+/// Records the answers of one call.
+pub(super) fn record<'a>(
+    plugin: &Plugin,
+    generation: &Generation,
+    call: u64,
+    took: Duration,
+    answers: impl Iterator<Item = (&'a Key, Answer)>,
+) {
+    let mut failures = Failures::default();
+    for (item, answer) in answers {
+        log_reconcile(plugin, &item.key, Ok(&answer), took);
+        match answer {
+            Ok(outcome) => record_outcome(plugin, item, outcome),
+            Err(failure) => {
+                let retry_in = record_failure(plugin, item, &failure);
+                failures.add(failure.message, &item.key, retry_in);
+            }
+        }
+    }
+    failures.log(plugin, generation, call);
+}
+
+fn record_outcome(plugin: &Plugin, item: &Key, outcome: Outcome) {
+    let (queue, metrics) = (plugin.queue(), plugin.metrics());
+    match outcome {
+        Outcome::Done => {
+            metrics.success.inc();
+            queue.forget(&item.key);
+        }
+        Outcome::Requeue => {
+            metrics.requeue.inc();
+            queue.add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
+        }
+        Outcome::RequeueAfter(delay) => {
+            metrics.requeue_after.inc();
+            queue.forget(&item.key);
+            queue.add_after(item.key.clone(), Reasons::REQUEUED, item.priority, delay);
+        }
+    }
+}
+
+/// Returns the time until the key is tried again; none after a terminal failure.
+fn record_failure(plugin: &Plugin, item: &Key, failure: &Failure) -> Option<Duration> {
+    let (queue, metrics) = (plugin.queue(), plugin.metrics());
+    metrics.error.inc();
+    metrics.errors.inc();
+    if failure.terminal {
+        metrics.terminal.inc();
+        queue.forget(&item.key);
+        return None;
+    }
+    let at_least = failure.retry_after.unwrap_or(Duration::ZERO);
+    Some(queue.add_rate_limited_at_least(item.key.clone(), Reasons::REQUEUED, item.priority, at_least))
+}
+
+/// A key whose call faulted is tried again after a backoff.
+pub(super) fn record_backoff(plugin: &Plugin, item: &Key) {
+    plugin.metrics().errors.inc();
+    plugin.metrics().error.inc();
+    plugin.queue().add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
+}
+
+/// Records a fault of a call for which nothing is tried again: metrics, log, and the row of faults.
+pub(crate) fn record_fault(
+    plugin: &Plugin,
+    generation: &Generation,
+    key: &dyn Display,
+    call: u64,
+    took: Duration,
+    fault: &Fault,
+) {
+    log_fault(plugin, generation, key, call, took, fault);
+    count_fault_in_a_row(plugin, generation, key, fault);
+}
+
+/// Counts a fault in the metrics and logs it.
+pub(super) fn log_fault(
+    plugin: &Plugin,
+    generation: &Generation,
+    key: &dyn Display,
+    call: u64,
+    took: Duration,
+    fault: &Fault,
+) {
+    plugin.metrics().fault(fault.kind);
+    tracing::error!(
+        event = "plugin_fault", plugin = &**plugin.name(),
+        generation = generation.number,
+        %key,
+        call,
+        fault = fault.kind.as_str(),
+        ?took,
+        "plugin fault: {fault}"
+    );
+}
+
+/// One more fault in a row, which may begin a quarantine. A fault of a replaced generation does not count.
+pub(super) fn count_fault_in_a_row(
+    plugin: &Plugin,
+    generation: &Generation,
+    key: &dyn Display,
+    fault: &Fault,
+) {
+    if is_current(plugin, generation) {
+        plugin.record_fault(&format!("{key}: {fault}"));
+    }
+}
+
+/// Shows a fault in the status, without counting it: other calls of the round were answered.
+pub(super) fn show_fault(plugin: &Plugin, generation: &Generation, key: &dyn Display, fault: &Fault) {
+    if is_current(plugin, generation) {
+        plugin.set_error(Some(format!("{key}: {fault}")));
+    }
+}
+
+/// Whether no other generation has taken over: a fault of a replaced one says nothing about the current one.
+fn is_current(plugin: &Plugin, generation: &Generation) -> bool {
+    plugin.current().is_none_or(|current| current.number == generation.number)
+}
+
+/// Writes the debug event of a reconcile: one load of an atomic unless the log's filter names it.
+pub(super) fn log_reconcile(
+    plugin: &Plugin,
+    key: &ObjectKey,
+    result: Result<&Answer, &Fault>,
+    took: Duration,
+) {
+    tracing::debug!(
+        target: RECONCILES,
+        plugin = &**plugin.name(),
+        key = %key,
+        outcome = result_label(result),
+        after = requeue_delay(result).map(tracing::field::debug),
+        milliseconds = took.as_secs_f64() * 1e3,
+        "reconciled"
+    );
+}
+
+/// The label `result` of the metrics.
+fn result_label(result: Result<&Answer, &Fault>) -> &'static str {
+    match result {
+        Ok(Ok(Outcome::Done)) => "success",
+        Ok(Ok(Outcome::Requeue)) => "requeue",
+        Ok(Ok(Outcome::RequeueAfter(_))) => "requeue_after",
+        Ok(Err(_)) | Err(_) => "error",
+    }
+}
+
+fn requeue_delay(result: Result<&Answer, &Fault>) -> Option<Duration> {
+    match result {
+        Ok(Ok(Outcome::RequeueAfter(delay))) => Some(*delay),
+        _ => None,
+    }
+}
+
+/// The keys of a call, for logs: the first one and the number of the others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyList<'a> {
+    first: &'a ObjectKey,
+    others: usize,
+}
+
+impl<'a> KeyList<'a> {
+    /// The keys of a call, at least one.
+    pub(super) fn of(items: &'a [Key]) -> Self {
+        Self { first: &items[0].key, others: items.len() - 1 }
+    }
+}
+
+impl Display for KeyList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.others {
+            0 => write!(f, "{}", self.first),
+            others => write!(f, "{} and {others} more", self.first),
+        }
+    }
+}
+
+/// The failures of one call by message. Often it is the same for all keys: a line for each would flood the log.
+#[derive(Default)]
+struct Failures<'a>(BTreeMap<String, (KeyList<'a>, Option<Duration>)>);
+
+impl<'a> Failures<'a> {
+    fn add(&mut self, message: String, key: &'a ObjectKey, retry_in: Option<Duration>) {
+        self.0
+            .entry(message)
+            .and_modify(|(keys, _)| keys.others += 1)
+            .or_insert((KeyList { first: key, others: 0 }, retry_in));
+    }
+
+    fn log(&self, plugin: &Plugin, generation: &Generation, call: u64) {
+        for (message, (keys, retry_in)) in self.0.iter().take(MAX_LOGGED_FAILURES) {
+            tracing::warn!(
+                event = "reconcile_failed", plugin = &**plugin.name(),
+                generation = generation.number,
+                key = %keys,
+                call,
+                kind = if retry_in.is_some() { "transient" } else { "terminal" },
+                retry_in = retry_in.map(tracing::field::debug),
+                "reconcile failed: {}",
+                clip(message)
+            );
+        }
+        if self.0.len() > MAX_LOGGED_FAILURES {
+            let more = self.0.len() - MAX_LOGGED_FAILURES;
+            tracing::warn!(
+                event = "batch_failures_summarized",
+                plugin = &**plugin.name(),
+                call,
+                "{more} more keys or groups of keys failed otherwise"
+            );
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! From one key of the queue to the keys of a call, and the generation that the call is for.
+//!
+//! Invariant: each key that was taken is either in the returned [`Taken`], or back in the queue or done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Key;
+use super::parts::BatchSize;
+use crate::dispatch::writes::{WaitOutcome, WaitScope};
+use crate::lifecycle::generation::Generation;
+use crate::lifecycle::plugin::Plugin;
+
+/// The longest that a reconcile waits until the cache shows the plugin's own writes.
+const READ_YOUR_WRITES_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Keys to reconcile, at least one, and the generation that reconciles them.
+pub(super) struct Taken {
+    pub(super) generation: Arc<Generation>,
+    pub(super) items: Vec<Key>,
+}
+
+/// Waits until `first` and the keys gathered with it may be reconciled. None when the worker is to end: the plugin stops, the
+/// host is not the leader, or there are more workers than the generation allows.
+pub(super) async fn take(
+    plugin: &Arc<Plugin>,
+    first: Key,
+    is_helper: bool,
+    size: BatchSize,
+) -> Option<Taken> {
+    let mut items = vec![first];
+    // Before the generation is looked up: a new one ends the quarantine, and the call is for it.
+    plugin.quarantine_pause().await;
+    let Some(generation) = working_generation(plugin) else {
+        return finish(plugin, &items);
+    };
+    if is_helper && plugin.workers().running() > generation.max_concurrent {
+        return put_back(plugin, &items);
+    }
+    gather(plugin, &generation, size, &mut items).await;
+    // Another generation may have taken over while keys were gathered.
+    let Some(generation) = plugin.current() else {
+        return finish(plugin, &items);
+    };
+    if generation.max_concurrent > 1 {
+        plugin.start_helper(generation.max_concurrent);
+    }
+    let Some(generation) = read_own_writes(plugin, generation).await else {
+        return finish(plugin, &items);
+    };
+    if !plugin.election().is_leader() {
+        return put_back(plugin, &items);
+    }
+    Some(Taken { generation, items })
+}
+
+/// Adds a key to the queue again, with its reasons and priority.
+pub(super) fn add_again(plugin: &Plugin, item: &Key) {
+    plugin.queue().add_with(item.key.clone(), item.payload, item.priority);
+}
+
+/// The current generation, unless the plugin stops.
+fn working_generation(plugin: &Plugin) -> Option<Arc<Generation>> {
+    if plugin.is_stopping() { None } else { plugin.current() }
+}
+
+/// Leaves the keys to other workers.
+fn put_back(plugin: &Plugin, items: &[Key]) -> Option<Taken> {
+    items.iter().for_each(|item| add_again(plugin, item));
+    finish(plugin, items)
+}
+
+/// Ends the progress of keys that are not reconciled.
+fn finish(plugin: &Plugin, items: &[Key]) -> Option<Taken> {
+    items.iter().for_each(|item| plugin.queue().done(item));
+    None
+}
+
+/// Takes more keys: as many as one call may have, and no longer than the generation lets the first one wait.
+async fn gather(plugin: &Plugin, generation: &Generation, size: BatchSize, items: &mut Vec<Key>) {
+    let limit = size.limit(generation.batch_max());
+    let linger = generation.description.batch.linger;
+    let until = Instant::now() + linger;
+    while items.len() < limit {
+        let next = match plugin.queue().try_get() {
+            Some(item) => Some(item),
+            None if linger.is_zero() => None,
+            None => tokio::time::timeout_at(until, plugin.queue().get()).await.ok().flatten(),
+        };
+        let Some(item) = next else { break };
+        items.push(item);
+    }
+}
+
+/// Waits until the caches show the plugin's own writes, a second at most. Returns the generation that is current by then; none
+/// when the plugin stops. No instance is in use meanwhile, and other workers take other keys.
+async fn read_own_writes(plugin: &Arc<Plugin>, mut generation: Arc<Generation>) -> Option<Arc<Generation>> {
+    if !plugin.writes().may_be_unmet() {
+        return Some(generation);
+    }
+    let began = Instant::now();
+    loop {
+        let until = began + READ_YOUR_WRITES_TIMEOUT;
+        let wait = plugin.writes().wait(generation.imports.caches(), WaitScope::Fresh, until);
+        let outcome = plugin.stopping().run_until_cancelled(wait).await?;
+        if outcome != WaitOutcome::NotNeeded {
+            plugin.metrics().read_waits.observe(began.elapsed().as_secs_f64());
+        }
+        if outcome == WaitOutcome::TimedOut {
+            plugin.metrics().read_timeouts.inc();
+            tracing::debug!(
+                plugin = &**plugin.name(),
+                "timeout: the cache does not show the plugin's own writes yet"
+            );
+        }
+        let current = plugin.current()?;
+        // A generation that took over meanwhile may read other caches.
+        if outcome == WaitOutcome::TimedOut || current.number == generation.number {
+            return Some(current);
+        }
+        generation = current;
+    }
+}

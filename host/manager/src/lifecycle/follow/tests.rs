@@ -1,0 +1,151 @@
+//! From files to generations, with configuration from a file on disk.
+
+use std::fs;
+use std::time::Duration;
+
+use pilothouse_plugin::World;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::observe::status::{PluginState, PluginStatus};
+use crate::testing::{Calls, FakeComponent, TestPlugin, files};
+
+/// A plugin whose files are followed, with configuration from a file.
+struct Followed {
+    test: Arc<TestPlugin>,
+    folder: TempDir,
+    cancel: CancellationToken,
+    task: JoinHandle<()>,
+    _calls: Calls,
+}
+
+impl Followed {
+    async fn start(config: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
+        fs::write(&path, config).unwrap();
+        let test = Arc::new(TestPlugin::new().await);
+        let (component, calls) = FakeComponent::reconciler();
+        test.compiler.add(b"a", component);
+        let files = files(b"a", &json!({"configFrom": [{"file": path}]}));
+        let cancel = CancellationToken::new();
+        let (follower, token) = (Arc::clone(&test), cancel.clone());
+        test.plugin.load_started();
+        let task = tokio::spawn(async move { follower.loader.follow(&follower.plugin, files, &token).await });
+        Self { test, folder, cancel, task, _calls: calls }
+    }
+
+    /// Replaces the file, as an editor does.
+    fn write(&self, config: &str) {
+        let temporary = self.folder.path().join("new");
+        fs::write(&temporary, config).unwrap();
+        fs::rename(temporary, self.folder.path().join("config.json")).unwrap();
+    }
+
+    /// The status once it is as wanted. Files are read on real threads, so the clock of the test runs on until then.
+    async fn until(&self, wanted: impl Fn(&PluginStatus) -> bool) -> PluginStatus {
+        loop {
+            let status = self.test.plugin.status();
+            if wanted(&status) {
+                return status;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn config(&self) -> Value {
+        serde_json::from_slice(&self.test.plugin.current().unwrap().imports.config).unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_without_config_from_are_loaded_once() {
+    let test = TestPlugin::new().await;
+    test.compiler.add(b"a", FakeComponent::reconciler().0);
+    let files = files(b"a", &json!({"config": {"a": 1}}));
+    test.loader.follow(&test.plugin, files, &CancellationToken::new()).await;
+    assert_eq!(test.plugin.status().state, PluginState::Running);
+    assert_eq!(&*test.plugin.current().unwrap().imports.config, br#"{"a":1}"#);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_component_that_cannot_be_compiled_fails_the_plugin() {
+    let test = TestPlugin::new().await;
+    test.plugin.load_started();
+    test.loader.follow(&test.plugin, files(b"unknown", &json!({})), &CancellationToken::new()).await;
+    let status = test.plugin.status();
+    assert_eq!((status.state, status.last_error.as_deref()), (PluginState::Failed, Some("p.wasm: damaged")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_change_of_the_configuration_is_one_more_generation() {
+    let followed = Followed::start(r#"{"a": 1}"#).await;
+    assert_eq!(followed.until(|status| status.state == PluginState::Running).await.generation, 1);
+    assert_eq!(followed.config(), json!({"a": 1}));
+    followed.write(r#"{"a": 2}"#);
+    assert_eq!(followed.until(|status| status.generation != 1).await.generation, 2);
+    assert_eq!(followed.config(), json!({"a": 2}));
+    followed.cancel.cancel();
+    followed.task.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unusable_configuration_leaves_the_generation_and_the_same_one_again_is_not_loaded() {
+    let followed = Followed::start(r#"{"a": 1}"#).await;
+    followed.until(|status| status.state == PluginState::Running).await;
+    followed.write("{");
+    let broken = followed.until(|status| status.last_error.is_some()).await;
+    assert_eq!((broken.state, broken.generation), (PluginState::Running, 1));
+    followed.write(r#"{"a": 1}"#);
+    let usable = followed.until(|status| status.last_error.is_none()).await;
+    assert_eq!((usable.state, usable.generation), (PluginState::Running, 1));
+    followed.cancel.cancel();
+    followed.task.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_configuration_cancels_the_load_of_the_one_before() {
+    let followed = Followed::start("{").await;
+    let failed = followed.until(|status| status.last_error.is_some()).await;
+    assert_eq!((failed.state, failed.generation), (PluginState::Failed, 0));
+    // This load waits for the last call of a predecessor that never ends.
+    let removed = Arc::clone(&followed.test.plugin);
+    let blocked = removed.spawn(std::future::pending::<()>());
+    followed.cancel.cancel();
+    followed.task.await.unwrap();
+    removed.retire();
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.json");
+    fs::write(&path, r#"{"a": 1}"#).unwrap();
+    let host = crate::testing::host_context(removed.election().clone());
+    let metrics = crate::observe::metrics::Metrics::new();
+    let plugin = Plugin::new("p", &host, &metrics, Some(removed));
+    let (component, _calls) = FakeComponent::new("sha256:b", World::Reconciler, json!({}));
+    followed.test.compiler.add(b"b", component);
+    let files = files(b"b", &json!({"configFrom": [{"file": path}]}));
+    let cancel = CancellationToken::new();
+    plugin.load_started();
+    let follower = (Arc::clone(&followed.test), Arc::clone(&plugin), cancel.clone());
+    let task = tokio::spawn(async move {
+        let (test, plugin, cancel) = follower;
+        test.loader.follow(&plugin, files, &cancel).await;
+    });
+    // Long enough for the first load to begin and to wait.
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    fs::write(&path, r#"{"a": 2}"#).unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(plugin.status().generation, 0);
+    blocked.abort();
+    while plugin.status().generation == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // The second configuration, and never the first.
+    assert_eq!(plugin.status().generation, 2 + 1);
+    assert_eq!(&*plugin.current().unwrap().imports.config, br#"{"a":2}"#);
+    cancel.cancel();
+    task.await.unwrap();
+}

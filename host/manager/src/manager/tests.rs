@@ -1,0 +1,174 @@
+//! What each change of the directory does to the plugins of a host.
+
+use pilothouse_engine::FaultKind;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::observe::status::PluginStatus;
+use crate::testing::{FakeCompiler, FakeComponent, done, fault, files, settle, unreachable_client};
+
+struct Host {
+    manager: Manager,
+    compiler: Arc<FakeCompiler>,
+    metrics: Metrics,
+}
+
+impl Host {
+    async fn new() -> Self {
+        let compiler = Arc::new(FakeCompiler::default());
+        let client = unreachable_client().await;
+        let factory = SharedInformerFactory::for_client(client.clone(), Default::default());
+        let metrics = Metrics::new();
+        let options = ManagerOptions::new(PathBuf::from("/nowhere"));
+        let guests = Handle::current();
+        let engine = Arc::clone(&compiler) as _;
+        let manager = Manager::new(options, engine, client, factory, metrics.clone(), guests).await;
+        // As if the server had answered.
+        *manager.0.unreachable.lock() = None;
+        Self { manager, compiler, metrics }
+    }
+
+    /// Applies a change, and lets everything run that follows from it.
+    async fn apply(&self, change: Change) {
+        self.manager.apply(change);
+        settle().await;
+    }
+
+    async fn change_to(&self, wasm: &'static [u8]) {
+        self.apply(Change::Changed(files(wasm, &json!({})))).await;
+    }
+
+    /// The status of the only plugin.
+    fn plugin(&self) -> PluginStatus {
+        let mut plugins = self.manager.status().plugins;
+        assert_eq!(plugins.len(), 1);
+        plugins.remove(0)
+    }
+
+    fn current(&self) -> Arc<Plugin> {
+        self.manager.plugin("p")
+    }
+}
+
+fn broken() -> Change {
+    Change::Broken { name: "p".to_owned(), file: PathBuf::from("p.yaml"), reason: "no YAML".to_owned() }
+}
+
+fn removed() -> Change {
+    Change::Removed { name: "p".to_owned() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_become_a_running_plugin_and_changed_files_its_next_generation() {
+    let host = Host::new().await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    host.compiler.add(b"b", FakeComponent::reconciler().0);
+    host.change_to(b"a").await;
+    assert_eq!((host.plugin().state, host.plugin().generation), (PluginState::Running, 1));
+    host.change_to(b"b").await;
+    assert_eq!((host.plugin().state, host.plugin().generation), (PluginState::Running, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn newer_files_cancel_the_load_of_those_before() {
+    let host = Host::new().await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    let older = host.compiler.add(b"b", FakeComponent::reconciler().0);
+    // Nothing runs between the two.
+    host.manager.apply(Change::Changed(files(b"b", &json!({}))));
+    host.change_to(b"a").await;
+    assert_eq!(host.plugin().state, PluginState::Running);
+    assert_eq!(older.instances(), 0, "the older files are not described any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn broken_files_fail_a_new_plugin_and_leave_a_running_one() {
+    let host = Host::new().await;
+    host.apply(broken()).await;
+    let error = Some("p.yaml: no YAML".to_owned());
+    assert_eq!((host.plugin().state, host.plugin().last_error), (PluginState::Failed, error.clone()));
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    host.change_to(b"a").await;
+    assert_eq!((host.plugin().state, host.plugin().last_error), (PluginState::Running, None));
+    host.apply(broken()).await;
+    assert_eq!((host.plugin().state, host.plugin().last_error), (PluginState::Running, error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_plugin_drains_and_then_is_gone_with_its_metrics() {
+    let host = Host::new().await;
+    let permits = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&permits);
+    let (component, mut calls) = FakeComponent::reconciler();
+    host.compiler.add(
+        b"a",
+        component.script(move |call| {
+            let permits = Arc::clone(&held);
+            async move {
+                permits.acquire().await.unwrap().forget();
+                done(&call)
+            }
+        }),
+    );
+    host.change_to(b"a").await;
+    host.current().queue().add("ns/a".parse().unwrap());
+    calls.next().await;
+    host.apply(removed()).await;
+    assert_eq!(host.plugin().state, PluginState::Draining);
+    let series = || host.metrics.encode().contains("controller=\"p\"");
+    assert!(series());
+    permits.add_permits(1);
+    tokio::time::sleep(EVENTS_GRACE).await;
+    assert_eq!(host.manager.status().plugins.len(), 0);
+    assert!(!series());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_comes_back_counts_on_and_waits_for_the_last_call_before_it() {
+    let host = Host::new().await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    host.change_to(b"a").await;
+    let first = host.current();
+    let call = first.spawn(std::future::pending::<()>());
+    host.apply(removed()).await;
+    host.change_to(b"a").await;
+    assert_eq!(host.plugin().state, PluginState::Loading);
+    call.abort();
+    tokio::time::sleep(EVENTS_GRACE).await;
+    assert_eq!((host.plugin().state, host.plugin().generation), (PluginState::Running, 2));
+    assert!(!Arc::ptr_eq(&first, &host.current()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_is_ready_when_the_first_loads_are_over_and_a_failed_one_does_not_matter() {
+    let host = Host::new().await;
+    host.compiler.add(b"b", FakeComponent::reconciler().0.described(Err(fault(FaultKind::Trap))));
+    host.manager.apply(Change::Changed(files(b"b", &json!({}))));
+    assert_eq!(host.manager.not_ready().as_deref(), Some("plugin p: loading"));
+    host.apply(Change::Synced).await;
+    assert_eq!(host.plugin().state, PluginState::Failed);
+    assert_eq!(host.manager.not_ready(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_is_not_ready_before_the_directory_was_read_or_the_server_answered() {
+    let host = Host::new().await;
+    assert_eq!(host.manager.not_ready().as_deref(), Some("reading the plugin directory"));
+    host.apply(Change::Synced).await;
+    assert_eq!(host.manager.not_ready(), None);
+    *host.manager.0.unreachable.lock() = Some("refused".to_owned());
+    assert_eq!(host.manager.not_ready().as_deref(), Some("no API server yet: refused"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_calls_no_longer_than_its_grace() {
+    let host = Host::new().await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    host.change_to(b"a").await;
+    let call = host.current().spawn(tokio::time::sleep(Duration::from_secs(10)));
+    assert!(!host.manager.shutdown(Duration::from_secs(5)).await);
+    assert_eq!(host.manager.not_ready().as_deref(), Some("shutting down"));
+    assert!(host.manager.shutdown(Duration::from_secs(30)).await);
+    assert!(call.is_finished());
+}
