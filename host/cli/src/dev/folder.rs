@@ -91,6 +91,8 @@ impl Folder {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use pilothouse_testkit::poll;
+
     use super::*;
 
     #[test]
@@ -114,6 +116,7 @@ mod tests {
         let error = Folder::open(dir.path()).unwrap_err().to_string();
         assert!(error.contains("another `pilothouse dev`"), "{error}");
         drop(folder);
-        Folder::open(dir.path()).unwrap();
+        // A child that another test starts has a copy of the lock until it runs its program.
+        poll::until("the folder to be free", poll::SOON, || Folder::open(dir.path()).is_ok()).unwrap();
     }
 }
