@@ -15,7 +15,7 @@ use crate::clock::{Clock, Nanos};
 use crate::limiter::RateLimiter;
 use crate::sleepers::Attempt;
 use crate::state::{State, Take};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 use crate::waiters::Ticket;
 use crate::{Item, Merge};
 
@@ -72,22 +72,37 @@ impl<K, M> Shared<K, M> {
     /// Runs `action` under the mutex, then wakes whom it notified.
     #[inline]
     pub(crate) fn locked<R>(&self, action: impl FnOnce(&mut State<K, M>) -> R) -> R {
-        let mut state = self.state.lock();
-        let result = action(&mut state);
-        if !state.wakes.is_empty() {
-            let wakes = mem::take(&mut state.wakes);
-            drop(state);
-            if let Some((bell, seat)) = &self.bell {
-                if wakes.ring {
-                    bell.ring(*seat);
-                }
-                if let Some(at) = wakes.alarm {
-                    bell.alarm(*seat, at);
-                }
-            }
-            wakes.wake();
+        let mut locked = Locked { state: Some(self.state.lock()), bell: self.bell.as_ref() };
+        let state = locked.state.as_mut().expect("it is unlocked by drop alone");
+        action(state)
+    }
+}
+
+/// The locked state. Its drop unlocks it and then delivers the wake-ups that were collected: also when `action` panics,
+/// which code of the user's (a [`Merge`], a filter) may do after other keys became ready.
+struct Locked<'a, K, M> {
+    state: Option<MutexGuard<'a, State<K, M>>>,
+    bell: Option<&'a (Arc<dyn Bell>, u32)>,
+}
+
+impl<K, M> Drop for Locked<'_, K, M> {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(mut state) = self.state.take() else { return };
+        if state.wakes.is_empty() {
+            return;
         }
-        result
+        let wakes = mem::take(&mut state.wakes);
+        drop(state);
+        if let Some((bell, seat)) = self.bell {
+            if wakes.ring {
+                bell.ring(*seat);
+            }
+            if let Some(at) = wakes.alarm {
+                bell.alarm(*seat, at);
+            }
+        }
+        wakes.wake();
     }
 }
 

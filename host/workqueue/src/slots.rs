@@ -18,6 +18,7 @@ use std::mem;
 use std::ops::{Index, IndexMut};
 
 use foldhash::fast::RandomState;
+use hashbrown::hash_table::Entry;
 
 use crate::Priority;
 use crate::chunks::Chunks;
@@ -300,12 +301,15 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     /// The slot of a key, made if it has none; its place is then [`SlotState::Free`].
     #[inline]
     pub(crate) fn find_or_insert(&mut self, hash: Hash32, key: K) -> u32 {
-        if let Some(index) = self.find(hash, &key) {
-            return index;
+        let Self { slots, table, free, .. } = self;
+        match table.entry(hash, |index| slots[index as usize].holds(&key)) {
+            Entry::Occupied(entry) => entry.get().1,
+            Entry::Vacant(place) => {
+                let index = allocate(slots, free, Slot::new(SlotUse::Key(key)));
+                place.insert((hash, index));
+                index
+            }
         }
-        let index = allocate(&mut self.slots, &mut self.free, Slot::new(SlotUse::Key(key)));
-        self.table.insert(hash, index);
-        index
     }
 
     /// Makes a twin of a slot; its place is [`SlotState::Free`] until it has one.

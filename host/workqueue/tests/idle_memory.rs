@@ -185,7 +185,7 @@ fn what_a_cancelled_delay_carried_is_dropped_at_once() {
 }
 
 #[test]
-fn a_failing_key_costs_41_bytes_at_a_million() {
+fn a_failing_key_costs_43_bytes_at_a_million() {
     const KEYS: usize = 1_000_000;
     let keys = keys(KEYS);
     let held = Held::start();
@@ -193,7 +193,7 @@ fn a_failing_key_costs_41_bytes_at_a_million() {
     keys.iter().for_each(|key| {
         limiter.when(key);
     });
-    held.assert_below(42 * KEYS, "a limiter with 1,000,000 failing keys of 16 bytes");
+    held.assert_below(44 * KEYS, "a limiter with 1,000,000 failing keys of 16 bytes");
     keys.iter().for_each(|key| limiter.forget(key));
     held.assert_below(1024, "a limiter with none left");
 }

@@ -1,4 +1,4 @@
-//! How often each key failed, and when it did last; 41 bytes a key of 16.
+//! How often each key failed, and when it did last; 43 bytes a key of 16.
 //!
 //! Invariants:
 //! - a key without failures has no entry, and `index` has the place of each entry under its key's hash;

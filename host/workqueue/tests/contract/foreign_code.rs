@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pilothouse_workqueue::{Merge, Priority, Queue};
+use pilothouse_workqueue::{Merge, Priority, Queue, Scheduler};
 use tokio::time::advance;
 
-use crate::helpers::ms;
+use crate::helpers::{Polled, ms};
 
 fn panics(action: impl FnOnce()) {
     assert!(catch_unwind(AssertUnwindSafe(action)).is_err());
@@ -146,4 +146,25 @@ async fn a_payload_whose_end_panics_loses_no_other_key_and_no_wake_up() {
     drained.await.expect("the drain ends");
     assert_eq!(queue.len_delayed(), 0);
     assert!(!queue.cancel_delayed(&6) && !queue.cancel_delayed(&7));
+}
+
+#[tokio::test]
+async fn a_batch_that_panics_wakes_a_worker_for_the_keys_before() {
+    let queue: Queue<u32, Unmergeable> = Queue::new();
+    queue.add(1);
+    let _running = queue.try_get().expect("just added");
+    let mut worker = Polled::pending(queue.get());
+    // Key 2 becomes ready; the payload of key 1, which is in processing, cannot be merged.
+    panics(|| queue.add_batch([2, 1].map(|key| (key, Unmergeable, Priority::NORMAL))));
+    assert_eq!(worker.output().map(|item| item.key), Some(2));
+}
+
+#[tokio::test]
+async fn a_batch_that_panics_gives_its_queue_a_turn_of_the_scheduler() {
+    let scheduler: Scheduler<u32, Unmergeable, ()> = Scheduler::new();
+    let queue = Queue::builder().build_in(&scheduler, (), 2);
+    queue.add(1);
+    let _running = scheduler.try_next().expect("just added");
+    panics(|| queue.add_batch([2, 1].map(|key| (key, Unmergeable, Priority::NORMAL))));
+    assert_eq!(scheduler.try_next().map(|turn| *turn.key()), Some(2));
 }
