@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use pilothouse_engine::{Failure, Fault, FaultKind, Instance, Outcome, Request};
 use pilothouse_object::ObjectKey;
-use pilothouse_workqueue::Item;
+use pilothouse_workqueue::{AddOptions, Item};
 use tokio::time::Instant;
 
 use crate::dispatch::reasons::Reasons;
@@ -106,16 +106,16 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
         // Before the generation is looked up: a new one ends the rest, and the call is for it.
         plugin.rest().await;
         if plugin.stopping.is_cancelled() {
-            plugin.queue.done(&item);
+            plugin.queue.done(item);
             return;
         }
         let Some(generation) = plugin.current() else {
-            plugin.queue.done(&item);
+            plugin.queue.done(item);
             return;
         };
         if helper && plugin.workers() > generation.max_concurrent {
             // The limit was lowered: the others take the key.
-            put_back(plugin, &item);
+            put_back(plugin, item);
             return;
         }
         let (generation, others) = if generation.batches {
@@ -134,18 +134,18 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
             generation => generation,
         };
         let Some(generation) = generation else {
-            others.iter().chain([&item]).for_each(|item| plugin.queue.done(item));
+            plugin.queue.done_batch(others.into_iter().chain([item]));
             return;
         };
         if !plugin.lead.leads() {
-            others.iter().chain([&item]).for_each(|item| put_back(plugin, item));
+            others.into_iter().chain([item]).for_each(|item| put_back(plugin, item));
             return;
         }
         if generation.batches {
             size = batch::reconcile(plugin, &generation, &mut warm, item, others, size).await;
         } else {
             // They were gathered for a generation that another one has replaced since.
-            others.iter().for_each(|item| put_back(plugin, item));
+            others.into_iter().for_each(|item| put_back(plugin, item));
             reconcile(plugin, &generation, &mut warm, item).await;
         }
         drop(generation);
@@ -164,8 +164,8 @@ async fn work(plugin: &Arc<Plugin>, first: Key, helper: bool) {
 }
 
 /// Leaves a key to others, with all that came with it.
-fn put_back(plugin: &Plugin, item: &Key) {
-    add_again(plugin, item);
+fn put_back(plugin: &Plugin, item: Key) {
+    add_again(plugin, &item);
     plugin.queue.done(item);
 }
 
@@ -215,8 +215,8 @@ async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mu
             match answer {
                 Ok(outcome) => settle(plugin, &item, outcome),
                 Err(failure) => {
-                    let retry_in = failed(plugin, &item, &failure);
-                    log(plugin, generation, &item.key, call.id, &failure.message, retry_in);
+                    let retry = failed(plugin, &item, &failure);
+                    log(plugin, generation, &item.key, call.id, &failure.message, retry);
                 }
             }
         }
@@ -226,7 +226,7 @@ async fn reconcile(plugin: &Arc<Plugin>, generation: &Arc<Generation>, warm: &mu
             retry(plugin, &item);
         }
     }
-    plugin.queue.done(&item);
+    plugin.queue.done(item);
 }
 
 /// A call under way, as the metrics have it.
@@ -278,7 +278,14 @@ fn told(plugin: &Plugin, key: &ObjectKey, outcome: Result<&Answer, &Fault>, took
 fn retry(plugin: &Plugin, item: &Key) {
     plugin.metrics.errors.inc();
     plugin.metrics.error.inc();
-    plugin.queue.add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
+    requeue(plugin, item, AddOptions { rate_limited: true, ..AddOptions::default() });
+}
+
+/// Adds the key of a reconcile again, as controller-runtime does: a key that is queued already has that run only. Returns the
+/// delay; none when the queue is shutting down.
+fn requeue(plugin: &Plugin, item: &Key, options: AddOptions) -> Option<Duration> {
+    let options = AddOptions { priority: item.priority, coalesce: true, ..options };
+    plugin.queue.add_with_options(item.key.clone(), Reasons::REQUEUED, options)
 }
 
 /// What the metrics call an outcome.
@@ -329,43 +336,49 @@ fn settle(plugin: &Plugin, item: &Key, outcome: Outcome) {
         }
         Outcome::Requeue => {
             plugin.metrics.requeue.inc();
-            plugin.queue.add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
+            requeue(plugin, item, AddOptions { rate_limited: true, ..AddOptions::default() });
         }
         Outcome::RequeueAfter(delay) => {
             plugin.metrics.requeue_after.inc();
             plugin.queue.forget(&item.key);
-            plugin.queue.add_after(item.key.clone(), Reasons::REQUEUED, item.priority, delay);
+            requeue(plugin, item, AddOptions { after: delay, ..AddOptions::default() });
         }
     }
 }
 
-/// When a key that failed is tried again; never of itself when the failure is terminal.
-fn failed(plugin: &Plugin, item: &Key, failure: &Failure) -> Option<Duration> {
+/// The next try of a key that failed.
+#[derive(Debug, Clone, Copy)]
+enum Retry {
+    /// None: the failure is terminal.
+    Never,
+    /// After this delay; none when the queue is shutting down and takes no key.
+    After(Option<Duration>),
+}
+
+/// Requeues a key that failed, unless the failure is terminal.
+fn failed(plugin: &Plugin, item: &Key, failure: &Failure) -> Retry {
     plugin.metrics.error.inc();
     plugin.metrics.errors.inc();
     if failure.terminal {
         plugin.metrics.terminal.inc();
         plugin.queue.forget(&item.key);
-        return None;
+        return Retry::Never;
     }
-    let floor = failure.retry_after.unwrap_or(Duration::ZERO);
-    Some(plugin.queue.add_rate_limited_at_least(item.key.clone(), Reasons::REQUEUED, item.priority, floor))
+    let at_least = failure.retry_after.unwrap_or(Duration::ZERO);
+    Retry::After(requeue(plugin, item, AddOptions { rate_limited: true, at_least, ..AddOptions::default() }))
 }
 
-fn log(
-    plugin: &Plugin,
-    generation: &Generation,
-    keys: &dyn Display,
-    call: u64,
-    message: &str,
-    retry_in: Option<Duration>,
-) {
+fn log(plugin: &Plugin, generation: &Generation, keys: &dyn Display, call: u64, message: &str, retry: Retry) {
+    let (kind, retry_in) = match retry {
+        Retry::Never => ("terminal", None),
+        Retry::After(delay) => ("transient", delay),
+    };
     tracing::warn!(
         event = "reconcile_failed", plugin = &*plugin.name,
         generation = generation.number,
         key = %keys,
         call,
-        kind = if retry_in.is_some() { "transient" } else { "terminal" },
+        kind,
         retry_in = retry_in.map(tracing::field::debug),
         "reconcile failed: {}",
         clip(message)

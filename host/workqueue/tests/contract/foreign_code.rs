@@ -16,8 +16,9 @@ fn panics(action: impl FnOnce()) {
 fn drain<M: Merge>(queue: &Queue<u32, M>) -> Vec<u32> {
     let mut keys: Vec<u32> = std::iter::from_fn(|| queue.try_get())
         .map(|item| {
-            queue.done(&item);
-            item.key
+            let key = item.key;
+            queue.done(item);
+            key
         })
         .collect();
     keys.sort_unstable();
@@ -40,7 +41,7 @@ fn a_payload_that_panics_when_merged_leaves_the_key_where_it_is() {
     queue.add(0);
     panics(|| queue.add(0));
     let item = queue.try_get().expect("it waits still");
-    queue.done(&item);
+    queue.done(item);
     // Enough keys that come and go for slots to be compacted.
     (0..1000).for_each(|key| queue.add(key));
     assert_eq!(drain(&queue).len(), 1000);
@@ -103,7 +104,7 @@ async fn of_many_keys_that_come_due_together_none_is_forgotten() {
     // A worker that sleeps is woken for all of them, though a call makes only some ready.
     for _ in 0..5000 {
         let item = tokio::time::timeout(ms(5), queue.get()).await.expect("it is due").expect("open");
-        queue.done(&item);
+        queue.done(item);
     }
     assert_eq!((queue.len(), queue.len_delayed()), (0, 0));
 }

@@ -8,15 +8,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pilothouse_engine::{Fault, FaultKind, Request};
 use pilothouse_object::ObjectKey;
 use tokio::time::Instant;
 
 use super::{
-    Call, Key, Warm, add_again, failed, hold_against, instance, log, note_fault, request, retry, settle,
-    tell_fault, told,
+    Call, Key, Retry, Warm, add_again, failed, hold_against, instance, log, note_fault, request, retry,
+    settle, tell_fault, told,
 };
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
@@ -103,7 +102,7 @@ pub(super) async fn reconcile(
             hold_against(plugin, generation, &keys, &fault);
         }
     }
-    items.iter().for_each(|item| plugin.queue.done(item));
+    plugin.queue.done_batch(items);
     size
 }
 
@@ -139,8 +138,8 @@ async fn call(
                 match answer {
                     Ok(outcome) => settle(plugin, item, outcome),
                     Err(failure) => {
-                        let retry_in = failed(plugin, item, &failure);
-                        failures.add(failure.message, &item.key, retry_in);
+                        let retry = failed(plugin, item, &failure);
+                        failures.add(failure.message, &item.key, retry);
                     }
                 }
             }
@@ -178,22 +177,22 @@ impl fmt::Display for Keys<'_> {
 
 /// What keys failed of in one call. Often it is the same for all: a line for each would be a flood.
 #[derive(Default)]
-struct Failures<'a>(BTreeMap<String, (Keys<'a>, Option<Duration>)>);
+struct Failures<'a>(BTreeMap<String, (Keys<'a>, Retry)>);
 
 /// Different failures of one call that are logged.
 const MOST_FAILURES: usize = 10;
 
 impl<'a> Failures<'a> {
-    fn add(&mut self, message: String, key: &'a ObjectKey, retry_in: Option<Duration>) {
+    fn add(&mut self, message: String, key: &'a ObjectKey, next: Retry) {
         self.0
             .entry(message)
             .and_modify(|(keys, _)| keys.others += 1)
-            .or_insert((Keys { first: key, others: 0 }, retry_in));
+            .or_insert((Keys { first: key, others: 0 }, next));
     }
 
     fn log(&self, plugin: &Plugin, generation: &Generation, call: u64) {
-        for (message, (keys, retry_in)) in self.0.iter().take(MOST_FAILURES) {
-            log(plugin, generation, keys, call, message, *retry_in);
+        for (message, (keys, next)) in self.0.iter().take(MOST_FAILURES) {
+            log(plugin, generation, keys, call, message, *next);
         }
         if self.0.len() > MOST_FAILURES {
             let more = self.0.len() - MOST_FAILURES;
