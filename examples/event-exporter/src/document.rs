@@ -44,7 +44,7 @@ impl Document {
 
         for pointer in FREE {
             if let Some(Value::Object(names)) = event.pointer_mut(pointer) {
-                *names = std::mem::take(names).into_iter().map(without_dots).collect::<Map<_, _>>();
+                *names = without_dots(std::mem::take(names));
             }
         }
         if let (Some(fields), Some(timestamp)) = (event.as_object_mut(), timestamp) {
@@ -54,9 +54,19 @@ impl Document {
     }
 }
 
-/// A dot in a name makes an object of it: beside a label `app`, which is text, one `app.kubernetes.io/name` would be refused.
-fn without_dots((name, value): (String, Value)) -> (String, Value) {
-    (name.replace('.', "_"), value)
+/// Replaces the dots in names by underscores. The search server reads a dot as a nested object: beside a label `app`, which is
+/// text, it would refuse `app.kubernetes.io/name`. A name that exists already gets one more underscore at its end.
+fn without_dots(names: Map<String, Value>) -> Map<String, Value> {
+    let (dotted, mut names): (Map<_, _>, Map<_, _>) =
+        names.into_iter().partition(|(name, _)| name.contains('.'));
+    for (name, value) in dotted {
+        let mut name = name.replace('.', "_");
+        while names.contains_key(&name) {
+            name.push('_');
+        }
+        names.insert(name, value);
+    }
+    names
 }
 
 #[cfg(test)]
@@ -120,6 +130,14 @@ mod tests {
         let (_, source) = lines(&event);
         assert_eq!(source["metadata"]["labels"], json!({"app": "a", "app_kubernetes_io/name": "b"}));
         assert_eq!(source["metadata"]["annotations"], json!({"c_d": "e.f"}));
+    }
+
+    #[test]
+    fn names_that_differ_in_a_dot_and_an_underscore_are_both_kept() {
+        let mut event = event(json!({}));
+        event["metadata"]["labels"] = json!({"a.b": "dot", "a_b": "underscore"});
+        let (_, source) = lines(&event);
+        assert_eq!(source["metadata"]["labels"], json!({"a_b": "underscore", "a_b_": "dot"}));
     }
 
     #[test]

@@ -113,7 +113,10 @@ impl<S: FnMut(&[u8]) -> Result<Answer, Failure>> Batch<S> {
                 self.deliver(body, start, first);
                 self.deliver(body, middle, second);
             }
-            Err(Refusal::TooLarge(failure)) => self.answers[last.place] = Some(Err(failure)),
+            // The same document would be refused again and again, and halve each batch that it is in.
+            Err(Refusal::TooLarge(failure)) => {
+                self.answers[last.place] = Some(Err(Failure::terminal(failure.message())));
+            }
             Err(Refusal::Failed(failure)) => self.down = Some(failure),
         }
     }
@@ -255,6 +258,7 @@ mod tests {
         );
         for (n, answer) in answers.iter().enumerate() {
             assert_eq!(answer.is_ok(), n != 2, "{n}: {answer:?}");
+            assert!(answer.as_ref().err().is_none_or(Failure::is_terminal), "not sent again: {answer:?}");
         }
     }
 

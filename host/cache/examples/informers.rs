@@ -142,7 +142,7 @@ impl Controller {
                     self.queue.forget(key);
                 }
             }
-            self.queue.done(&item);
+            self.queue.done(item);
         }
     }
 

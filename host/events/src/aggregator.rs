@@ -9,6 +9,9 @@ use std::time::Duration;
 use crate::keys::Key;
 use crate::lru::LruCache;
 
+/// The largest `max_events` with which events are combined: the keys of a set are searched one by one.
+pub(crate) const MOST_EVENTS: usize = 1024;
+
 #[derive(Debug)]
 pub(crate) struct EventAggregator {
     cache: LruCache<AggregateRecord>,
@@ -35,13 +38,16 @@ impl EventAggregator {
 
     /// Whether the event is to be combined with similar ones. `now` is in nanoseconds since 1970.
     pub(crate) fn is_aggregated(&mut self, aggregate: Key, local: Key, now: i128) -> bool {
+        if self.max_events > MOST_EVENTS {
+            return false;
+        }
         let fresh = || AggregateRecord { local_keys: Vec::new(), last: now };
         let record = self.cache.entry(aggregate, fresh, |record| {
             // Its memory is used again.
             record.local_keys.clear();
             record.last = now;
         });
-        if now - record.last >= self.max_interval {
+        if now - record.last > self.max_interval {
             record.local_keys.clear();
         }
         record.last = now;

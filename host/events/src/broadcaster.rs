@@ -6,7 +6,7 @@
 //!                                      └─► queue ──► handler, log
 //! ```
 //!
-//! Invariants: a recorder never waits, and nobody waits for a watcher: whoever is slow misses events, which are counted. Memory is
+//! Invariants: a recorder never waits, and nothing waits for a watcher: a slow watcher misses events, which are counted. Memory is
 //! bounded by the queues and the caches.
 
 use std::fmt;
@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::client_sinks::{CoreV1Sink, EventsV1Sink};
 use crate::correlator::EventCorrelator;
 use crate::event::{Event, EventSource};
+use crate::log_gate::LogGate;
 use crate::metrics::{RecorderMetrics, SinkMetrics};
 use crate::options::CorrelatorOptions;
 use crate::recorder::EventRecorder;
@@ -60,11 +61,12 @@ pub struct EventBroadcaster {
     shared: Arc<Shared>,
 }
 
-/// What recorders need of a broadcaster.
+/// The part of a broadcaster that recorders use.
 pub(crate) struct EventQueue {
     queue: Broadcaster<Event>,
     correlator: CorrelatorOptions,
     metrics: Arc<RecorderMetrics>,
+    drop_log: LogGate,
     /// The time that the newest event got its name from.
     last_name: AtomicU64,
 }
@@ -105,7 +107,7 @@ impl EventWatch {
         self.stop.cancel();
     }
 
-    /// What became of the events: those that a handler or a log has seen are `sent`.
+    /// The outcomes of events: those that a handler or a log has seen are `sent`.
     #[must_use]
     pub fn metrics(&self) -> &Arc<SinkMetrics> {
         &self.metrics
@@ -125,6 +127,7 @@ impl EventBroadcaster {
             queue: Broadcaster::with_incoming_queue(queue_length, queue_length, drop_if_full),
             correlator,
             metrics: Arc::default(),
+            drop_log: LogGate::default(),
             last_name: AtomicU64::new(0),
         };
         let shared = Shared {
@@ -143,7 +146,7 @@ impl EventBroadcaster {
         EventRecorder { queue: Arc::clone(&self.queue), source: Arc::new(source) }
     }
 
-    /// What recorders were given.
+    /// The counts of recorded events.
     #[must_use]
     pub fn metrics(&self) -> &Arc<RecorderMetrics> {
         &self.queue.metrics
@@ -263,13 +266,9 @@ impl EventBroadcaster {
         }
         let started = Started { shared: Arc::clone(&self.shared) };
         let (watch, input, ends) = self.watch().await?;
-        let recording = SeriesRecording {
-            sink: Arc::new(sink),
-            cache: SeriesCache::new(self.queue.correlator.clone()),
-            sleep: self.shared.sleep_duration,
-            ends,
-            metrics: Arc::clone(&watch.metrics),
-        };
+        let cache = SeriesCache::new(self.queue.correlator.clone());
+        let metrics = Arc::clone(&watch.metrics);
+        let recording = SeriesRecording::new(sink, cache, self.shared.sleep_duration, ends, metrics);
         self.shared.tasks.spawn(async move {
             recording.run(input).await;
             drop(started);
@@ -277,10 +276,10 @@ impl EventBroadcaster {
         Ok(watch)
     }
 
-    /// Writes events to an API server: to events.k8s.io/v1, or to core/v1 where there is no such API.
+    /// Writes events to an API server: to events.k8s.io/v1, or to core/v1 where the server does not have that API.
     ///
     /// # Errors
-    /// As the other ones, and when the server cannot be asked for what it has.
+    /// As the other ones, and when the server cannot be asked for its APIs.
     pub async fn start_recording(&self, client: &Client) -> Result<EventWatch, StartError> {
         if EventsV1Sink::is_served(client).await.map_err(StartError::Discovery)? {
             self.start_recording_series_to_sink(EventsV1Sink::new(client.clone())).await
@@ -290,7 +289,7 @@ impl EventBroadcaster {
     }
 
     /// Takes no more events, and writes those that were taken, each with one try and no waits, for as long as the deadline allows.
-    /// What is left then is dropped and counted. Says whether all had come to an end in time.
+    /// Events that are left then are dropped and counted. Returns whether all ended in time.
     pub async fn shutdown(&self, deadline: Duration) -> bool {
         let Shared { tasks, closing, abort, .. } = &*self.shared;
         let flush = async {
@@ -357,9 +356,8 @@ impl EventQueue {
             Ok(false) => "too many events wait to be distributed",
             Err(BroadcasterShutDown) => "the broadcaster has been shut down",
         };
-        let dropped = self.metrics.dropped.increment();
-        // Not a line for each: there may be very many.
-        if dropped.is_power_of_two() {
+        self.metrics.dropped.increment();
+        if let Some(dropped) = self.drop_log.pass() {
             tracing::warn!(event = "events_dropped", dropped, "events are dropped: {why}");
         }
     }

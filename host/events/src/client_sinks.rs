@@ -94,7 +94,7 @@ impl Events {
     }
 }
 
-/// What the server has kept; what it does not say is as it was sent.
+/// The event as the server stored it; fields that its answer lacks are as they were sent.
 fn recorded(event: &Event, answer: &Object) -> Recorded {
     let sent = Recorded::from(event);
     Recorded {

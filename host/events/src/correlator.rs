@@ -1,5 +1,4 @@
-//! [`EventCorrelator`]: what stands between recorders that may say the same thing all the time and an API server that is to be
-//! spared.
+//! [`EventCorrelator`]: combines, counts and filters repeated events, to spare the API server.
 //!
 //! ```text
 //!   event ──► aggregate ──► observe ──► spam filter ──► Create, Patch or Skip
@@ -11,7 +10,7 @@
 //! - each event is counted, whether it is then skipped or not: the next that passes carries the whole count;
 //! - an event is patched only if a sink has said that it was written ([`EventCorrelator::update_state`]);
 //! - each of the three caches has at most [`CorrelatorOptions::lru_cache_size`] entries;
-//! - no text is put together and nothing is written as JSON, unless a message is combined; each text is hashed once.
+//! - no text is put together and nothing is written as JSON, unless a message is combined; each text is hashed once for either half of a key.
 
 use std::sync::Arc;
 
@@ -37,7 +36,7 @@ pub struct EventCorrelator {
     spam_filter: EventSourceObjectSpamFilter,
 }
 
-/// What is to be done about an event.
+/// The write that an event needs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Correlated {
     /// Nothing: its source has recorded too many about this object.
@@ -53,7 +52,7 @@ pub enum Correlated {
 pub struct Correlation {
     /// The event, with its name and count.
     pub event: Event,
-    /// Whether it stands for several that differ.
+    /// Whether it combines several different events.
     pub aggregated: bool,
     key: Key,
 }
@@ -95,7 +94,7 @@ impl EventCorrelator {
         self.options.clock.now()
     }
 
-    /// Says what is to be done about an event that came now.
+    /// Decides how to write an event that came now.
     #[must_use]
     pub fn correlate(&mut self, mut event: Event, now: Timestamp) -> Correlated {
         let nanoseconds = now.as_nanosecond();
@@ -115,12 +114,12 @@ impl EventCorrelator {
         if written { Correlated::Patch(correlation) } else { Correlated::Create(correlation) }
     }
 
-    /// Takes what a sink has made of an event: its next occurrence is counted on from there.
+    /// Takes the event as a sink stored it: the next occurrence is counted from there.
     pub fn update_state(&mut self, correlation: &Correlation, recorded: Recorded) {
         self.logger.update_state(correlation.key, recorded);
     }
 
-    /// Makes the event the one that stands for those like it, from now on and under its own name, which no other has.
+    /// Makes the event the combined one, under its own unique name.
     fn combine(&self, event: &mut Event, now: Timestamp) {
         event.message = match &self.options.message_func {
             Some(message) => bounded(format_args!("{}", message(event)), MESSAGE_LIMIT),
@@ -144,7 +143,7 @@ impl EventCorrelator {
         let mut local = self.keyer.builder();
         local.part(&event.message);
         let local_by_message = local.finish();
-        // The message's own hash stands for it.
+        // The hash of the message replaces it.
         let mut full = similar.clone();
         full.part(&body.regarding.field_path).key(local_by_message);
         let (aggregate, local) = match &self.options.key_func {

@@ -1,12 +1,13 @@
 //! [`Delivery`]: one event to its sink: patch or create, and again while that may help.
 //!
-//! Twelve tries; what the sink has refused is not tried again. When the broadcaster shuts down, a wait ends at once and the try behind
+//! Twelve tries; what the sink has refused is not tried again. The time for one event is bounded, as others wait behind it. When the broadcaster shuts down, a wait ends at once and the try behind
 //! it is the last.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
@@ -39,9 +40,18 @@ impl Sleeps {
             Self::Jittered(sleep) => sleep.mul_f64(rand::random_range(1.0..1.25)),
         }
     }
+
+    /// The longest time for one event: that of all tries without an answer that says when to come again, and one such answer.
+    fn longest(self) -> Duration {
+        let sleep = match self {
+            Self::RandomFirst(sleep) => sleep,
+            Self::Jittered(sleep) => sleep.mul_f64(1.25),
+        };
+        sleep.saturating_mul(MAX_TRIES_PER_EVENT - 1).saturating_add(MAX_RETRY_AFTER)
+    }
 }
 
-/// What is needed for a delivery beside the event.
+/// The sink and the policy of a delivery.
 #[derive(Debug)]
 pub(crate) struct Delivery<'a, S> {
     pub(crate) sink: &'a S,
@@ -50,9 +60,14 @@ pub(crate) struct Delivery<'a, S> {
     pub(crate) metrics: &'a SinkMetrics,
 }
 
-/// An event was not stored; why has been logged.
-#[derive(Debug)]
-pub(crate) struct NotStored;
+/// Why an event was not stored; the error has been logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotStored {
+    /// The sink has refused it.
+    Refused,
+    /// No try was successful.
+    Exhausted,
+}
 
 impl<S: EventSink> Delivery<'_, S> {
     /// Patches the event if there is a patch, and creates it otherwise or if it is gone.
@@ -60,31 +75,34 @@ impl<S: EventSink> Delivery<'_, S> {
         // Whether a create may have been done without our knowing.
         let mut unanswered = false;
         let mut tries = 1;
+        let began = Instant::now();
         loop {
-            let last = tries == MAX_TRIES_PER_EVENT || self.closing.is_cancelled();
+            let closing = self.closing.is_cancelled();
             let (error, retry_after) = match self.guarded(event, patch).await {
                 Ok(recorded) => return Ok(recorded),
                 Err(SinkError::AlreadyExists(_)) if unanswered && patch.is_none() => return Ok(event.into()),
                 // It came into being between patch and create.
                 Err(error @ SinkError::AlreadyExists(_)) if event.series.is_some() => (error, None),
                 Err(error @ SinkError::Transient { retry_after, .. }) => {
-                    unanswered = true;
+                    // A sink that asks to wait has answered.
+                    unanswered |= retry_after.is_none();
                     (error, retry_after)
                 }
                 Err(error) => {
                     self.rejected(event, &error);
-                    return Err(NotStored);
+                    return Err(NotStored::Refused);
                 }
             };
-            if last {
-                tracing::error!(event = "event_not_written", name = %event.name, tries, "the event is not written, and not tried again: {error}");
-                return Err(NotStored);
+            let sleep = retry_after
+                .map_or_else(|| self.sleeps.before_try(tries + 1), |after| after.min(MAX_RETRY_AFTER));
+            let is_late = began.elapsed().saturating_add(sleep) > self.sleeps.longest();
+            if closing || tries == MAX_TRIES_PER_EVENT || is_late {
+                self.failed(event, &error, tries);
+                return Err(NotStored::Exhausted);
             }
             tracing::debug!(name = %event.name, tries, "the event is not written yet: {error}");
             tries += 1;
             self.metrics.retries.increment();
-            let sleep =
-                retry_after.map_or_else(|| self.sleeps.before_try(tries), |after| after.min(MAX_RETRY_AFTER));
             tokio::select! {
                 () = tokio::time::sleep(sleep) => {}
                 () = self.closing.cancelled() => {}
@@ -92,16 +110,25 @@ impl<S: EventSink> Delivery<'_, S> {
         }
     }
 
-    /// Not a line for each: there may be very many, and it is others who make them.
     fn rejected(&self, event: &Event, error: &SinkError) {
-        let failed = self.metrics.counts().failed + 1;
-        let expected = matches!(error, SinkError::AlreadyExists(_) | SinkError::NamespaceTerminating(_));
-        let (component, error) =
-            (&event.body.source.component, bounded(format_args!("{error}"), LONGEST_ERROR));
-        if expected || !failed.is_power_of_two() {
-            tracing::debug!(name = %event.name, component, "the event is not written: {error}");
+        if matches!(error, SinkError::AlreadyExists(_) | SinkError::NamespaceTerminating(_)) {
+            tracing::debug!(name = %event.name, "the event is not written: {error}");
         } else {
-            tracing::error!(event = "event_not_written", name = %event.name, component, failed, "the event is not written, and not tried again: {error}");
+            self.failed(event, error, 1);
+        }
+    }
+
+    /// Logs one failure a minute: plugins decide how many there are.
+    fn failed(&self, event: &Event, error: &SinkError, tries: u32) {
+        let component = &event.body.source.component;
+        let error = bounded(format_args!("{error}"), LONGEST_ERROR);
+        match self.metrics.failure_log.pass() {
+            None => {
+                tracing::debug!(name = %event.name, component, tries, "the event is not written: {error}");
+            }
+            Some(failed) => {
+                tracing::error!(event = "event_not_written", name = %event.name, component, tries, failed, "the event is not written, and not tried again: {error}");
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! [`Event`]: one happening, in a form that both APIs can be written from.
 //!
-//! What does not change from one occurrence to the next ([`EventBody`]) is shared, so a clone allocates nothing: an event goes to
+//! The part that is the same for all occurrences ([`EventBody`]) is shared, so a clone allocates nothing: an event goes to
 //! several watchers, and the correlator changes only the counted part.
 
 use std::fmt;
@@ -55,7 +55,7 @@ impl fmt::Display for EventType {
     }
 }
 
-/// Who records events.
+/// The source of events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct EventSource {
     /// `source.component` and the reporting controller, as `kubelet` or `example.com/operator`. events.k8s.io/v1 takes only a
@@ -101,20 +101,20 @@ impl EventSource {
     }
 }
 
-/// What occurrences of an event have in common.
+/// The part that all occurrences of an event share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventBody {
     /// The object that it is about.
     pub regarding: Arc<ObjectReference>,
     /// Another object that has to do with it; only events.k8s.io/v1 clients set it.
     pub related: Option<Arc<ObjectReference>>,
-    /// Who recorded it.
+    /// The source.
     pub source: Arc<EventSource>,
     /// Normal or Warning.
     pub event_type: EventType,
     /// Why it was recorded, in `UpperCamelCase`; 128 bytes at most.
     pub reason: String,
-    /// What was done; 128 bytes at most. Empty from core/v1 callers.
+    /// The action; 128 bytes at most. Empty from core/v1 callers.
     pub action: String,
     /// Annotations of the Event itself.
     pub annotations: Vec<(String, String)>,
@@ -132,7 +132,7 @@ pub struct EventSeries {
 /// An event; a clone allocates nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What occurrences have in common.
+    /// The part that all occurrences share.
     pub body: Arc<EventBody>,
     /// `metadata.name`.
     pub name: Arc<str>,

@@ -16,7 +16,7 @@ use crate::event::Event;
 pub(crate) struct Key(pub(crate) u128);
 
 impl Key {
-    /// What a table finds its place by.
+    /// The hash for tables.
     pub(crate) fn hash(self) -> u64 {
         self.0 as u64
     }

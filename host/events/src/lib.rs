@@ -1,5 +1,5 @@
-//! Kubernetes Events as client-go's `tools/record` and `tools/events` record them: for people who ask `kubectl describe`, without ever
-//! flooding the API server or holding up whoever has something to say.
+//! Kubernetes Events as client-go's `tools/record` and `tools/events` record them. Recorders never wait, and the API server is never
+//! flooded.
 //!
 //! ```text
 //!   EventRecorder ──► EventBroadcaster ──┬─► EventCorrelator ──► CoreV1Sink     counts in `count`
@@ -7,13 +7,13 @@
 //!                                        └─► logs, watchers
 //! ```
 //!
-//! What is different on purpose:
+//! Deliberate differences:
 //! - keys are made of parts and not of texts put together, so different events never share one;
 //! - series have the bounds and the spam filter that client-go has for core/v1 only;
 //! - an event that was never written is created and not patched, whatever its count;
-//! - a server that says when to come again is taken at its word, and a create whose answer was lost is not done twice;
-//! - a shutdown writes what was recorded, within a deadline;
-//! - texts are cut to what events.k8s.io/v1 takes, and whatever is not written is counted.
+//! - `Retry-After` is honoured, and a create whose answer was lost is not done twice;
+//! - a shutdown writes recorded events, within a deadline;
+//! - texts are cut to the limits of events.k8s.io/v1, and every event that is not written is counted.
 //!
 //! # Example
 //! ```no_run
@@ -45,6 +45,7 @@ mod event;
 mod keys;
 mod limits;
 mod local_sinks;
+mod log_gate;
 mod logger;
 mod lru;
 mod metrics;

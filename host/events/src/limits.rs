@@ -16,14 +16,14 @@ pub(crate) fn truncated(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
-/// What `text` says, of which no more is kept than the limit allows, however long it gets.
+/// Formats a text and keeps no more of it than the limit allows.
 #[must_use]
 pub(crate) fn bounded(text: fmt::Arguments<'_>, limit: usize) -> String {
     if let Some(text) = text.as_str() {
         return truncated(text, limit).to_owned();
     }
     let mut kept = Bounded { text: String::new(), limit, full: false };
-    // A `Display` that fails leaves what it has written until then.
+    // The text that a `Display` wrote before it failed is kept.
     let _ = kept.write_fmt(text);
     kept.text
 }

@@ -26,7 +26,7 @@ impl Write {
     }
 }
 
-/// Keeps the newest writes; for tests, and for a program's own view of what it recorded.
+/// Keeps the newest writes; for tests, and for a program that shows its own events.
 #[derive(Debug)]
 pub struct MemorySink {
     writes: Mutex<VecDeque<Write>>,
@@ -67,7 +67,7 @@ impl EventSink for MemorySink {
     }
 }
 
-/// An async function as a sink. It gets each write as it is tried; what it says is treated as an API server's answer.
+/// An async function as a sink. It gets each try of a write; its result is treated as an API server's answer.
 #[derive(Debug, Clone)]
 pub struct FnSink<F>(F);
 

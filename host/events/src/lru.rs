@@ -1,4 +1,4 @@
-//! [`LruCache`]: a table of bounded size that forgets what was not used for longest.
+//! [`LruCache`]: a table of bounded size that evicts the least recently used entry.
 //!
 //! Invariants: each node in `nodes` is in `table` under its key and in the list from `newest` to `oldest` once; there are at most
 //! `capacity` of them. When full, the node of the oldest is used again, so a cache that is full allocates nothing.
@@ -85,7 +85,7 @@ impl<V> LruCache<V> {
         let node = self.nodes.swap_remove(at as usize);
         let last = self.nodes.len() as u32;
         if at != last {
-            // The last one stands in the place that is free now.
+            // The last entry moved to the free place.
             let Node { key, newer, older, .. } = self.nodes[at as usize];
             if let Some(place) = self.table.find_mut(key.hash(), |other| *other == last) {
                 *place = at;

@@ -1,4 +1,4 @@
-//! [`RecorderMetrics`], [`SinkMetrics`]: what became of events, readable at any time.
+//! [`RecorderMetrics`], [`SinkMetrics`]: the outcomes of events, readable at any time.
 //!
 //! Invariant: each event that a recorder is given counts in [`RecorderCounts::received`] once, and unless it was dropped there, once
 //! in [`SinkCounts::received`] of each sink; and there it ends up in exactly one of `sent`, `aggregated`, `filtered`, `dropped` and
@@ -7,14 +7,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What recorders were given.
+use crate::log_gate::LogGate;
+
+/// The counters of recorders.
 #[derive(Debug, Default)]
 pub struct RecorderMetrics {
     pub(crate) received: Counter,
     pub(crate) dropped: Counter,
 }
 
-/// What [`RecorderMetrics`] say at one time.
+/// The values of [`RecorderMetrics`] at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecorderCounts {
     /// Events that recorders were given.
@@ -23,7 +25,7 @@ pub struct RecorderCounts {
     pub dropped: u64,
 }
 
-/// What became of the events that a sink was to get.
+/// The counters of one sink.
 #[derive(Debug, Default)]
 pub struct SinkMetrics {
     pub(crate) taken: Counter,
@@ -36,9 +38,13 @@ pub struct SinkMetrics {
     pub(crate) failed: Counter,
     pub(crate) retries: Counter,
     pub(crate) series_writes: Counter,
+    pub(crate) series_failures: Counter,
+    pub(crate) series_lost: Counter,
+    pub(crate) drop_log: LogGate,
+    pub(crate) failure_log: LogGate,
 }
 
-/// What [`SinkMetrics`] say at one time.
+/// The values of [`SinkMetrics`] at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SinkCounts {
     /// Events that were distributed to this sink.
@@ -57,6 +63,11 @@ pub struct SinkCounts {
     pub retries: u64,
     /// Writes that stand for no event of their own: series that were refreshed or finished.
     pub series_writes: u64,
+    /// Such writes that failed; not events.
+    pub series_failures: u64,
+    /// Of the `aggregated` occurrences, those that were never written: the series was refused, or left the cache or the
+    /// process too early.
+    pub series_lost: u64,
 }
 
 impl RecorderMetrics {
@@ -72,6 +83,18 @@ impl SinkMetrics {
         Self { missed, ..Self::default() }
     }
 
+    /// Counts an event of which a key or message function has panicked.
+    pub(crate) fn function_panicked(&self) {
+        self.failed.increment();
+        if let Some(failed) = self.failure_log.pass() {
+            tracing::error!(
+                event = "event_handler_panicked",
+                failed,
+                "an event is not written: a key or message function of the correlator has panicked"
+            );
+        }
+    }
+
     /// The counts now. Events that are under way are in `received` only.
     #[must_use]
     pub fn counts(&self) -> SinkCounts {
@@ -85,6 +108,8 @@ impl SinkMetrics {
             failed: self.failed.get(),
             retries: self.retries.get(),
             series_writes: self.series_writes.get(),
+            series_failures: self.series_failures.get(),
+            series_lost: self.series_lost.get(),
         }
     }
 }
@@ -104,6 +129,10 @@ pub(crate) struct Counter(AtomicU64);
 impl Counter {
     pub(crate) fn increment(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
     }
 
     fn get(&self) -> u64 {

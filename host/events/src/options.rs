@@ -1,4 +1,4 @@
-//! [`CorrelatorOptions`]: what the correlator's rules are, with client-go's names and defaults.
+//! [`CorrelatorOptions`]: the rules of the correlator, with client-go's names and defaults.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::keys::KeyBuilder;
 
 /// Adds the parts of an event's aggregation key to the first builder, and to the second those that tell events of one such key apart.
 pub type KeyFunc = Arc<dyn Fn(&Event, &mut KeyBuilder<'_>, &mut KeyBuilder<'_>) + Send + Sync>;
-/// The message of the event that stands for similar ones, from the newest of them.
+/// The message of the combined event, made from the newest event.
 pub type MessageFunc = Arc<dyn Fn(&Event) -> String + Send + Sync>;
 /// Adds the parts of the key that an event's token bucket is found by.
 pub type SpamKeyFunc = Arc<dyn Fn(&Event, &mut KeyBuilder<'_>) + Send + Sync>;
@@ -22,20 +22,20 @@ pub struct CorrelatorOptions {
     pub lru_cache_size: usize,
     /// Events that a source may record about an object at once, at least one.
     pub burst_size: u32,
-    /// Events a second that it may record in the long run; what is not above 0 means none.
+    /// Events a second that it may record in the long run; 0 or less means none.
     pub qps: f64,
-    /// What events are similar; `None`: those of one source, object, type, reason and reporting controller and instance, told
+    /// Which events are similar; `None`: those of one source, object, type, reason and reporting controller and instance, told
     /// apart by their messages.
     pub key_func: Option<KeyFunc>,
-    /// The message of the event that stands for them; `None`: `(combined from similar events): ` and the newest message.
+    /// The message of the combined event; `None`: `(combined from similar events): ` and the newest message.
     pub message_func: Option<MessageFunc>,
-    /// How many different ones make them one event, at least one.
+    /// How many different ones make them one event, at least one. Above 1024 events are never combined.
     pub max_events: usize,
     /// Seconds without a similar event after which they are counted anew.
     pub max_interval_in_seconds: u32,
     /// Where [`EventBroadcaster`](crate::EventBroadcaster) takes the time from that it hands to the correlator.
     pub clock: Clock,
-    /// What shares a token bucket; `None`: what has one source, object and type.
+    /// Which events share a token bucket; `None`: those of one source, object and type.
     pub spam_key_func: Option<SpamKeyFunc>,
 }
 

@@ -1,4 +1,4 @@
-//! [`EventRecorder`]: makes events and puts them into the broadcaster's queue. Never waits: what finds no room is dropped and counted.
+//! [`EventRecorder`]: makes events and puts them into the broadcaster's queue. Never waits: an event that finds no room is dropped and counted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ pub struct EventRecorder {
     pub(crate) source: Arc<EventSource>,
 }
 
-/// What an event is beside what it is about; what most callers do not say is empty.
+/// Further fields of an event; those that most callers do not set are empty.
 #[derive(Debug, Clone, Default)]
 pub struct EventDetails {
     /// Another object that has to do with it.
     pub related: Option<Arc<ObjectReference>>,
-    /// What was done.
+    /// The action.
     pub action: String,
     /// Annotations of the Event itself.
     pub annotations: Vec<(String, String)>,
@@ -52,7 +52,7 @@ impl EventRecorder {
         self.record(regarding, event_type, reason, message, EventDetails::default());
     }
 
-    /// As [`eventf`](Self::eventf), of what happened at another time.
+    /// As [`eventf`](Self::eventf), of something that happened at another time.
     pub fn past_eventf(
         &self,
         regarding: impl Regarding,

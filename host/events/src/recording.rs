@@ -1,7 +1,8 @@
 //! The task that writes events to a sink by way of the correlator, one after the other, as client-go's core/v1 broadcaster does.
 //!
-//! While one is tried again all others wait in the queue; what finds that full is dropped and counted.
+//! While an event is retried all others wait in the queue; events that find the queue full are dropped and counted.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl SinkInput {
         event
     }
 
-    /// Counts what is left as dropped: also what is still to be distributed, which comes to its end as the broadcaster shuts down.
+    /// Counts the remaining events as dropped, with those that the broadcaster has still to distribute.
     pub(crate) async fn abandon(mut self) {
         while self.watcher.next().await.is_some() {
             self.metrics.taken.increment();
@@ -100,7 +101,13 @@ impl<S: EventSink> Recording<S> {
 
     async fn record(&mut self, event: Event) {
         let (metrics, now) = (&self.metrics, self.correlator.now());
-        let (correlation, patched) = match self.correlator.correlate(event, now) {
+        // Key and message functions are code of the user's. They run before the state of their cache entry changes.
+        let correlated = catch_unwind(AssertUnwindSafe(|| self.correlator.correlate(event, now)));
+        let Ok(correlated) = correlated else {
+            metrics.function_panicked();
+            return;
+        };
+        let (correlation, patched) = match correlated {
             Correlated::Skip => {
                 metrics.filtered.increment();
                 return;

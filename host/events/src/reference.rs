@@ -1,4 +1,4 @@
-//! [`ObjectReference`]: what an event is about, made from an object or from what is known of one.
+//! [`ObjectReference`]: the object of an event, made from an `Object` or from its known fields.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// The object that an event is about: `ObjectReference` of core/v1. Empty texts are not sent.
 ///
-/// Who records many events about one object makes the reference once and passes clones of an `Arc`.
+/// A caller that records many events about one object makes the reference once and passes clones of an `Arc`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
@@ -82,7 +82,7 @@ impl From<&Object> for ObjectReference {
     }
 }
 
-/// What an event can be about: an object, or a reference.
+/// The object of an event: an `Object` or a reference.
 pub trait Regarding {
     /// The reference.
     fn reference(self) -> Arc<ObjectReference>;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::delivery::NotStored;
 use crate::event::{Event, EventSeries};
 use crate::keys::{Key, Keyer};
 use crate::lru::LruCache;
@@ -32,15 +33,33 @@ struct Entry {
     last_observed: Timestamp,
     /// Occurrences that the server has.
     written: u32,
-    /// Whether the last write is under way.
-    finishing: bool,
+    /// Why the server is to be brought up to date; until that was tried.
+    upkeep: Option<Upkeep>,
 }
 
-/// What an event is.
+/// Why a series is written that no event waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Upkeep {
+    /// The server would forget it.
+    Refresh,
+    /// The last write of a series that does not occur any more.
+    Finish,
+}
+
+/// A series that left the cache before the server had its whole count.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Displaced {
+    pub(crate) key: Key,
+    pub(crate) event: Event,
+    /// Occurrences that were counted and not written.
+    pub(crate) unwritten: u32,
+}
+
+/// The role of an event in its series.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Observed {
-    /// The first of its kind: to be created. An event that had to make room for it is to be written, if its count is not yet.
-    First { key: Key, event: Event, displaced: Option<(Key, Event)> },
+    /// The first of its kind: to be created. A series that had to make room for it is to be written, if its count is not yet.
+    First { key: Key, event: Event, displaced: Option<Displaced> },
     /// The second: the beginning of a series, to be written.
     Second { key: Key, event: Event },
     /// A further one: counted.
@@ -56,6 +75,15 @@ impl Entry {
 
     fn is_written(&self) -> bool {
         self.event.series.is_none() || self.written >= self.count()
+    }
+
+    /// Occurrences that count as aggregated, and which the server does not have. The first two are events of their own.
+    fn unwritten(&self) -> u32 {
+        self.count().saturating_sub(self.written.max(2))
+    }
+
+    fn is_idle(&self, now: Timestamp) -> bool {
+        now.duration_since(self.last_observed) > FINISH_TIME.try_into().unwrap_or(jiff::SignedDuration::MAX)
     }
 }
 
@@ -100,13 +128,17 @@ impl SeriesCache {
         if self.spam_filter.filter(spam.finish(), now.as_nanosecond()) {
             return Observed::Filtered;
         }
-        let entry = Entry { event: event.clone(), last_observed: now, written: 0, finishing: false };
+        let entry = Entry { event: event.clone(), last_observed: now, written: 0, upkeep: None };
         let displaced = self.entries.insert(key, entry).filter(|entry| !entry.is_written());
-        let displaced = displaced.map(|entry| (self.key(&entry.event), entry.event));
+        let displaced = displaced.map(|entry| Displaced {
+            key: self.key(&entry.event),
+            unwritten: entry.unwritten(),
+            event: entry.event,
+        });
         Observed::First { key, event, displaced }
     }
 
-    /// Takes back what [`observe`](Self::observe) has begun, as it cannot be written.
+    /// Undoes [`observe`](Self::observe) for an event that found no room to be written.
     pub(crate) fn take_back(&mut self, key: Key) {
         match self.entries.peek_mut(key) {
             Some(entry) if entry.count() > 1 => entry.event.series = None,
@@ -116,32 +148,41 @@ impl SeriesCache {
         }
     }
 
-    /// Remembers that a write with this count has ended, well or not; the last one of an event that was not seen since removes it.
-    pub(crate) fn written(&mut self, key: Key, count: u32, stored: bool) {
-        let Some(entry) = self.entries.peek_mut(key) else { return };
-        if stored {
+    /// Remembers the outcome of a write with this count; none if it was broken off.
+    pub(crate) fn written(&mut self, key: Key, count: u32, outcome: Option<Result<(), NotStored>>) {
+        if let Some(entry) = self.entries.peek_mut(key)
+            && outcome == Some(Ok(()))
+        {
             entry.written = entry.written.max(count);
-        }
-        let finished = std::mem::take(&mut entry.finishing) && stored && entry.count() == count;
-        if finished {
-            self.entries.remove(key);
         }
     }
 
+    /// The same for a write that [`begin_upkeep`](Self::begin_upkeep) gave. The last write of a series removes it, unless the
+    /// series occurred meanwhile: also when the sink has refused it, as it would again. Returns the occurrences that are lost.
+    pub(crate) fn end_upkeep(&mut self, key: Key, count: u32, outcome: Option<Result<(), NotStored>>) -> u32 {
+        self.written(key, count, outcome);
+        let Some(entry) = self.entries.peek_mut(key) else { return 0 };
+        let is_last = entry.upkeep.take() == Some(Upkeep::Finish) && entry.count() == count;
+        if !is_last || !matches!(outcome, Some(Ok(()) | Err(NotStored::Refused))) {
+            return 0;
+        }
+        let lost = entry.unwritten();
+        self.entries.remove(key);
+        lost
+    }
+
     /// Forgets single events that were not seen again, and gives the series that were not: to be written a last time.
-    pub(crate) fn finish(&mut self, now: Timestamp) -> Vec<(Key, Event)> {
-        let mut single = Vec::new();
-        let mut series = Vec::new();
+    pub(crate) fn finish(&mut self, now: Timestamp) -> Vec<Key> {
+        let (mut single, mut series) = (Vec::new(), Vec::new());
         for (key, entry) in self.entries.iter_mut() {
-            let idle = now.duration_since(entry.last_observed);
-            if entry.finishing || idle <= FINISH_TIME.try_into().unwrap_or(jiff::SignedDuration::MAX) {
+            if entry.upkeep.is_some() || !entry.is_idle(now) {
                 continue;
             }
             if entry.event.series.is_none() {
                 single.push(key);
             } else {
-                entry.finishing = true;
-                series.push((key, entry.event.clone()));
+                entry.upkeep = Some(Upkeep::Finish);
+                series.push(key);
             }
         }
         for key in single {
@@ -150,24 +191,39 @@ impl SeriesCache {
         series
     }
 
-    /// That a last write could not even begin: it will another time.
-    pub(crate) fn not_finishing(&mut self, key: Key) {
-        if let Some(entry) = self.entries.peek_mut(key) {
-            entry.finishing = false;
-        }
-    }
-
     /// All series, to be written again so that the server does not forget them.
-    pub(crate) fn refresh(&mut self) -> Vec<(Key, Event)> {
-        let series =
-            self.entries.iter_mut().filter(|(_, entry)| entry.event.series.is_some() && !entry.finishing);
-        series.map(|(key, entry)| (key, entry.event.clone())).collect()
+    pub(crate) fn refresh(&mut self) -> Vec<Key> {
+        self.plan_refresh(|entry| entry.event.series.is_some())
     }
 
     /// The series of which the server does not have the whole count.
-    pub(crate) fn unwritten(&mut self) -> Vec<(Key, Event)> {
-        let unwritten = self.entries.iter_mut().filter(|(_, entry)| !entry.is_written());
-        unwritten.map(|(key, entry)| (key, entry.event.clone())).collect()
+    pub(crate) fn unwritten(&mut self) -> Vec<Key> {
+        self.plan_refresh(|entry| !entry.is_written())
+    }
+
+    fn plan_refresh(&mut self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Key> {
+        let wanted = self.entries.iter_mut().filter(|(_, entry)| entry.upkeep.is_none() && is_wanted(entry));
+        wanted
+            .map(|(key, entry)| {
+                entry.upkeep = Some(Upkeep::Refresh);
+                key
+            })
+            .collect()
+    }
+
+    /// A series as it is to be written now; none if it left the cache, or occurred again and is not to be finished.
+    pub(crate) fn begin_upkeep(&mut self, key: Key, now: Timestamp) -> Option<Event> {
+        let entry = self.entries.peek_mut(key)?;
+        if entry.event.series.is_none() || entry.upkeep == Some(Upkeep::Finish) && !entry.is_idle(now) {
+            entry.upkeep = None;
+            return None;
+        }
+        Some(entry.event.clone())
+    }
+
+    /// Occurrences that count as aggregated, and which the server does not have.
+    pub(crate) fn unwritten_occurrences(&mut self) -> u32 {
+        self.entries.iter_mut().map(|(_, entry)| entry.unwritten()).sum()
     }
 
     /// Events are the same in all but time, text and annotations.

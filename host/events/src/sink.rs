@@ -1,4 +1,4 @@
-//! [`EventSink`]: where events are written to, and what can go wrong there.
+//! [`EventSink`]: the destination of events, and its errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub trait EventSink: Send + Sync + 'static {
     /// Stores an event that is not there yet.
     fn create(&self, event: &Event) -> impl Future<Output = Result<Recorded, SinkError>> + Send;
 
-    /// Changes the event of that name by a strategic merge patch, which holds what is new in `event`.
+    /// Changes the event of that name by a strategic merge patch, which holds the changed fields of `event`.
     fn patch(&self, event: &Event, patch: &[u8]) -> impl Future<Output = Result<Recorded, SinkError>> + Send;
 }
 
@@ -74,8 +74,8 @@ pub enum SinkError {
 }
 
 impl From<Error> for SinkError {
-    /// A `Status` is the server's last word unless it says when to come again. What was not answered, or not by an API server, is
-    /// tried again.
+    /// A `Status` is final unless it has `Retry-After`. Requests without an answer, or with one that is not from an API server,
+    /// are retried.
     fn from(error: Error) -> Self {
         let message = error.to_string();
         let terminating = |error: &Error| {

@@ -32,7 +32,7 @@ pub(crate) fn core_v1(event: &Event) -> Result<Vec<u8>, serde_json::Error> {
     })
 }
 
-/// The body of a create in events.k8s.io/v1, which does without no action: the reason stands in for one.
+/// The body of a create in events.k8s.io/v1, which requires an action: the reason if none is given.
 pub(crate) fn events_v1(event: &Event) -> Result<Vec<u8>, serde_json::Error> {
     let body = &*event.body;
     serde_json::to_vec(&EventsEvent {
@@ -52,7 +52,7 @@ pub(crate) fn events_v1(event: &Event) -> Result<Vec<u8>, serde_json::Error> {
     })
 }
 
-/// What a further occurrence changes in core/v1.
+/// The patch for a further occurrence in core/v1.
 pub(crate) fn count_patch(event: &Event) -> Result<Vec<u8>, serde_json::Error> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -68,7 +68,7 @@ pub(crate) fn count_patch(event: &Event) -> Result<Vec<u8>, serde_json::Error> {
     })
 }
 
-/// What a further occurrence changes in events.k8s.io/v1.
+/// The patch for a further occurrence in events.k8s.io/v1.
 pub(crate) fn series_patch(event: &Event) -> Result<Vec<u8>, serde_json::Error> {
     #[derive(Serialize)]
     struct Patch {
@@ -200,7 +200,7 @@ impl fmt::Display for Micros {
     }
 }
 
-/// Without what is finer than the unit, towards the past.
+/// Rounds down to the unit.
 fn cut(time: Timestamp, unit: Unit) -> Timestamp {
     let round = jiff::TimestampRound::new().smallest(unit).mode(jiff::RoundMode::Floor);
     // A day has a whole number of either unit, so this cannot fail.

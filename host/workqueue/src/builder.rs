@@ -1,6 +1,6 @@
 //! [`QueueBuilder`]: a queue with options.
 //!
-//! Invariant: what is not said is as client-go has it. Called by whoever makes a queue.
+//! Invariant: the defaults are client-go's. Called by the owner of a queue.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::limiter::{RateLimiter, default_controller_rate_limiter};
 use crate::shared::{Bell, Settings, Shared};
 use crate::{Merge, Queue};
 
-/// What a queue shall be like. Made by [`Queue::builder`].
+/// The options of a queue. Made by [`Queue::builder`].
 #[must_use]
 pub struct QueueBuilder<K, M = ()> {
     name: Option<Arc<str>>,
@@ -27,7 +27,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, M: Merge> QueueBuilder<K, M> {
         Self { name: None, group: None, limiter: None, payload: std::marker::PhantomData }
     }
 
-    /// Gives it the name that stands in its metrics; as in client-go, only a queue with a name measures durations.
+    /// Sets the name for metrics; as in client-go, only a queue with a name measures durations.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self

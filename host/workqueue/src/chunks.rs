@@ -1,8 +1,8 @@
-//! A vector that, beyond its first thousand elements, grows without moving what is in it.
+//! A vector that, beyond its first thousand elements, grows without moving its elements.
 //!
 //! Invariant: all chunks but the last are full, and all but the first have room for [`CHUNK`].
 //!
-//! A million keys would else be copied again and again under the queue's lock, and leave what the copies stood in behind.
+//! A plain vector would copy a million keys again and again under the queue's lock, and leave the old copies to the allocator.
 //! Called by `slots` and the limiters' failures.
 
 use std::ops::{Index, IndexMut};
@@ -27,12 +27,7 @@ impl<T> Chunks<T> {
         self.0.last().map_or(0, |last| (self.0.len() - 1) * CHUNK + last.len())
     }
 
-    /// Room for so many without another allocation.
-    pub(crate) fn capacity(&self) -> usize {
-        self.0.first().map_or(0, Vec::capacity) + self.0.len().saturating_sub(1) * CHUNK
-    }
-
-    /// The element at a place, if there is one.
+    /// The element at an index; none beyond the end.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
         self.0.get(index / CHUNK)?.get(index % CHUNK)
@@ -93,12 +88,11 @@ mod tests {
     #[test]
     fn elements_stay_in_their_order_over_several_chunks() {
         let mut chunks = Chunks::default();
-        assert_eq!((chunks.len(), chunks.capacity(), chunks.get(0)), (0, 0, None));
+        assert_eq!((chunks.len(), chunks.get(0)), (0, None));
         for n in 0..2 * CHUNK + 1 {
             chunks.push(n);
             assert_eq!((chunks.len(), chunks.get(n), chunks.get(n + 1)), (n + 1, Some(&n), None));
         }
-        assert_eq!(chunks.capacity(), 3 * CHUNK);
         chunks.iter_mut().for_each(|n| *n += 1);
         chunks[CHUNK] = 0;
         assert_eq!((chunks[CHUNK - 1], chunks[CHUNK], chunks[CHUNK + 1]), (CHUNK, 0, CHUNK + 2));

@@ -4,8 +4,8 @@
 //! queue; never goes back. A `u64` is half of an `Instant`, and every key holds one. Called by `state` and the futures.
 //!
 //! A reading costs about 40 ns, more than anything else in an add or a get. So [`Reader::recent`] reads 32 times in each
-//! tick of the coarse clock (4 ms on most machines, so 8,000 times a second), and beyond that for every 16th call: what it
-//! answers is exact at rates at which it matters, and at higher ones as old as 16 calls take, at most a tick.
+//! tick of the coarse clock (4 ms on most machines, so 8,000 times a second), and beyond that for every 16th call: its
+//! answer is exact at rates at which it matters, and at higher ones as old as 16 calls take, at most a tick.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ impl Reader {
     }
 }
 
-/// Counts whole seconds, by the coarse clock where that is right: for who asks often and need not know exactly.
+/// Counts whole seconds with the coarse clock where that is right: cheap, for frequent callers.
 #[derive(Debug)]
 pub(crate) struct Seconds {
     /// Where only tokio's clock is right, the moment from which it counts.

@@ -8,16 +8,16 @@ use std::time::Duration;
 use crate::Priority;
 use crate::clock::Nanos;
 
-/// A key handed out for processing, with what its adds brought along.
+/// A key handed out for processing, with the merged payloads of its adds.
 ///
-/// Whoever holds it must call [`Queue::done`](crate::Queue::done) with it when the work is over, however it ended; until
-/// then the key is not handed out again and a drain does not end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Its holder must give it to [`Queue::done`](crate::Queue::done) when the work is over, however it ended; until then the
+/// key is not handed out again and a drain does not end. It cannot be cloned, so it cannot be given back twice.
+#[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Item<K, M = ()> {
     /// The key to process.
     pub key: K,
-    /// What the adds of this run brought, merged.
+    /// The merged payloads of the adds of this run.
     pub payload: M,
     /// The priority at which it waited; a retry is usually added with the same.
     pub priority: Priority,

@@ -4,10 +4,10 @@
 //! the priorities of controller-runtime's priority queue; a [`Scheduler`] serves many queues with few workers. The manager
 //! owns one queue per plugin: event listeners add keys, workers take them.
 //!
-//! What the crate promises, whatever the interleaving:
+//! Guarantees under every interleaving:
 //! - a key is with at most one worker at a time; any number of adds meanwhile give exactly one more run;
 //! - an accepted add leads to a run, unless the queue is shut down or the delay is cancelled;
-//! - no task, thread or timer exists for a queue at rest: delays are kept by whoever waits in [`Queue::get`].
+//! - no task, thread or timer exists for a queue at rest: a worker that waits in [`Queue::get`] keeps the time.
 //!
 //! Layout, from the inside out:
 //!
@@ -16,14 +16,15 @@
 //! slots      one slot per known key, intrusive lists        near      deadlines of this millisecond, a heap
 //! classes    ready keys by priority and group               wheel/    later deadlines, a timing wheel
 //!    └───────────────┬───────────────────────────────────────────────────┘
-//! state/     the rules, under one mutex                     waiters   who sleeps, whom to wake
+//! state/     the rules, under one mutex                     waiters   sleeping futures, wake-ups
 //!    └───────────────┬──────────────────────────────────────────┘
 //! shared     mutex + clock + hasher + limiter ── get, drain the two futures
 //! queue      the public handle, made by builder             limiter/  how long a failing key waits
 //!    └── scheduler   many queues, few workers
-//! parallelize   numbered pieces of work on a few tasks; stands alone
+//! parallelize   numbered pieces of work on a few tasks; independent
 //! ```
 
+mod add_options;
 mod builder;
 mod chunks;
 mod classes;
@@ -49,6 +50,7 @@ mod table;
 mod waiters;
 mod wheel;
 
+pub use add_options::AddOptions;
 pub use builder::QueueBuilder;
 pub use histogram::Histogram;
 pub use item::Item;

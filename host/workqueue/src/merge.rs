@@ -1,4 +1,4 @@
-//! [`Merge`]: what may travel with a key.
+//! [`Merge`]: payloads of keys.
 //!
 //! Invariant asked of implementors: merging is commutative and associative, and the default changes nothing, because
 //! the queue joins adds of one key in whatever order they meet. Called by the queue under its lock.

@@ -1,4 +1,4 @@
-//! Deadlines that are near: a binary heap of slot numbers that knows where each of them stands.
+//! Deadlines that are near: a binary heap of slot numbers in which each slot knows its position.
 //!
 //! Invariants: at most one entry per slot; every slot knows its position in the heap (in `previous`), so that it is found
 //! without a search; equal deadlines come out in the order in which they came in. Called by `wheel` only.

@@ -1,24 +1,22 @@
 //! [`parallelize_until`]: numbered pieces of work on a few tasks, client-go's `ParallelizeUntil`.
 //!
-//! Invariants: a piece is handed out once, in ascending order of chunks; no task outlives the future that started it,
-//! but for the piece that a thread is in the middle of; a worker starts no piece between a wake-up of `until` and the
-//! caller's answer to it, so a piece that cancels the run is the last its worker starts, even if the caller's task
-//! has not been polled since. Independent of the queue; called by users of the crate.
+//! Invariants: each piece is handed out once, in ascending order of chunks; a piece starts only while the token is not
+//! cancelled; no task outlives the future that started it, except for the piece that a thread is polling. Independent of the
+//! queue; called by users of the crate.
 
 use std::any::Any;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::mem;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::pin;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
+use tokio_util::sync::CancellationToken;
 
 /// How many pieces of work there are, and how many of them a worker takes at a time.
 ///
@@ -55,53 +53,49 @@ impl From<usize> for Pieces {
     }
 }
 
-/// What became of the pieces; every piece is counted in exactly one of the first three.
+/// The result of [`parallelize_until`]; each piece is counted once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "pieces may have panicked, or may not have been run"]
 #[non_exhaustive]
 pub struct Parallelized {
-    /// Pieces whose work came to its end.
+    /// Pieces that ended.
     pub finished: usize,
-    /// Pieces whose work panicked, in ascending order.
+    /// Pieces that panicked, in ascending order.
     pub panicked: Vec<PanickedPiece>,
-    /// Pieces that were not run: `until` came first, there were no workers, or the runtime was shut down (then also
-    /// those it broke off).
+    /// Pieces that were not run: the token was cancelled, there were no workers, or the runtime was shut down (then also
+    /// those it aborted).
     pub unfinished: usize,
-    /// Whether `until` came before the last worker had ended. Nothing need be unfinished for that.
-    pub cancelled: bool,
 }
 
-/// A piece whose work panicked.
+/// A piece that panicked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct PanickedPiece {
-    /// Which piece.
+    /// The number of the piece.
     pub piece: usize,
-    /// The panic's message; empty if it was raised with something that is no text.
+    /// The message of the panic; empty if its payload is no text.
     pub message: String,
 }
 
-/// Runs `work(piece)` for every piece from 0 on, on at most `workers` tasks at once, until all have been run or
-/// `until` completes.
+/// Runs `work(piece)` for every piece from 0 on, on at most `workers` tasks at once, until all have been run or `cancel` is
+/// cancelled.
 ///
 /// - The tasks are spawned on the current runtime and use its threads; there are never more of them than chunks. A
 ///   piece should not block its thread for long (`tokio::task::spawn_blocking` is for that).
-/// - When `until` completes no further piece is started, not even the rest of a chunk; those under way are waited
-///   for. If it is complete from the start no piece is run. [`std::future::pending`] is an `until` that never comes.
-/// - A panic loses its own piece only and is told in the result. (client-go's ends the process, or, where it is
-///   told not to, the worker with all it has taken.)
-/// - Without workers no piece is run, as in client-go; the result tells.
-/// - Dropping the future starts no further piece and drops those under way at the place where they wait; one that is
-///   being polled on another thread at this moment runs on to where it waits next.
+/// - Each worker looks at `cancel` before each piece, also within a chunk. Pieces that run are waited for.
+/// - A panic loses its own piece only and is reported in the result. (client-go's ends the process or the worker.)
+/// - Without workers no piece is run, as in client-go.
+/// - Dropping the future starts no further piece and drops those that run at their next await.
 ///
 /// # Panics
-/// Outside a tokio runtime, unless there is nothing to do. A panic of `until` is passed on.
+/// Outside a tokio runtime, unless there is nothing to do.
 ///
 /// ```
 /// use pilothouse_workqueue::{Pieces, parallelize_until};
+/// use tokio_util::sync::CancellationToken;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let pieces = Pieces::chunked(1_000, 50);
-/// let result = parallelize_until(std::future::pending(), 4, pieces, |piece| async move {
+/// let result = parallelize_until(&CancellationToken::new(), 4, pieces, |piece| async move {
 ///     assert_ne!(piece, 13, "no luck");
 /// })
 /// .await;
@@ -109,7 +103,7 @@ pub struct PanickedPiece {
 /// # }
 /// ```
 pub async fn parallelize_until<W, F>(
-    until: impl Future<Output = ()>,
+    cancel: &CancellationToken,
     workers: usize,
     pieces: impl Into<Pieces>,
     work: W,
@@ -119,172 +113,76 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let pieces = pieces.into();
-    let run = Arc::new(Run::new(pieces));
-    let cancelled = match workers.min(pieces.chunks()) {
-        0 => false,
-        workers => conduct(until, workers, &run, Arc::new(work)).await,
-    };
+    let cancel = cancel.child_token();
+    // Aborting a task ends it at its next await only.
+    let _cancels_when_dropped = cancel.clone().drop_guard();
+    let run = Arc::new(Run {
+        pieces,
+        cancel,
+        next: AtomicUsize::new(0),
+        finished: AtomicUsize::new(0),
+        panicked: Mutex::default(),
+    });
+    let work = Arc::new(work);
+    let mut tasks = JoinSet::new();
+    for _ in 0..workers.min(pieces.chunks()) {
+        tasks.spawn(worker(Arc::clone(&run), Arc::clone(&work)));
+    }
+    // The tasks drop the others, so that `work` is dropped when this returns.
+    drop(work);
+    while let Some(ended) = tasks.join_next().await {
+        // Panics of pieces are caught; this is one of a panic's payload when it is dropped.
+        if let Err(error) = ended
+            && let Ok(panic) = error.try_into_panic()
+        {
+            resume_unwind(panic);
+        }
+    }
     let mut panicked = mem::take(&mut *run.panicked.lock());
     panicked.sort_unstable();
     let finished = run.finished.load(Ordering::Acquire);
-    Parallelized { finished, unfinished: pieces.count - finished - panicked.len(), panicked, cancelled }
+    Parallelized { finished, unfinished: pieces.count - finished - panicked.len(), panicked }
 }
 
-/// Starts the workers, answers for `until` and waits until they have all ended; whether `until` came.
-async fn conduct<W, F>(until: impl Future<Output = ()>, workers: usize, run: &Arc<Run>, work: Arc<W>) -> bool
-where
-    W: Fn(usize) -> F + Send + Sync + 'static,
-    F: Future<Output = ()> + Send + 'static,
-{
-    let (answers, answered) = watch::channel(0);
-    let mut tasks = JoinSet::new();
-    let _stops_when_dropped = StopOnDrop(run);
-    for _ in 0..workers {
-        tasks.spawn(worker(Arc::clone(run), Arc::clone(&work), answered.clone()));
-    }
-    // The tasks' copy goes with the last of them, so that `work` is dropped by the time this returns.
-    drop(work);
-    let mut until = pin!(until);
-    let mut cancelled = false;
-    poll_fn(|cx| {
-        if !cancelled {
-            // Read before the poll: a wake-up in the midst of it has not been answered by it.
-            let asked = run.asked.load(Ordering::Acquire);
-            let asks = Waker::from(Arc::new(Asks { run: Arc::clone(run), caller: cx.waker().clone() }));
-            cancelled = until.as_mut().poll(&mut Context::from_waker(&asks)).is_ready();
-            run.stop.fetch_or(cancelled, Ordering::Release);
-            answers.send_replace(asked);
-        }
-        while let Some(ended) = ready!(tasks.poll_join_next(cx)) {
-            // Panics of pieces are caught; this would be one of a panic's payload as it is dropped.
-            if let Err(error) = ended
-                && let Ok(panic) = error.try_into_panic()
-            {
-                resume_unwind(panic);
-            }
-        }
-        Poll::Ready(())
-    })
-    .await;
-    cancelled
-}
-
-/// Takes chunks and runs their pieces until there are none left or the run is stopped.
-async fn worker<W, F>(run: Arc<Run>, work: Arc<W>, mut answers: watch::Receiver<u64>)
+/// Takes chunks and runs their pieces until none is left or the run is cancelled.
+async fn worker<W, F>(run: Arc<Run>, work: Arc<W>)
 where
     W: Fn(usize) -> F,
     F: Future<Output = ()>,
 {
-    let mut tally = Tally { run: &run, finished: 0 };
-    let mut answered = 0;
     while let Some(chunk) = run.next_chunk() {
         for piece in chunk {
             // Pieces that never wait would otherwise never let other tasks of the thread run.
             consume_budget().await;
-            if !run.goes_on(&mut answers, &mut answered).await {
+            if run.cancel.is_cancelled() {
                 return;
             }
-            match caught(async { work(piece).await }).await {
-                Ok(()) => tally.finished += 1,
-                Err(message) => run.panicked.lock().push(PanickedPiece { piece, message }),
+            // The future is not polled again after a panic, and state that pieces share is the caller's.
+            match AssertUnwindSafe(async { work(piece).await }).catch_unwind().await {
+                Ok(()) => {
+                    run.finished.fetch_add(1, Ordering::Release);
+                }
+                Err(panic) => run.panicked.lock().push(PanickedPiece { piece, message: message(&*panic) }),
             }
         }
     }
 }
 
-/// What the caller's task and the workers share.
+/// State that the caller's task and the workers share.
 struct Run {
     pieces: Pieces,
-    /// The next chunk to hand out; runs past the last one by a worker's look each.
+    cancel: CancellationToken,
+    /// The next chunk to hand out.
     next: AtomicUsize,
-    /// No further piece is to be started.
-    stop: AtomicBool,
-    /// How often `until` woke its task. A worker that finds this ahead of the last answer waits for the next one.
-    asked: AtomicU64,
     finished: AtomicUsize,
     panicked: Mutex<Vec<PanickedPiece>>,
 }
 
 impl Run {
-    fn new(pieces: Pieces) -> Self {
-        Self {
-            pieces,
-            next: AtomicUsize::new(0),
-            stop: AtomicBool::new(false),
-            // The first question is open from the start: whether `until` is complete already.
-            asked: AtomicU64::new(1),
-            finished: AtomicUsize::new(0),
-            panicked: Mutex::new(Vec::new()),
-        }
-    }
-
     fn next_chunk(&self) -> Option<Range<usize>> {
         let chunk = self.next.fetch_add(1, Ordering::Relaxed);
         (chunk < self.pieces.chunks()).then(|| self.pieces.of(chunk))
     }
-
-    /// Whether another piece may be started; waits for the answer to the latest question that is seen. Later ones are
-    /// left for the next piece, or an `until` that wakes itself in each poll would keep all workers from working.
-    async fn goes_on(&self, answers: &mut watch::Receiver<u64>, answered: &mut u64) -> bool {
-        let asked = self.asked.load(Ordering::Acquire);
-        if asked > *answered {
-            match answers.wait_for(|answered| *answered >= asked).await {
-                Ok(latest) => *answered = *latest,
-                // The caller has dropped the run.
-                Err(_) => return false,
-            }
-        }
-        !self.stop.load(Ordering::Acquire)
-    }
-}
-
-/// The waker that `until` is polled with: holds back the workers until the caller has looked.
-struct Asks {
-    run: Arc<Run>,
-    caller: Waker,
-}
-
-impl Wake for Asks {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.run.asked.fetch_add(1, Ordering::AcqRel);
-        self.caller.wake_by_ref();
-    }
-}
-
-/// Stops the workers when the caller drops the run: aborting a task does not end it before it waits.
-struct StopOnDrop<'a>(&'a Run);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.stop.store(true, Ordering::Release);
-    }
-}
-
-/// Counts for one worker, and adds to the whole when the worker ends, even by a shutdown of the runtime.
-struct Tally<'a> {
-    run: &'a Run,
-    finished: usize,
-}
-
-impl Drop for Tally<'_> {
-    fn drop(&mut self) {
-        self.run.finished.fetch_add(self.finished, Ordering::AcqRel);
-    }
-}
-
-/// Runs a future to its end, or to its panic, of which it returns the message.
-async fn caught(future: impl Future<Output = ()>) -> Result<(), String> {
-    let mut future = pin!(future);
-    // The future is not polled again after a panic, and what the user's pieces share is theirs to keep whole.
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-        Ok(poll) => poll.map(Ok),
-        Err(panic) => Poll::Ready(Err(message(&*panic))),
-    })
-    .await
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {

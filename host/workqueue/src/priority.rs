@@ -1,6 +1,6 @@
 //! [`Priority`]: how urgent an add is.
 //!
-//! Invariant: a larger number is handed out first. Chosen by whoever adds; read by `classes`.
+//! Invariant: a larger number is handed out first. Chosen by the caller of an add; read by `classes`.
 
 /// How urgent a key is: any number, the larger the more so, as in controller-runtime.
 ///

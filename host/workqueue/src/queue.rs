@@ -14,7 +14,7 @@ use crate::limiter::RateLimiter;
 use crate::shared::Shared;
 use crate::slots::{self, Hash32};
 use crate::state::{Add, State, Take};
-use crate::{Item, Merge, Priority, QueueBuilder, QueueStats, get};
+use crate::{AddOptions, Item, Merge, Priority, QueueBuilder, QueueStats, get};
 
 /// Keys that a batch adds or gives back under one lock.
 const BATCH: usize = 64;
@@ -22,12 +22,12 @@ const BATCH: usize = 64;
 /// A work queue of keys `K`, with an `M` that travels along with a key; a handle that is cheap to clone.
 ///
 /// Time is tokio's, so a test may pause it. A delayed key counts as ready from its deadline on, without any task that
-/// would move it: whoever calls next finds it, and a worker that waits in [`get`](Self::get) wakes for it. (A queue that
+/// would move it: the next call finds it, and a worker that waits in [`get`](Self::get) wakes for it. (A queue that
 /// is called more than some 8,000 times a second reads the clock for every 16th call only, and may find it a few
 /// milliseconds later; and of many that come due together, each call makes 1,024 ready.)
 ///
-/// What the queue calls under its lock must not call the queue: `Clone`, `Eq`, `Hash` and the end of keys, [`Merge`] and the
-/// end of payloads, and the closures it is given. Keys must not panic; where the others do, the queue goes on.
+/// Code that the queue calls under its lock must not call the queue: `Clone`, `Eq`, `Hash` and `Drop` of keys, [`Merge`] and
+/// `Drop` of payloads, and closures. Keys must not panic. A panic of the others loses no other key and no wake-up.
 ///
 /// ```
 /// use pilothouse_workqueue::{Priority, Queue};
@@ -39,7 +39,7 @@ const BATCH: usize = 64;
 /// while let Some(item) = queue.get().await {
 ///     assert_eq!(item.key, "default/web");
 ///     queue.forget(&item.key);
-///     queue.done(&item);
+///     queue.done(item);
 /// }
 /// # }
 /// ```
@@ -98,10 +98,28 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     ///
     /// A key that waits already keeps its place and merges the payload; a higher priority moves it to the end of that
     /// priority, a lower one changes nothing. A key in processing is handed out again after [`done`](Self::done). Dropped
-    /// if the queue is shutting down. A delay of the same key stays as it is and fires later all the same.
+    /// if the queue is shutting down. A delay of the same key stays and fires later all the same, unless
+    /// [`AddOptions::coalesce`] is set.
     pub fn add_with(&self, key: K, payload: M, priority: Priority) {
-        let add = Add { hash: self.hash(&key), key, payload, priority };
+        let add = Add { hash: self.hash(&key), key, payload, priority, coalesce: false };
         self.shared.locked(|state| state.add(add));
+    }
+
+    /// Adds a key with options, as controller-runtime's `AddWithOpts`. Returns the delay, zero if there is none; `None` if
+    /// the queue is shutting down and does not take the key. A failure is not counted then.
+    pub fn add_with_options(&self, key: K, payload: M, options: AddOptions) -> Option<Duration> {
+        if options.rate_limited && self.shutting_down() {
+            return None;
+        }
+        let AddOptions { priority, rate_limited, coalesce, .. } = options;
+        let delay = options.delay(|| self.shared.limiter.when(&key));
+        let add = Add { hash: self.hash(&key), key, payload, priority, coalesce };
+        let is_added = if delay.is_zero() && !rate_limited {
+            self.shared.locked(|state| state.add(add))
+        } else {
+            self.delay(add, delay, rate_limited)
+        };
+        is_added.then_some(delay)
     }
 
     /// Adds keys in their order as [`add_with`](Self::add_with) does, 64 under one lock.
@@ -110,12 +128,22 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         loop {
             let hashed = adds.by_ref().take(BATCH);
             let chunk: Vec<_> = hashed
-                .map(|(key, payload, priority)| Add { hash: self.hash(&key), key, payload, priority })
+                .map(|(key, payload, priority)| Add {
+                    hash: self.hash(&key),
+                    key,
+                    payload,
+                    priority,
+                    coalesce: false,
+                })
                 .collect();
             if chunk.is_empty() {
                 return;
             }
-            self.shared.locked(|state| chunk.into_iter().for_each(|add| state.add(add)));
+            self.shared.locked(|state| {
+                for add in chunk {
+                    state.add(add);
+                }
+            });
         }
     }
 
@@ -124,29 +152,18 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// A key has one delay: the earlier deadline wins and is never postponed, payloads merge, the higher priority
     /// counts. Delays beyond 30 years are taken for 30 years. Dropped if the queue is shutting down.
     pub fn add_after(&self, key: K, payload: M, priority: Priority, delay: Duration) {
-        self.delay(key, payload, priority, delay, false);
+        let add = Add { hash: self.hash(&key), key, payload, priority, coalesce: false };
+        self.delay(add, delay, false);
     }
 
-    /// Counts a failure of the key and adds it after the delay its limiter asks for, which is returned.
+    /// Counts a failure of the key and adds it after the delay that the limiter returns. Returns that delay; `None` if the
+    /// queue is shutting down: it takes no key then, and counts no failure.
     ///
     /// The key is then *in backoff*, see [`release_backoff`](Self::release_backoff), unless it has an earlier deadline
     /// by [`add_after`](Self::add_after).
-    pub fn add_rate_limited(&self, key: K, payload: M, priority: Priority) -> Duration {
-        self.add_rate_limited_at_least(key, payload, priority, Duration::ZERO)
-    }
-
-    /// As [`add_rate_limited`](Self::add_rate_limited), but no earlier than after `at_least`: for a failure that says
-    /// itself how long to wait.
-    pub fn add_rate_limited_at_least(
-        &self,
-        key: K,
-        payload: M,
-        priority: Priority,
-        at_least: Duration,
-    ) -> Duration {
-        let delay = self.shared.limiter.when(&key).max(at_least);
-        self.delay(key, payload, priority, delay, true);
-        delay
+    pub fn add_rate_limited(&self, key: K, payload: M, priority: Priority) -> Option<Duration> {
+        let options = AddOptions { priority, rate_limited: true, ..AddOptions::default() };
+        self.add_with_options(key, payload, options)
     }
 
     /// Forgets the failures of a key. To be called on success, on a terminal error and when the object is gone, or the
@@ -186,24 +203,26 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
 
     /// Gives a key back after its work. If it was added meanwhile it joins the end of its priority. Does nothing for a
     /// key that is not in processing.
-    pub fn done(&self, item: &Item<K, M>) {
+    #[allow(clippy::needless_pass_by_value, reason = "an item is given back once")]
+    pub fn done(&self, item: Item<K, M>) {
         self.done_key(&item.key);
     }
 
     /// Gives keys back as [`done`](Self::done) does, 64 under one lock.
-    pub fn done_batch(&self, items: &[Item<K, M>]) {
-        for chunk in items.chunks(BATCH) {
-            let mut hashes = [0; BATCH];
-            for (hash, item) in hashes.iter_mut().zip(chunk) {
-                *hash = self.hash(&item.key);
+    pub fn done_batch(&self, items: impl IntoIterator<Item = Item<K, M>>) {
+        let mut items = items.into_iter().fuse();
+        loop {
+            let hashed = items.by_ref().take(BATCH).map(|item| (self.hash(&item.key), item));
+            let chunk: Vec<_> = hashed.collect();
+            if chunk.is_empty() {
+                return;
             }
-            self.shared.locked(|state| {
-                chunk.iter().zip(hashes).for_each(|(item, hash)| state.done(hash, &item.key));
-            });
+            self.shared.locked(|state| chunk.iter().for_each(|(hash, item)| state.done(*hash, &item.key)));
         }
     }
 
-    /// As [`done`](Self::done), for who has nothing but the key.
+    /// Gives a key back as client-go's `Done` does, for a caller that did not keep the item. A second call for one run
+    /// gives back the run of another worker, which [`done`](Self::done) rules out.
     pub fn done_key(&self, key: &K) {
         let hash = self.hash(key);
         self.shared.locked(|state| state.done(hash, key));
@@ -215,8 +234,8 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         self.shared.caught_up(State::len)
     }
 
-    /// True if it holds the key already, be it ready, delayed or in processing, or fewer than `most` keys: for who bounds
-    /// what another may put in. With several threads a few more may come in between.
+    /// True if the queue holds the key (ready, delayed or in processing) or fewer than `most` keys: to bound the keys that
+    /// another party adds. Concurrent adds may exceed the bound by a few keys.
     #[must_use]
     pub fn has_room_for(&self, key: &K, most: usize) -> bool {
         let hash = self.hash(key);
@@ -235,7 +254,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         self.shared.caught_up(State::len_delayed)
     }
 
-    /// Drops the delay of a key, with what it carries; false if it has none. Its failure count stays.
+    /// Drops the delay of a key and its payload; false if it has none. Its failure count stays.
     pub fn cancel_delayed(&self, key: &K) -> bool {
         let hash = self.hash(key);
         self.shared.caught_up(|state| state.cancel_delayed(hash, key)).is_some()
@@ -256,7 +275,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         self.shared.caught_up(|state| state.expedite(|_, backoff| backoff))
     }
 
-    /// Takes no adds from now on and drops what is delayed; what is queued is still handed out. Ends drains.
+    /// Takes no further adds and drops delayed keys; queued keys are still handed out. Ends drains.
     pub fn shut_down(&self) {
         drop(self.shared.caught_up(State::shut_down));
     }
@@ -264,8 +283,8 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// Takes no adds from now on (at once, not when first polled) and waits until nothing is queued, delayed or
     /// processing, or until [`shut_down`](Self::shut_down).
     ///
-    /// Workers must go on to get and give back keys, or this waits for ever; so it does for a long delay, unless the
-    /// caller cancels or expedites that. May be called several times; all callers return. Dropping the future stops
+    /// The wait ends only if workers go on to get and give back keys, and it includes long delays, unless the
+    /// caller cancels or expedites them. May be called several times; all callers return. Dropping the future stops
     /// the waiting and leaves the queue draining.
     pub fn shut_down_with_drain(&self) -> impl Future<Output = ()> + use<K, M> {
         Drain::start(Arc::clone(&self.shared))
@@ -294,10 +313,9 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         self.shared.caught_up(State::stats)
     }
 
-    fn delay(&self, key: K, payload: M, priority: Priority, delay: Duration, backoff: bool) {
-        let add = Add { hash: self.hash(&key), key, payload, priority };
+    fn delay(&self, add: Add<K, M>, delay: Duration, backoff: bool) -> bool {
         let now = self.shared.clock.now();
-        self.shared.locked(|state| state.add_after(add, delay, backoff, now));
+        self.shared.locked(|state| state.add_after(add, delay, backoff, now))
     }
 
     #[inline]

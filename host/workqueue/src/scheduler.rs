@@ -402,7 +402,7 @@ pub struct Turn<K, M, T> {
     queue: Queue<K, M>,
     /// [`Queue::done`]. By pointer, since a bound on this type would be asked for in every future that holds one, and for
     /// keys with a lifetime the compiler cannot answer.
-    done: fn(&Queue<K, M>, &Item<K, M>),
+    done: fn(&Queue<K, M>, Item<K, M>),
 }
 
 impl<K, M, T> Turn<K, M, T> {
@@ -456,7 +456,7 @@ impl<K, M, T> Turn<K, M, T> {
 impl<K, M, T> Drop for Turn<K, M, T> {
     fn drop(&mut self) {
         if let Some(item) = self.item.take() {
-            (self.done)(&self.queue, &item);
+            (self.done)(&self.queue, item);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the handles of one queue share.
+//! State that the handles of one queue share.
 //!
 //! Invariants: adds compute hashes outside the mutex, and wakers are called outside; `state` hashes with the same hasher.
 //! Called by the public handle, the futures and the scheduler.
@@ -15,11 +15,11 @@ use crate::clock::{Clock, Nanos};
 use crate::limiter::RateLimiter;
 use crate::sleepers::Attempt;
 use crate::state::{State, Take};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 use crate::waiters::Ticket;
 use crate::{Item, Merge};
 
-/// What a queue is made with.
+/// The settings of a queue.
 pub(crate) struct Settings<K> {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) group: Option<GroupOf<K>>,
@@ -31,15 +31,15 @@ pub(crate) struct Settings<K> {
 
 /// A scheduler, as its queues know it.
 pub(crate) trait Bell: Send + Sync {
-    /// The queue with this seat has something to do.
+    /// The queue with this seat has a ready key and may have one more processed.
     fn ring(&self, seat: u32);
-    /// So it will have at `at`.
+    /// The queue with this seat must be looked at no later than `at`.
     fn alarm(&self, seat: u32, at: Nanos);
     /// The queue is gone.
     fn leave(&self, seat: u32);
 }
 
-/// Holds the state behind its mutex, and what never changes beside it.
+/// Holds the state behind its mutex, and constants beside it.
 pub(crate) struct Shared<K, M> {
     state: Mutex<State<K, M>>,
     pub(crate) name: Option<Arc<str>>,
@@ -69,25 +69,40 @@ impl<K, M> Shared<K, M> {
         Self { state, name, clock, hasher, limiter, bell }
     }
 
-    /// Runs `action` under the mutex, then wakes whom it notified.
+    /// Runs `action` under the mutex, and delivers the wake-ups that it caused after unlocking.
     #[inline]
     pub(crate) fn locked<R>(&self, action: impl FnOnce(&mut State<K, M>) -> R) -> R {
-        let mut state = self.state.lock();
-        let result = action(&mut state);
-        if !state.wakes.is_empty() {
-            let wakes = mem::take(&mut state.wakes);
-            drop(state);
-            if let Some((bell, seat)) = &self.bell {
-                if wakes.ring {
-                    bell.ring(*seat);
-                }
-                if let Some(at) = wakes.alarm {
-                    bell.alarm(*seat, at);
-                }
-            }
-            wakes.wake();
+        let mut locked = Locked { state: Some(self.state.lock()), bell: self.bell.as_ref() };
+        let state = locked.state.as_mut().expect("it is unlocked by drop alone");
+        action(state)
+    }
+}
+
+/// The locked state. Its drop unlocks it and then delivers the wake-ups that were collected: also when `action` panics,
+/// which code of the user's (a [`Merge`], a filter) may do after other keys became ready.
+struct Locked<'a, K, M> {
+    state: Option<MutexGuard<'a, State<K, M>>>,
+    bell: Option<&'a (Arc<dyn Bell>, u32)>,
+}
+
+impl<K, M> Drop for Locked<'_, K, M> {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(mut state) = self.state.take() else { return };
+        if state.wakes.is_empty() {
+            return;
         }
-        result
+        let wakes = mem::take(&mut state.wakes);
+        drop(state);
+        if let Some((bell, seat)) = self.bell {
+            if wakes.ring {
+                bell.ring(*seat);
+            }
+            if let Some(at) = wakes.alarm {
+                bell.alarm(*seat, at);
+            }
+        }
+        wakes.wake();
     }
 }
 
@@ -107,7 +122,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Shared<K, M> {
         }
     }
 
-    /// Takes a key, of which and of the state behind it `taken` makes the result, or registers who found none.
+    /// Takes a key and passes it with the state to `taken`; without a key, registers the waiting future.
     pub(crate) fn attempt<T>(
         &self,
         ticket: &mut Option<Ticket>,

@@ -1,4 +1,4 @@
-//! Those who sleep until there is something to take, and who of them keeps time.
+//! Futures that sleep until they can take something, and the one of them that keeps the time.
 //!
 //! Invariants:
 //! - for each thing to take that appears one sleeper is notified, and one that is notified and gives up passes it on;
@@ -6,7 +6,7 @@
 //!   has been notified and will become it.
 //!
 //! A queue has them for its keys, the scheduler for its turns; both call under their mutex. [`sleep_until_taken`] is
-//! what their futures do.
+//! the wait of their futures.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -55,7 +55,7 @@ impl Sleepers {
         self.waiting.refresh(ticket, waker)
     }
 
-    /// Takes one out that got what it waited for.
+    /// Removes a sleeper that took something.
     pub(crate) fn leave(&mut self, ticket: Ticket, is_deadline: bool, wakes: &mut Wakes) {
         self.waiting.remove(ticket);
         if self.timekeeper == Some(ticket) {
@@ -77,7 +77,7 @@ impl Sleepers {
         self.waiting.notify_all(wakes);
     }
 
-    /// The next deadline changed: whoever keeps time must look again, or somebody must begin to.
+    /// The next deadline changed: wakes the timekeeper, or a sleeper that becomes it.
     pub(crate) fn deadline_changed(&mut self, wakes: &mut Wakes) {
         match self.timekeeper {
             Some(ticket) => self.waiting.notify(ticket, wakes),
@@ -88,7 +88,7 @@ impl Sleepers {
 
 /// Something to take from, with sleepers.
 pub(crate) trait Source {
-    /// What is taken.
+    /// The type of what a future takes.
     type Taken;
 
     /// Takes something, or registers with `ticket` and `waker`.
@@ -97,7 +97,7 @@ pub(crate) trait Source {
     /// Keeps a sleeper registered with the waker of this poll; false if it was notified.
     fn still_sleeps(&self, ticket: Ticket, waker: &Waker) -> bool;
 
-    /// Takes a sleeper out that gave up. It may have been notified of something that another can take now.
+    /// Removes a sleeper that gave up. Its notice, if it had one, goes to another.
     fn give_up(&self, ticket: Ticket);
 }
 
@@ -111,7 +111,7 @@ pub(crate) enum Attempt<T> {
 
 /// Waits until something can be taken; `None` once there will be nothing.
 ///
-/// What is taken leaves the source in the very poll that returns it, so a future that is dropped loses nothing.
+/// An item leaves the source in the poll that returns it, so a dropped future loses nothing.
 pub(crate) async fn sleep_until_taken<S: Source>(source: &S) -> Option<S::Taken> {
     let mut place = SleeperGuard { source, ticket: None };
     loop {

@@ -5,12 +5,10 @@
 //! - a slot is in at most one list, that of its [`SlotState`];
 //! - a key that is delayed and also ready or running has a second slot without key, its *twin*, for the delay,
 //!   which `twins` leads to and which leads back. A key that is only delayed needs no twin;
-//! - the memory held is a small multiple of what the used slots need: they are compacted when few of many are left, and
-//!   all of it is released (but for a handful) when somebody looks for a key and there is none at all, or the last key of
-//!   a scheduler's queue is done.
+//! - slots are compacted when few of many are used for a while (`state::memory`).
 //!
 //! Lists hold slot numbers instead of keys, so handing a key out hashes nothing, and raising or cancelling one searches
-//! nothing. Called by `state` and what it is made of, under the queue's mutex.
+//! nothing. Called by `state` and its parts, under the queue's mutex.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
@@ -18,6 +16,7 @@ use std::mem;
 use std::ops::{Index, IndexMut};
 
 use foldhash::fast::RandomState;
+use hashbrown::hash_table::Entry;
 
 use crate::Priority;
 use crate::chunks::Chunks;
@@ -27,13 +26,10 @@ use crate::table::Table;
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// An empty queue keeps this many slots, so that one key that comes and goes costs no allocation.
+/// Up to this many slots are kept, used or not.
 const KEEP: usize = 4;
 
-/// Up to this many slots compaction is not worth its time.
-const SMALL: usize = 64;
-
-/// Where a slot stands.
+/// The state of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlotState {
     /// Nowhere: in the chain of free slots, or about to get its place.
@@ -53,7 +49,7 @@ pub(crate) enum SlotState {
 /// Half of a key's hash.
 pub(crate) type Hash32 = u32;
 
-/// What a slot is for.
+/// The use of a slot.
 #[derive(Debug)]
 enum SlotUse<K> {
     /// This key.
@@ -74,7 +70,7 @@ pub(crate) struct Slot<K, M> {
     pub(crate) previous: u32,
     /// Of the run to come.
     pub(crate) priority: Priority,
-    /// What came with the adds of the run to come.
+    /// The merged payloads of the adds of the run to come.
     pub(crate) payload: M,
     pub(crate) place: SlotState,
     /// The deadline was set by the rate limiter.
@@ -300,12 +296,15 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
     /// The slot of a key, made if it has none; its place is then [`SlotState::Free`].
     #[inline]
     pub(crate) fn find_or_insert(&mut self, hash: Hash32, key: K) -> u32 {
-        if let Some(index) = self.find(hash, &key) {
-            return index;
+        let Self { slots, table, free, .. } = self;
+        match table.entry(hash, |index| slots[index as usize].holds(&key)) {
+            Entry::Occupied(entry) => entry.get().1,
+            Entry::Vacant(place) => {
+                let index = allocate(slots, free, Slot::new(SlotUse::Key(key)));
+                place.insert((hash, index));
+                index
+            }
         }
-        let index = allocate(&mut self.slots, &mut self.free, Slot::new(SlotUse::Key(key)));
-        self.table.insert(hash, index);
-        index
     }
 
     /// Makes a twin of a slot; its place is [`SlotState::Free`] until it has one.
@@ -316,7 +315,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         twin
     }
 
-    /// Frees a twin, whose payload was taken; tells whose it was.
+    /// Frees a twin, whose payload was taken; returns the slot of its key.
     pub(crate) fn release_twin(&mut self, twin: u32) -> u32 {
         let SlotUse::Delay(of) = self[twin].of else { panic!("a twin is for a delay") };
         self.twins.remove(&of);
@@ -348,33 +347,20 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         slot.next = free;
     }
 
-    /// Gives memory back after releases, if that is due. If slots got other numbers thereby, returns the new ones by
-    /// the old ones, and whoever holds numbers must rename them.
-    ///
-    /// Costs as much as there are slots, and comes after releases of seven in eight of them.
+    /// True if seven in eight slots are unused, and they are more than a handful.
     #[inline]
-    pub(crate) fn shrink(&mut self) -> Option<Vec<u32>> {
-        let used = self.table.len() + self.twins.len();
-        if self.slots.len() <= SMALL || used * 8 > self.slots.len() {
-            return None;
-        }
-        Some(self.compact(used * 2))
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.slots.len() > KEEP && self.used() * 8 <= self.slots.len()
     }
 
-    /// Gives all memory back if no slot is used. Not to be called after each release: a queue that is filled and emptied
-    /// by turns would do little else.
-    #[inline]
-    pub(crate) fn release_memory(&mut self) {
-        if self.slots.capacity() > KEEP && self.table.is_empty() {
-            self.slots = Chunks::default();
-            self.table = Table::default();
-            self.twins = BTreeMap::new();
-            self.free = NIL;
-        }
+    fn used(&self) -> usize {
+        self.table.len() + self.twins.len()
     }
 
-    /// Moves the used slots together; see [`Self::shrink`].
-    pub(crate) fn compact(&mut self, room: usize) -> Vec<u32> {
+    /// Moves the used slots together and releases the memory of the others. Returns the new slot numbers by the old ones;
+    /// whoever holds numbers must rename them. Costs as much as there are slots.
+    pub(crate) fn compact(&mut self) -> Vec<u32> {
+        let room = self.used() * 2;
         let mut numbers = vec![NIL; self.slots.len()];
         let mut kept = Chunks::default();
         for (old, slot) in mem::take(&mut self.slots).into_iter().enumerate() {

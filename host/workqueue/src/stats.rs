@@ -37,7 +37,7 @@ pub struct QueueStats {
     pub longest_running: Duration,
 }
 
-/// What a queue with a name measures.
+/// Measurements of a queue with a name.
 #[derive(Debug, Default)]
 pub(crate) struct Measures {
     pub(crate) queue_duration: Histogram,

@@ -1,74 +1,58 @@
-//! What a queue synchronises with: [`Mutex`], and in a build with the feature `shuttle` one whose every step a test can
-//! order as it likes (`tests/interleavings.rs`).
-//!
-//! A lock is held for tens of nanoseconds (where many keys come due or a table grows, for a hundred microseconds or some
-//! milliseconds). So who finds it taken stands back for a microsecond, and longer each
-//! time, and then sleeps for a moment: what the lock guards stays with one core for many operations, instead of moving
-//! between the cores with each, which costs more than the operations themselves.
+//! The mutex of queues and limiters: `parking_lot`'s, or one whose every step a test orders (feature `shuttle`,
+//! `tests/interleavings.rs`).
 
 #[cfg(feature = "shuttle")]
-pub(crate) use explored::Mutex;
+pub(crate) use explored::{Mutex, MutexGuard};
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use standing_back::Mutex;
+pub(crate) use parking::{Mutex, MutexGuard};
 
 #[cfg(not(feature = "shuttle"))]
-mod standing_back {
+mod parking {
     use std::hint::spin_loop;
     use std::ops::Range;
-    use std::thread::sleep;
-    use std::time::Duration;
 
-    use spin::mutex::{SpinMutex, SpinMutexGuard};
+    pub(crate) use parking_lot::MutexGuard;
 
-    /// Pauses, as powers of two, before the lock is looked at again: about 1 µs first and 15 µs at last.
-    const PAUSES: Range<u32> = 5..10;
-    /// Then others work on, or the thread that holds the lock was put aside: the core is left to somebody.
-    const SLEEP: Duration = Duration::from_micros(50);
-    /// Who has slept wants the lock now: it is looked at so many times, some 30 µs in all.
-    const EAGER: u32 = 256;
-    const EAGER_PAUSES: u32 = 4;
+    /// Pauses between two tries, as powers of two: together less than 10 µs on current processors. A holder needs tens of
+    /// nanoseconds. With these tries a core does many operations before the cache lines of the state move to another one.
+    const PAUSES: Range<u32> = 5..8;
 
-    /// `spin::Mutex`, of which contenders stand back. It is unlocked by a plain store, which a lock that knows who sleeps
-    /// cannot do, and is left by whoever panics.
+    /// `parking_lot::Mutex`, tried a few times before the thread sleeps.
+    ///
+    /// A thread that waits for a holder which the kernel has descheduled (a CPU quota, a neighbour) therefore sleeps, and
+    /// uses no CPU time. The mutex is eventually fair: every 0.5 ms on average the holder hands it to the longest sleeper.
     #[derive(Debug)]
-    pub(crate) struct Mutex<T>(SpinMutex<T>);
+    pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
 
     impl<T> Mutex<T> {
         pub(crate) fn new(value: T) -> Self {
-            Self(SpinMutex::new(value))
+            Self(parking_lot::Mutex::new(value))
         }
 
         #[inline]
-        pub(crate) fn lock(&self) -> SpinMutexGuard<'_, T> {
-            self.0.try_lock().unwrap_or_else(|| self.stand_back())
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.try_lock().unwrap_or_else(|| self.lock_contended())
         }
 
         #[cold]
-        fn stand_back(&self) -> SpinMutexGuard<'_, T> {
+        fn lock_contended(&self) -> MutexGuard<'_, T> {
             for pauses in PAUSES {
                 (0..1_u32 << pauses).for_each(|_| spin_loop());
                 if let Some(guard) = self.0.try_lock() {
                     return guard;
                 }
             }
-            loop {
-                sleep(SLEEP);
-                for _ in 0..EAGER {
-                    if let Some(guard) = self.0.try_lock() {
-                        return guard;
-                    }
-                    (0..EAGER_PAUSES).for_each(|_| spin_loop());
-                }
-            }
+            self.0.lock()
         }
     }
 }
 
 #[cfg(feature = "shuttle")]
 mod explored {
-    use shuttle::sync::{Mutex as ShuttleMutex, MutexGuard};
+    use shuttle::sync::Mutex as ShuttleMutex;
+    pub(crate) use shuttle::sync::MutexGuard;
 
-    /// The other mutex as far as it is used here.
+    /// `parking_lot::Mutex` as far as this crate uses it.
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(ShuttleMutex<T>);
 

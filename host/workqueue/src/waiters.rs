@@ -1,9 +1,9 @@
-//! Who sleeps on the queue, and whom to wake.
+//! Sleeping futures of a queue, and the wake-ups that are due.
 //!
 //! Invariants: ticket numbers in the list rise from front to back (so a ticket is found by bisection); a waiter is
 //! notified exactly by leaving the list, so "my ticket is gone" means "look again". The list is guarded by the
 //! queue's mutex; wakers are collected in [`Wakes`] and called after the mutex is free, since waking may call the queue.
-//! Called by `sleepers` and by `state`, for those who wait for a drain.
+//! Called by `sleepers`, and by `state` for drains.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -76,25 +76,25 @@ impl Waiters {
     }
 }
 
-/// Holds whom to tell something once the mutex is free. One waker costs no allocation.
+/// Holds wake-ups that are delivered when the mutex is unlocked. One waker costs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     first: Option<Waker>,
     rest: Vec<Waker>,
-    /// The scheduler, that there is something to do.
+    /// The scheduler is told that the queue has a ready key ([`Bell::ring`](crate::shared::Bell::ring)).
     pub(crate) ring: bool,
-    /// The scheduler, of this deadline.
+    /// The deadline to give to the scheduler ([`Bell::alarm`](crate::shared::Bell::alarm)).
     pub(crate) alarm: Option<Nanos>,
 }
 
 impl Wakes {
-    /// True if there is nobody to tell anything.
+    /// True if there are no wake-ups.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none() && !self.ring && self.alarm.is_none()
     }
 
-    /// Wakes those who wait.
+    /// Wakes the collected wakers.
     pub(crate) fn wake(self) {
         self.first.into_iter().chain(self.rest).for_each(Waker::wake);
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use pilothouse_workqueue::{
     ItemExponentialFailureRateLimiter, Merge, Priority, Queue, RateLimiter, Scheduler,
 };
+use tokio::time::advance;
 
 /// Counts the bytes that are allocated and not freed.
 struct Counting;
@@ -80,13 +81,19 @@ fn keys(number: usize) -> Vec<Arc<str>> {
 
 fn serve<M: Merge>(queue: &Queue<Arc<str>, M>) {
     while let Some(item) = queue.try_get() {
-        queue.done(&item);
         queue.forget(&item.key);
+        queue.done(item);
     }
 }
 
-#[test]
-fn an_idle_queue_holds_less_than_a_kibibyte_before_and_after_a_burst() {
+/// Half a minute after a burst a queue releases memory, when somebody waits for a key or reads a figure.
+async fn rest<M: Merge>(queue: &Queue<Arc<str>, M>) {
+    advance(Duration::from_secs(31)).await;
+    black_box(queue.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_queue_holds_a_kibibyte_before_a_burst_and_one_and_a_half_after_it() {
     let keys = keys(20_000);
     let held = Held::start();
     let queue: Queue<Arc<str>> = Queue::new();
@@ -101,7 +108,8 @@ fn an_idle_queue_holds_less_than_a_kibibyte_before_and_after_a_burst() {
 
     queue.expedite_all(|_| true);
     serve(&queue);
-    held.assert_below(1024, "a queue that was full");
+    rest(&queue).await;
+    held.assert_below(1536, "a queue that was full");
 
     // One key that stays does not keep the room of the many that went.
     for key in &keys {
@@ -109,12 +117,36 @@ fn an_idle_queue_holds_less_than_a_kibibyte_before_and_after_a_burst() {
     }
     queue.add_after(Arc::clone(&keys[0]), (), Priority::NORMAL, Duration::from_secs(3600));
     serve(&queue);
+    rest(&queue).await;
     held.assert_below(16 * 1024, "a queue with one delayed key that was full");
     assert_eq!(black_box(&queue).len_delayed(), 1);
 }
 
-#[test]
-fn a_queue_with_a_name_holds_two_kibibytes_after_a_burst() {
+#[tokio::test(start_paused = true)]
+async fn memory_stays_for_the_next_burst_and_goes_while_a_worker_sleeps() {
+    let keys = keys(20_000);
+    let queue: Queue<Arc<str>> = Queue::new();
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            while let Some(item) = queue.get().await {
+                queue.done(item);
+            }
+        }
+    });
+    tokio::task::yield_now().await;
+    let held = Held::start();
+    queue.add_batch(keys.iter().map(|key| (Arc::clone(key), (), Priority::NORMAL)));
+    let full = held.bytes();
+    tokio::time::sleep(Duration::from_secs(29)).await;
+    assert!(queue.is_empty() && held.bytes() == full, "{} of {full} bytes", held.bytes());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    held.assert_below(2048, "a queue whose worker has slept for 30 s");
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_with_a_name_holds_two_kibibytes_after_a_burst() {
     let keys = keys(20_000);
     let held = Held::start();
     let queue: Queue<Arc<str>> = Queue::builder().name("named").build();
@@ -122,14 +154,14 @@ fn a_queue_with_a_name_holds_two_kibibytes_after_a_burst() {
     let items: Vec<_> = std::iter::from_fn(|| queue.try_get()).collect();
     // All are dirty while they are processed.
     queue.add_batch(keys.iter().map(|key| (Arc::clone(key), (), Priority::NORMAL)));
-    queue.done_batch(&items);
-    drop(items);
+    queue.done_batch(items);
     serve(&queue);
+    rest(&queue).await;
     held.assert_below(2 * 1024, "a queue with a name that was full of dirty keys");
 }
 
-#[test]
-fn a_fair_queue_gives_back_what_its_groups_needed() {
+#[tokio::test(start_paused = true)]
+async fn a_fair_queue_gives_back_what_its_groups_needed() {
     let keys = keys(50_000);
     let held = Held::start();
     // A group for each key, and all of them in two priorities: raised out of one, served from the other.
@@ -139,26 +171,29 @@ fn a_fair_queue_gives_back_what_its_groups_needed() {
     }
     assert_eq!(queue.len(), keys.len());
     let last: Vec<_> = std::iter::from_fn(|| queue.try_get()).take(keys.len() - 1).collect();
-    queue.done_batch(&last);
-    drop(last);
+    queue.done_batch(last);
+    rest(&queue).await;
     held.assert_below(8 * 1024, "a fair queue with one group left of many");
     serve(&queue);
-    held.assert_below(1536, "a fair queue that was full");
+    rest(&queue).await;
+    held.assert_below(2048, "a fair queue that was full");
 }
 
-#[test]
-fn priorities_that_were_used_once_are_not_kept() {
+#[tokio::test(start_paused = true)]
+async fn priorities_that_were_used_once_are_not_kept() {
     let keys = keys(10_000);
     let held = Held::start();
     let queue: Queue<Arc<str>> = Queue::new();
     queue.add_batch(keys.iter().zip(0..).map(|(key, n)| (Arc::clone(key), (), Priority(n))));
     for _ in 1..keys.len() {
-        queue.done(&queue.try_get().expect("queued"));
+        queue.done(queue.try_get().expect("queued"));
     }
     assert_eq!(queue.stats().depths.len(), 1);
+    rest(&queue).await;
     held.assert_below(8 * 1024, "a queue that had 10,000 priorities and has one left");
     serve(&queue);
-    held.assert_below(1024, "a queue that had 10,000 priorities");
+    rest(&queue).await;
+    held.assert_below(1536, "a queue that had 10,000 priorities");
 }
 
 /// What a cancelled delay carried; counted by its strong references.
@@ -185,7 +220,7 @@ fn what_a_cancelled_delay_carried_is_dropped_at_once() {
 }
 
 #[test]
-fn a_failing_key_costs_41_bytes_at_a_million() {
+fn a_failing_key_costs_43_bytes_at_a_million() {
     const KEYS: usize = 1_000_000;
     let keys = keys(KEYS);
     let held = Held::start();
@@ -193,13 +228,33 @@ fn a_failing_key_costs_41_bytes_at_a_million() {
     keys.iter().for_each(|key| {
         limiter.when(key);
     });
-    held.assert_below(42 * KEYS, "a limiter with 1,000,000 failing keys of 16 bytes");
+    held.assert_below(44 * KEYS, "a limiter with 1,000,000 failing keys of 16 bytes");
     keys.iter().for_each(|key| limiter.forget(key));
     held.assert_below(1024, "a limiter with none left");
 }
 
+/// As wide as the key of the host, `pilothouse_object::ObjectKey`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct HostKey(Arc<str>, u32);
+
 #[test]
-fn a_queue_of_a_scheduler_holds_no_more_after_a_burst_than_another() {
+fn a_key_of_the_host_costs_70_bytes_queued_and_51_failing_at_a_million() {
+    const KEYS: usize = 1_000_000;
+    let keys: Vec<HostKey> = keys(KEYS).into_iter().map(|key| HostKey(key, 7)).collect();
+    let held = Held::start();
+    let queue: Queue<HostKey> = Queue::new();
+    keys.iter().for_each(|key| queue.add(key.clone()));
+    held.assert_below(70 * KEYS, "a queue of 1,000,000 keys of 24 bytes");
+    drop(queue);
+    let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000));
+    keys.iter().for_each(|key| {
+        limiter.when(key);
+    });
+    held.assert_below(52 * KEYS, "a limiter with 1,000,000 failing keys of 24 bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_of_a_scheduler_holds_no_more_after_a_burst_than_another() {
     let keys = keys(1_000);
     for burst in [60, keys.len()] {
         let scheduler: Scheduler<Arc<str>, (), ()> = Scheduler::new();
@@ -209,7 +264,9 @@ fn a_queue_of_a_scheduler_holds_no_more_after_a_burst_than_another() {
         while let Some(turn) = scheduler.try_next() {
             turn.done();
         }
-        held.assert_below(1280, "a scheduler with a queue that had a burst");
+        advance(Duration::from_secs(31)).await;
+        assert!(scheduler.try_next().is_none());
+        held.assert_below(1536, "a scheduler with a queue that had a burst");
     }
 }
 

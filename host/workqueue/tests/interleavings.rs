@@ -76,7 +76,7 @@ fn runs(ledgers: &[Ledger]) -> usize {
 async fn work(queue: Queue<usize>, ledgers: Arc<[Ledger; 2]>) {
     while let Some(item) = queue.get().await {
         ledgers[item.key].run().await;
-        queue.done(&item);
+        queue.done(item);
     }
 }
 
@@ -118,9 +118,9 @@ fn adds_during_processing_give_exactly_one_more_run() {
         });
         thief.join().unwrap();
         join(adders);
-        queue.done(&item);
+        queue.done(item);
         let item = queue.try_get().expect("one more run");
-        queue.done(&item);
+        queue.done(item);
         assert_eq!(queue.try_get(), None, "and no other");
     });
 }
@@ -135,7 +135,7 @@ fn an_add_that_meets_a_done_gives_one_more_run() {
             let queue = queue.clone();
             move || queue.add(0)
         });
-        queue.done(&item);
+        queue.done(item);
         adder.join().unwrap();
         assert_eq!(queue.try_get().map(|item| item.key), Some(0));
         assert_eq!(queue.stats().adds, 2);
@@ -177,7 +177,7 @@ fn a_key_given_back_dirty_wakes_a_getter() {
             let queue = queue.clone();
             move || queue.add(0)
         });
-        queue.done(&item);
+        queue.done(item);
         assert_eq!(getter.join().unwrap(), Some(0));
         adder.join().unwrap();
     });
@@ -204,7 +204,7 @@ fn a_dropped_get_passes_its_notice_on() {
             spawn(async move {
                 if let Some(item) = give_up(queue.get()).await.flatten() {
                     queue.add(item.key);
-                    queue.done(&item);
+                    queue.done(item);
                 }
             })
         });
@@ -256,7 +256,7 @@ fn shut_down_ends_all_getters_and_drains() {
         // A drain that begins after the shut-down waits for the key that is held.
         let done = thread::spawn({
             let queue = queue.clone();
-            move || queue.done(&held)
+            move || queue.done(held)
         });
         queue.shut_down();
         for getter in getters {
@@ -284,7 +284,7 @@ fn batches_share_the_keys_and_leave_nobody_asleep() {
                     for item in &items {
                         ledgers[item.key].run().await;
                     }
-                    queue.done_batch(&items);
+                    queue.done_batch(items);
                 }
             })
         });

@@ -114,7 +114,7 @@ fn work(n: usize, queue: &Queue<usize>, ledgers: &[Ledger], runs: &AtomicUsize) 
             }
             ledger.busy.store(false, Ordering::SeqCst);
             queue.forget(&item.key);
-            queue.done(&item);
+            queue.done(item);
         }
     });
 }

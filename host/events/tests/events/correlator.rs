@@ -173,13 +173,13 @@ fn events_that_were_there_before_go_on_counting_beside_the_combined_one() {
 }
 
 #[test]
-fn similar_events_six_hundred_seconds_apart_are_never_combined() {
+fn similar_events_more_than_six_hundred_seconds_apart_are_never_combined() {
     let mut run = default();
     for at in 0..30 {
-        assert!(!created(run.after(600, event(&format!("message {at}")))).aggregated);
+        assert!(!created(run.after(601, event(&format!("message {at}")))).aggregated);
     }
     let mut run = default();
-    let combined = |run: &mut Run, at| match run.after(599, event(&format!("message {at}"))) {
+    let combined = |run: &mut Run, at| match run.after(600, event(&format!("message {at}"))) {
         Correlated::Create(correlation) | Correlated::Patch(correlation) => correlation.aggregated,
         Correlated::Skip => false,
     };
@@ -325,8 +325,8 @@ fn number_and_interval_of_similar_events_are_options() {
         at += 1;
         created(run.after(seconds, event(&at.to_string()))).aggregated
     };
-    assert!(!aggregated(&mut run, 1) && !aggregated(&mut run, 5) && !aggregated(&mut run, 4));
-    assert!(aggregated(&mut run, 4));
+    assert!(!aggregated(&mut run, 1) && !aggregated(&mut run, 6) && !aggregated(&mut run, 5));
+    assert!(aggregated(&mut run, 5));
 }
 
 #[test]
@@ -353,4 +353,13 @@ fn keys_and_messages_are_options() {
     assert_eq!((combined.aggregated, &*combined.event.message), (true, "many like b"));
     assert_eq!(run.correlate(about(pod("c"), "Failed", "4")), Correlated::Skip, "three of one reason");
     assert_ne!(run.correlate(about(pod("c"), "Other", "4")), Correlated::Skip);
+}
+
+#[test]
+fn with_an_immense_number_of_similar_events_none_is_combined() {
+    let options = CorrelatorOptions { max_events: 1025, burst_size: 2_000, ..CorrelatorOptions::default() };
+    let mut run = Run::new(options);
+    for at in 0..1_100 {
+        assert!(!created(run.correlate(event(&at.to_string()))).aggregated);
+    }
 }

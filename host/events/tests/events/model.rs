@@ -47,7 +47,7 @@ impl Model {
         );
         let similar: Similar = (spam.clone(), body.reason.clone());
         let (messages, last) = self.similar.entry(similar.clone()).or_insert_with(|| (HashSet::new(), now));
-        if now - *last >= 600 {
+        if now - *last > 600 {
             messages.clear();
         }
         *last = now;

@@ -280,3 +280,45 @@ fn answers_are_told_apart_by_whether_another_try_may_help() {
     let html = Error::Protocol { doing: String::new(), message: String::new() };
     assert!(matches!(html.into(), SinkError::Transient { retry_after: None, .. }));
 }
+
+/// An answer of a server that has too much to do.
+fn busy(seconds: u64) -> Result<(), SinkError> {
+    let retry_after = Some(Duration::from_secs(seconds));
+    Err(SinkError::Transient { message: "busy".to_owned(), retry_after })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_of_the_same_name_is_somebody_elses_when_every_try_was_answered() {
+    let (_, counts) = record(vec![busy(1), exists()], 1).await;
+    assert_eq!((counts.sent, counts.failed), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_asks_to_wait_each_time_holds_up_others_for_three_minutes_at_most() {
+    let began = Instant::now();
+    let (sink, counts) = record(vec![busy(60); 12], 2).await;
+    assert_eq!((counts.failed, sink.writes().len()), (2, 2 * 3));
+    assert_eq!(began.elapsed().as_secs() / 60, 4, "two waits of a minute for each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn functions_of_the_correlator_that_panic_lose_that_event_only() {
+    let mut options = options();
+    options.correlator.max_events = 2;
+    options.correlator.key_func = Some(Arc::new(|event, similar, own| {
+        assert_ne!(event.body.reason, "BadKey", "a test's");
+        similar.part("all");
+        own.part(&event.message);
+    }));
+    options.correlator.message_func = Some(Arc::new(|event| {
+        assert_ne!(event.body.reason, "BadMessage", "a test's");
+        "combined".to_owned()
+    }));
+    let (broadcaster, sink) = (EventBroadcaster::new(options), Scripted::new([]));
+    let watch = broadcaster.start_recording_to_sink(Arc::clone(&sink)).await.unwrap();
+    for reason in ["A", "BadKey", "BadMessage", "B"] {
+        recorder(&broadcaster).event(pod("web"), EventType::Normal, reason, reason);
+    }
+    let counts = settled(&watch, 4).await;
+    assert_eq!((counts.sent, counts.aggregated, counts.failed), (1, 1, 2));
+}

@@ -303,3 +303,145 @@ async fn series_are_recorded_to_one_sink_at_a_time() {
     sleep(MINUTE).await;
     assert!(scene.broadcaster.start_recording_series_to_sink(Scripted::new([])).await.is_ok());
 }
+
+/// A refusal that no other try changes.
+fn refused() -> Result<(), SinkError> {
+    Err(SinkError::Rejected("namespace is gone".to_owned()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_whose_last_write_is_refused_is_dropped_and_its_occurrences_are_counted() {
+    let scene = Scene::new(vec![Ok(()), Ok(()), refused()]).await;
+    for _ in 0..5 {
+        scene.event("web");
+    }
+    scene.settled(5).await;
+    sleep(13 * MINUTE).await;
+    assert_eq!(scene.sink.summary(), ["create web 1", "patch web 2", "patch web 5"]);
+    let counts = scene.settled(5).await;
+    assert_eq!((counts.aggregated, counts.series_failures, counts.series_lost), (3, 1, 3));
+    sleep(60 * MINUTE).await;
+    assert_eq!(scene.sink.summary().len(), 3, "not tried again");
+    scene.event("web");
+    scene.settled(6).await;
+    assert_eq!(scene.sink.summary()[3..], ["create web 1"], "the next one is new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_whose_last_write_has_no_answer_is_kept() {
+    let script = [Ok(()), Ok(())].into_iter().chain(std::iter::repeat_with(transient).take(12));
+    let scene = Scene::new(script.collect()).await;
+    for _ in 0..3 {
+        scene.event("web");
+    }
+    scene.settled(3).await;
+    sleep(30 * MINUTE).await;
+    assert_eq!(scene.sink.summary().last(), Some(&"patch web 3".to_owned()));
+    let counts = scene.settled(3).await;
+    assert_eq!((counts.series_failures, counts.series_writes, counts.series_lost), (1, 1, 0));
+}
+
+/// A broadcaster whose queues have room for all events of a test, and its recorder.
+async fn roomy(sink: &Arc<Scripted>) -> (EventBroadcaster, EventWatch, EventRecorder) {
+    let mut options = options();
+    options.queue_length = 10_000;
+    let broadcaster = EventBroadcaster::new(options);
+    let watch = broadcaster.start_recording_series_to_sink(Arc::clone(sink)).await.unwrap();
+    let recorder = broadcaster.new_recorder(EventSource::reporting("kubelet", "node-1"));
+    (broadcaster, watch, recorder)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_one_of_3000_series_is_refreshed() {
+    const SERIES: u64 = 3_000;
+    let sink = Scripted::new([]);
+    let (_broadcaster, watch, recorder) = roomy(&sink).await;
+    let mut received = 0;
+    let mut occur = async |times: u64| {
+        for at in 0..SERIES {
+            for _ in 0..times {
+                recorder.event(pod(&format!("pod-{at}")), EventType::Normal, "A", "");
+            }
+            received += times;
+            if at % 400 == 399 {
+                settled(&watch, received).await;
+            }
+        }
+        settled(&watch, received).await;
+    };
+    occur(3).await;
+    for _ in 0..6 {
+        // None of them rests for six minutes.
+        sleep(5 * MINUTE).await;
+        occur(1).await;
+    }
+    let refreshed: std::collections::BTreeSet<String> =
+        sink.summary().into_iter().filter(|line| !line.ends_with(" 1") && !line.ends_with(" 2")).collect();
+    assert_eq!(refreshed.len() as u64, SERIES);
+    assert_eq!(watch.metrics().counts().series_writes, SERIES);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refreshed_series_take_no_room_of_events() {
+    let sink = Scripted::new([]);
+    let (_broadcaster, watch, recorder) = roomy(&sink).await;
+    for at in 0..2_000 {
+        for _ in 0..2 {
+            recorder.event(pod(&format!("pod-{at}")), EventType::Normal, "A", "");
+        }
+        if at % 200 == 199 {
+            settled(&watch, (at + 1) * 2).await;
+        }
+    }
+    // From now on each write takes a minute: the series that are finished hold no writer of the others.
+    sink.slow_down(MINUTE);
+    sleep(12 * MINUTE + Duration::from_secs(30)).await;
+    assert!(watch.metrics().counts().series_writes < 2_000, "they are under way");
+    for at in 0..900 {
+        recorder.event(pod(&format!("new-{at}")), EventType::Normal, "A", "");
+    }
+    sleep(Duration::from_secs(10)).await;
+    let counts = watch.metrics().counts();
+    assert_eq!(counts.dropped, 0, "{counts:?}");
+    let events = sink.summary().iter().filter(|line| line.starts_with("create new-")).count();
+    assert!(events >= 4, "{events} events are written beside the series");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_a_thousand_different_events_finds_room() {
+    let sink = Scripted::slow([], Duration::from_millis(100));
+    let (_broadcaster, watch, recorder) = roomy(&sink).await;
+    for at in 0..1_000 {
+        recorder.event(pod(&format!("pod-{at}")), EventType::Normal, "A", "");
+    }
+    assert_eq!(settled(&watch, 1_000).await.sent, 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn occurrences_that_a_deadline_leaves_unwritten_are_counted() {
+    let sink = Scripted::new([]);
+    let (broadcaster, watch, recorder) = roomy(&sink).await;
+    for _ in 0..5 {
+        recorder.event(pod("web"), EventType::Normal, "A", "");
+    }
+    settled(&watch, 5).await;
+    sink.slow_down(60 * MINUTE);
+    assert!(!broadcaster.shutdown(MINUTE).await);
+    let counts = watch.metrics().counts();
+    assert_eq!((counts.sent, counts.aggregated, counts.series_lost), (2, 3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_function_that_panics_loses_that_event_only() {
+    let mut options = options();
+    options.correlator.spam_key_func = Some(Arc::new(|event, key| {
+        assert_ne!(event.body.reason, "Bad", "a test's");
+        key.part("all");
+    }));
+    let scene = Scene::with(Vec::new(), options).await;
+    for reason in ["A", "Bad", "B"] {
+        scene.about(pod("web"), reason, "Starting");
+    }
+    let counts = scene.settled(3).await;
+    assert_eq!((counts.sent, counts.failed), (2, 1));
+}

@@ -75,7 +75,7 @@ pub(crate) fn about(regarding: ObjectReference, reason: &str, message: &str) -> 
 pub(crate) struct Scripted {
     script: Mutex<VecDeque<Result<(), SinkError>>>,
     tries: Mutex<Vec<(Instant, Write)>>,
-    latency: Duration,
+    latency: Mutex<Duration>,
 }
 
 impl Scripted {
@@ -88,7 +88,16 @@ impl Scripted {
         script: impl IntoIterator<Item = Result<(), SinkError>>,
         latency: Duration,
     ) -> Arc<Self> {
-        Arc::new(Self { script: Mutex::new(script.into_iter().collect()), tries: Mutex::default(), latency })
+        Arc::new(Self {
+            script: Mutex::new(script.into_iter().collect()),
+            tries: Mutex::default(),
+            latency: Mutex::new(latency),
+        })
+    }
+
+    /// Makes each answer from now on take that long.
+    pub(crate) fn slow_down(&self, latency: Duration) {
+        *self.latency.lock() = latency;
     }
 
     /// What it was asked for.
@@ -115,8 +124,9 @@ impl Scripted {
         let recorded = Recorded::from(write.event());
         self.tries.lock().push((Instant::now(), write));
         let answer = self.script.lock().pop_front().unwrap_or(Ok(()));
-        if !self.latency.is_zero() {
-            tokio::time::sleep(self.latency).await;
+        let latency = *self.latency.lock();
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
         }
         answer.map(|()| recorded)
     }

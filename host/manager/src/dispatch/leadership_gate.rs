@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use pilothouse_object::ObjectKey;
-use pilothouse_workqueue::{Priority, Queue};
+use pilothouse_workqueue::{AddOptions, Priority, Queue};
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::dispatch::reasons::Reasons;
@@ -73,7 +73,7 @@ impl LeadershipGate {
         if !self.is_open() && self.still_closed().is_some() {
             return;
         }
-        self.queue.add_with(key, reasons, priority);
+        self.enqueue(key, reasons, priority);
     }
 
     /// Adds a key because of an object that is not in the cache any more, or not visible. A standby keeps the key.
@@ -84,7 +84,16 @@ impl LeadershipGate {
             closed.insert(&self.plugin, key, reasons);
             return;
         }
-        self.queue.add_with(key, reasons, Priority::NORMAL);
+        self.enqueue(key, reasons, Priority::NORMAL);
+    }
+
+    /// A change ends a pending `requeue-after` or backoff of its key, as in controller-runtime: both are one run.
+    fn enqueue(&self, key: ObjectKey, reasons: Reasons, priority: Priority) {
+        self.queue.add_with_options(
+            key,
+            reasons,
+            AddOptions { priority, coalesce: true, ..AddOptions::default() },
+        );
     }
 
     /// Drops the tombstones that are older than the last rotation.
@@ -144,6 +153,7 @@ impl Closed {
 mod tests {
     use std::collections::BTreeSet;
     use std::sync::Barrier;
+    use std::time::Duration;
 
     use super::*;
 
@@ -183,6 +193,18 @@ mod tests {
         assert_eq!(LeadershipGate::opened(&Arc::from("p"), &Queue::new()).open(), None);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_change_ends_the_delay_of_its_key() {
+        let queue = Queue::new();
+        let gate = LeadershipGate::opened(&Arc::from("p"), &queue);
+        for number in 1..=2 {
+            queue.add_after(key(number), Reasons::REQUEUED, Priority::NORMAL, Duration::from_secs(30));
+        }
+        gate.add(key(1), Reasons::UPDATED, Priority::NORMAL);
+        gate.add_deleted(key(2), Reasons::DELETED);
+        assert_eq!((queue.len(), queue.len_delayed()), (2, 0));
+    }
+
     /// A cache, a gate and an informer on a thread of its own that changes first the one and then tells the other, while
     /// this one opens the gate and reads the cache: every key whose object changed or went is added.
     #[test]
@@ -216,7 +238,7 @@ mod tests {
             let mut added: BTreeSet<ObjectKey> = BTreeSet::new();
             while let Some(item) = queue.try_get() {
                 added.insert(item.key.clone());
-                queue.done(&item);
+                queue.done(item);
             }
             assert_eq!(added.len(), KEYS, "round {round}");
         }

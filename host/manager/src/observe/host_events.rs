@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_client::{ApiResource, Client, Error};
 use pilothouse_events::{
@@ -74,6 +75,8 @@ enum About {
 
 struct Waiting {
     recorder: EventRecorder,
+    /// When it happened; the UID may be known much later.
+    timestamp: Timestamp,
     event_type: EventType,
     reason: &'static str,
     message: String,
@@ -199,8 +202,8 @@ impl Inner {
 
 impl Waiting {
     fn write(&self, about: Arc<ObjectReference>) {
-        let Self { recorder, event_type, reason, message } = self;
-        recorder.eventf(about, *event_type, reason, format_args!("{message}"));
+        let Self { recorder, timestamp, event_type, reason, message } = self;
+        recorder.past_eventf(about, *timestamp, *event_type, reason, format_args!("{message}"));
     }
 }
 
@@ -294,7 +297,8 @@ impl Reporter {
         let mut message = message;
         // What a guest said may be long, and waits.
         message.truncate(message.floor_char_boundary(MESSAGE_LIMIT));
-        inner.record(Waiting { recorder: recorder.clone(), event_type, reason, message });
+        let timestamp = Timestamp::now();
+        inner.record(Waiting { recorder: recorder.clone(), timestamp, event_type, reason, message });
     }
 
     /// A generation took over, from another one or as the first.

@@ -3,7 +3,7 @@
 //! Invariant: what a scenario does besides its operations is the same for any number of them, so that it falls out of
 //! the difference of two counts. Called by `main`.
 
-use std::future::{pending, ready};
+use std::future::ready;
 use std::hint::black_box;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,9 +11,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pilothouse_workqueue::{
-    BucketRateLimiter, Item, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, Queue,
-    RateLimiter, parallelize_until,
+    BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, Queue, RateLimiter,
+    parallelize_until,
 };
+use tokio_util::sync::CancellationToken;
 
 type Key = Arc<str>;
 
@@ -86,26 +87,22 @@ fn with_delayed_others() -> Queue<Key> {
     queue
 }
 
-fn done(queue: &Queue<Key>, item: &Item<Key>) {
-    queue.done(item);
-}
-
 fn add_get_done(operations: usize) {
-    let (queue, key) = (Queue::new(), key(1));
+    let (queue, key) = (Queue::<Key>::new(), key(1));
     for _ in 0..operations {
         queue.add(Arc::clone(&key));
         let item = queue.try_get().expect("just added");
-        done(&queue, &item);
+        queue.done(item);
     }
 }
 
 fn add_await_done(operations: usize) {
-    let (queue, key) = (Queue::new(), key(1));
+    let (queue, key) = (Queue::<Key>::new(), key(1));
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..operations {
         queue.add(Arc::clone(&key));
         let Poll::Ready(Some(item)) = pin!(queue.get()).poll(&mut context) else { panic!("just added") };
-        done(&queue, &item);
+        queue.done(item);
     }
 }
 
@@ -152,7 +149,7 @@ fn fill_and_drain(operations: usize) {
             queue.add(Arc::clone(key));
         }
         while let Some(item) = queue.try_get() {
-            done(&queue, &item);
+            queue.done(item);
         }
     }
 }
@@ -163,6 +160,6 @@ fn pieces(operations: usize) {
         black_box(piece);
         ready(())
     };
-    let result = runtime.block_on(parallelize_until(pending(), 4, operations, work));
+    let result = runtime.block_on(parallelize_until(&CancellationToken::new(), 4, operations, work));
     assert_eq!(result.finished, operations);
 }

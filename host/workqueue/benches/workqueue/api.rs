@@ -22,7 +22,7 @@ pub(crate) fn unnamed() -> Queue {
     Queue::new()
 }
 
-/// A queue whose metrics are kept; today every queue's are.
+/// A queue whose metrics are kept.
 pub(crate) fn named() -> Queue {
     Queue::builder().name("bench").build()
 }
@@ -39,7 +39,7 @@ pub(crate) fn limiter(base: Duration) -> ItemExponentialFailureRateLimiter<Key> 
 
 /// Gives a key back.
 #[inline]
-pub(crate) fn done(queue: &Queue, item: &Item) {
+pub(crate) fn done(queue: &Queue, item: Item) {
     queue.done(item);
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn get_batch(queue: &Queue, most: usize) -> Vec<Item> {
 }
 
 /// Gives keys back together.
-pub(crate) fn done_batch(queue: &Queue, items: &[Item]) {
+pub(crate) fn done_batch(queue: &Queue, items: Vec<Item>) {
     queue.done_batch(items);
 }
 

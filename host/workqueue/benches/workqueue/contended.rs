@@ -50,13 +50,13 @@ async fn consume(queue: &Queue, batch: usize) {
     while left > 0 {
         if batch == 1 {
             if let Some(item) = queue.get().await {
-                done(queue, &item);
+                done(queue, item);
             }
             left -= 1;
         } else {
             let items = get_batch(queue, batch.min(left)).await;
-            done_batch(queue, &items);
             left -= items.len();
+            done_batch(queue, items);
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn cycle(variant: Variant) -> anyhow::Result<Figures> {
         for n in 0..CYCLES {
             queue.add(Arc::clone(&keys[n % KEYS_IN_TURN]));
             if let Some(item) = queue.get().await {
-                done(&queue, &item);
+                done(&queue, item);
             }
         }
         let waited = per(began.elapsed(), CYCLES);
@@ -32,7 +32,7 @@ pub(crate) fn cycle(variant: Variant) -> anyhow::Result<Figures> {
         for n in 0..CYCLES {
             queue.add_with(Arc::clone(&keys[n % KEYS_IN_TURN]), (), PRIORITIES[n % PRIORITIES.len()]);
             if let Some(item) = queue.get().await {
-                done(&queue, &item);
+                done(&queue, item);
             }
         }
         (waited, per(began.elapsed(), CYCLES))
@@ -41,7 +41,7 @@ pub(crate) fn cycle(variant: Variant) -> anyhow::Result<Figures> {
     for n in 0..CYCLES {
         queue.add(Arc::clone(&keys[n % KEYS_IN_TURN]));
         if let Some(item) = queue.try_get() {
-            done(&queue, &item);
+            done(&queue, item);
         }
     }
     let tried = per(began.elapsed(), CYCLES);
@@ -59,15 +59,15 @@ pub(crate) fn bursts(variant: Variant) -> anyhow::Result<Figures> {
                 let mut left = BURST;
                 while left > 0 {
                     let items = get_batch(&queue, variant.batch).await;
-                    done_batch(&queue, &items);
                     left -= items.len();
+                    done_batch(&queue, items);
                 }
                 continue;
             }
             burst.iter().for_each(|key| queue.add(Arc::clone(key)));
             for _ in burst {
                 if let Some(item) = queue.get().await {
-                    done(&queue, &item);
+                    done(&queue, item);
                 }
             }
         }
@@ -87,7 +87,7 @@ pub(crate) fn priorities(variant: Variant) -> anyhow::Result<Figures> {
             }
             for _ in 0..KEYS_IN_TURN {
                 if let Some(item) = queue.get().await {
-                    done(&queue, &item);
+                    done(&queue, item);
                 }
             }
         }

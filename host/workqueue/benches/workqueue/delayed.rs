@@ -58,7 +58,7 @@ async fn run_race(race: Arc<Race>, keys: Arc<[Key]>, queue: Queue) -> Vec<f64> {
             while let Some(item) = queue.get().await {
                 let wanted = race.wanted[number(&item.key)].load(Ordering::Relaxed);
                 late.push((race.now() as f64 - wanted as f64) / 1e6);
-                done(&queue, &item);
+                done(&queue, item);
                 if race.taken.fetch_add(1, Ordering::Relaxed) + 1 == MILLION {
                     queue.shut_down();
                 }

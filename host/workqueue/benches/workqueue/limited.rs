@@ -29,7 +29,7 @@ async fn race(keys: Arc<[Key]>, queue: Queue) {
     for _ in 0..KEYS {
         if let Some(item) = consumer.get().await {
             consumer.forget(&item.key);
-            done(&consumer, &item);
+            done(&consumer, item);
         }
     }
     let _ = producer.await;

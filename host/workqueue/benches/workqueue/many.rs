@@ -91,7 +91,7 @@ impl Worker {
 async fn serve(n: usize, queue: Queue, worker: Worker) {
     while let Some(item) = queue.get().await {
         worker.has(n);
-        done(&queue, &item);
+        done(&queue, item);
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) const FOREVER: Duration = Duration::from_nanos(i64::MAX as u64);
 pub trait RateLimiter<K>: Send + Sync {
     /// Counts one more try of the key and returns how long it has to wait for it.
     fn when(&self, key: &K) -> Duration;
-    /// Forgets the key: the next `when` answers as the first did. Releases what was remembered of it.
+    /// Forgets the key: the next `when` answers as the first did. Releases its memory.
     fn forget(&self, key: &K);
     /// How many tries of the key have been counted since it was forgotten; 0 for a limiter that does not tell keys
     /// apart.
@@ -60,7 +60,7 @@ pub fn default_item_based_rate_limiter<K: Clone + Eq + Hash>() -> ItemExponentia
     ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
 }
 
-/// What controllers use unless they say otherwise: per key 5 ms doubled with each failure up to 1000 s, and for all
+/// The default of controllers: per key 5 ms doubled with each failure up to 1000 s, and for all
 /// keys together 10 a second after a burst of 100; the longer of the two.
 #[must_use]
 pub fn default_controller_rate_limiter<K: Clone + Eq + Hash + Send + 'static>() -> MaxOfRateLimiter<K> {

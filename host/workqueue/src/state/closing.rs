@@ -1,7 +1,7 @@
-//! The end of a queue: shut-down, drain, and who learns of it.
+//! The end of a queue: shut-down, drain, and the wake-ups of both.
 //!
-//! Invariants: a queue that is shut for adds never opens again; those who wait for a key are told once none will come,
-//! those who wait for a drain once nothing is queued, delayed or processing. Called by the queue and its futures.
+//! Invariants: a queue that is shut for adds never opens again; futures that wait for a key are woken once none will come,
+//! and drains once nothing is queued, delayed or processing. Called by the queue and its futures.
 
 use std::hash::Hash;
 use std::task::Waker;
@@ -15,9 +15,9 @@ use crate::waiters::Ticket;
 pub(super) enum Phase {
     /// Takes adds.
     Open,
-    /// Takes no adds; what is delayed is waited for.
+    /// Takes no adds; delayed keys are waited for.
     Draining,
-    /// Takes no adds; what was delayed is gone.
+    /// Takes no adds; delayed keys were dropped.
     Shut,
 }
 
@@ -41,7 +41,7 @@ impl<K, M> State<K, M> {
         self.ready.is_empty() && self.wheel.is_empty() && self.processing.is_empty()
     }
 
-    /// Wakes those who wait for the end, if this is it. To be called after whatever removes something.
+    /// Wakes drains and closed-out workers if the end has come. To be called after each removal.
     #[inline]
     pub(super) fn settle(&mut self) {
         if self.phase == Phase::Open {
@@ -57,7 +57,7 @@ impl<K, M> State<K, M> {
 }
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
-    /// Takes no adds from now on and drops what is delayed; gives what came with it.
+    /// Takes no further adds and drops delayed keys; returns their payloads, to be dropped without the lock.
     pub(crate) fn shut_down(&mut self) -> Vec<M> {
         self.catch_up_exactly();
         self.phase = Phase::Shut;
@@ -68,7 +68,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         payloads
     }
 
-    /// Takes no adds from now on and lets what is delayed come; tells how many plain shut-downs there were.
+    /// Takes no further adds and keeps delayed keys; returns the number of plain shut-downs so far.
     pub(crate) fn drain(&mut self) -> u32 {
         self.catch_up_exactly();
         if self.phase == Phase::Open {

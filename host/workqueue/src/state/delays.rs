@@ -17,10 +17,11 @@ use crate::{Merge, Priority};
 const PORTION: usize = 1024;
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
-    /// Adds a key after a delay that began at `now`; `backoff` says whether the rate limiter chose it.
-    pub(crate) fn add_after(&mut self, add: Add<K, M>, delay: Duration, backoff: bool, now: Nanos) {
+    /// Adds a key after a delay that began at `now`; `backoff` says whether the rate limiter chose it. Returns false if the
+    /// queue takes no adds.
+    pub(crate) fn add_after(&mut self, add: Add<K, M>, delay: Duration, backoff: bool, now: Nanos) -> bool {
         if self.shutting_down() {
-            return;
+            return false;
         }
         self.retries += 1;
         if delay.is_zero() {
@@ -28,16 +29,21 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
         let began = now;
         let now = self.clock.at_least(now);
-        // First what is due: a deadline that has passed must not swallow this one.
+        // Due delays first: a deadline that has passed must not swallow this one.
         self.promote(now);
         let at = clock::deadline(began, delay);
-        let Add { hash, key, payload, priority } = add;
+        let Add { hash, key, payload, priority, coalesce } = add;
         let own = self.slots.find_or_insert(hash, key);
         if let Some(delay) = self.delay_of(own) {
             self.fire_if_due(delay, now);
         }
+        if coalesce && matches!(self.slots[own].place, SlotState::Ready | SlotState::Again) {
+            self.make_ready(own, payload, priority, None);
+            return true;
+        }
         if let Some(delay) = self.delay_of(own) {
-            return self.bring_forward(delay, at, now, payload, priority, backoff);
+            self.bring_forward(delay, at, now, payload, priority, backoff);
+            return true;
         }
         let (index, place) = match self.slots[own].place {
             SlotState::Free => (own, SlotState::Delayed),
@@ -49,14 +55,15 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         if self.wheel.insert(index, now, &mut self.slots) {
             self.deadline_changed();
         }
+        true
     }
 
     /// The slot that holds the delay of a key, if it has one.
-    fn delay_of(&self, own: u32) -> Option<u32> {
+    pub(super) fn delay_of(&self, own: u32) -> Option<u32> {
         if self.slots[own].place == SlotState::Delayed { Some(own) } else { self.slots.twin(own) }
     }
 
-    /// Merges into a delay there is: the earlier deadline and the higher priority count.
+    /// Merges into an existing delay: the earlier deadline and the higher priority count.
     fn bring_forward(
         &mut self,
         index: u32,
@@ -80,8 +87,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
     }
 
-    /// Drops the delay of a key, and gives what came with it: that may run code of the user's when it ends, and is not for
-    /// here. None if it has no delay.
+    /// Drops the delay of a key and returns its payload, whose `Drop` must not run under the lock. None if it has no delay.
     pub(crate) fn cancel_delayed(&mut self, hash: Hash32, key: &K) -> Option<M> {
         self.catch_up_exactly();
         let own = self.slots.find(hash, key)?;
@@ -93,12 +99,12 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         } else {
             self.slots.release_twin(delay);
         }
-        self.shrink();
+        self.plan_release();
         self.settle();
         Some(payload)
     }
 
-    /// Makes delayed keys that `wanted` accepts ready now; `wanted` is told the key and whether it is in backoff.
+    /// Makes delayed keys that `wanted` accepts ready now; `wanted` gets the key and whether it is in backoff.
     pub(crate) fn expedite(&mut self, mut wanted: impl FnMut(&K, bool) -> bool) -> usize {
         let now = self.catch_up_exactly();
         // Nothing changes before code of the user's has run, which may panic.
@@ -117,7 +123,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         taken.len()
     }
 
-    /// Forgets all delays, and gives what came with them, as [`Self::cancel_delayed`] does.
+    /// Drops all delays and returns their payloads, as [`Self::cancel_delayed`] does.
     pub(super) fn drop_delays(&mut self) -> Vec<M> {
         let mut delayed: Vec<u32> = Vec::with_capacity(self.wheel.len());
         self.wheel.walk(&self.slots, |index| delayed.push(index));
@@ -129,12 +135,11 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 _ => self.slots.release(index),
             }
         }
-        self.shrink();
-        self.slots.release_memory();
+        self.release_memory();
         payloads
     }
 
-    /// Makes ready what is due, in a portion, as far as the clock is read anyway.
+    /// Makes a portion of the due keys ready, by the cheap clock.
     #[inline]
     pub(super) fn catch_up(&mut self) {
         if !self.wheel.is_empty() {
@@ -143,23 +148,23 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
     }
 
-    /// Makes a portion ready of what is due now; true if anything was or is delayed.
+    /// Makes a portion of the due keys ready; true if the queue has any deadline.
     pub(crate) fn catches_up(&mut self) -> bool {
-        let delayed = !self.wheel.is_empty();
-        if delayed {
-            let now = self.clock.exact();
-            self.promote(now);
+        let waits = !self.wheel.is_empty() || self.release_at.is_some();
+        if waits {
+            self.has_more_due();
         }
-        delayed
+        waits
     }
 
-    /// Makes a portion ready of what is due now; true if that was not all.
+    /// Makes a portion of the due keys ready, and releases memory that is due for it; true if more keys are due.
     pub(crate) fn has_more_due(&mut self) -> bool {
         let now = self.clock.exact();
+        self.release_if_due(now);
         self.promote(now)
     }
 
-    /// Makes ready all that is due now, and tells the time. Callers have had [`Self::has_more_due`] do most of it, so that
+    /// Makes all due keys ready, and returns the time. Callers have had [`Self::has_more_due`] do most of it, so that
     /// the lock is not held for all of it at once.
     pub(super) fn catch_up_exactly(&mut self) -> Nanos {
         let now = self.clock.exact();
@@ -167,8 +172,8 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         now
     }
 
-    /// Makes a portion ready of what is due at `now`; true if that was not all. Of many that come due together the rest is
-    /// left to the calls that come next, of which one is that of whoever keeps the time.
+    /// Makes a portion of the keys ready that are due at `now`; true if more are due. The next calls make the others ready,
+    /// at the latest that of the timekeeper.
     fn promote(&mut self, now: Nanos) -> bool {
         for _ in 0..PORTION {
             let Some(index) = self.wheel.pop_due(now, &mut self.slots) else { return false };
@@ -188,6 +193,21 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Makes a slot ready that just left the wheel.
     fn fire(&mut self, index: u32, at: Nanos) {
+        let (own, payload, priority) = self.take_delay(index);
+        self.make_ready(own, payload, priority, Some(at));
+    }
+
+    /// Ends a delay because its key is added at once: both adds make one run.
+    #[cold]
+    pub(super) fn end_delay(&mut self, index: u32, payload: M, priority: Priority) {
+        self.wheel.remove(index, &mut self.slots);
+        let (own, delayed, delayed_priority) = self.take_delay(index);
+        self.make_ready(own, payload, priority, None);
+        self.make_ready(own, delayed, delayed_priority, None);
+    }
+
+    /// The key's slot, the payload and the priority of a delay that left the wheel, which is over.
+    fn take_delay(&mut self, index: u32) -> (u32, M, Priority) {
         let slot = &mut self.slots[index];
         let (payload, priority) = (mem::take(&mut slot.payload), slot.priority);
         let own = match slot.place {
@@ -197,7 +217,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 index
             }
         };
-        self.make_ready(own, payload, priority, Some(at));
+        (own, payload, priority)
     }
 
     /// Moves the delay of a slot to a twin, so that its key can be something else as well.

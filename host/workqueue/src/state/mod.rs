@@ -3,15 +3,16 @@
 //! Invariants, with the words of client-go: a key is *dirty* if it needs a run, *processing* while a worker has it.
 //! - Dirty and not processing: `SlotState::Ready`, in `ready`. Processing: `SlotState::Running`, or `SlotState::Again` if it is also
 //!   dirty; it joins `ready` when the worker gives it back.
-//! - Delays are moved to `ready` by whoever looks next, in the order of their deadlines, before anything else is added.
+//! - The next call moves due delays to `ready`, in the order of their deadlines, before it adds anything else.
 //!   Only `done` may put a key in front of one that came due.
-//! - For each key that joins `ready` one of those who wait in `get` is notified.
+//! - For each key that joins `ready` one future that waits in `get` is notified.
 //!
 //! Called by `queue`, the scheduler and the futures in `get` and `drain`, through `Shared::locked`, which calls the wakers that
-//! are collected in `wakes`. Delays are in `delays`, the end of a queue in `closing`, those who wait in `waiting`.
+//! are collected in `wakes`. Delays are in `delays`, the end of a queue in `closing`, sleeping workers in `waiting`, memory in `memory`.
 
 mod closing;
 mod delays;
+mod memory;
 mod waiting;
 
 use std::hash::Hash;
@@ -38,6 +39,8 @@ pub(crate) struct Add<K, M> {
     pub(crate) key: K,
     pub(crate) payload: M,
     pub(crate) priority: Priority,
+    /// The key has one entry: an add at once ends its delay, and a delayed add joins a run to come.
+    pub(crate) coalesce: bool,
 }
 
 /// How an attempt to take a key ended.
@@ -53,7 +56,7 @@ pub(crate) enum Take<K, M> {
 
 /// Holds everything that changes.
 ///
-/// What each add, get and done touches stands first, in as few cache lines as it takes: where several threads work on one
+/// The fields that each add, get and done touches come first, in as few cache lines as it takes: where several threads work on one
 /// queue, moving these between the cores is most of the cost.
 #[repr(C)]
 pub(crate) struct State<K, M> {
@@ -62,7 +65,7 @@ pub(crate) struct State<K, M> {
     processing: List,
     phase: Phase,
     adds: u64,
-    /// Where time is not measured, this orders what is ready.
+    /// The order of ready keys where time is not measured.
     sequence: u64,
     /// Of a queue with a name.
     measures: Option<Box<Measures>>,
@@ -78,6 +81,8 @@ pub(crate) struct State<K, M> {
     /// Number of calls of `shut_down`, by which a drain sees that it was cut short.
     shut_downs: u32,
     retries: u64,
+    /// When memory of unused slots is released.
+    release_at: Option<Nanos>,
     drainers: Waiters,
 }
 
@@ -95,6 +100,7 @@ impl<K, M> State<K, M> {
             shut_downs: 0,
             adds: 0,
             retries: 0,
+            release_at: None,
             measures: settings.name.as_ref().map(|_| Box::default()),
             sleepers: Sleepers::default(),
             hook: settings.limit.map(|limit| SchedulerHook { scheduled: false, limit, alarm: None }),
@@ -105,19 +111,24 @@ impl<K, M> State<K, M> {
 }
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
-    /// Adds a key at once.
+    /// Adds a key at once; false if the queue takes no adds.
     #[inline]
-    pub(crate) fn add(&mut self, add: Add<K, M>) {
+    pub(crate) fn add(&mut self, add: Add<K, M>) -> bool {
         if self.shutting_down() {
-            return;
+            return false;
         }
         self.catch_up();
-        let Add { hash, key, payload, priority } = add;
+        let Add { hash, key, payload, priority, coalesce } = add;
         let index = self.slots.find_or_insert(hash, key);
+        if coalesce && let Some(delay) = self.delay_of(index) {
+            self.end_delay(delay, payload, priority);
+            return true;
+        }
         if self.slots[index].place == SlotState::Delayed {
             self.split(index);
         }
         self.make_ready(index, payload, priority, None);
+        true
     }
 
     /// Takes the next key, if any.
@@ -125,7 +136,6 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     pub(crate) fn take(&mut self) -> Take<K, M> {
         self.catch_up();
         let Some(index) = self.ready.pop(&mut self.slots) else {
-            self.slots.release_memory();
             return if self.is_closed() { Take::Closed } else { Take::Empty };
         };
         let now = if self.measures.is_some() { self.clock.recent() } else { 0 };
@@ -170,11 +180,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             self.rejoin(index, twin);
         } else {
             self.slots.release_hashed(index, hash);
-            self.shrink();
-            // A scheduler never looks for a key where there is none.
-            if self.hook.is_some() {
-                self.slots.release_memory();
-            }
+            self.plan_release();
         }
         self.invite();
         self.settle();
@@ -226,23 +232,24 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     }
 
     /// Makes a key ready whose slot is not delayed, or merges into the run that waits; a higher priority raises it to
-    /// the end of that. It is so since `at`, or now.
+    /// the end of its list. `at` is when it became ready; none means now.
     #[inline]
     fn make_ready(&mut self, index: u32, payload: M, priority: Priority, at: Option<Nanos>) {
         let slot = &mut self.slots[index];
-        // A new key gets its place before code of the user's runs, which may panic.
-        if slot.place == SlotState::Free {
-            slot.payload = payload;
-        } else {
-            slot.payload.merge(payload);
-        }
+        // A merge runs code of the user's, which may panic: the key has its run by then.
         match slot.place {
-            SlotState::Ready if priority > slot.priority => {
-                self.ready.unlink(&mut self.slots, index);
-                self.slots[index].priority = priority;
-                self.ready.push_back(&mut self.slots, index);
+            SlotState::Ready => {
+                slot.payload.merge(payload);
+                if priority > slot.priority {
+                    self.ready.unlink(&mut self.slots, index);
+                    self.slots[index].priority = priority;
+                    self.ready.push_back(&mut self.slots, index);
+                }
             }
-            SlotState::Again => slot.priority = slot.priority.max(priority),
+            SlotState::Again => {
+                slot.priority = slot.priority.max(priority);
+                slot.payload.merge(payload);
+            }
             SlotState::Running => {
                 slot.place = SlotState::Again;
                 slot.priority = priority;
@@ -252,10 +259,12 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                     let since = at.unwrap_or_else(|| self.clock.recent());
                     measures.again_since.insert(index, since);
                 }
+                slot.payload.merge(payload);
             }
             SlotState::Free => {
                 slot.place = SlotState::Ready;
                 slot.priority = priority;
+                slot.payload = payload;
                 self.adds += 1;
                 self.slots[index].time = match at {
                     _ if self.measures.is_none() => self.next_number(),
@@ -264,7 +273,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 };
                 self.push_ready(index);
             }
-            SlotState::Ready | SlotState::Delayed | SlotState::Twin => {}
+            SlotState::Delayed | SlotState::Twin => {}
         }
     }
 
@@ -279,18 +288,5 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     fn next_number(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
-    }
-
-    /// Gives memory back after a release, if that is due.
-    #[inline]
-    fn shrink(&mut self) {
-        let Some(numbers) = self.slots.shrink() else { return };
-        self.ready.rename(&numbers);
-        self.processing.ends.rename(&numbers);
-        self.wheel.rename(&numbers, &mut self.slots);
-        if let Some(measures) = &mut self.measures {
-            let again_since = mem::take(&mut measures.again_since).into_iter();
-            measures.again_since = again_since.map(|(slot, since)| (numbers[slot as usize], since)).collect();
-        }
     }
 }

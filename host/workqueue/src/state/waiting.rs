@@ -1,7 +1,7 @@
-//! Those who wait for keys: workers that sleep in `get`, and the scheduler that the queue belongs to, if any.
+//! Workers that sleep in `get`, and the scheduler of the queue, if it has one.
 //!
-//! Invariants: see `sleepers`. A scheduler is told that the queue has something to do whenever there is a ready key and a
-//! worker more is allowed, once until it comes; and of the next deadline, if that is earlier than the one it was told.
+//! Invariants: see `sleepers`. The queue rings its scheduler once when it has a ready key and may have one more processed, until
+//! the scheduler takes a turn; and gives it the next deadline whenever that is earlier than the last one given.
 //!
 //! Called by the future in `get`, by the scheduler, and by the rules in `state`.
 
@@ -13,21 +13,21 @@ use crate::clock::Nanos;
 use crate::waiters::Ticket;
 use crate::{Item, Merge};
 
-/// What a queue knows of its place in a scheduler.
+/// The state of a queue that belongs to a scheduler.
 #[derive(Debug)]
 pub(crate) struct SchedulerHook {
-    /// The scheduler was told that there is something to do, and has not come yet.
+    /// The scheduler was rung and has not taken its turn yet.
     pub(crate) scheduled: bool,
     /// Keys that may be processed at once.
     pub(crate) limit: usize,
-    /// The deadline that the scheduler was told.
+    /// The deadline that the scheduler has.
     pub(crate) alarm: Option<Nanos>,
 }
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     /// Registers a worker that found nothing; says until when it may sleep at most.
     pub(crate) fn enrol(&mut self, ticket: &mut Option<Ticket>, waker: &Waker) -> Option<Nanos> {
-        self.sleepers.enrol(ticket, self.wheel.next(), waker)
+        self.sleepers.enrol(ticket, self.next_deadline(), waker)
     }
 
     /// Keeps a worker registered with the waker of this poll; false if it was notified.
@@ -35,9 +35,9 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.sleepers.still_sleeps(ticket, waker)
     }
 
-    /// Takes a worker out that got what it waited for.
+    /// Removes a worker that took a key.
     pub(crate) fn leave(&mut self, ticket: Ticket) {
-        self.sleepers.leave(ticket, !self.wheel.is_empty(), &mut self.wakes);
+        self.sleepers.leave(ticket, self.next_deadline().is_some(), &mut self.wakes);
     }
 
     /// Takes a worker out that gave up. It may have been notified of a key that another can take now.
@@ -69,12 +69,12 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         }
     }
 
-    /// The deadline that the scheduler was told is over.
+    /// The deadline that the scheduler has is over.
     pub(crate) fn alarm(&mut self) {
         if let Some(hook) = &mut self.hook {
             hook.alarm = None;
         }
-        // What is left of many that came due together is told as the next deadline, which has passed.
+        // If more keys are due, the next deadline has passed already.
         self.has_more_due();
         self.tell_deadline();
     }
@@ -87,7 +87,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.invite();
     }
 
-    /// Tells the scheduler that there is something to do, if there is and it does not know.
+    /// Rings the scheduler, unless it was rung or nothing may be processed.
     #[inline]
     pub(super) fn invite(&mut self) {
         if let Some(hook) = &mut self.hook
@@ -101,8 +101,9 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     }
 
     fn tell_deadline(&mut self) {
+        let next = self.next_deadline();
         if let Some(hook) = &mut self.hook
-            && let Some(next) = self.wheel.next()
+            && let Some(next) = next
             && hook.alarm.is_none_or(|alarm| next < alarm)
         {
             hook.alarm = Some(next);

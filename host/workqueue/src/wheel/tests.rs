@@ -97,7 +97,7 @@ proptest! {
                         let hash = *slots[slot].key();
                         slots.release_hashed(slot, hash);
                     }
-                    let numbers = slots.compact(0);
+                    let numbers = slots.compact();
                     wheel.rename(&numbers, &mut slots);
                     waiting.iter_mut().for_each(|slot| *slot = numbers[*slot as usize]);
                 }

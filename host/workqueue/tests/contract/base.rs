@@ -197,7 +197,7 @@ async fn a_worker_that_always_finds_a_key_lets_other_tasks_run() {
     let busy = tokio::spawn(async move {
         while let Some(item) = worker.get().await {
             worker.add(item.key);
-            worker.done(&item);
+            worker.done(item);
         }
     });
     queue.add("a");

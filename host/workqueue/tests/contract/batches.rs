@@ -66,8 +66,8 @@ async fn a_key_of_a_batch_is_with_one_worker_until_it_is_given_back() {
     queue.add("b");
     let other = queue.get_batch(10).await;
     assert_eq!(keys(&other), ["b"]);
-    queue.done_batch(&batch);
-    queue.done_batch(&other);
+    queue.done_batch(batch);
+    queue.done_batch(other);
     let again = queue.get_batch(10).await;
     assert_eq!((again[0].key, again[0].payload, again.len()), ("a", Reasons(1), 1));
 }
@@ -94,11 +94,11 @@ fn giving_a_batch_back_ends_a_drain() {
     let queue = TestQueue::new();
     add_all(&queue, ["a", "b"]);
     let batch = Polled::new(queue.get_batch(2)).poll();
-    let std::task::Poll::Ready(batch) = batch else { panic!("both are ready") };
+    let std::task::Poll::Ready(mut batch) = batch else { panic!("both are ready") };
     let mut end = Polled::pending(queue.shut_down_with_drain());
-    queue.done_batch(&batch[..1]);
+    queue.done_batch(batch.drain(..1));
     assert!(!end.woken());
-    queue.done_batch(&batch[1..]);
+    queue.done_batch(batch);
     end.output();
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_workqueue::{Priority, Queue};
+use pilothouse_workqueue::{AddOptions, Priority, Queue};
 use tokio::time::{Instant, advance};
 
 use crate::helpers::{Polled, Reasons, TestQueue, delay, drain, ms, take};
@@ -301,4 +301,55 @@ async fn none_of_thousands_of_deadlines_that_passed_swallows_a_new_delay() {
     due.iter().for_each(|key| queue.done_key(key));
     advance(ms(100)).await;
     assert_eq!(taken(&queue), [4_999]);
+}
+
+fn coalesced(queue: &TestQueue, bits: u8, priority: Priority, after: u64) {
+    let options = AddOptions { priority, after: ms(after), coalesce: true, ..AddOptions::default() };
+    assert_eq!(queue.add_with_options("a", Reasons(bits), options), Some(ms(after)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coalesced_add_ends_a_delay_and_takes_what_it_carried() {
+    let queue = TestQueue::new();
+    queue.add_after("a", Reasons(1), Priority(5), ms(30_000));
+    advance(ms(1_000)).await;
+    coalesced(&queue, 2, Priority::NORMAL, 0);
+    assert_eq!((queue.len(), queue.len_delayed()), (1, 0));
+    let item = queue.try_get().expect("ready");
+    assert_eq!((item.payload, item.priority), (Reasons(3), Priority(5)));
+    // The next delay is counted from its own beginning.
+    coalesced(&queue, 0, Priority::NORMAL, 30_000);
+    queue.done(item);
+    advance(ms(29_999)).await;
+    assert!(queue.is_empty(), "no run at the end of the first delay");
+    advance(ms(1)).await;
+    assert_eq!(drain(&queue), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coalesced_add_ends_the_delay_of_a_key_in_processing() {
+    let queue = TestQueue::new();
+    queue.add("a");
+    let item = queue.try_get().expect("ready");
+    delay(&queue, "a", 1_000);
+    coalesced(&queue, 0, Priority::NORMAL, 0);
+    assert_eq!(queue.len_delayed(), 0);
+    queue.done(item);
+    assert_eq!(drain(&queue), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coalesced_delay_joins_a_run_that_is_queued() {
+    let queue = TestQueue::new();
+    queue.add("a");
+    coalesced(&queue, 1, Priority(5), 1_000);
+    assert_eq!((queue.len(), queue.len_delayed()), (1, 0));
+    let item = queue.try_get().expect("ready");
+    assert_eq!((item.payload, item.priority), (Reasons(1), Priority(5)));
+    // Also one that follows the present run.
+    queue.add("a");
+    coalesced(&queue, 2, Priority::NORMAL, 1_000);
+    queue.done(item);
+    assert_eq!(queue.try_get().map(|item| item.payload), Some(Reasons(2)));
+    assert_eq!(queue.len_delayed(), 0);
 }

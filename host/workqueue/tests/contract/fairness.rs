@@ -112,7 +112,7 @@ fn a_key_given_back_dirty_joins_the_end_of_its_group() {
     for key in [(1, 1), (1, 2), (2, 1)] {
         queue.add(key);
     }
-    queue.done(&item);
+    queue.done(item);
     assert_eq!(keys(&queue), [(1, 2), (2, 1), (1, 1)]);
 }
 

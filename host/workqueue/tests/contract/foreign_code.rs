@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pilothouse_workqueue::{Merge, Priority, Queue};
+use pilothouse_workqueue::{Merge, Priority, Queue, Scheduler};
 use tokio::time::advance;
 
-use crate::helpers::ms;
+use crate::helpers::{Polled, ms};
 
 fn panics(action: impl FnOnce()) {
     assert!(catch_unwind(AssertUnwindSafe(action)).is_err());
@@ -16,8 +16,9 @@ fn panics(action: impl FnOnce()) {
 fn drain<M: Merge>(queue: &Queue<u32, M>) -> Vec<u32> {
     let mut keys: Vec<u32> = std::iter::from_fn(|| queue.try_get())
         .map(|item| {
-            queue.done(&item);
-            item.key
+            let key = item.key;
+            queue.done(item);
+            key
         })
         .collect();
     keys.sort_unstable();
@@ -40,7 +41,7 @@ fn a_payload_that_panics_when_merged_leaves_the_key_where_it_is() {
     queue.add(0);
     panics(|| queue.add(0));
     let item = queue.try_get().expect("it waits still");
-    queue.done(&item);
+    queue.done(item);
     // Enough keys that come and go for slots to be compacted.
     (0..1000).for_each(|key| queue.add(key));
     assert_eq!(drain(&queue).len(), 1000);
@@ -103,7 +104,7 @@ async fn of_many_keys_that_come_due_together_none_is_forgotten() {
     // A worker that sleeps is woken for all of them, though a call makes only some ready.
     for _ in 0..5000 {
         let item = tokio::time::timeout(ms(5), queue.get()).await.expect("it is due").expect("open");
-        queue.done(&item);
+        queue.done(item);
     }
     assert_eq!((queue.len(), queue.len_delayed()), (0, 0));
 }
@@ -146,4 +147,25 @@ async fn a_payload_whose_end_panics_loses_no_other_key_and_no_wake_up() {
     drained.await.expect("the drain ends");
     assert_eq!(queue.len_delayed(), 0);
     assert!(!queue.cancel_delayed(&6) && !queue.cancel_delayed(&7));
+}
+
+#[tokio::test]
+async fn a_batch_that_panics_wakes_a_worker_for_the_keys_before() {
+    let queue: Queue<u32, Unmergeable> = Queue::new();
+    queue.add(1);
+    let _running = queue.try_get().expect("just added");
+    let mut worker = Polled::pending(queue.get());
+    // Key 2 becomes ready; the payload of key 1, which is in processing, cannot be merged.
+    panics(|| queue.add_batch([2, 1].map(|key| (key, Unmergeable, Priority::NORMAL))));
+    assert_eq!(worker.output().map(|item| item.key), Some(2));
+}
+
+#[tokio::test]
+async fn a_batch_that_panics_gives_its_queue_a_turn_of_the_scheduler() {
+    let scheduler: Scheduler<u32, Unmergeable, ()> = Scheduler::new();
+    let queue = Queue::builder().build_in(&scheduler, (), 2);
+    queue.add(1);
+    let _running = scheduler.try_next().expect("just added");
+    panics(|| queue.add_batch([2, 1].map(|key| (key, Unmergeable, Priority::NORMAL))));
+    assert_eq!(scheduler.try_next().map(|turn| *turn.key()), Some(2));
 }

@@ -30,8 +30,9 @@ pub(crate) const fn ms(millis: u64) -> Duration {
 pub(crate) fn drain<M: Merge>(queue: &Queue<&'static str, M>) -> Vec<&'static str> {
     std::iter::from_fn(|| {
         let item = queue.try_get()?;
-        queue.done(&item);
-        Some(item.key)
+        let key = item.key;
+        queue.done(item);
+        Some(key)
     })
     .collect()
 }

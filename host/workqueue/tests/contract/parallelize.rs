@@ -1,6 +1,6 @@
 //! Numbered pieces of work: `parallelize_until`.
 
-use std::future::{pending, poll_fn, ready};
+use std::future::{pending, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -12,6 +12,7 @@ use pilothouse_workqueue::{Parallelized, Pieces, parallelize_until};
 use tokio::runtime::Handle;
 use tokio::sync::{Barrier, Notify};
 use tokio::task::yield_now;
+use tokio_util::sync::CancellationToken;
 
 use crate::helpers::Polled;
 
@@ -28,18 +29,18 @@ async fn run_until(
     pieces: impl Into<Pieces>,
 ) -> (Parallelized, Vec<usize>) {
     let started = Started::default();
-    let cancel = Arc::new(Notify::new());
+    let cancel = CancellationToken::new();
     let work = {
-        let (started, cancel) = (Arc::clone(&started), Arc::clone(&cancel));
+        let (started, cancel) = (Arc::clone(&started), cancel.clone());
         move |piece| {
             started.lock().push(piece);
             if piece == cancelling {
-                cancel.notify_one();
+                cancel.cancel();
             }
             ready(())
         }
     };
-    let result = parallelize_until(cancel.notified(), workers, pieces, work).await;
+    let result = parallelize_until(&cancel, workers, pieces, work).await;
     let started = started.lock().clone();
     (result, started)
 }
@@ -51,13 +52,18 @@ async fn every_piece_is_run_exactly_once() {
     {
         let runs: Arc<[AtomicUsize]> = (0..count).map(|_| AtomicUsize::new(0)).collect();
         let seen = Arc::clone(&runs);
-        let result = parallelize_until(pending(), workers, Pieces::chunked(count, chunk), move |piece| {
-            seen[piece].fetch_add(1, Ordering::SeqCst);
-            yield_now()
-        })
+        let result = parallelize_until(
+            &CancellationToken::new(),
+            workers,
+            Pieces::chunked(count, chunk),
+            move |piece| {
+                seen[piece].fetch_add(1, Ordering::SeqCst);
+                yield_now()
+            },
+        )
         .await;
         assert!(runs.iter().all(|runs| runs.load(Ordering::SeqCst) == 1), "{workers} {count} {chunk}");
-        assert_eq!((result.finished, result.unfinished, result.cancelled), (count, 0, false));
+        assert_eq!((result.finished, result.unfinished), (count, 0));
         assert!(result.panicked.is_empty());
     }
 }
@@ -80,7 +86,7 @@ async fn as_many_pieces_as_workers_are_under_way_and_never_more() {
             }
         }
     };
-    let result = parallelize_until(pending(), 3, 300, work).await;
+    let result = parallelize_until(&CancellationToken::new(), 3, 300, work).await;
     assert_eq!((result.finished, most.load(Ordering::SeqCst)), (300, 3));
 }
 
@@ -90,7 +96,7 @@ async fn pieces_run_on_several_threads_at_once() {
     let (to_first, first) = mpsc::channel();
     let (to_second, second) = mpsc::channel();
     let pieces = Mutex::new(vec![(to_first, second), (to_second, first)]);
-    let result = parallelize_until(pending(), 2, 2, move |_| {
+    let result = parallelize_until(&CancellationToken::new(), 2, 2, move |_| {
         let (other, own) = pieces.lock().pop().expect("two pieces");
         async move {
             other.send(()).expect("the other one listens");
@@ -105,7 +111,7 @@ async fn pieces_run_on_several_threads_at_once() {
 async fn there_are_no_more_tasks_than_chunks() {
     let most = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&most);
-    let result = parallelize_until(pending(), 100, Pieces::chunked(5, 2), move |_| {
+    let result = parallelize_until(&CancellationToken::new(), 100, Pieces::chunked(5, 2), move |_| {
         seen.fetch_max(Handle::current().metrics().num_alive_tasks(), Ordering::SeqCst);
         yield_now()
     })
@@ -121,7 +127,7 @@ async fn a_worker_takes_the_pieces_of_a_chunk_in_their_order() {
     // Two workers that take turns in some order, a chunk of two each.
     let started = Started::default();
     let seen = Arc::clone(&started);
-    let result = parallelize_until(pending(), 2, Pieces::chunked(4, 2), move |piece| {
+    let result = parallelize_until(&CancellationToken::new(), 2, Pieces::chunked(4, 2), move |piece| {
         seen.lock().push(piece);
         yield_now()
     })
@@ -136,53 +142,41 @@ async fn a_worker_takes_the_pieces_of_a_chunk_in_their_order() {
 async fn a_piece_that_cancels_is_the_last_that_is_started() {
     let (result, started) = run_until(3, 2, 100).await;
     assert_eq!(started, [0, 1, 2, 3]);
-    assert_eq!((result.finished, result.unfinished, result.cancelled), (4, 96, true));
+    assert_eq!((result.finished, result.unfinished), (4, 96));
 }
 
 #[tokio::test]
 async fn cancelling_stops_in_the_midst_of_a_chunk() {
     let (result, started) = run_until(2, 1, Pieces::chunked(100, 10)).await;
     assert_eq!(started, [0, 1, 2]);
-    assert_eq!((result.finished, result.unfinished, result.cancelled), (3, 97, true));
+    assert_eq!((result.finished, result.unfinished), (3, 97));
 }
 
 #[tokio::test]
 async fn a_run_that_is_cancelled_from_the_start_runs_nothing() {
+    let cancelled = CancellationToken::new();
+    cancelled.cancel();
     let started = Started::default();
     let seen = Arc::clone(&started);
-    let result = parallelize_until(ready(()), 4, 100, move |piece| {
+    let result = parallelize_until(&cancelled, 4, 100, move |piece| {
         seen.lock().push(piece);
         ready(())
     })
     .await;
-    assert_eq!((result.finished, result.unfinished, result.cancelled), (0, 100, true));
+    assert_eq!((result.finished, result.unfinished), (0, 100));
     assert!(started.lock().is_empty());
-}
-
-#[test]
-fn no_piece_is_started_before_until_has_been_looked_at() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
-    // Comes after the workers in the queue of the only thread: when it has run, they have had their turn.
-    let until = poll_fn(|_| {
-        let (tell, told) = mpsc::channel();
-        tokio::spawn(async move { tell.send(()) });
-        told.recv_timeout(PATIENCE).expect("the thread of the workers is free");
-        Poll::Ready(())
-    });
-    let result = runtime.block_on(parallelize_until(until, 2, 100, |_| ready(())));
-    assert_eq!((result.finished, result.unfinished, result.cancelled), (0, 100, true));
 }
 
 #[tokio::test]
 async fn pieces_under_way_when_cancelled_are_waited_for() {
-    let (cancel, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (cancel, finish) = (CancellationToken::new(), Arc::new(Notify::new()));
     let may_finish = Arc::clone(&finish);
-    let mut run = Polled::pending(parallelize_until(cancel.notified(), 2, 100, move |_| {
+    let mut run = Polled::pending(parallelize_until(&cancel, 2, 100, move |_| {
         let may_finish = Arc::clone(&may_finish);
         async move { may_finish.notified().await }
     }));
     yield_now().await;
-    cancel.notify_one();
+    cancel.cancel();
     for _ in 0..10 {
         assert!(run.poll().is_pending(), "two pieces are under way");
         yield_now().await;
@@ -190,30 +184,19 @@ async fn pieces_under_way_when_cancelled_are_waited_for() {
     finish.notify_waiters();
     yield_now().await;
     let result = run.output();
-    assert_eq!((result.finished, result.unfinished, result.cancelled), (2, 98, true));
+    assert_eq!((result.finished, result.unfinished), (2, 98));
 }
 
 #[tokio::test]
 async fn cancelling_when_all_pieces_are_under_way_leaves_none_unfinished() {
     let (result, _) = run_until(9, 1, 10).await;
-    assert_eq!((result.finished, result.unfinished, result.cancelled), (10, 0, true));
-}
-
-#[tokio::test]
-async fn an_until_that_wakes_itself_for_ever_does_not_hold_up_the_work() {
-    let restless = poll_fn(|cx| {
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    });
-    let run = parallelize_until(restless, 2, 100, |_| yield_now());
-    let result = tokio::time::timeout(PATIENCE, run).await.expect("each piece needs an answer at most");
-    assert_eq!((result.finished, result.cancelled), (100, false));
+    assert_eq!((result.finished, result.unfinished), (10, 0));
 }
 
 #[tokio::test]
 async fn a_panic_loses_its_piece_only_and_is_told() {
     // One worker and one chunk: what panics must cost neither of them.
-    let result = parallelize_until(pending(), 1, Pieces::chunked(10, 10), |piece| {
+    let result = parallelize_until(&CancellationToken::new(), 1, Pieces::chunked(10, 10), |piece| {
         assert_ne!(piece, 7, "before its future is made");
         async move {
             yield_now().await;
@@ -235,7 +218,7 @@ async fn a_panic_loses_its_piece_only_and_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn panics_are_told_in_the_order_of_their_pieces() {
-    let result = parallelize_until(pending(), 4, 40, |piece| async move {
+    let result = parallelize_until(&CancellationToken::new(), 4, 40, |piece| async move {
         yield_now().await;
         assert!(piece % 2 == 0);
     })
@@ -248,22 +231,25 @@ async fn panics_are_told_in_the_order_of_their_pieces() {
 #[test]
 fn nothing_to_do_needs_no_runtime() {
     for (workers, pieces) in [(4, 0), (0, 0)] {
-        let mut run = Polled::new(parallelize_until(pending(), workers, pieces, |_| ready(())));
+        let open = CancellationToken::new();
+        let mut run = Polled::new(parallelize_until(&open, workers, pieces, |_| ready(())));
         let Poll::Ready(result) = run.poll() else { panic!("nothing to wait for") };
-        assert_eq!((result.finished, result.unfinished, result.cancelled), (0, 0, false));
+        assert_eq!((result.finished, result.unfinished), (0, 0));
     }
 }
 
 #[test]
 fn without_workers_no_piece_is_run() {
-    let mut run = Polled::new(parallelize_until(pending(), 0, 5, |_| ready(())));
+    let open = CancellationToken::new();
+    let mut run = Polled::new(parallelize_until(&open, 0, 5, |_| ready(())));
     let Poll::Ready(result) = run.poll() else { panic!("nothing to wait for") };
-    assert_eq!((result.finished, result.unfinished, result.cancelled), (0, 5, false));
+    assert_eq!((result.finished, result.unfinished), (0, 5));
 }
 
 #[tokio::test]
 async fn pieces_that_never_wait_let_other_tasks_run() {
-    let mut run = Polled::pending(parallelize_until(pending(), 2, 10_000, |_| ready(())));
+    let open = CancellationToken::new();
+    let mut run = Polled::pending(parallelize_until(&open, 2, 10_000, |_| ready(())));
     yield_now().await;
     assert!(run.poll().is_pending(), "this task came between the pieces");
 }
@@ -281,7 +267,8 @@ async fn a_dropped_run_leaves_no_task_behind() {
             }
         }
     };
-    let run = Polled::pending(parallelize_until(pending(), 3, 100, work));
+    let open = CancellationToken::new();
+    let run = Polled::pending(parallelize_until(&open, 3, 100, work));
     yield_now().await;
     assert_eq!((Arc::strong_count(&held), Handle::current().metrics().num_alive_tasks()), (1 + 1 + 3, 3));
     drop(run);
@@ -296,7 +283,8 @@ fn a_piece_that_is_being_polled_when_the_run_is_dropped_is_the_last_of_its_worke
     let (starts, started) = mpsc::channel();
     let (end, ends) = mpsc::channel::<()>();
     let ends = Mutex::new(ends);
-    let run = Polled::pending(parallelize_until(pending(), 1, 100, move |piece| {
+    let open = CancellationToken::new();
+    let run = Polled::pending(parallelize_until(&open, 1, 100, move |piece| {
         starts.send(piece).expect("the test listens");
         // Blocks its thread until the test has dropped the run; later pieces, if there were any, would not wait.
         let _ = ends.lock().recv_timeout(PATIENCE);
@@ -316,9 +304,10 @@ fn a_piece_that_is_being_polled_when_the_run_is_dropped_is_the_last_of_its_worke
 #[test]
 fn pieces_that_a_shutdown_of_the_runtime_breaks_off_are_unfinished() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let open = CancellationToken::new();
     let mut run = {
         let _entered = runtime.enter();
-        Polled::pending(parallelize_until(pending(), 2, 10, |piece| async move {
+        Polled::pending(parallelize_until(&open, 2, 10, |piece| async move {
             if piece >= 4 {
                 pending::<()>().await;
             }
@@ -327,5 +316,5 @@ fn pieces_that_a_shutdown_of_the_runtime_breaks_off_are_unfinished() {
     runtime.block_on(yield_now());
     drop(runtime);
     let result = run.output();
-    assert_eq!((result.finished, result.unfinished, result.cancelled), (4, 6, false));
+    assert_eq!((result.finished, result.unfinished), (4, 6));
 }

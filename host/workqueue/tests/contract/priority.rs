@@ -213,7 +213,7 @@ fn no_priority_starves_under_endless_streams_of_higher_ones() {
             queue.add_with(next, (), Priority(priority));
             next += 1;
         }
-        queue.done(&queue.try_get().expect("queued"));
+        queue.done(queue.try_get().expect("queued"));
         waited += 1;
         assert!(waited <= 17 * 20, "{:?}", queue.stats().depths);
     }

@@ -1,7 +1,8 @@
 //! Retries through the limiter, and their release.
 
 use pilothouse_workqueue::{
-    BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, Queue, RateLimiter,
+    AddOptions, BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, Priority, Queue,
+    RateLimiter,
 };
 use tokio::time::advance;
 
@@ -12,7 +13,7 @@ fn exponential() -> TestQueue {
 }
 
 fn retry(queue: &TestQueue, key: &'static str) -> u64 {
-    queue.add_rate_limited(key, Reasons(0), Priority::NORMAL).as_millis() as u64
+    queue.add_rate_limited(key, Reasons(0), Priority::NORMAL).expect("open").as_millis() as u64
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,11 +131,29 @@ async fn release_backoff_voids_the_reservations_it_made_useless() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn add_rate_limited_at_least_waits_for_the_longer_of_the_two() {
+async fn of_the_options_after_and_rate_limited_the_shorter_delay_counts() {
     let queue: TestQueue =
         Queue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(ms(100), ms(10_000)));
-    let add = |floor| queue.add_rate_limited_at_least("a", Reasons(0), Priority::NORMAL, ms(floor));
-    assert_eq!(add(150), ms(150));
-    assert_eq!(queue.num_requeues(&"a"), 1);
-    assert_eq!(add(150), ms(200));
+    let add = |after, at_least| {
+        let options = AddOptions {
+            after: ms(after),
+            at_least: ms(at_least),
+            rate_limited: true,
+            ..AddOptions::default()
+        };
+        queue.add_with_options("a", Reasons(0), options)
+    };
+    assert_eq!(add(0, 0), Some(ms(100)));
+    assert_eq!(add(150, 0), Some(ms(150)), "the limiter says 200");
+    assert_eq!(add(1_000, 0), Some(ms(400)));
+    assert_eq!(add(0, 900), Some(ms(900)), "the limiter says 800");
+    assert_eq!(queue.num_requeues(&"a"), 4);
+}
+
+#[test]
+fn a_queue_that_is_shut_down_counts_no_failure() {
+    let queue = exponential();
+    queue.shut_down();
+    assert_eq!(queue.add_rate_limited("a", Reasons(0), Priority::NORMAL), None);
+    assert_eq!(queue.num_requeues(&"a"), 0);
 }

@@ -143,8 +143,8 @@ async fn a_drain_waits_for_delayed_keys() {
     let worker = tokio::spawn(async move {
         let mut done = Vec::new();
         while let Some(item) = worker.get().await {
-            worker.done(&item);
             done.push(item.key);
+            worker.done(item);
         }
         done
     });

@@ -46,7 +46,7 @@ async fn work_duration_is_from_the_handing_out_to_done() {
         queue.add("a");
         let item = queue.try_get().expect("queued");
         advance(ms(took)).await;
-        queue.done(&item);
+        queue.done(item);
     }
     let histogram = queue.stats().work_duration;
     assert_eq!((histogram.count(), histogram.sum()), (2, ms(35)));
@@ -64,7 +64,7 @@ async fn a_queue_without_a_name_counts_and_measures_no_time() {
     advance(ms(10)).await;
     let stats = queue.stats();
     assert_eq!((stats.adds, stats.processing, stats.unfinished_work), (1, 1, Duration::ZERO));
-    queue.done(&item);
+    queue.done(item);
     assert_eq!(queue.stats().work_duration.count(), 0);
     assert_eq!((queue.name(), measured().name()), (None, Some("test")));
 }

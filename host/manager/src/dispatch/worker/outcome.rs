@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pilothouse_engine::{Failure, Fault, Outcome};
 use pilothouse_object::ObjectKey;
+use pilothouse_workqueue::AddOptions;
 
 use super::{Key, RECONCILES};
 use crate::dispatch::guest::Answer;
@@ -33,8 +34,8 @@ pub(super) fn record<'a>(
         match answer {
             Ok(outcome) => record_outcome(plugin, item, outcome),
             Err(failure) => {
-                let retry_in = record_failure(plugin, item, &failure);
-                failures.add(failure.message, &item.key, retry_in);
+                let next = record_failure(plugin, item, &failure);
+                failures.add(failure.message, &item.key, next);
             }
         }
     }
@@ -50,35 +51,55 @@ fn record_outcome(plugin: &Plugin, item: &Key, outcome: Outcome) {
         }
         Outcome::Requeue => {
             metrics.requeue.inc();
-            queue.add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
+            requeue(plugin, item, AddOptions { rate_limited: true, ..AddOptions::default() });
         }
         Outcome::RequeueAfter(delay) => {
             metrics.requeue_after.inc();
             queue.forget(&item.key);
-            queue.add_after(item.key.clone(), Reasons::REQUEUED, item.priority, delay);
+            requeue(plugin, item, AddOptions { after: delay, ..AddOptions::default() });
         }
     }
 }
 
-/// Returns the time until the key is tried again; none after a terminal failure.
-fn record_failure(plugin: &Plugin, item: &Key, failure: &Failure) -> Option<Duration> {
+/// The next try of a key that failed.
+#[derive(Debug, Clone, Copy)]
+enum NextTry {
+    /// None: the failure is terminal.
+    Never,
+    /// After this delay; none when the queue is shutting down and takes no key.
+    After(Option<Duration>),
+}
+
+/// Requeues a key that failed, unless the failure is terminal.
+fn record_failure(plugin: &Plugin, item: &Key, failure: &Failure) -> NextTry {
     let (queue, metrics) = (plugin.queue(), plugin.metrics());
     metrics.error.inc();
     metrics.errors.inc();
     if failure.terminal {
         metrics.terminal.inc();
         queue.forget(&item.key);
-        return None;
+        return NextTry::Never;
     }
     let at_least = failure.retry_after.unwrap_or(Duration::ZERO);
-    Some(queue.add_rate_limited_at_least(item.key.clone(), Reasons::REQUEUED, item.priority, at_least))
+    NextTry::After(requeue(
+        plugin,
+        item,
+        AddOptions { rate_limited: true, at_least, ..AddOptions::default() },
+    ))
 }
 
 /// A key whose call faulted is tried again after a backoff.
 pub(super) fn record_backoff(plugin: &Plugin, item: &Key) {
     plugin.metrics().errors.inc();
     plugin.metrics().error.inc();
-    plugin.queue().add_rate_limited(item.key.clone(), Reasons::REQUEUED, item.priority);
+    requeue(plugin, item, AddOptions { rate_limited: true, ..AddOptions::default() });
+}
+
+/// Adds the key of a reconcile again, as controller-runtime does: a key that is queued already has that run only. Returns the
+/// delay; none when the queue is shutting down.
+fn requeue(plugin: &Plugin, item: &Key, options: AddOptions) -> Option<Duration> {
+    let options = AddOptions { priority: item.priority, coalesce: true, ..options };
+    plugin.queue().add_with_options(item.key.clone(), Reasons::REQUEUED, options)
 }
 
 /// Records a fault of a call for which nothing is tried again: metrics, log, and the row of faults.
@@ -199,24 +220,28 @@ impl Display for KeyList<'_> {
 
 /// The failures of one call by message. Often it is the same for all keys: a line for each would flood the log.
 #[derive(Default)]
-struct Failures<'a>(BTreeMap<String, (KeyList<'a>, Option<Duration>)>);
+struct Failures<'a>(BTreeMap<String, (KeyList<'a>, NextTry)>);
 
 impl<'a> Failures<'a> {
-    fn add(&mut self, message: String, key: &'a ObjectKey, retry_in: Option<Duration>) {
+    fn add(&mut self, message: String, key: &'a ObjectKey, next: NextTry) {
         self.0
             .entry(message)
             .and_modify(|(keys, _)| keys.others += 1)
-            .or_insert((KeyList { first: key, others: 0 }, retry_in));
+            .or_insert((KeyList { first: key, others: 0 }, next));
     }
 
     fn log(&self, plugin: &Plugin, generation: &Generation, call: u64) {
-        for (message, (keys, retry_in)) in self.0.iter().take(MAX_LOGGED_FAILURES) {
+        for (message, (keys, next)) in self.0.iter().take(MAX_LOGGED_FAILURES) {
+            let (kind, retry_in) = match next {
+                NextTry::Never => ("terminal", None),
+                NextTry::After(delay) => ("transient", *delay),
+            };
             tracing::warn!(
                 event = "reconcile_failed", plugin = &**plugin.name(),
                 generation = generation.number,
                 key = %keys,
                 call,
-                kind = if retry_in.is_some() { "transient" } else { "terminal" },
+                kind,
                 retry_in = retry_in.map(tracing::field::debug),
                 "reconcile failed: {}",
                 clip(message)

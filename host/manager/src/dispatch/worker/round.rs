@@ -56,5 +56,5 @@ pub(super) async fn run(plugin: &Arc<Plugin>, taken: Taken, warm: &mut WarmInsta
             outcome::count_fault_in_a_row(plugin, &generation, &keys, &fault);
         }
     }
-    items.iter().for_each(|item| plugin.queue().done(item));
+    plugin.queue().done_batch(items);
 }

@@ -34,24 +34,24 @@ pub(super) async fn take(
     // Before the generation is looked up: a new one ends the quarantine, and the call is for it.
     plugin.quarantine_pause().await;
     let Some(generation) = working_generation(plugin) else {
-        return finish(plugin, &items);
+        return finish(plugin, items);
     };
     if is_helper && plugin.workers().running() > generation.max_concurrent {
-        return put_back(plugin, &items);
+        return put_back(plugin, items);
     }
     gather(plugin, &generation, size, &mut items).await;
     // Another generation may have taken over while keys were gathered.
     let Some(generation) = plugin.current() else {
-        return finish(plugin, &items);
+        return finish(plugin, items);
     };
     if generation.max_concurrent > 1 {
         plugin.start_helper(generation.max_concurrent);
     }
     let Some(generation) = read_own_writes(plugin, generation).await else {
-        return finish(plugin, &items);
+        return finish(plugin, items);
     };
     if !plugin.election().is_leader() {
-        return put_back(plugin, &items);
+        return put_back(plugin, items);
     }
     Some(Taken { generation, items })
 }
@@ -67,14 +67,14 @@ fn working_generation(plugin: &Plugin) -> Option<Arc<Generation>> {
 }
 
 /// Leaves the keys to other workers.
-fn put_back(plugin: &Plugin, items: &[Key]) -> Option<Taken> {
+fn put_back(plugin: &Plugin, items: Vec<Key>) -> Option<Taken> {
     items.iter().for_each(|item| add_again(plugin, item));
     finish(plugin, items)
 }
 
 /// Ends the progress of keys that are not reconciled.
-fn finish(plugin: &Plugin, items: &[Key]) -> Option<Taken> {
-    items.iter().for_each(|item| plugin.queue().done(item));
+fn finish(plugin: &Plugin, items: Vec<Key>) -> Option<Taken> {
+    plugin.queue().done_batch(items);
     None
 }
 

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use pilothouse_client::{ClientOptions, ListParams, WriteParams};
 use pilothouse_devserver::{DevServer, DevServerOptions};
+use pilothouse_events::MemorySink;
 use pilothouse_object::Object;
 use serde_json::json;
 
@@ -103,4 +104,34 @@ async fn what_waits_for_the_uid_at_the_end_is_written_without_and_too_much_is_co
     let written = written(&client).await;
     assert_eq!((written.len(), events.counts().unwrap().recorder.dropped), (1, 10));
     assert_eq!(written[0].get_string("/involvedObject/kind").as_deref(), Some("Pod"));
+}
+
+#[tokio::test]
+async fn an_event_that_waited_for_the_uid_keeps_the_time_at_which_it_happened() {
+    let broadcaster = EventBroadcaster::new(BroadcasterOptions::default());
+    let sink = Arc::new(MemorySink::new(10));
+    let watch = broadcaster.start_recording_to_sink(Arc::clone(&sink)).await.unwrap();
+    let source = EventSource::new(HOST_COMPONENT, "h");
+    let inner = Inner {
+        broadcaster: broadcaster.clone(),
+        source: source.clone(),
+        watch,
+        unwritten: AtomicU64::new(0),
+        object: pod(None).reference(),
+        about: Mutex::new(About::Unknown(Vec::new())),
+        stopping: CancellationToken::new(),
+    };
+    let timestamp = Timestamp::constant(1_790_000_000, 0);
+    let (recorder, message) = (broadcaster.new_recorder(source), "m".to_owned());
+    inner.record(Waiting {
+        recorder,
+        timestamp,
+        event_type: EventType::Normal,
+        reason: "PluginLoaded",
+        message,
+    });
+    inner.known(inner.object.clone());
+    broadcaster.shutdown(LONG).await;
+    let times: Vec<_> = sink.writes().iter().map(|write| write.event().first_timestamp).collect();
+    assert_eq!(times, [timestamp]);
 }
