@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aside::aside;
 use crate::change::Change;
-use crate::delta::{Delta, Deltas};
+use crate::delta::Delta;
 use crate::delta_fifo::{DeltaFifo, Work, WorkKind};
 use crate::error::CacheError;
 use crate::indexer::Indexer;
@@ -259,18 +259,18 @@ impl SharedInformer {
 
     /// Whether all lists that the reflector has handed on are in the store.
     pub(crate) fn are_lists_handled(&self) -> bool {
-        *self.inner.lists.borrow() >= self.inner.fifo.pushed().0
+        *self.inner.lists.borrow() >= self.inner.fifo.lists_pushed()
     }
 
     /// Waits until all lists that the reflector has handed on by now are in the store.
     pub(crate) async fn wait_lists_handled(&self) {
-        let pushed = self.inner.fifo.pushed().0;
+        let pushed = self.inner.fifo.lists_pushed();
         let _ = self.lists().wait_for(|lists| *lists >= pushed).await;
     }
 
     /// The newest version that the reflector has handed on; nothing in the store is newer.
     pub(crate) fn pushed_version(&self) -> Arc<str> {
-        self.inner.fifo.pushed().1
+        self.inner.fifo.pushed_version()
     }
 
     /// The version up to which every listener has been told of everything.
@@ -378,7 +378,7 @@ impl Inner {
             }
             WorkKind::Deltas(batch) => {
                 let mut processor = self.processor.lock();
-                let changes = self.indexer.apply_hot(batch.into_iter().flat_map(Deltas::into_iter), seen);
+                let changes = self.indexer.apply_hot(batch, seen);
                 self.tell(&mut processor, &changes, false, Audience::Resyncing);
             }
             WorkKind::Replace(list) => {
@@ -411,7 +411,8 @@ impl Inner {
             {
                 let mut processor = self.processor.lock();
                 // What is about to change is not announced in its old state.
-                let calm = keys.iter().filter(|key| !self.fifo.is_pending(key));
+                let pending = self.fifo.pending_keys();
+                let calm = keys.iter().filter(|key| !pending.contains(*key));
                 let changes = self.indexer.apply_hot(calm.map(|key| Delta::Sync(key.clone())), None);
                 self.tell(&mut processor, &changes, false, Audience::Due);
             }
