@@ -244,11 +244,6 @@ impl DeltaFifo {
         self.synced.subscribe()
     }
 
-    /// The version up to which everything has been pushed.
-    pub(crate) fn pushed_version(&self) -> Arc<str> {
-        self.state.lock().version.to_text().unwrap_or_default()
-    }
-
     /// How many lists have been pushed.
     pub(crate) fn lists_pushed(&self) -> u64 {
         self.state.lock().lists_pushed

@@ -176,12 +176,13 @@ impl Packing {
         hot.0.len() >= hot_limit(store) + COOL_TOGETHER
     }
 
-    /// Packs what is no longer hot.
-    pub(crate) fn cool(&self, hot: &mut Hot, store: &mut Store) {
+    /// Packs what is no longer hot; the objects before and after.
+    pub(crate) fn cool(&self, hot: &mut Hot, store: &mut Store) -> Vec<(Held, Held)> {
         let limit = hot_limit(store);
         let dictionary = self.dictionary.load();
+        let mut done = Vec::new();
         while hot.0.len() > limit {
-            let Some((slot, held)) = hot.0.pop_front() else { return };
+            let Some((slot, held)) = hot.0.pop_front() else { break };
             // It changed again, and stands behind in the queue.
             let same = |now: &&Held| now.is_same(&held) && !now.is_packed();
             let Some(now) = store.slot(slot).filter(same) else { continue };
@@ -189,7 +190,9 @@ impl Packing {
                 Some(dictionary) => {
                     let packed = self.pack(now.object(), dictionary);
                     if packed.is_packed() {
-                        store.swap(slot, packed.into_held());
+                        let packed = packed.into_held();
+                        done.push((held, packed.clone()));
+                        store.swap(slot, packed);
                     }
                 }
                 None if self.is_off() => {}
@@ -198,6 +201,7 @@ impl Packing {
                 None => {}
             }
         }
+        done
     }
 
     /// Whether there is work for `Indexer::maintain`.

@@ -3,6 +3,8 @@
 //! Items go from the decoder straight into the list that the queue will get; one that the store holds in the same
 //! version is dropped at once in favour of that one, so a relist costs little more than its changes.
 
+use std::sync::atomic::Ordering;
+
 use pilothouse_client::{Error, ListParams, Result};
 use pilothouse_object::Object;
 use tokio::time::Instant;
@@ -69,6 +71,9 @@ impl Reflector {
         }
         self.fifo.replace(objects, version).await?;
         self.version_unavailable = false;
+        if !self.relist.has_changed().unwrap_or(false) {
+            self.shared.list_wanted.store(false, Ordering::Relaxed);
+        }
         self.set_version(version);
         self.succeeded();
         Ok(())

@@ -75,6 +75,8 @@ pub struct Reflector {
     list_until: Option<Instant>,
     /// Streaming lists in a row that ended too soon.
     unfinished_rounds: u32,
+    /// Begin with a watch from `version`: the store is complete up to it.
+    resume: bool,
     /// The kind is not served.
     absence: Option<Absence>,
     internal_errors: InternalErrorRetry,
@@ -114,6 +116,7 @@ impl Reflector {
             paged_from_zero: false,
             list_until: None,
             unfinished_rounds: 0,
+            resume: false,
             absence: None,
             backoff: Backoff::reflector(),
             next_open: Instant::now(),
@@ -122,6 +125,21 @@ impl Reflector {
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
+    }
+
+    /// Goes on with the figures and the status of an earlier reflector.
+    pub(crate) fn with_shared(mut self, shared: Arc<Shared>) -> Self {
+        self.relist = shared.relist.subscribe();
+        self.receiver.shared = shared.clone();
+        self.shared = shared;
+        self
+    }
+
+    /// Begins with a watch from this version, without a list: the store is complete up to it.
+    pub(crate) fn resume_at(mut self, version: &str) -> Self {
+        self.set_version(version);
+        self.resume = true;
+        self
     }
 
     /// How it fares.
@@ -161,6 +179,9 @@ impl Reflector {
 
     /// One list and the watches behind it. `Ok`: list again, for a reason that is no failure.
     async fn list_and_watch(&mut self) -> std::result::Result<Again, Stop> {
+        if std::mem::take(&mut self.resume) {
+            return self.watch(None).await.inspect_err(|stop| self.note(stop));
+        }
         let open = if self.may_watch_list() {
             self.watch_list().await.inspect_err(|stop| self.note(stop))?
         } else {

@@ -252,6 +252,19 @@ impl Store {
         }
     }
 
+    /// Takes over the handles of the same objects of another store, so that both keep one copy.
+    pub(crate) fn share(&mut self, objects: &[Object]) {
+        for object in objects {
+            if let Some(slot) = self.find(object.key().as_str())
+                && self
+                    .slot(slot)
+                    .is_some_and(|held| !held.is_same(object.held()) && same_version(held, object.held()))
+            {
+                self.swap(slot, object.held().clone());
+            }
+        }
+    }
+
     /// Puts another form of the object that a slot holds in its place.
     pub(crate) fn swap(&mut self, slot: u32, held: Held) {
         if let Some(slot) = self.objects.get_mut(slot) {

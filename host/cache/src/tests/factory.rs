@@ -86,7 +86,7 @@ async fn a_lease_after_the_last_one_is_of_a_new_informer_and_the_old_ones_end_is
     assert!(!Arc::ptr_eq(stale.indexer(), new.indexer()));
     soon(new.wait_synced()).await;
     tasks(&factory, 1).await;
-    assert!(!new.is_stopped());
+    assert!(!new.informer().is_stopped());
     drop(new);
     tasks(&factory, 0).await;
 }
@@ -115,11 +115,11 @@ async fn shutdown_ends_all_informers_waits_for_their_tasks_and_is_for_good() {
     soon(factory.wait_for_cache_sync()).await;
     factory.shutdown().await;
     assert_eq!(factory.task_count(), 0);
-    assert!(lease.is_stopped() && other.is_stopped());
+    assert!(lease.informer().is_stopped() && other.informer().is_stopped());
     drop((lease, other));
     let late = factory.informer(&config_maps(), None);
     tasks(&factory, 0).await;
-    assert!(late.is_stopped() && !late.wait_synced().await);
+    assert!(late.informer().is_stopped() && !late.wait_synced().await);
     factory.shutdown().await;
 }
 
