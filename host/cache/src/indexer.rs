@@ -260,35 +260,36 @@ impl Indexer {
     /// As [`apply`](Self::apply), and leaves packing to [`cool`](Self::cool), and the version to
     /// [`announce`](Self::announce).
     pub(crate) fn apply_hot(&self, batch: impl IntoIterator<Item = Delta>) -> Vec<Change> {
-        self.apply_noting(batch, |hot, slot, new| self.packing.changed(hot, slot, new))
+        self.apply_noting(batch, |hot, new| self.packing.changed(hot, new))
     }
 
     /// As [`apply_hot`](Self::apply_hot), for objects of another store, which packs them.
     pub(crate) fn apply_shared(&self, batch: impl IntoIterator<Item = Delta>) -> Vec<Change> {
-        self.apply_noting(batch, |_, _, _| {})
+        self.apply_noting(batch, |_, _| {})
     }
 
     fn apply_noting(
         &self,
         batch: impl IntoIterator<Item = Delta>,
-        note: impl Fn(&mut Hot, u32, &Held),
+        note: impl Fn(&mut Hot, &Held),
     ) -> Vec<Change> {
         let mut changes = Vec::new();
         self.write(|store, hot| {
             for delta in batch {
-                store.apply(delta, &mut |change, slot| {
+                store.apply(delta, &mut |change| {
                     let new = match &change {
                         Change::Added(object) => Some(object),
                         // Announced again, it has not changed.
                         Change::Updated { old, new } if !new.is_same(old) => Some(new),
                         _ => None,
                     };
-                    if let (Some(slot), Some(new)) = (slot, new) {
-                        note(hot, slot, new.held());
+                    if let Some(new) = new {
+                        note(hot, new.held());
                     }
                     changes.push(change);
                 });
             }
+            store.shrink();
         });
         changes
     }
@@ -435,8 +436,7 @@ impl Indexer {
         if !self.packing.take_wanted() {
             return;
         }
-        self.packing.train(&Packing::sample(&self.store.load()));
-        let Some(dictionary) = self.packing.dictionary() else { return };
+        let Some(dictionary) = self.packing.retrain(&self.store.load_full()) else { return };
         let mut start = 0;
         loop {
             // Not one snapshot for all: it would keep the former objects in memory to the end.
@@ -456,6 +456,7 @@ impl Indexer {
             packed_now(&packed);
             start = slots.end;
         }
+        self.packing.end_retraining();
     }
 
     // How far the store has come.
@@ -494,6 +495,12 @@ impl Indexer {
             // It cannot fail: `progress` is the sender.
             let _ = changes.changed().await;
         }
+    }
+
+    /// Slots of the tables; for tests.
+    #[cfg(test)]
+    pub(crate) fn slots(&self) -> u32 {
+        self.store.load().end()
     }
 
     /// Checks the invariants; for tests.

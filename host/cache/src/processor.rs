@@ -237,10 +237,13 @@ impl Processor {
     }
 }
 
-/// Whether an object came again unchanged.
+/// Whether an object came again unchanged, or with other fields of the same version. Two whole objects of one version
+/// differ where a server was restored from a backup.
 fn is_sync(change: &Change) -> bool {
     matches!(change, Change::Updated { old, new }
-        if !new.resource_version().is_empty() && old.resource_version() == new.resource_version())
+        if !new.resource_version().is_empty()
+            && old.resource_version() == new.resource_version()
+            && (old.is_partial() || new.is_partial() || old.held().is_same_text(new.held())))
 }
 
 impl Member {

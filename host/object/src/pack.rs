@@ -9,8 +9,11 @@
 //! packed, and when.
 
 use std::cell::RefCell;
+use std::hash::BuildHasher as _;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use foldhash::fast::RandomState;
 
 use crate::cuts::Cuts;
 use crate::decode::Decoded;
@@ -47,7 +50,9 @@ pub(crate) struct Packed {
     /// UID, a version that is not short, deletion and the labels that are not the family's; then the compressed text.
     buffer: Box<[u8]>,
     family: Arc<Family>,
-    annotations: u64,
+    /// Hash of the annotations.
+    annotations: u32,
+    text_hash: u32,
     json_len: u32,
     /// [`NO_GENERATION`] for none.
     generation: u32,
@@ -101,6 +106,17 @@ fn cuttable(decoded: &Decoded) -> [&str; LABELS + 1] {
     [text(Field::Uid), text(Field::ResourceVersion), text(Field::OwnerReferences), labels]
 }
 
+/// A hash that tells texts of one version of an object apart; the same within this process.
+pub(crate) fn text_hash(text: &str) -> u32 {
+    static SEED: OnceLock<RandomState> = OnceLock::new();
+    short_hash(SEED.get_or_init(RandomState::default).hash_one(text))
+}
+
+/// The upper half of a hash: both hashes of a packed object fit in eight bytes.
+pub(crate) fn short_hash(hash: u64) -> u32 {
+    u32::try_from(hash >> 32).unwrap_or_default()
+}
+
 impl Packed {
     /// Packs an object; `None` when it is of another kind than the dictionary, says something of itself that the API
     /// server does not let an object say, or does not become much smaller.
@@ -149,7 +165,8 @@ impl Packed {
                 key: plain.key().clone(),
                 buffer: parts.concat().into(),
                 family,
-                annotations: map_hash(decoded.annotations.get(&decoded.buffer)),
+                annotations: short_hash(map_hash(decoded.annotations.get(&decoded.buffer))),
+                text_hash: text_hash(decoded.json()),
                 json_len: decoded.json_len,
                 generation,
                 cuts,
@@ -198,12 +215,16 @@ impl Packed {
         (self.generation != NO_GENERATION).then_some(self.generation.into())
     }
 
-    pub(crate) fn annotations(&self) -> u64 {
+    pub(crate) fn annotations(&self) -> u32 {
         self.annotations
     }
 
     pub(crate) fn is_partial(&self) -> bool {
         self.partial
+    }
+
+    pub(crate) fn text_hash(&self) -> u32 {
+        self.text_hash
     }
 
     pub(crate) fn json_len(&self) -> usize {

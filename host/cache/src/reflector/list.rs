@@ -24,7 +24,7 @@ impl Reflector {
     pub(super) async fn list(&mut self) -> std::result::Result<(), Stop> {
         // A wish for a list that came before this is met by it.
         self.relist.mark_unchanged();
-        let asked = self.list_version();
+        let mut asked = self.list_version();
         let began = Instant::now();
         count(&self.shared.lists);
         let outcome = match self.list_at(&asked).await {
@@ -46,6 +46,7 @@ impl Reflector {
             None => {
                 // Once, and at once.
                 self.version_unavailable = true;
+                asked = String::new();
                 self.list_at("").await
             }
         };

@@ -293,6 +293,20 @@ async fn a_transform_that_panics_ends_one_pipeline_and_the_informer_lists_again(
 }
 
 #[tokio::test(start_paused = true)]
+async fn durations_without_end_are_taken() {
+    let server = server();
+    server.create("a/x", json!({}));
+    let reflector = ReflectorOptions { min_watch_timeout: Duration::MAX, ..ReflectorOptions::default() };
+    let running = Running::with(&server, reflector);
+    let recorder = Recorder::new();
+    let _place = running.informer.add_listener(recorder.clone(), Some(Duration::MAX)).unwrap();
+    assert!(soon(running.informer.wait_synced()).await);
+    soon(server.wait_for_watches(1)).await;
+    assert_eq!(running.informer.status().restarts, 0);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_ring_is_synced_when_its_consumer_acknowledged_the_initial_events() {
     let server = server();
     server.create("a/x", json!({}));
