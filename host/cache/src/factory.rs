@@ -36,6 +36,9 @@ pub type SourceFn = Arc<dyn Fn(&ApiResource, Option<&str>) -> Arc<dyn ListerWatc
 /// Changes what the lists and watches of a resource select; client-go's `TweakListOptions`.
 pub type TweakListOptions = Arc<dyn Fn(&ApiResource, &mut ListOptions) + Send + Sync>;
 
+/// Changes the options of the informers of a resource: its transform, its resync period, its compression.
+pub type TweakInformerOptions = Arc<dyn Fn(&ApiResource, &mut InformerOptions) + Send + Sync>;
+
 /// What the lists and watches of an informer select.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
@@ -69,6 +72,8 @@ pub enum Start {
 pub struct FactoryOptions {
     /// Of each informer; its `availability` is what they share.
     pub informer: InformerOptions,
+    /// Changes them for single resources; client-go's `WithCustomResyncConfig`, and a transform for each kind.
+    pub tweak_informer_options: Option<TweakInformerOptions>,
     /// When informers begin.
     pub start: Start,
     /// The namespace of [`SharedInformerFactory::for_resource`]; `None` for all.
@@ -188,12 +193,12 @@ impl SharedInformerFactory {
         }
         let server = (informers.source)(resource, namespace);
         let source = ProjectedSource::new(server, resource.clone(), projection.clone());
-        let informer = SharedInformer::new(
-            Arc::new(Arc::clone(&source)),
-            resource.clone(),
-            namespace,
-            informers.options.informer.clone(),
-        );
+        let mut options = informers.options.informer.clone();
+        if let Some(tweak) = &informers.options.tweak_informer_options {
+            tweak(resource, &mut options);
+        }
+        let informer =
+            SharedInformer::new(Arc::new(Arc::clone(&source)), resource.clone(), namespace, options);
         // A child: ended by the last lease or by the shutdown, whichever comes first.
         let cancel = informers.shutdown.child_token();
         let generation = source.generation();

@@ -74,7 +74,8 @@ pub use delta::{Delta, DeltaType, Deltas};
 pub use delta_fifo::{DeltaFifo, Work, WorkKind};
 pub use error::CacheError;
 pub use factory::{
-    FactoryOptions, InformerId, ListOptions, SharedInformerFactory, SourceFn, Start, TweakListOptions,
+    FactoryOptions, InformerId, ListOptions, SharedInformerFactory, SourceFn, Start, TweakInformerOptions,
+    TweakListOptions,
 };
 pub use handlers::{EventFilter, FilteringResourceEventHandler, ResourceEventHandlerFuncs};
 pub use index_fn::IndexFn;

@@ -50,6 +50,8 @@ pub struct InformerOptions {
     pub queue_capacity: usize,
     /// Whether objects are kept compressed.
     pub compression: Compression,
+    /// The resync period of listeners that name none; `None` for never.
+    pub resync: Option<Duration>,
 }
 
 impl Default for InformerOptions {
@@ -58,6 +60,7 @@ impl Default for InformerOptions {
             reflector: ReflectorOptions::default(),
             queue_capacity: DeltaFifo::DEFAULT_CAPACITY,
             compression: Compression::default(),
+            resync: None,
         }
     }
 }
@@ -95,6 +98,7 @@ struct Inner {
     source: Arc<dyn ListerWatcher>,
     reflector_options: ReflectorOptions,
     queue_capacity: usize,
+    default_resync: Option<Duration>,
     indexer: Arc<Indexer>,
     queue: Mutex<Queue>,
     shared: Arc<Shared>,
@@ -151,6 +155,7 @@ impl SharedInformer {
             source,
             reflector_options: options.reflector,
             queue_capacity: options.queue_capacity,
+            default_resync: options.resync,
             indexer,
             queue: Mutex::new(Queue {
                 fifo: Arc::new(DeltaFifo::new(options.queue_capacity)),
@@ -201,7 +206,8 @@ impl SharedInformer {
 
     /// Adds a listener. It gets all objects of the store as initial adds, then every change: the first thousand objects
     /// before this returns, more from the task of the informer. [`Registration::wait_synced`] waits for all. `resync`:
-    /// how often it wants to get everything again (at least a second apart).
+    /// how often it wants to get everything again (at least a second apart); `None` for the period of the informer's
+    /// options, zero for never.
     ///
     /// # Errors
     /// When the informer has stopped, or from inside a listener's call.
@@ -219,7 +225,8 @@ impl SharedInformer {
         if inner.stopped.load(Ordering::Acquire) {
             return Err(CacheError::Stopped(name()));
         }
-        let (id, delivered) = processor.add(listener.clone(), resync, &inner.indexer.snapshot());
+        let (id, delivered) =
+            processor.add(listener.clone(), resync.or(inner.default_resync), &inner.indexer.snapshot());
         let registration = Registration::new(id, inner.clone(), listener, delivered, inner.ended.subscribe());
         let more = inner.call(&mut processor, |processor, removed| processor.replay(removed));
         drop(processor);

@@ -49,7 +49,7 @@ impl CallGuard {
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
-        CALLING.with_borrow_mut(|calling| calling.pop());
+        CALLING.with_borrow_mut(Vec::pop);
     }
 }
 

@@ -279,7 +279,7 @@ impl Store {
         if !sparse || !self.indexes.iter().all(|index| index.ready) {
             return;
         }
-        let former = std::mem::replace(&mut self.objects, Keyed::default());
+        let former = std::mem::take(&mut self.objects);
         let values: Vec<Values> =
             self.indexes.iter_mut().map(|index| std::mem::take(&mut index.values)).collect();
         self.namespaces = self.namespaces.is_some().then(Values::default);

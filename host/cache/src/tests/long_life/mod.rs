@@ -182,7 +182,8 @@ impl World {
         server.set_watch_lists(streaming);
         let source = server.clone();
         let reflector = ReflectorOptions { page_size: 50, ..ReflectorOptions::default() };
-        let informer = InformerOptions { reflector, compression, queue_capacity: 64 };
+        let informer =
+            InformerOptions { reflector, compression, queue_capacity: 64, ..InformerOptions::default() };
         let factory = SharedInformerFactory::new(
             Arc::new(move |_, namespace| source.source_in(namespace)),
             FactoryOptions { informer, ..FactoryOptions::default() },
