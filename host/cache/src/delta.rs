@@ -142,12 +142,3 @@ impl Deltas {
         }
     }
 }
-
-impl IntoIterator for Deltas {
-    type Item = Delta;
-    type IntoIter = std::iter::Chain<std::iter::Once<Delta>, std::vec::IntoIter<Delta>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        std::iter::once(self.first).chain(self.more)
-    }
-}

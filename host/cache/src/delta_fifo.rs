@@ -139,12 +139,6 @@ impl DeltaFifo {
         .await
     }
 
-    /// Whether it was closed.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.state.lock().closed
-    }
-
     /// Notes that everything up to `version` has been pushed.
     pub fn bookmark(&self, version: &str) {
         self.state.lock().bookmark(version);

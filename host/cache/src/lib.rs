@@ -9,7 +9,7 @@
 //! - per key a listener sees a legal sequence: add, updates, delete, and again; a new UID is always a delete and an add;
 //! - the store is changed before any listener hears of it, and a list is taken over as one snapshot;
 //! - at rest, what a listener has been told, the store and the server agree;
-//! - neither a slow nor a panicking listener holds up another listener or the watch;
+//! - a panic of a listener costs that one call; one that blocks holds up its informer, and is logged;
 //! - a listener that was removed, and an informer nobody leases, cost nothing any more.
 //!
 //! | files | hold |

@@ -1,8 +1,9 @@
-//! [`Processor`]: the listeners of one informer and what each of them is owed.
+//! [`Processor`]: the listeners of one informer, their resyncs, and the initial objects still to be delivered to them.
 //!
 //! The informer holds it under the lock that also covers changing the store, so joining and leaving fall between two
-//! batches, never into one. Invariants: a listener hears of a change after the store has it; one that panics loses that
-//! one call; one marked as removed is not called any more.
+//! batches, or between two chunks of calls. Invariants: a listener is called for a change after the store has it; a panic
+//! of a listener costs that one call; a listener marked as removed is not called any more; a listener gets its initial
+//! objects first, then the changes since it joined.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,7 +66,7 @@ const SLOW_CALL: Duration = Duration::from_millis(100);
 struct Resync {
     period: Duration,
     next: Instant,
-    /// Its time has come; it is told of everything again when the resync is handled.
+    /// The period is over; the next resync that is handled is for this listener as well.
     due: bool,
     /// The resync being handled is for it as well.
     syncing: bool,

@@ -1,4 +1,4 @@
-//! [`Reflector`]: keeps a [`DeltaFifo`] fed with what a server has; list once, then watch, for ever.
+//! [`Reflector`]: keeps a [`DeltaFifo`] fed with the objects of a server: it lists once, then watches until it is cancelled.
 //!
 //! ```text
 //!          ┌────────── backoff ◄── error ──────────────┬──────────────────────┐
@@ -48,7 +48,7 @@ use crate::source::lister_watcher::ListerWatcher;
 use absent::Absence;
 use internal_error::InternalErrorRetry;
 pub use options::{ReflectorOptions, Transform, WatchErrorHandler};
-use receive::Receiver;
+use receive::ObjectReceiver;
 pub use status::ReflectorStatus;
 pub(crate) use status::{Shared, count, get};
 
@@ -57,7 +57,7 @@ pub struct Reflector {
     resource: Gvr,
     source: Arc<dyn ListerWatcher>,
     fifo: Arc<DeltaFifo>,
-    receiver: Receiver,
+    receiver: ObjectReceiver,
     options: ReflectorOptions,
     shared: Arc<Shared>,
     /// Changes when a list is asked for.
@@ -97,7 +97,7 @@ impl Reflector {
         let newest = options.not_older_than.as_deref().unwrap_or_default().into();
         let shared = Arc::<Shared>::default();
         Self {
-            receiver: Receiver {
+            receiver: ObjectReceiver {
                 resource: resource.clone(),
                 transform: options.transform.clone(),
                 indexer,

@@ -300,8 +300,7 @@ async fn resync_every(fifo: &DeltaFifo, period: Option<Duration>) {
     }
 }
 
-/// A store that is kept equal to what a source has, the controller that does so, and a handler that is told of each change
-/// after it was made; client-go's `NewInformer`. For one handler alone: several share a [`SharedInformer`](crate::SharedInformer).
+/// A store that is kept equal to what a source has, the controller that does so, and a handler that is called after each change; client-go's `NewInformer`. For one handler alone: several share a [`SharedInformer`](crate::SharedInformer).
 #[must_use]
 pub fn new_informer(
     resource: ApiResource,

@@ -21,12 +21,12 @@ pub type KeyFn<T, K> = Box<dyn Fn(&T) -> K + Send + Sync>;
 /// A queue of items by key.
 pub struct Fifo<T, K> {
     key: KeyFn<T, K>,
-    state: Mutex<State<T, K>>,
+    state: Mutex<QueuedItems<T, K>>,
     /// There is work, or the queue was closed.
     work: Notify,
 }
 
-struct State<T, K> {
+struct QueuedItems<T, K> {
     items: HashMap<K, T, RandomState>,
     /// May hold keys that are not in `items` any more.
     queue: VecDeque<K>,
@@ -61,7 +61,7 @@ pub enum PopError<E> {
 impl<T: Clone, K: Hash + Eq + Clone> Fifo<T, K> {
     /// An empty queue.
     pub fn new(key: impl Fn(&T) -> K + Send + Sync + 'static) -> Self {
-        let state = State {
+        let state = QueuedItems {
             items: HashMap::default(),
             queue: VecDeque::new(),
             populated: false,
@@ -210,7 +210,7 @@ impl<T: Clone, K: Hash + Eq + Clone> Fifo<T, K> {
 const MOST_DELETED: usize = 64;
 
 /// Counts an item of the first list as processed.
-struct InitialRunning<'a, T, K>(&'a Mutex<State<T, K>>);
+struct InitialRunning<'a, T, K>(&'a Mutex<QueuedItems<T, K>>);
 
 impl<T, K> Drop for InitialRunning<'_, T, K> {
     fn drop(&mut self) {
@@ -218,7 +218,7 @@ impl<T, K> Drop for InitialRunning<'_, T, K> {
     }
 }
 
-impl<T, K: Hash + Eq + Clone> State<T, K> {
+impl<T, K: Hash + Eq + Clone> QueuedItems<T, K> {
     /// Drops keys without an item, and those that are in the queue again before, once they are most of it.
     fn drop_deleted(&mut self) {
         if self.queue.len() < 2 * self.items.len() + MOST_DELETED {
