@@ -62,7 +62,7 @@ pub(crate) async fn run(client: Client, out: Out, shutdown: CancellationToken) -
 
     let is_synced = shutdown.run_until_cancelled(factory.wait_for_cache_sync()).await;
     if is_synced.is_some_and(|informers| informers.values().all(|synced| *synced)) {
-        tell_what_is_there(&informer, &out)?;
+        tell_what_is_there(informer.informer(), &out)?;
         let workers: Vec<_> = (0..WORKERS)
             .map(|_| {
                 let controller = Controller {

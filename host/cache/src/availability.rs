@@ -29,10 +29,10 @@ const LONGEST_SPREAD: Duration = Duration::from_secs(5);
 /// The gate that reflectors of one API server share; see the module.
 pub struct Availability {
     up: watch::Sender<bool>,
-    state: Mutex<State>,
+    state: Mutex<AvailabilityState>,
 }
 
-struct State {
+struct AvailabilityState {
     pauses: Backoff,
     next_probe: Instant,
     /// The probe under way: its number and when it began.
@@ -52,7 +52,7 @@ impl Default for Availability {
     fn default() -> Self {
         Self {
             up: watch::Sender::new(true),
-            state: Mutex::new(State {
+            state: Mutex::new(AvailabilityState {
                 pauses: pauses(),
                 next_probe: Instant::now(),
                 probe: None,
@@ -149,7 +149,7 @@ impl Availability {
     }
 }
 
-impl State {
+impl AvailabilityState {
     fn end_probe(&mut self, probe: Option<u64>) {
         if probe.is_some() && self.probe.map(|(number, _)| number) == probe {
             self.probe = None;

@@ -1,8 +1,12 @@
-//! [`Delta`]: one notification of the reflector, in client-go's vocabulary, and [`Deltas`]: those waiting for one key.
+//! [`Delta`]: one notification of the reflector, in client-go's vocabulary, and [`Deltas`]: those of one key, grouped for
+//! the `Controller`.
 //!
-//! Only the last two deltas of a key are ever looked at for compression, and only two deletions in a row become one:
-//! everything else a listener may want to see.
+//! Only two deletions of a key in a row are merged into one; every other delta is kept.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use foldhash::fast::RandomState;
 use pilothouse_object::{Object, ObjectKey};
 
 /// The kind of a [`Delta`], as metrics and logs name it.
@@ -65,9 +69,21 @@ impl Delta {
             Self::Sync(_) => DeltaType::Sync,
         }
     }
+
+    pub(crate) fn is_deletion(&self) -> bool {
+        self.kind() == DeltaType::Deleted
+    }
+
+    /// Merges another deletion of the same key into this one. An object that the server sent wins over a
+    /// `DeletedFinalStateUnknown`; of two equal kinds the first stays.
+    pub(crate) fn merge_deletion(&mut self, other: Self) {
+        if let (Self::DeletedFinalStateUnknown { .. }, Self::Deleted(_)) = (&*self, &other) {
+            *self = other;
+        }
+    }
 }
 
-/// The deltas waiting for one key, oldest first; never empty.
+/// Deltas of one key, oldest first; never empty.
 #[derive(Debug, Clone)]
 pub struct Deltas {
     // Nearly always there is one: it costs no allocation of its own.
@@ -100,30 +116,29 @@ impl Deltas {
         std::iter::once(&self.first).chain(&self.more)
     }
 
-    /// Adds a delta of the same key; tells whether there is one more than before.
-    pub(crate) fn push(&mut self, delta: Delta) -> bool {
-        let last = self.more.last_mut().unwrap_or(&mut self.first);
-        match (&*last, &delta) {
-            // The server's own word beats a guess; of two equal ones the first stays, as the deletion that happened.
-            (Delta::DeletedFinalStateUnknown { .. }, Delta::Deleted(_)) => *last = delta,
-            (
-                Delta::Deleted(_) | Delta::DeletedFinalStateUnknown { .. },
-                Delta::Deleted(_) | Delta::DeletedFinalStateUnknown { .. },
-            ) => {}
-            _ => {
-                self.more.push(delta);
-                return true;
+    /// Groups a batch by key: keys in the order of their first delta, the deltas of a key in arrival order.
+    pub(crate) fn group(batch: Vec<Delta>) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::with_capacity(batch.len());
+        let mut places: HashMap<ObjectKey, usize, RandomState> = HashMap::default();
+        for delta in batch {
+            match places.entry(delta.key().clone()) {
+                Entry::Occupied(place) => groups[*place.get()].push(delta),
+                Entry::Vacant(place) => {
+                    place.insert(groups.len());
+                    groups.push(Self::new(delta));
+                }
             }
         }
-        false
+        groups
     }
-}
 
-impl IntoIterator for Deltas {
-    type Item = Delta;
-    type IntoIter = std::iter::Chain<std::iter::Once<Delta>, std::vec::IntoIter<Delta>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        std::iter::once(self.first).chain(self.more)
+    /// Adds a delta of the same key.
+    pub(crate) fn push(&mut self, delta: Delta) {
+        let last = self.more.last_mut().unwrap_or(&mut self.first);
+        if last.is_deletion() && delta.is_deletion() {
+            last.merge_deletion(delta);
+        } else {
+            self.more.push(delta);
+        }
     }
 }

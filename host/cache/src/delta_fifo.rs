@@ -1,39 +1,37 @@
-//! [`DeltaFifo`]: what the reflector has seen and the informer has not handled yet.
+//! [`DeltaFifo`]: the deltas that the reflector has pushed and the informer has not handled, in arrival order.
 //!
-//! The queue is a sequence of *rounds*. A round of deltas holds keys in the order in which they became pending, and per
-//! key all its deltas. A list (Replace) or a resync is a round of its own, and so a barrier: what came before is handled
-//! before, what comes later starts a new round, and nothing is merged across. Whether a delta is news, and what a list
-//! deletes, is decided against the store when it is handled, not here: by then the store is what the server had.
+//! The order is that of client-go's `RealFIFO`: deltas leave in the order in which they were pushed, across keys as well as
+//! within a key, and none is merged with another, except a deletion that directly follows a deletion of the same key. A
+//! list (Replace) and a resync are entries of their own, and barriers: a pop takes deltas up to the next one, or that one
+//! alone. Whether a delta is news, and what a list deletes, is decided against the store when it is handled.
 //!
 //! Invariants:
-//! - a key stands in a round of deltas at most once, and the round's table has the number of its place;
-//! - two rounds of deltas are never neighbours;
-//! - `deltas` counts all waiting deltas; producers wait while it is at the capacity;
-//! - what [`Work::seen`] promises has been handed out completely.
+//! - the version of an entry is that up to which everything has been pushed with it, so after a pop the store is complete
+//!   up to the version of the last entry taken;
+//! - a bookmark moves the version of the last entry; only in an empty queue it is work of its own;
+//! - `deltas` counts the waiting deltas and `lists_waiting` the waiting lists; producers wait while one is at its limit.
 //!
 //! One consumer. Producer: the reflector. The lock is never held while work is handled.
 
-use std::collections::VecDeque;
-use std::hash::BuildHasher;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
 use pilothouse_object::{Object, ObjectKey};
 use tokio::sync::{Notify, watch};
 
-use crate::delta::{Delta, Deltas};
+use crate::delta::Delta;
 use crate::error::CacheError;
 use crate::sync::Mutex;
 use crate::version::Version;
 
 /// Holds deltas between the reflector and the informer.
 pub struct DeltaFifo {
-    state: Mutex<State>,
+    state: Mutex<FifoState>,
     capacity: usize,
-    /// There is work, or the queue was closed.
+    /// Wakes the consumer: there is work, or the queue was closed.
     work: Notify,
-    /// There is room, or the queue was closed.
+    /// Wakes producers: there is room, or the queue was closed.
     room: Notify,
     synced: watch::Sender<bool>,
 }
@@ -52,133 +50,45 @@ pub struct Work {
 /// The kinds of [`Work`].
 #[derive(Debug)]
 pub enum WorkKind {
-    /// Deltas of one or more keys, each key once; one transaction.
-    Deltas(Vec<Deltas>),
+    /// Deltas in arrival order, a key perhaps several times; one transaction.
+    Deltas(Vec<Delta>),
     /// The store becomes equal to this list.
     Replace(Vec<Object>),
-    /// Listeners that asked for it are told of every object again, except of keys that have deltas waiting.
+    /// Every object is announced again to the listeners that asked for it, except keys that have deltas waiting.
     Resync,
     /// Nothing but `seen`.
     Bookmark,
 }
 
 #[derive(Default)]
-struct State {
-    rounds: VecDeque<Round>,
+struct FifoState {
+    entries: VecDeque<FifoEntry>,
     deltas: usize,
-    /// The version of the newest thing pushed.
+    lists_waiting: usize,
+    /// The version up to which everything has been pushed.
     version: Version,
-    /// Whether `version` was handed out.
-    version_taken: bool,
-    /// Lists pushed.
-    lists: u64,
+    /// A bookmark moved `version` while the queue was empty.
+    bookmarked: bool,
+    lists_pushed: u64,
     closed: bool,
-    /// The consumer found nothing and is to be woken.
+    /// The consumer found nothing and waits on `work`.
     consumer_waits: bool,
-    /// A producer found no room and is to be woken.
+    /// A producer found no room and waits on `room`.
     producer_waits: bool,
-    /// An empty round, so that a steady trickle allocates nothing.
-    spare: Option<Keys>,
 }
 
-/// An empty round with room for more keys is not kept.
-const SPARE: usize = 4096;
+/// Entries for which an empty queue keeps its memory, so that a steady trickle allocates nothing.
+const KEPT_CAPACITY: usize = 1024;
 
-enum Round {
-    Deltas(Keys),
-    Replace {
-        list: Vec<Object>,
-        /// The version before it.
-        before: Version,
-        initial: bool,
-    },
-    Resync {
-        before: Version,
-    },
+struct FifoEntry {
+    kind: FifoEntryKind,
+    version: Version,
 }
 
-/// The deltas of one round, in the order in which their keys became pending.
-struct Keys {
-    pending: VecDeque<Pending>,
-    /// The number of the first place.
-    first: u64,
-    /// Finds the number of a key's place.
-    table: HashTable<u64>,
-    hasher: RandomState,
-}
-
-impl Default for Keys {
-    fn default() -> Self {
-        // Far from both ends: places are added on either side.
-        let first = u64::MAX / 2;
-        Self { pending: VecDeque::new(), first, table: HashTable::new(), hasher: RandomState::default() }
-    }
-}
-
-struct Pending {
-    deltas: Deltas,
-    hash: u64,
-    /// The version before its first delta: with everything ahead of this key handled, the store is complete up to it.
-    before: Version,
-}
-
-impl Keys {
-    fn place(&self, hash: u64, key: &ObjectKey) -> Option<usize> {
-        let at = |number: u64| usize::try_from(number - self.first).expect("places are counted in memory");
-        self.table
-            .find(hash, |number| self.pending[at(*number)].deltas.key() == key)
-            .map(|number| at(*number))
-    }
-
-    fn contains(&self, key: &ObjectKey) -> bool {
-        !self.pending.is_empty() && self.place(self.hasher.hash_one(key.as_str()), key).is_some()
-    }
-
-    /// Adds a delta to those of its key; tells whether there is one more than before.
-    fn push(&mut self, delta: Delta, before: Version) -> bool {
-        let hash = self.hasher.hash_one(delta.key().as_str());
-        if let Some(place) = self.place(hash, delta.key()) {
-            return self.pending[place].deltas.push(delta);
-        }
-        self.append(Deltas::new(delta), hash, before);
-        true
-    }
-
-    fn append(&mut self, deltas: Deltas, hash: u64, before: Version) {
-        let number = self.first + self.pending.len() as u64;
-        self.pending.push_back(Pending { deltas, hash, before });
-        self.enter(number, hash);
-    }
-
-    /// Puts the deltas of a key that is not there before all others. The store is not complete before they are handled.
-    fn prepend(&mut self, deltas: Deltas) {
-        let hash = self.hasher.hash_one(deltas.key().as_str());
-        self.first -= 1;
-        self.pending.push_front(Pending { deltas, hash, before: Version::None });
-        self.enter(self.first, hash);
-    }
-
-    fn enter(&mut self, number: u64, hash: u64) {
-        let Self { pending, first, table, .. } = self;
-        let hash_of = |number: &u64| pending[usize::try_from(number - *first).unwrap_or_default()].hash;
-        table.insert_unique(hash, number, hash_of);
-    }
-
-    /// Takes the first keys out.
-    fn take(&mut self, count: usize) -> Vec<Deltas> {
-        if count >= self.pending.len() {
-            self.table.clear();
-            self.first += self.pending.len() as u64;
-            return self.pending.drain(..).map(|pending| pending.deltas).collect();
-        }
-        for (number, pending) in (self.first..).zip(self.pending.iter().take(count)) {
-            if let Ok(entry) = self.table.find_entry(pending.hash, |place| *place == number) {
-                entry.remove();
-            }
-        }
-        self.first += count as u64;
-        self.pending.drain(..count).map(|pending| pending.deltas).collect()
-    }
+enum FifoEntryKind {
+    Delta(Delta),
+    Replace { list: Vec<Object>, initial: bool },
+    Resync,
 }
 
 impl DeltaFifo {
@@ -186,14 +96,14 @@ impl DeltaFifo {
     /// object no more than 90 MB.
     pub const DEFAULT_CAPACITY: usize = 16_384;
 
-    /// Keys handed out at once by the informer.
+    /// Deltas handed out at once to the informer.
     pub const BATCH: usize = 1000;
 
     /// An empty queue that holds about `capacity` deltas.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self {
-            state: Mutex::new(State { version_taken: true, ..State::default() }),
+            state: Mutex::new(FifoState::default()),
             capacity: capacity.max(1),
             work: Notify::new(),
             room: Notify::new(),
@@ -217,34 +127,21 @@ impl DeltaFifo {
     /// # Errors
     /// When the queue is closed.
     pub async fn replace(&self, list: Vec<Object>, version: &str) -> Result<(), CacheError> {
-        let no_other =
-            |state: &State| !state.rounds.iter().any(|round| matches!(round, Round::Replace { .. }));
-        self.when(no_other, |state| {
-            let before = state.version.clone();
-            let initial = state.lists == 0;
-            state.lists += 1;
-            state.rounds.push_back(Round::Replace { list, before, initial });
-            state.advance(Some(version));
-        })
+        self.when(
+            |state| state.lists_waiting == 0,
+            |state| {
+                let initial = state.lists_pushed == 0;
+                state.lists_pushed += 1;
+                state.lists_waiting += 1;
+                state.append(FifoEntryKind::Replace { list, initial }, Some(version));
+            },
+        )
         .await
-    }
-
-    /// Puts deltas back whose handling failed, unless newer ones of the key wait, or the queue was closed. Until they have
-    /// been handled the store is not complete: the next work says so by naming no version.
-    pub fn add_if_not_present(&self, deltas: Deltas) {
-        self.state.lock().put_back(deltas);
-        self.work.notify_one();
-    }
-
-    /// Whether it was closed.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.state.lock().closed
     }
 
     /// Notes that everything up to `version` has been pushed.
     pub fn bookmark(&self, version: &str) {
-        self.state.lock().advance(Some(version));
+        self.state.lock().bookmark(version);
         self.work.notify_one();
     }
 
@@ -252,11 +149,11 @@ impl DeltaFifo {
     pub fn resync(&self) {
         {
             let mut state = self.state.lock();
-            if state.closed || matches!(state.rounds.back(), Some(Round::Resync { .. })) {
+            let last = state.entries.back().map(|entry| &entry.kind);
+            if state.closed || matches!(last, Some(FifoEntryKind::Resync)) {
                 return;
             }
-            let before = state.version.clone();
-            state.rounds.push_back(Round::Resync { before });
+            state.append(FifoEntryKind::Resync, None);
         }
         self.work.notify_one();
     }
@@ -270,8 +167,8 @@ impl DeltaFifo {
 
     async fn when(
         &self,
-        room: impl Fn(&State) -> bool,
-        change: impl FnOnce(&mut State),
+        room: impl Fn(&FifoState) -> bool,
+        change: impl FnOnce(&mut FifoState),
     ) -> Result<(), CacheError> {
         loop {
             let made = {
@@ -296,7 +193,7 @@ impl DeltaFifo {
 
     // The consumer's side.
 
-    /// Waits for work and takes up to `max` keys of it. `None`: closed and empty. Tell [`done`](Self::done) when it has
+    /// Waits for work and takes up to `max` deltas of it. `None`: closed and empty. Tell [`done`](Self::done) when it has
     /// been handled. Cancel-safe.
     pub async fn pop(&self, max: usize) -> Option<Work> {
         loop {
@@ -341,19 +238,20 @@ impl DeltaFifo {
         self.synced.subscribe()
     }
 
-    /// How many lists have been pushed, and the version of the newest thing pushed.
-    pub(crate) fn pushed(&self) -> (u64, Arc<str>) {
-        let state = self.state.lock();
-        (state.lists, state.version.to_text().unwrap_or_default())
+    /// How many lists have been pushed.
+    pub(crate) fn lists_pushed(&self) -> u64 {
+        self.state.lock().lists_pushed
     }
 
-    /// Whether deltas of a key wait.
+    /// The keys of the waiting deltas.
     #[must_use]
-    pub fn is_pending(&self, key: &ObjectKey) -> bool {
-        self.state.lock().rounds.iter().any(|round| match round {
-            Round::Deltas(keys) => keys.contains(key),
-            _ => false,
-        })
+    pub fn pending_keys(&self) -> HashSet<ObjectKey, RandomState> {
+        let state = self.state.lock();
+        let key = |entry: &FifoEntry| match &entry.kind {
+            FifoEntryKind::Delta(delta) => Some(delta.key().clone()),
+            _ => None,
+        };
+        state.entries.iter().filter_map(key).collect()
     }
 
     /// Waiting deltas.
@@ -365,84 +263,75 @@ impl DeltaFifo {
     /// Whether nothing waits, neither deltas nor a list nor a resync.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.state.lock().rounds.is_empty()
+        self.state.lock().entries.is_empty()
     }
 }
 
-impl State {
-    fn advance(&mut self, version: Option<&str>) {
+impl FifoState {
+    fn append(&mut self, kind: FifoEntryKind, version: Option<&str>) {
         if let Some(version) = version {
             self.version = version.into();
-            self.version_taken = false;
         }
+        // The version of this entry covers that of a bookmark before it.
+        self.bookmarked = false;
+        self.entries.push_back(FifoEntry { kind, version: self.version.clone() });
     }
 
     fn push(&mut self, delta: Delta, version: Option<&str>) {
-        let before = self.version.clone();
-        self.advance(version);
-        let more = self.last_keys().push(delta, before);
-        self.deltas += usize::from(more);
-    }
-
-    /// The round that takes deltas in.
-    fn last_keys(&mut self) -> &mut Keys {
-        if !matches!(self.rounds.back(), Some(Round::Deltas(_))) {
-            self.rounds.push_back(Round::Deltas(self.spare.take().unwrap_or_default()));
-        }
-        match self.rounds.back_mut() {
-            Some(Round::Deltas(keys)) => keys,
-            _ => unreachable!("it was put there"),
-        }
-    }
-
-    fn put_back(&mut self, deltas: Deltas) {
-        let waits = |round: &Round| match round {
-            Round::Deltas(keys) => keys.contains(deltas.key()),
-            // A list has every key, or deletes it.
-            Round::Replace { .. } => true,
-            Round::Resync { .. } => false,
-        };
-        if self.closed || self.rounds.iter().any(waits) {
+        if let Some(FifoEntry { kind: FifoEntryKind::Delta(last), .. }) = self.entries.back_mut()
+            && last.is_deletion()
+            && delta.is_deletion()
+            && last.key() == delta.key()
+        {
+            last.merge_deletion(delta);
+            if let Some(version) = version {
+                self.bookmark(version);
+            }
             return;
         }
-        self.deltas += deltas.len();
-        // At the front of the last round: what is behind it must not claim to be complete.
-        self.last_keys().prepend(deltas);
+        self.deltas += 1;
+        self.append(FifoEntryKind::Delta(delta), version);
+    }
+
+    fn bookmark(&mut self, version: &str) {
+        self.version = version.into();
+        match self.entries.back_mut() {
+            Some(last) => last.version = self.version.clone(),
+            None => self.bookmarked = true,
+        }
     }
 
     fn pop(&mut self, max: usize) -> Option<Work> {
-        let (kind, initial) = match self.rounds.front_mut() {
-            Some(Round::Deltas(round)) => {
-                let batch = round.take(max);
-                if round.pending.is_empty()
-                    && let Some(Round::Deltas(keys)) = self.rounds.pop_front()
-                    && keys.pending.capacity() <= SPARE
+        let Some(FifoEntry { kind, mut version }) = self.entries.pop_front() else {
+            let bookmarked = std::mem::take(&mut self.bookmarked);
+            let seen = self.version.to_text();
+            return bookmarked.then_some(Work { kind: WorkKind::Bookmark, seen, initial: false });
+        };
+        let (kind, initial) = match kind {
+            FifoEntryKind::Delta(first) => {
+                let mut batch = Vec::with_capacity(max.min(self.deltas));
+                batch.push(first);
+                let is_delta = |entry: &mut FifoEntry| matches!(entry.kind, FifoEntryKind::Delta(_));
+                while batch.len() < max
+                    && let Some(entry) = self.entries.pop_front_if(is_delta)
+                    && let FifoEntryKind::Delta(delta) = entry.kind
                 {
-                    self.spare = Some(keys);
+                    batch.push(delta);
+                    version = entry.version;
                 }
-                self.deltas -= batch.iter().map(Deltas::len).sum::<usize>();
+                self.deltas -= batch.len();
                 (WorkKind::Deltas(batch), false)
             }
-            Some(_) => match self.rounds.pop_front()? {
-                Round::Replace { list, initial, .. } => (WorkKind::Replace(list), initial),
-                _ => (WorkKind::Resync, false),
-            },
-            None if self.version_taken => return None,
-            None => (WorkKind::Bookmark, false),
-        };
-        // Complete up to what came before the first thing that still waits.
-        let seen = match self.rounds.front() {
-            Some(Round::Deltas(round)) => {
-                round.pending.front().map_or(&self.version, |pending| &pending.before)
+            FifoEntryKind::Replace { list, initial } => {
+                self.lists_waiting -= 1;
+                (WorkKind::Replace(list), initial)
             }
-            Some(Round::Replace { before, .. } | Round::Resync { before }) => before,
-            None => {
-                self.version_taken = true;
-                &self.version
-            }
+            FifoEntryKind::Resync => (WorkKind::Resync, false),
         };
-        let seen = seen.to_text();
-        Some(Work { kind, seen, initial })
+        if self.entries.is_empty() {
+            self.entries.shrink_to(KEPT_CAPACITY);
+        }
+        Some(Work { kind, seen: version.to_text(), initial })
     }
 }
 

@@ -3,11 +3,10 @@
 //! What somebody leases runs as long as somebody leases it; with [`Start::Lazy`] from the next call of
 //! [`SharedInformerFactory::start`]. Each user says which fields it needs; the store holds the union of what its users
 //! ever asked for, and widening it lists again. While the informer of all namespaces of a resource has what one of a single
-//! namespace needs, the latter is fed by the former and has no watch of its own: its store, its listeners and its leases
-//! stay what they are, and see neither a gap nor a repetition (see `InformerSource`).
+//! namespace needs, the latter follows it and has no watch of its own: its store, its listeners and its leases stay the
+//! same ones (see `FactoryInformer`).
 //!
-//! Invariants: an informer is in the table iff it has leases; only an informer that has been started is followed, and its
-//! followers leave it before it is cancelled. Tasks run on the runtime that the factory was made in, so leases may be taken
+//! Invariants: an informer is in the table iff it has leases; only an informer that has been started is followed. Tasks run on the runtime that the factory was made in, so leases may be taken
 //! and dropped from any thread.
 
 use std::collections::BTreeMap;
@@ -22,12 +21,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::availability::Availability;
+use crate::factory_informer::FactoryInformer;
 use crate::lease::InformerLease;
 use crate::metrics::InformerMetrics;
 use crate::shared_informer::{InformerOptions, InformerStatus, SharedInformer};
 use crate::source::client_lister_watcher::ClientListerWatcher;
-use crate::source::informer_source::{InformerSource, Sourced};
 use crate::source::lister_watcher::ListerWatcher;
+use crate::source::projected_source::ProjectedSource;
 use crate::sync_progress::{SyncProgress, wait_for};
 
 /// Makes the source of an informer: resource and namespace.
@@ -35,6 +35,9 @@ pub type SourceFn = Arc<dyn Fn(&ApiResource, Option<&str>) -> Arc<dyn ListerWatc
 
 /// Changes what the lists and watches of a resource select; client-go's `TweakListOptions`.
 pub type TweakListOptions = Arc<dyn Fn(&ApiResource, &mut ListOptions) + Send + Sync>;
+
+/// Changes the options of the informers of a resource: its transform, its resync period, its compression.
+pub type TweakInformerOptions = Arc<dyn Fn(&ApiResource, &mut InformerOptions) + Send + Sync>;
 
 /// What the lists and watches of an informer select.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,6 +72,8 @@ pub enum Start {
 pub struct FactoryOptions {
     /// Of each informer; its `availability` is what they share.
     pub informer: InformerOptions,
+    /// Changes them for single resources; client-go's `WithCustomResyncConfig`, and a transform for each kind.
+    pub tweak_informer_options: Option<TweakInformerOptions>,
     /// When informers begin.
     pub start: Start,
     /// The namespace of [`SharedInformerFactory::for_resource`]; `None` for all.
@@ -96,7 +101,7 @@ pub(crate) struct Informers {
 }
 
 struct Running {
-    of: Sourced,
+    of: FactoryInformer,
     leases: usize,
     started: bool,
     cancel: CancellationToken,
@@ -177,24 +182,27 @@ impl SharedInformerFactory {
             let of = running.of.clone();
             if !of.source.projection().covers(projection) && id.namespace.is_some() {
                 // Before it is widened: what it follows may have fewer fields than it is to list.
-                of.source.follow(None);
+                of.follow(None);
             }
-            let generation = of.source.widen(projection);
+            let (generation, widened) = of.source.widen(projection);
+            if widened {
+                of.informer.relist();
+            }
             informers.route(&table, &id.resource);
             return InformerLease::new(of, generation, id, informers.clone());
         }
         let server = (informers.source)(resource, namespace);
-        let source = InformerSource::new(server, resource.clone(), namespace, projection.clone());
-        let generation = source.widen(projection);
-        let informer = SharedInformer::new(
-            Arc::new(Arc::clone(&source)),
-            resource.clone(),
-            namespace,
-            informers.options.informer.clone(),
-        );
+        let source = ProjectedSource::new(server, resource.clone(), projection.clone());
+        let mut options = informers.options.informer.clone();
+        if let Some(tweak) = &informers.options.tweak_informer_options {
+            tweak(resource, &mut options);
+        }
+        let informer =
+            SharedInformer::new(Arc::new(Arc::clone(&source)), resource.clone(), namespace, options);
         // A child: ended by the last lease or by the shutdown, whichever comes first.
         let cancel = informers.shutdown.child_token();
-        let of = Sourced { informer, source };
+        let generation = source.generation();
+        let of = FactoryInformer::new(informer, source);
         let mut running = Running { of: of.clone(), leases: 1, started: false, cancel };
         // One that can only end does so.
         if informers.options.start == Start::AtOnce || informers.shutdown.is_cancelled() {
@@ -259,7 +267,7 @@ impl SharedInformerFactory {
         self.informers.tasks.len()
     }
 
-    fn running(&self, which: impl Fn(&Running) -> bool) -> Vec<(InformerId, Sourced)> {
+    fn running(&self, which: impl Fn(&Running) -> bool) -> Vec<(InformerId, FactoryInformer)> {
         let table = self.informers.table.lock();
         let wanted = table.iter().filter(|(_, running)| which(running));
         wanted.map(|(id, running)| (id.clone(), running.of.clone())).collect()
@@ -298,8 +306,8 @@ impl Informers {
 
     fn run(&self, running: &mut Running) {
         running.started = true;
-        let (informer, token) = (running.of.informer.clone(), running.cancel.clone());
-        self.tasks.spawn_on(async move { informer.run(token).await }, &self.runtime);
+        let (of, token) = (running.of.clone(), running.cancel.clone());
+        self.tasks.spawn_on(async move { of.run(token).await }, &self.runtime);
     }
 
     /// Lets the informers of single namespaces follow the one of all, where there is one.
@@ -308,7 +316,7 @@ impl Informers {
         let wide = table.get(&all).filter(|running| running.started).map(|running| &running.of);
         let of_resource = table.range(&all..).take_while(|(id, _)| id.resource == *resource);
         for (_, narrow) in of_resource.filter(|(id, _)| id.namespace.is_some()) {
-            narrow.of.source.follow(wide);
+            narrow.of.follow(wide);
         }
     }
 }

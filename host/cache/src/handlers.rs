@@ -88,7 +88,7 @@ impl std::fmt::Debug for ResourceEventHandlerFuncs {
     }
 }
 
-/// Which objects a listener is told of. Closures are filters.
+/// Selects the objects for which a listener is called. Closures are filters.
 pub trait EventFilter: Send + Sync {
     /// Whether an object in this state is in view.
     fn shows(&self, object: &Object) -> bool;

@@ -15,11 +15,11 @@ const PLACES: usize = 128;
 /// Larger objects are unpacked anew: 128 of these are 8 MB.
 const LARGEST: usize = 64 << 10;
 
-type Place = Mutex<Read>;
+type ReadPlace = Mutex<RecentRead>;
 
 /// What was read last of the slots that share a place.
 #[derive(Default)]
-enum Read {
+enum RecentRead {
     #[default]
     Nothing,
     /// This slot, once: that says nothing yet, and costs no more than this note.
@@ -31,7 +31,7 @@ enum Read {
 #[derive(Default)]
 pub(crate) struct HotReads {
     /// Made by the first read of a packed object.
-    places: OnceLock<Box<[Place]>>,
+    places: OnceLock<Box<[ReadPlace]>>,
 }
 
 impl HotReads {
@@ -40,17 +40,17 @@ impl HotReads {
         if !held.is_packed() || held.json_len() > LARGEST {
             return held.object();
         }
-        let places = self.places.get_or_init(|| (0..PLACES).map(|_| Place::default()).collect());
+        let places = self.places.get_or_init(|| (0..PLACES).map(|_| ReadPlace::default()).collect());
         let mut place = places[slot as usize % PLACES].lock();
         let body = match &*place {
-            Read::Often(known, body) if known.is_same(held) => body.clone(),
-            Read::Once(known) if *known == slot => {
+            RecentRead::Often(known, body) if known.is_same(held) => body.clone(),
+            RecentRead::Once(known) if *known == slot => {
                 let body = Arc::<Body>::default();
-                *place = Read::Often(held.clone(), body.clone());
+                *place = RecentRead::Often(held.clone(), body.clone());
                 body
             }
             _ => {
-                *place = Read::Once(slot);
+                *place = RecentRead::Once(slot);
                 return held.object();
             }
         };

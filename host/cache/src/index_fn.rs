@@ -4,10 +4,12 @@
 //! field has a value, and may split what it finds. It must depend on nothing but the object. The store calls it when an
 //! object comes or changes and keeps the outcome, so taking an object out again calls nothing.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use pilothouse_object::{Object, Pointer, json_string};
 
 /// Gets the values of one index out of an object; a cheap clone.
@@ -17,6 +19,9 @@ pub struct IndexFn {
     only: Option<Pointer>,
     separator: Option<Arc<str>>,
 }
+
+/// Values of one object that are compared with each other one by one.
+pub(crate) const MOST_SCANNED: usize = 16;
 
 type Closure = dyn Fn(&Object, &mut dyn FnMut(&str)) + Send + Sync;
 
@@ -76,10 +81,23 @@ impl IndexFn {
     #[must_use]
     pub fn values(&self, object: &Object) -> Vec<Arc<str>> {
         let mut values: Vec<Arc<str>> = Vec::new();
+        // Above so many values a hash set finds duplicates, below a scan.
+        let mut set: HashSet<Arc<str>, RandomState> = HashSet::default();
         let mut keep = |value: &str| {
-            // Few values an object: a scan beats a set.
-            if !values.iter().any(|have| **have == *value) {
-                values.push(value.into());
+            let is_new = if values.len() < MOST_SCANNED {
+                !values.iter().any(|have| **have == *value)
+            } else {
+                if set.is_empty() {
+                    set.extend(values.iter().cloned());
+                }
+                !set.contains(value)
+            };
+            if is_new {
+                let value: Arc<str> = value.into();
+                if values.len() >= MOST_SCANNED {
+                    set.insert(value.clone());
+                }
+                values.push(value);
             }
         };
         match self.separator.as_deref() {

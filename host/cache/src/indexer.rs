@@ -37,8 +37,8 @@ pub struct Indexer {
     writer: Mutex<Hot>,
     packing: Packing,
     hot_reads: HotReads,
-    /// How far the store has come; also signals every change of it.
-    seen: watch::Sender<Seen>,
+    /// The version of the store, and the signal of every change. An informer that follows another one shares that one's.
+    progress: Published<watch::Sender<Seen>>,
 }
 
 impl Indexer {
@@ -56,7 +56,7 @@ impl Indexer {
             writer: Mutex::default(),
             packing: Packing::new(compression),
             hot_reads: HotReads::default(),
-            seen: watch::Sender::new(Seen::default()),
+            progress: Published::from_pointee(watch::Sender::new(Seen::default())),
         }
     }
 
@@ -251,64 +251,92 @@ impl Indexer {
     /// Applies a batch as one transaction and tells what changed, in order. `seen`: the version up to which the store
     /// is complete with it.
     pub fn apply(&self, batch: impl IntoIterator<Item = Delta>, seen: Option<&str>) -> Vec<Change> {
-        let changes = self.apply_hot(batch, seen);
+        let changes = self.apply_hot(batch);
+        self.announce(seen);
         self.cool();
         changes
     }
 
-    /// As [`apply`](Self::apply), and leaves the packing of what is no longer hot to [`cool`](Self::cool): nobody who is
-    /// told of the changes should wait for that.
-    pub(crate) fn apply_hot(
+    /// As [`apply`](Self::apply), and leaves packing to [`cool`](Self::cool), and the version to
+    /// [`announce`](Self::announce).
+    pub(crate) fn apply_hot(&self, batch: impl IntoIterator<Item = Delta>) -> Vec<Change> {
+        self.apply_noting(batch, |hot, new| self.packing.changed(hot, new))
+    }
+
+    /// As [`apply_hot`](Self::apply_hot), for objects of another store, which packs them.
+    pub(crate) fn apply_shared(&self, batch: impl IntoIterator<Item = Delta>) -> Vec<Change> {
+        self.apply_noting(batch, |_, _| {})
+    }
+
+    fn apply_noting(
         &self,
         batch: impl IntoIterator<Item = Delta>,
-        seen: Option<&str>,
+        note: impl Fn(&mut Hot, &Held),
     ) -> Vec<Change> {
         let mut changes = Vec::new();
         self.write(|store, hot| {
             for delta in batch {
-                store.apply(delta, &mut |change, slot| {
+                store.apply(delta, &mut |change| {
                     let new = match &change {
                         Change::Added(object) => Some(object),
                         // Announced again, it has not changed.
                         Change::Updated { old, new } if !new.is_same(old) => Some(new),
                         _ => None,
                     };
-                    if let (Some(slot), Some(new)) = (slot, new) {
-                        self.packing.changed(hot, slot, new.held());
+                    if let Some(new) = new {
+                        note(hot, new.held());
                     }
                     changes.push(change);
                 });
             }
+            store.shrink();
         });
-        self.progress(seen);
         changes
     }
 
-    /// Packs what is no longer hot, if that is enough to begin with.
-    pub(crate) fn cool(&self) {
+    /// Takes over the handles of the same objects of another store, so that both keep one copy.
+    pub(crate) fn share(&self, objects: &[Object]) {
+        self.write(|store, _| store.share(objects));
+    }
+
+    /// Puts the form in which another store keeps objects in place of the same objects here.
+    pub(crate) fn adopt(&self, packed: &[(Held, Held)]) {
+        self.write(|store, _| {
+            for (old, new) in packed {
+                if let Some(slot) = store.find(old.key().as_str())
+                    && store.slot(slot).is_some_and(|held| held.is_same(old))
+                {
+                    store.swap(slot, new.clone());
+                }
+            }
+        });
+    }
+
+    /// Packs what is no longer hot, if that is enough to begin with; the objects before and after.
+    pub(crate) fn cool(&self) -> Vec<(Held, Held)> {
         let mut hot = self.writer.lock();
         let store = self.store.load();
-        if self.packing.has_cooled(&hot, &store) {
-            let mut store = Store::clone(&store);
-            self.packing.cool(&mut hot, &mut store);
-            self.store.store(Arc::new(store));
+        if !self.packing.has_cooled(&hot, &store) {
+            return Vec::new();
         }
+        let mut store = Store::clone(&store);
+        let packed = self.packing.cool(&mut hot, &mut store);
+        self.store.store(Arc::new(store));
+        packed
     }
 
     /// Takes a list over as one transaction and tells what changed: deletions first, then the list in its order.
     /// Objects whose version and UID did not change stay the ones held; `unchanged` tells whether they are reported.
     pub fn replace(&self, list: Vec<Object>, seen: Option<&str>, unchanged: bool) -> Vec<Change> {
-        self.replace_lazily(list, seen, unchanged).collect()
+        let changes = self.replace_lazily(list, unchanged);
+        self.announce(seen);
+        changes.collect()
     }
 
-    /// As [`replace`](Self::replace); the whole list is in the store when this returns, and each change is made as it is
-    /// asked for, so that the changes of a large list never stand in memory together.
-    pub fn replace_lazily(
-        &self,
-        list: Vec<Object>,
-        seen: Option<&str>,
-        unchanged: bool,
-    ) -> impl Iterator<Item = Change> + use<> {
+    /// As [`replace`](Self::replace), and leaves the version to [`announce`](Self::announce). The whole list is in the
+    /// store when this returns, and each change is made as it is asked for, so that the changes of a large list are never
+    /// in memory together.
+    pub fn replace_lazily(&self, list: Vec<Object>, unchanged: bool) -> impl Iterator<Item = Change> + use<> {
         let mut did = Vec::new();
         self.packing.list_ended();
         let dictionary = self.packing.dictionary();
@@ -328,7 +356,6 @@ impl Indexer {
             });
             store.clone()
         });
-        self.progress(seen);
         did.into_iter().filter_map(move |one| {
             let now = |slot| store.slot(slot).map(Held::object);
             match one {
@@ -347,15 +374,34 @@ impl Indexer {
 
     /// Notes that the store is complete up to a version.
     pub fn bookmark(&self, version: &str) {
-        self.progress(Some(version));
+        self.announce(Some(version));
     }
 
-    fn progress(&self, version: Option<&str>) {
-        self.seen.send_modify(|seen| {
+    /// Tells those who wait that the store has changed, and up to which version it is complete.
+    pub(crate) fn announce(&self, version: Option<&str>) {
+        self.progress.load().send_modify(|seen| {
             if let Some(version) = version.filter(|version| **version != *seen.version) {
                 seen.version = version.into();
             }
         });
+    }
+
+    /// From now on the version and the signal are those of another store, which this one is a part of.
+    pub(crate) fn share_progress(&self, other: &Indexer) {
+        self.set_progress(other.progress.load_full());
+    }
+
+    /// From now on the version and the signal are its own again.
+    pub(crate) fn own_progress(&self) {
+        let seen = self.progress.load().borrow().clone();
+        self.set_progress(Arc::new(watch::Sender::new(seen)));
+    }
+
+    fn set_progress(&self, progress: Arc<watch::Sender<Seen>>) {
+        let before = self.progress.load_full();
+        self.progress.store(progress);
+        // Those who wait on the former signal look again.
+        before.send_modify(|_| {});
     }
 
     /// An object of a list in the form that the store will keep: the one held when it is the same version, so that what
@@ -382,30 +428,35 @@ impl Indexer {
     /// Trains a new dictionary from what the store holds now and packs the objects with it; computes for some 20 µs for
     /// each object. For a thread that may be busy; readers never wait, writers for a moment at a time.
     pub fn maintain(&self) {
+        self.maintain_with(|_| {});
+    }
+
+    /// As [`maintain`](Self::maintain), and hands on what was packed, the objects before and after.
+    pub(crate) fn maintain_with(&self, packed_now: impl Fn(&[(Held, Held)])) {
         if !self.packing.take_wanted() {
             return;
         }
-        self.packing.train(&Packing::sample(&self.store.load()));
-        let Some(dictionary) = self.packing.dictionary() else { return };
-        let snapshot = self.store.load_full();
+        let Some(dictionary) = self.packing.retrain(&self.store.load_full()) else { return };
         let mut start = 0;
-        while start < snapshot.end() {
-            let slots = start..snapshot.end().min(start + CHUNK);
+        loop {
+            // Not one snapshot for all: it would keep the former objects in memory to the end.
+            let store = self.store.load_full();
+            if start >= store.end() {
+                break;
+            }
+            let slots = start..store.end().min(start + CHUNK);
             let pack = |slot: u32| {
-                let held = snapshot.slot(slot).filter(|held| !held.is_packed_with(&dictionary))?;
+                let held = store.slot(slot).filter(|held| !held.is_packed_with(&dictionary))?;
                 let packed = self.packing.pack(held.object().unpacked(), &dictionary);
-                packed.is_packed().then(|| (slot, held.clone(), packed.into_held()))
+                packed.is_packed().then(|| (held.clone(), packed.into_held()))
             };
             let packed: Vec<_> = slots.clone().filter_map(pack).collect();
-            self.write(|store, _| {
-                for (slot, old, new) in packed {
-                    if store.slot(slot).is_some_and(|now| now.is_same(&old)) {
-                        store.swap(slot, new);
-                    }
-                }
-            });
+            drop(store);
+            self.adopt(&packed);
+            packed_now(&packed);
             start = slots.end;
         }
+        self.packing.end_retraining();
     }
 
     // How far the store has come.
@@ -413,33 +464,43 @@ impl Indexer {
     /// The version up to which the store is complete; empty before the first list.
     #[must_use]
     pub fn resource_version(&self) -> Arc<str> {
-        self.seen.borrow().version.clone()
+        self.progress.load().borrow().version.clone()
     }
 
     /// Whether a change made at `version` is in the store: any later event or bookmark of the kind counts.
     #[must_use]
     pub fn has_seen(&self, version: &str) -> bool {
-        self.seen.borrow().covers(version)
-    }
-
-    /// Changes whenever the store or its version does.
-    pub(crate) fn progress_signal(&self) -> watch::Receiver<Seen> {
-        self.seen.subscribe()
+        self.progress.load().borrow().covers(version)
     }
 
     /// Waits until a change made at `version` is in the store. Bound it: a version that is not a number is met only by
     /// itself, and a server that is away shows nothing.
     pub async fn wait_until_seen(&self, version: &str) {
-        // The sender lives in `self`, so the wait cannot end with its loss.
-        let _ = self.seen.subscribe().wait_for(|seen| seen.covers(version)).await;
+        self.wait_until(|| self.has_seen(version)).await;
     }
 
     /// Waits until the object of a key is gone, or has another UID than `uid`. Bound it.
     pub async fn wait_until_gone(&self, key: &ObjectKey, uid: &str) {
-        let mut changes = self.seen.subscribe();
-        while self.get(key).is_some_and(|object| object.uid() == uid) {
+        self.wait_until(|| self.get(key).is_none_or(|object| object.uid() != uid)).await;
+    }
+
+    /// Waits until the store and its version are as wanted; looks at each change of them.
+    async fn wait_until(&self, is_met: impl Fn() -> bool) {
+        loop {
+            let progress = self.progress.load_full();
+            let mut changes = progress.subscribe();
+            if is_met() {
+                return;
+            }
+            // It cannot fail: `progress` is the sender.
             let _ = changes.changed().await;
         }
+    }
+
+    /// Slots of the tables; for tests.
+    #[cfg(test)]
+    pub(crate) fn slots(&self) -> u32 {
+        self.store.load().end()
     }
 
     /// Checks the invariants; for tests.

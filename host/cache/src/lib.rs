@@ -9,18 +9,18 @@
 //! - per key a listener sees a legal sequence: add, updates, delete, and again; a new UID is always a delete and an add;
 //! - the store is changed before any listener hears of it, and a list is taken over as one snapshot;
 //! - at rest, what a listener has been told, the store and the server agree;
-//! - neither a slow nor a panicking listener holds up another listener or the watch;
+//! - a panic of a listener costs that one call; one that blocks holds up its informer, and is logged;
 //! - a listener that was removed, and an informer nobody leases, cost nothing any more.
 //!
 //! | files | hold |
 //! |---|---|
-//! | `source/` | where lists and watches come from: the API server, or the informer of a wider scope |
+//! | `source/` | where lists and watches come from |
 //! | `reflector/` | list, watch, resume, back off, relist; streaming lists |
 //! | `delta_fifo`, `delta` | deltas between reflector and informer |
 //! | `indexer`, `store/`, `index_fn`, `snapshot`, `packing`, `hot_reads` | the objects: by key, by index, as of a moment, compressed |
-//! | `shared_informer`, `processor`, `registration`, `listener`, `handlers` | one cache, many listeners |
+//! | `shared_informer/`, `processor`, `registration`, `listener`, `handlers` | one cache, many listeners |
 //! | `ring/` | the bounded queue of events of one listener |
-//! | `factory`, `lease` | one informer per kind and scope, as long as somebody leases it |
+//! | `factory`, `factory_informer`, `followers`, `lease` | one informer per kind and scope, as long as it has leases; narrow ones follow a wide one |
 //! | `lister` | typed reads |
 //! | `availability`, `backoff`, `sync`, `sync_progress`, `metrics` | when to ask again; what is synced; figures |
 //! | `satellites/` | client-go's `Controller`, `Fifo`, `Heap`, expiration and mutation caches |
@@ -39,6 +39,8 @@ mod delta;
 mod delta_fifo;
 mod error;
 mod factory;
+mod factory_informer;
+mod followers;
 mod handlers;
 mod hot_reads;
 mod index_fn;
@@ -72,7 +74,8 @@ pub use delta::{Delta, DeltaType, Deltas};
 pub use delta_fifo::{DeltaFifo, Work, WorkKind};
 pub use error::CacheError;
 pub use factory::{
-    FactoryOptions, InformerId, ListOptions, SharedInformerFactory, SourceFn, Start, TweakListOptions,
+    FactoryOptions, InformerId, ListOptions, SharedInformerFactory, SourceFn, Start, TweakInformerOptions,
+    TweakListOptions,
 };
 pub use handlers::{EventFilter, FilteringResourceEventHandler, ResourceEventHandlerFuncs};
 pub use index_fn::IndexFn;

@@ -1,13 +1,14 @@
-//! [`Listener`]: whoever is told of every change of an informer's store.
+//! [`Listener`]: the interface that an informer calls for each change of its store.
 //!
-//! Listeners are called from the informer's own task, one after the other, while no other delta is handled: they must
-//! not block, wait or call the API. There are two in the house: the manager's mapper, which turns a change into keys of
+//! Listeners are called from the task of the informer, or of the informer that it follows, one after the other, while no
+//! other delta is handled. Up to a thousand initial objects are delivered by the thread that adds the listener. Listeners
+//! must not block, wait or call the API. There are two in the house: the manager's mapper, which turns a change into keys of
 //! a work queue, and the [`Ring`](crate::Ring), which keeps changes until a guest has time for them.
 
 use pilothouse_object::{Object, ObjectKey};
 use tokio::sync::watch;
 
-/// Is told of every change, in order; never of two at once.
+/// Is called for every change, in order; never for two at once.
 ///
 /// What it may rely on: the store was changed before the call; per key the calls are a legal sequence; nothing comes
 /// after its removal has returned. A panic is contained and counted, and the informer goes on as if the call had

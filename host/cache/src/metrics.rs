@@ -60,6 +60,8 @@ impl Histogram {
 pub struct InformerMetrics {
     /// Lists begun. A streaming list is a watch.
     pub reflector_lists_total: u64,
+    /// Panics that ended the work of the informer, after which it began anew.
+    pub informer_restarts_total: u64,
     /// Lists that failed.
     pub reflector_list_failures_total: u64,
     /// Pages asked for.

@@ -1,30 +1,43 @@
-//! [`Processor`]: the listeners of one informer and what each of them is owed.
+//! [`Processor`]: the listeners of one informer, their resyncs, and the initial objects still to be delivered to them.
 //!
 //! The informer holds it under the lock that also covers changing the store, so joining and leaving fall between two
-//! batches, never into one. Invariants: a listener hears of a change after the store has it; one that panics loses that
-//! one call; one marked as removed is not called any more.
+//! batches, or between two chunks of calls. Invariants: a listener is called for a change after the store has it; a panic
+//! of a listener costs that one call; a listener marked as removed is not called any more; a listener gets its initial
+//! objects first, then the changes since it joined.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_object::Object;
+use pilothouse_object::{Gvr, ObjectKey};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::change::Change;
 use crate::listener::Listener;
+use crate::snapshot::{Cursor, Snapshot};
 
 /// Asked-for resync periods below this are raised to it.
 const MIN_RESYNC: Duration = Duration::from_secs(1);
 
 /// Holds the listeners of one informer.
-#[derive(Default)]
 pub(crate) struct Processor {
+    resource: Gvr,
     members: Vec<Member>,
     next_id: u64,
-    /// The first list has been handed over: who joins later has it all from the replay.
+    /// The first list has been handed over: a listener that joins later gets all objects from its replay.
     synced: bool,
+    notifications: u64,
+    panics: u64,
+}
+
+/// The figures of the listeners of one informer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Figures {
+    pub(crate) listeners: usize,
+    /// Events that wait in the listeners.
+    pub(crate) depth: usize,
     pub(crate) notifications: u64,
     pub(crate) panics: u64,
 }
@@ -34,12 +47,26 @@ struct Member {
     listener: Arc<dyn Listener>,
     resync: Option<Resync>,
     delivered: watch::Sender<bool>,
+    /// What the listener gets before it gets changes as they come.
+    replay: Option<Replay>,
 }
+
+/// The initial objects of a listener that joined late, and the changes since.
+struct Replay {
+    objects: Cursor,
+    backlog: VecDeque<Change>,
+}
+
+/// Calls of one replay between two moments at which other listeners are called: well under a millisecond.
+const REPLAY_CHUNK: usize = 1000;
+
+/// A call of a listener for so long is logged: client-go's threshold.
+const SLOW_CALL: Duration = Duration::from_millis(100);
 
 struct Resync {
     period: Duration,
     next: Instant,
-    /// Its time has come; it is told of everything again when the resync is handled.
+    /// The period is over; the next resync that is handled is for this listener as well.
     due: bool,
     /// The resync being handled is for it as well.
     syncing: bool,
@@ -55,34 +82,49 @@ pub(crate) enum Audience {
 }
 
 impl Processor {
-    /// Adds a listener; its number, and what turns true when its initial list has been handed over.
+    pub(crate) fn new(resource: Gvr) -> Self {
+        Self { resource, members: Vec::new(), next_id: 0, synced: false, notifications: 0, panics: 0 }
+    }
+
+    /// Adds a listener that gets the objects of a snapshot first, by [`replay`](Self::replay); its number, and the signal
+    /// that it has got all of them.
     pub(crate) fn add(
         &mut self,
         listener: Arc<dyn Listener>,
         resync: Option<Duration>,
+        snapshot: &Snapshot,
     ) -> (u64, watch::Receiver<bool>) {
         let id = self.next_id;
         self.next_id += 1;
-        let resync = resync.filter(|period| !period.is_zero()).map(|period| {
+        // A period beyond the reach of the clock means never.
+        let resync = resync.filter(|period| !period.is_zero()).and_then(|period| {
             let period = period.max(MIN_RESYNC);
-            Resync { period, next: Instant::now() + period, due: false, syncing: false }
+            let next = Instant::now().checked_add(period)?;
+            Some(Resync { period, next, due: false, syncing: false })
         });
         let delivered = watch::Sender::new(false);
         let receiver = delivered.subscribe();
-        self.members.push(Member { id, listener, resync, delivered });
+        let replay = Replay { objects: snapshot.cursor(), backlog: VecDeque::new() };
+        self.members.push(Member { id, listener, resync, delivered, replay: Some(replay) });
         (id, receiver)
+    }
+
+    /// A number above those of all listeners so far.
+    pub(crate) fn members_so_far(&self) -> u64 {
+        self.next_id
     }
 
     pub(crate) fn remove(&mut self, id: u64) {
         self.members.retain(|member| member.id != id);
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    pub(crate) fn depth(&self) -> usize {
-        self.members.iter().map(|member| member.listener.depth()).sum()
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            listeners: self.members.len(),
+            depth: self.members.iter().map(|member| member.listener.depth()).sum(),
+            notifications: self.notifications,
+            panics: self.panics,
+        }
     }
 
     /// Whether some listener wants to hear of objects that came again unchanged.
@@ -90,64 +132,72 @@ impl Processor {
         self.members.iter().any(|member| member.resync.is_some())
     }
 
-    /// Tells all listeners of a change. `removed` knows those that left while the batch is handled.
+    /// Calls the listeners with numbers below `members` for a change. `removed` knows those that left meanwhile.
     pub(crate) fn distribute(
         &mut self,
         change: &Change,
         initial: bool,
         audience: Audience,
+        members: u64,
         removed: &dyn Fn(u64) -> bool,
     ) {
-        let is_sync = matches!(change, Change::Updated { old, new }
-            if !new.resource_version().is_empty() && old.resource_version() == new.resource_version());
-        for member in &self.members {
-            if (is_sync && !member.hears(audience)) || removed(member.id) {
+        let is_sync = is_sync(change);
+        for member in &mut self.members {
+            if member.id >= members || (is_sync && !member.hears(audience)) || removed(member.id) {
                 continue;
             }
-            self.notifications += 1;
-            self.panics += u64::from(contained(|| match change {
-                Change::Added(object) => member.listener.on_add(object, initial),
-                Change::Updated { old, new } => member.listener.on_update(old, new, is_sync),
-                Change::Deleted { key, object, final_state_unknown } => {
-                    member.listener.on_delete(key, object.as_ref(), *final_state_unknown);
+            match &mut member.replay {
+                // It gets the object, unchanged, from its replay.
+                Some(_) if is_sync => {}
+                Some(replay) => replay.backlog.push_back(change.clone()),
+                None => {
+                    self.notifications += 1;
+                    self.panics += u64::from(member.tell(&self.resource, change, initial));
                 }
-            }));
-        }
-    }
-
-    /// Tells one listener of everything that was there when it joined.
-    pub(crate) fn replay(
-        &mut self,
-        id: u64,
-        objects: impl Iterator<Item = Object>,
-        removed: &dyn Fn(u64) -> bool,
-    ) {
-        let Some(member) = self.members.iter().find(|member| member.id == id) else { return };
-        for object in objects {
-            if removed(id) {
-                return;
             }
-            self.notifications += 1;
-            self.panics += u64::from(contained(|| member.listener.on_add(&object, true)));
         }
     }
 
-    /// The replay to a listener is over; without a first list it has not had all yet.
-    pub(crate) fn end_replay(&mut self, removed: &dyn Fn(u64) -> bool) {
-        if self.synced {
-            self.end_initial_list(removed);
+    /// Calls listeners that joined late for some of their initial objects, and for the changes since; tells whether there
+    /// are more.
+    pub(crate) fn replay(&mut self, removed: &dyn Fn(u64) -> bool) -> bool {
+        let mut calls = 0;
+        for member in &mut self.members {
+            while let Some(replay) = &mut member.replay {
+                if removed(member.id) {
+                    break;
+                }
+                if calls == REPLAY_CHUNK {
+                    return true;
+                }
+                calls += 1;
+                let panicked = if let Some(object) = replay.objects.next() {
+                    let add = || member.listener.on_add(&object, true);
+                    contained(&self.resource, object.key(), add)
+                } else if let Some(change) = replay.backlog.pop_front() {
+                    member.tell(&self.resource, &change, false)
+                } else {
+                    member.replay = None;
+                    if self.synced {
+                        self.panics += u64::from(member.end_initial_list());
+                    }
+                    break;
+                };
+                self.notifications += 1;
+                self.panics += u64::from(panicked);
+            }
         }
+        false
     }
 
-    /// A list has been handed over: the initial one to all who have not heard so.
+    /// A list has been handed over: the initial one to all listeners that have not heard so.
     pub(crate) fn end_initial_list(&mut self, removed: &dyn Fn(u64) -> bool) {
         self.synced = true;
         for member in &self.members {
-            if *member.delivered.borrow() || removed(member.id) {
-                continue;
+            // The replay ends with it.
+            if member.replay.is_none() && !*member.delivered.borrow() && !removed(member.id) {
+                self.panics += u64::from(member.end_initial_list());
             }
-            self.panics += u64::from(contained(|| member.listener.on_initial_list_end()));
-            member.delivered.send_replace(true);
         }
     }
 
@@ -188,7 +238,34 @@ impl Processor {
     }
 }
 
+/// Whether an object came again unchanged, or with other fields of the same version. Two whole objects of one version
+/// differ where a server was restored from a backup.
+fn is_sync(change: &Change) -> bool {
+    matches!(change, Change::Updated { old, new }
+        if !new.resource_version().is_empty()
+            && old.resource_version() == new.resource_version()
+            && (old.is_partial() || new.is_partial() || old.held().is_same_text(new.held())))
+}
+
 impl Member {
+    /// Calls the listener for a change; whether it panicked.
+    fn tell(&self, resource: &Gvr, change: &Change, initial: bool) -> bool {
+        contained(resource, change.key(), || match change {
+            Change::Added(object) => self.listener.on_add(object, initial),
+            Change::Updated { old, new } => self.listener.on_update(old, new, is_sync(change)),
+            Change::Deleted { key, object, final_state_unknown } => {
+                self.listener.on_delete(key, object.as_ref(), *final_state_unknown);
+            }
+        })
+    }
+
+    /// Tells the listener that it has got all initial objects; whether it panicked.
+    fn end_initial_list(&self) -> bool {
+        let panicked = catch_unwind(AssertUnwindSafe(|| self.listener.on_initial_list_end())).is_err();
+        self.delivered.send_replace(true);
+        panicked
+    }
+
     fn hears(&self, audience: Audience) -> bool {
         match (&self.resync, audience) {
             (None, _) => false,
@@ -198,14 +275,17 @@ impl Member {
     }
 }
 
-/// Runs a listener's call; whether it panicked.
-fn contained(call: impl FnOnce()) -> bool {
-    let panicked = catch_unwind(AssertUnwindSafe(call)).is_err();
-    if panicked {
-        tracing::error!(
-            event = "listener_panicked",
-            "a listener panicked; the informer goes on without this call"
-        );
+/// Runs a listener's call for a key; whether it panicked. One that blocks is logged.
+fn contained(resource: &Gvr, key: &ObjectKey, call: impl FnOnce()) -> bool {
+    let began = std::time::Instant::now();
+    let outcome = catch_unwind(AssertUnwindSafe(call));
+    let took = began.elapsed();
+    if took > SLOW_CALL {
+        tracing::warn!(event = "listener_slow", %resource, %key, ?took, "a listener blocked its informer: listeners must not wait");
     }
-    panicked
+    let Err(panic) = outcome else { return false };
+    let message =
+        panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(event = "listener_panicked", %resource, %key, message, "a listener panicked; the informer goes on without this call");
+    true
 }

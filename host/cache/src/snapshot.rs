@@ -69,7 +69,7 @@ impl Snapshot {
     /// A cursor over all objects.
     #[must_use]
     pub fn cursor(&self) -> Cursor {
-        Cursor::new(self.store.clone(), Place::All, self.len())
+        Cursor::new(self.store.clone(), CursorScope::All, self.len())
     }
 
     /// A cursor over the objects of a namespace.
@@ -88,7 +88,7 @@ impl Snapshot {
 
     fn cursor_of(&self, slots: Option<SlotSet>) -> Cursor {
         let count = slots.as_ref().map_or(0, SlotSet::len);
-        Cursor::new(self.store.clone(), slots.map_or(Place::Nowhere, Place::Of), count)
+        Cursor::new(self.store.clone(), slots.map_or(CursorScope::Nowhere, CursorScope::Of), count)
     }
 }
 
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Snapshot {
 #[derive(Clone)]
 pub struct Cursor {
     store: Arc<Store>,
-    place: Place,
+    place: CursorScope,
     next: u32,
     selector: LabelSelector,
     /// Of those before the selector.
@@ -110,14 +110,14 @@ pub struct Cursor {
 }
 
 #[derive(Clone)]
-enum Place {
+enum CursorScope {
     All,
     Of(SlotSet),
     Nowhere,
 }
 
 impl Cursor {
-    fn new(store: Arc<Store>, place: Place, left: usize) -> Self {
+    fn new(store: Arc<Store>, place: CursorScope, left: usize) -> Self {
         Self { store, place, next: 0, selector: LabelSelector::default(), left }
     }
 
@@ -136,12 +136,12 @@ impl Cursor {
 
     fn next_held(&mut self) -> Option<&Held> {
         let slot = match &self.place {
-            Place::All => (self.next..self.store.end()).find(|slot| self.store.slot(*slot).is_some()),
-            Place::Of(slots) => slots.next_from(self.next),
-            Place::Nowhere => None,
+            CursorScope::All => (self.next..self.store.end()).find(|slot| self.store.slot(*slot).is_some()),
+            CursorScope::Of(slots) => slots.next_from(self.next),
+            CursorScope::Nowhere => None,
         };
         let Some(slot) = slot else {
-            self.place = Place::Nowhere;
+            self.place = CursorScope::Nowhere;
             return None;
         };
         self.next = slot.saturating_add(1);

@@ -11,7 +11,7 @@ use pilothouse_client::Error;
 use tokio::time::sleep;
 
 use crate::factory::InformerId;
-use crate::source::informer_source::Sourced;
+use crate::factory_informer::FactoryInformer;
 
 /// How far the informers of a factory have come.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub struct MissingInformer {
 
 /// Waits for informers; which of them are synced.
 pub(crate) async fn wait_for(
-    informers: Vec<(InformerId, Sourced)>,
+    informers: Vec<(InformerId, FactoryInformer)>,
     every: Duration,
     mut progress: impl FnMut(&SyncProgress),
 ) -> BTreeMap<InformerId, bool> {
@@ -57,7 +57,7 @@ pub(crate) async fn wait_for(
     }
 }
 
-fn look(informers: &[(InformerId, Sourced)], outcome: &BTreeMap<InformerId, bool>) -> SyncProgress {
+fn look(informers: &[(InformerId, FactoryInformer)], outcome: &BTreeMap<InformerId, bool>) -> SyncProgress {
     let missing = informers.iter().filter(|(id, _)| !outcome.contains_key(id));
     let missing = missing.map(|(id, of)| MissingInformer {
         id: id.clone(),

@@ -1,7 +1,8 @@
 //! Field selectors: `metadata.name=a,spec.nodeName!=b`. In values, `\` escapes `\`, `,` and `=`.
 //!
-//! The API server supports a few fields of each kind. Matching here reads any dotted path from the object's text. An
-//! absent field equals the empty string, as on the server.
+//! The server supports a few fields of each kind. Most are dotted paths into the object, and matching here reads any such
+//! path, an absent field counting as the empty string. Where the server's field has another path, or a value for an object
+//! that omits it, [`SERVER_FIELDS`] says which.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,6 +32,18 @@ pub struct FieldSelectorError {
     reason: &'static str,
 }
 
+/// Fields whose value on the server is not what the JSON at that path says: API group and kind, field, path, and the
+/// value of an object that lacks it. They are the conversions of the server's API types.
+const SERVER_FIELDS: &[(&str, &str, &str, &str, &str)] = &[
+    ("", "Pod", "spec.hostNetwork", "spec.hostNetwork", "false"),
+    ("", "Node", "spec.unschedulable", "spec.unschedulable", "false"),
+    ("", "ReplicationController", "status.replicas", "status.replicas", "0"),
+    ("apps", "ReplicaSet", "status.replicas", "status.replicas", "0"),
+    ("extensions", "ReplicaSet", "status.replicas", "status.replicas", "0"),
+    ("batch", "Job", "status.successful", "status.succeeded", "0"),
+    ("", "Event", "source", "source.component", ""),
+];
+
 impl FieldSelector {
     /// Whether the selector has no requirement.
     #[must_use]
@@ -55,9 +68,14 @@ fn field<'a>(object: &'a Object, path: &str) -> Cow<'a, str> {
         "metadata.name" => Cow::Borrowed(object.name()),
         "metadata.namespace" => Cow::Borrowed(object.namespace().unwrap_or_default()),
         _ => {
+            let group = object.api_version().rsplit_once('/').map_or("", |(group, _)| group);
+            let of_server = SERVER_FIELDS
+                .iter()
+                .find(|(of, kind, field, ..)| *field == path && *kind == object.kind() && *of == group);
+            let (path, absent) = of_server.map_or((path, ""), |(.., path, absent)| (*path, *absent));
             let value = path.split('.').try_fold(object.json(), |json, name| pointer::member(json, name));
             match value {
-                None | Some("null") => Cow::Borrowed(""),
+                None | Some("null") => Cow::Borrowed(absent),
                 Some(raw) => json_string(raw).unwrap_or(Cow::Borrowed(raw)),
             }
         }
@@ -160,6 +178,25 @@ mod tests {
     fn an_absent_field_is_empty() {
         assert!(matches("status.phase="));
         assert!(matches("status.phase!=Running"));
+    }
+
+    #[test]
+    fn fields_that_the_server_derives_have_its_values() {
+        let matches = |api_version: &str, kind: &str, rest: &str, selector: &str| {
+            let text = format!(
+                r#"{{"apiVersion":"{api_version}","kind":"{kind}","metadata":{{"name":"a"}}{rest}}}"#
+            );
+            selector.parse::<FieldSelector>().unwrap().matches(&Object::decode(text.as_bytes()).unwrap())
+        };
+        assert!(matches("v1", "Pod", "", "spec.hostNetwork=false"));
+        assert!(matches("v1", "Node", "", "spec.unschedulable=false"));
+        assert!(!matches("v1", "Node", r#","spec":{"unschedulable":true}"#, "spec.unschedulable=false"));
+        assert!(matches("apps/v1", "ReplicaSet", "", "status.replicas=0"));
+        assert!(matches("batch/v1", "Job", r#","status":{"succeeded":1}"#, "status.successful=1"));
+        assert!(matches("batch/v1", "Job", "", "status.successful=0"));
+        assert!(matches("v1", "Event", r#","source":{"component":"kubelet"}"#, "source=kubelet"));
+        // Kinds of the same name in another group have no such fields.
+        assert!(matches("example.com/v1", "Job", "", "status.successful="));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::key::ObjectKey;
 use crate::kind::Gvk;
 use crate::labels::Labels;
 use crate::members::{map_hash, string_map};
-use crate::pack::{MetadataField, PackedObject};
+use crate::pack::{MetadataField, PackedObject, short_hash, text_hash};
 use crate::pointer::{self, Pointer};
 
 /// A Kubernetes object: JSON bytes and parsed metadata. Immutable; a clone copies reference counts only.
@@ -345,9 +345,9 @@ impl Object {
         }
     }
 
-    fn annotations_hash(&self) -> u64 {
+    fn annotations_hash(&self) -> u32 {
         match &self.held.0 {
-            Repr::Plain(decoded) => map_hash(decoded.annotations.get(&decoded.buffer)),
+            Repr::Plain(decoded) => short_hash(map_hash(decoded.annotations.get(&decoded.buffer))),
             Repr::Packed(packed) => packed.annotations(),
         }
     }
@@ -450,6 +450,21 @@ impl Held {
             Repr::Plain(decoded) => decoded.json_len as usize,
             Repr::Packed(packed) => packed.json_len(),
         }
+    }
+
+    /// Whether two have the same JSON. A packed one is compared by length and hash, and not unpacked.
+    #[must_use]
+    pub fn is_same_text(&self, other: &Self) -> bool {
+        let hash = |held: &Self| match &held.0 {
+            Repr::Plain(decoded) => text_hash(decoded.json()),
+            Repr::Packed(packed) => packed.text_hash(),
+        };
+        self.is_same(other)
+            || (self.json_len() == other.json_len()
+                && match (&self.0, &other.0) {
+                    (Repr::Plain(a), Repr::Plain(b)) => a.json() == b.json(),
+                    _ => hash(self) == hash(other),
+                })
     }
 
     /// Whether both refer to the same copy in memory.

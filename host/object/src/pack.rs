@@ -9,8 +9,11 @@
 //! when.
 
 use std::cell::RefCell;
+use std::hash::BuildHasher as _;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use foldhash::fast::RandomState;
 
 use crate::cuts::Cuts;
 use crate::decode::DecodedObject;
@@ -49,7 +52,8 @@ pub(crate) struct PackedObject {
     buffer: Box<[u8]>,
     family: Arc<Family>,
     /// Hash of the annotations.
-    annotations: u64,
+    annotations: u32,
+    text_hash: u32,
     json_len: u32,
     /// [`NO_GENERATION`] when the object has none.
     generation: u32,
@@ -108,6 +112,17 @@ fn cuttable(decoded: &DecodedObject) -> [&str; LABELS + 1] {
     ]
 }
 
+/// A hash that tells texts of one version of an object apart; the same within this process.
+pub(crate) fn text_hash(text: &str) -> u32 {
+    static SEED: OnceLock<RandomState> = OnceLock::new();
+    short_hash(SEED.get_or_init(RandomState::default).hash_one(text))
+}
+
+/// The upper half of a hash: both hashes of a packed object fit in eight bytes.
+pub(crate) fn short_hash(hash: u64) -> u32 {
+    u32::try_from(hash >> 32).unwrap_or_default()
+}
+
 impl PackedObject {
     /// Packs an object. `None` when its kind differs from the dictionary's, when a field has a value that an API server
     /// does not accept, or when compression saves too little.
@@ -161,7 +176,8 @@ impl PackedObject {
                 key: plain.key().clone(),
                 buffer: parts.concat().into(),
                 family,
-                annotations: map_hash(decoded.annotations.get(&decoded.buffer)),
+                annotations: short_hash(map_hash(decoded.annotations.get(&decoded.buffer))),
+                text_hash: text_hash(decoded.json()),
                 json_len: decoded.json_len,
                 generation,
                 cuts,
@@ -210,12 +226,16 @@ impl PackedObject {
         (self.generation != NO_GENERATION).then_some(self.generation.into())
     }
 
-    pub(crate) fn annotations(&self) -> u64 {
+    pub(crate) fn annotations(&self) -> u32 {
         self.annotations
     }
 
     pub(crate) fn is_partial(&self) -> bool {
         self.partial
+    }
+
+    pub(crate) fn text_hash(&self) -> u32 {
+        self.text_hash
     }
 
     pub(crate) fn json_len(&self) -> usize {

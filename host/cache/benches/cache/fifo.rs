@@ -74,7 +74,7 @@ fn nanoseconds(objects: &[Object], max: usize) -> anyhow::Result<f64> {
             for object in objects {
                 fifo.push(Delta::Updated(object.clone()), Some(object.resource_version())).await?;
             }
-            // Each has a key of its own.
+            // A pop takes up to `max` deltas.
             for _ in 0..objects.len().div_ceil(max) {
                 std::hint::black_box(fifo.pop(max).await);
             }

@@ -3,7 +3,7 @@
 //! It is waited for without noise, and asked for often enough that it starts soon after it appears. When a kind goes that
 //! was served (its definition was deleted), its objects are gone as well, but one answer is not believed: a proxy, or a
 //! server that has just begun, says 404 too. So the store is emptied when lists have said so for [`BELIEVED`].
-//! (client-go keeps the last objects for ever.)
+//! (client-go keeps the last objects.)
 
 use std::time::Duration;
 

@@ -3,6 +3,8 @@
 //! Items go from the decoder straight into the list that the queue will get; one that the store holds in the same
 //! version is dropped at once in favour of that one, so a relist costs little more than its changes.
 
+use std::sync::atomic::Ordering;
+
 use pilothouse_client::{Error, ListParams, Result};
 use pilothouse_object::Object;
 use tokio::time::Instant;
@@ -22,7 +24,7 @@ impl Reflector {
     pub(super) async fn list(&mut self) -> std::result::Result<(), Stop> {
         // A wish for a list that came before this is met by it.
         self.relist.mark_unchanged();
-        let asked = self.list_version();
+        let mut asked = self.list_version();
         let began = Instant::now();
         count(&self.shared.lists);
         let outcome = match self.list_at(&asked).await {
@@ -44,6 +46,7 @@ impl Reflector {
             None => {
                 // Once, and at once.
                 self.version_unavailable = true;
+                asked = String::new();
                 self.list_at("").await
             }
         };
@@ -69,6 +72,9 @@ impl Reflector {
         }
         self.fifo.replace(objects, version).await?;
         self.version_unavailable = false;
+        if !self.relist.has_changed().unwrap_or(false) {
+            self.shared.list_wanted.store(false, Ordering::Relaxed);
+        }
         self.set_version(version);
         self.succeeded();
         Ok(())

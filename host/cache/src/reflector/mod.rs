@@ -1,4 +1,4 @@
-//! [`Reflector`]: keeps a [`DeltaFifo`] fed with what a server has; list once, then watch, for ever.
+//! [`Reflector`]: keeps a [`DeltaFifo`] fed with the objects of a server: it lists once, then watches until it is cancelled.
 //!
 //! ```text
 //!          ┌────────── backoff ◄── error ──────────────┬──────────────────────┐
@@ -48,7 +48,7 @@ use crate::source::lister_watcher::ListerWatcher;
 use absent::Absence;
 use internal_error::InternalErrorRetry;
 pub use options::{ReflectorOptions, Transform, WatchErrorHandler};
-use receive::Receiver;
+use receive::ObjectReceiver;
 pub use status::ReflectorStatus;
 pub(crate) use status::{Shared, count, get};
 
@@ -57,7 +57,7 @@ pub struct Reflector {
     resource: Gvr,
     source: Arc<dyn ListerWatcher>,
     fifo: Arc<DeltaFifo>,
-    receiver: Receiver,
+    receiver: ObjectReceiver,
     options: ReflectorOptions,
     shared: Arc<Shared>,
     /// Changes when a list is asked for.
@@ -75,6 +75,8 @@ pub struct Reflector {
     list_until: Option<Instant>,
     /// Streaming lists in a row that ended too soon.
     unfinished_rounds: u32,
+    /// Begin with a watch from `version`: the store is complete up to it.
+    resume: bool,
     /// The kind is not served.
     absence: Option<Absence>,
     internal_errors: InternalErrorRetry,
@@ -95,7 +97,7 @@ impl Reflector {
         let newest = options.not_older_than.as_deref().unwrap_or_default().into();
         let shared = Arc::<Shared>::default();
         Self {
-            receiver: Receiver {
+            receiver: ObjectReceiver {
                 resource: resource.clone(),
                 transform: options.transform.clone(),
                 indexer,
@@ -114,6 +116,7 @@ impl Reflector {
             paged_from_zero: false,
             list_until: None,
             unfinished_rounds: 0,
+            resume: false,
             absence: None,
             backoff: Backoff::reflector(),
             next_open: Instant::now(),
@@ -122,6 +125,21 @@ impl Reflector {
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
+    }
+
+    /// Goes on with the figures and the status of an earlier reflector.
+    pub(crate) fn with_shared(mut self, shared: Arc<Shared>) -> Self {
+        self.relist = shared.relist.subscribe();
+        self.receiver.shared = shared.clone();
+        self.shared = shared;
+        self
+    }
+
+    /// Begins with a watch from this version, without a list: the store is complete up to it.
+    pub(crate) fn resume_at(mut self, version: &str) -> Self {
+        self.set_version(version);
+        self.resume = true;
+        self
     }
 
     /// How it fares.
@@ -161,6 +179,9 @@ impl Reflector {
 
     /// One list and the watches behind it. `Ok`: list again, for a reason that is no failure.
     async fn list_and_watch(&mut self) -> std::result::Result<Again, Stop> {
+        if std::mem::take(&mut self.resume) {
+            return self.watch(None).await.inspect_err(|stop| self.note(stop));
+        }
         let open = if self.may_watch_list() {
             self.watch_list().await.inspect_err(|stop| self.note(stop))?
         } else {

@@ -17,6 +17,9 @@ use crate::source::lister_watcher::EventStream;
 /// Between two openings: a watch that ends at once must not become a busy loop.
 const MIN_REOPEN_SPACING: Duration = Duration::from_secs(1);
 
+/// Servers end watches after an hour at most; far more than this is beyond the reach of timers.
+const LONGEST_WATCH_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// A watch that ends sooner and has shown nothing counts as broken.
 const VERY_SHORT: Duration = Duration::from_secs(1);
 
@@ -110,7 +113,7 @@ impl Reflector {
     }
 
     fn watch_timeout(&self) -> Duration {
-        let min = self.options.min_watch_timeout.max(MIN_WATCH_TIMEOUT);
+        let min = self.options.min_watch_timeout.clamp(MIN_WATCH_TIMEOUT, LONGEST_WATCH_TIMEOUT);
         min.mul_f64(1.0 + rand::random::<f64>())
     }
 }

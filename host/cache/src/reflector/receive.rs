@@ -13,14 +13,14 @@ use crate::indexer::Indexer;
 
 /// Takes objects in, for lists and watches alike.
 #[derive(Clone)]
-pub(super) struct Receiver {
+pub(super) struct ObjectReceiver {
     pub(super) resource: Gvr,
     pub(super) transform: Option<Transform>,
     pub(super) indexer: Arc<Indexer>,
     pub(super) shared: Arc<Shared>,
 }
 
-impl Receiver {
+impl ObjectReceiver {
     /// An object of a list: what is to be kept of it. When it cannot be transformed, that is what is held under its key,
     /// if anything.
     pub(super) fn listed(&self, object: Object) -> Option<Object> {

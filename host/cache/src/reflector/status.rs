@@ -1,7 +1,7 @@
 //! [`ReflectorStatus`]: how a reflector fares, and the counters behind it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use pilothouse_client::Error;
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) version: Mutex<Arc<str>>,
     /// Sent to when a list is wanted.
     pub(super) relist: watch::Sender<()>,
+    /// A list was asked for and none has come since: kept from one reflector to the next.
+    pub(crate) list_wanted: AtomicBool,
     pub(super) lists: AtomicU64,
     pub(super) list_failures: AtomicU64,
     pub(super) list_pages: AtomicU64,
@@ -56,6 +58,7 @@ impl Default for Shared {
             last_error: Mutex::default(),
             version: Mutex::default(),
             relist: watch::Sender::new(()),
+            list_wanted: AtomicBool::new(false),
             lists: AtomicU64::default(),
             list_failures: AtomicU64::default(),
             list_pages: AtomicU64::default(),
@@ -87,6 +90,7 @@ impl Shared {
 
     /// Makes the reflector list again.
     pub(crate) fn ask_for_list(&self) {
+        self.list_wanted.store(true, Ordering::Relaxed);
         self.relist.send_replace(());
     }
 

@@ -11,7 +11,7 @@ use super::{Again, Reflector, Stop, count};
 use crate::delta::Delta;
 
 /// How a watch ended.
-enum End {
+enum WatchEnd {
     /// Open another one at the last version.
     Reopen,
     /// Events may be missing, or a list is asked for.
@@ -34,21 +34,21 @@ impl Reflector {
                 }
             };
             match self.follow(watch).await? {
-                End::Reopen => {}
-                End::Relist(again) => return Ok(again),
+                WatchEnd::Reopen => {}
+                WatchEnd::Relist(again) => return Ok(again),
             }
         }
     }
 
     /// Takes in the events of one watch.
-    async fn follow(&mut self, mut watch: OpenWatch) -> Result<End, Stop> {
+    async fn follow(&mut self, mut watch: OpenWatch) -> Result<WatchEnd, Stop> {
         // Adds of a watch from no version come in no order of versions: going on from one of them would lose the rest.
         let mut in_order = !matches!(&*self.version, "" | "0");
         loop {
             let next = tokio::select! {
                 biased;
                 // It cannot fail: the sender lives in `self`.
-                _ = self.relist.changed() => return Ok(End::Relist(Again::AtOnce)),
+                _ = self.relist.changed() => return Ok(WatchEnd::Relist(Again::AtOnce)),
                 next = watch.next() => next,
             };
             let event = match next {
@@ -63,7 +63,7 @@ impl Reflector {
                     count(&self.shared.short_watches);
                     return Err(Stop::Failed(very_short()));
                 }
-                None => return Ok(End::Reopen),
+                None => return Ok(WatchEnd::Reopen),
             };
             if watch.events == 1 {
                 self.succeeded();
@@ -121,26 +121,26 @@ impl Reflector {
     }
 
     /// The stream ended with an error.
-    async fn broken(&mut self, error: Error, very_short: bool) -> Result<End, Stop> {
+    async fn broken(&mut self, error: Error, very_short: bool) -> Result<WatchEnd, Stop> {
         if error.is_expired() {
-            return Ok(End::Relist(self.expired()));
+            return Ok(WatchEnd::Relist(self.expired()));
         }
         count(&self.shared.watch_failures);
         match &error {
             _ if error.is_too_many_requests() => {
                 self.wait_after(&error).await;
-                Ok(End::Reopen)
+                Ok(WatchEnd::Reopen)
             }
             // The connection went, not the events: the next watch goes on where this one ended.
             Error::Transport { .. } => {
                 if very_short {
                     self.wait_after(&error).await;
                 }
-                Ok(End::Reopen)
+                Ok(WatchEnd::Reopen)
             }
             _ if is_internal(&error) && self.internal_errors.retry() => {
                 self.report(&error);
-                Ok(End::Reopen)
+                Ok(WatchEnd::Reopen)
             }
             _ => Err(error.into()),
         }

@@ -19,16 +19,16 @@ use pilothouse_object::{Object, ObjectKey};
 use tokio::time::{Instant, timeout_at};
 
 use super::open::{OpenWatch, very_short};
-use super::receive::Receiver;
+use super::receive::ObjectReceiver;
 use super::{Reflector, Stop, count};
 use crate::version::is_older;
 
 /// How long the initial events may take in all, new keys or not: a server that ignores `sendInitialEvents` shows new
-/// keys of a busy kind for ever. A million objects take a minute or two.
+/// keys of a busy kind without end. A million objects take a minute or two.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
 
 /// Without a new object for so long before the bookmark, it is not waited for. Ordinary events and bookmarks do not
-/// count: a server that does not know the parameter sends those for ever.
+/// count: a server that does not know the parameter sends those without end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Watches in a row that may end before the bookmark.
@@ -38,7 +38,7 @@ const ROUNDS: u32 = 3;
 const FALLBACK: Duration = Duration::from_secs(60 * 60);
 
 /// How one round ended.
-enum Round {
+enum WatchListRound {
     /// Complete: goes on as the watch.
     Complete(OpenWatch),
     /// Ask again, perhaps for another version.
@@ -50,7 +50,7 @@ enum Round {
 }
 
 /// How the initial events ended.
-enum Initial {
+enum InitialEvents {
     /// All present objects, as of this version.
     Complete(Vec<Object>, String),
     /// Before the bookmark.
@@ -72,13 +72,13 @@ impl Reflector {
     pub(super) async fn watch_list(&mut self) -> Result<Option<OpenWatch>, Stop> {
         loop {
             match self.watch_list_round().await? {
-                Round::Complete(watch) => {
+                WatchListRound::Complete(watch) => {
                     self.unfinished_rounds = 0;
                     return Ok(Some(watch));
                 }
-                Round::Again => {}
-                Round::ListOnce => return Ok(None),
-                Round::ListFor(why) => {
+                WatchListRound::Again => {}
+                WatchListRound::ListOnce => return Ok(None),
+                WatchListRound::ListFor(why) => {
                     tracing::info!(event = "streaming_list_unsupported", resource = %self.resource, why, hours = FALLBACK.as_secs() / 3600,
                         "no streaming lists from this server for a while; listing");
                     self.list_until = Some(Instant::now() + FALLBACK);
@@ -89,7 +89,7 @@ impl Reflector {
         }
     }
 
-    async fn watch_list_round(&mut self) -> Result<Round, Stop> {
+    async fn watch_list_round(&mut self) -> Result<WatchListRound, Stop> {
         // A wish for a list that came before this is met by it.
         self.relist.mark_unchanged();
         let asked = if self.version_unavailable { String::new() } else { self.version.to_string() };
@@ -98,31 +98,33 @@ impl Reflector {
             Err(error) => return self.watch_list_failed(error, &asked).await,
         };
         match initial_events(&mut watch, &self.receiver).await {
-            Initial::Complete(_, version) if !asked.is_empty() && is_older(&version, &self.newest) => {
+            InitialEvents::Complete(_, version) if !asked.is_empty() && is_older(&version, &self.newest) => {
                 tracing::info!(event = "stale_streaming_list", resource = %self.resource, got = version, newest = %self.newest,
                     "the streaming list is older than what was seen; asking for the newest state");
                 self.version_unavailable = true;
-                Ok(Round::Again)
+                Ok(WatchListRound::Again)
             }
-            Initial::Complete(objects, version) => {
+            InitialEvents::Complete(objects, version) => {
                 self.hand_over(objects, &version).await?;
-                Ok(Round::Complete(watch))
+                Ok(WatchListRound::Complete(watch))
             }
-            Initial::Stalled => Ok(Round::ListFor("the bookmark behind the initial events did not come")),
-            Initial::Ended if watch.is_very_short() => {
+            InitialEvents::Stalled => {
+                Ok(WatchListRound::ListFor("the bookmark behind the initial events did not come"))
+            }
+            InitialEvents::Ended if watch.is_very_short() => {
                 count(&self.shared.short_watches);
                 self.report(&very_short());
-                Ok(self.unfinished().unwrap_or(Round::ListOnce))
+                Ok(self.unfinished().unwrap_or(WatchListRound::ListOnce))
             }
-            Initial::Ended => {
+            InitialEvents::Ended => {
                 let error = ended_early();
                 let list = self.unfinished();
                 if list.is_none() {
                     self.wait_after(&error).await;
                 }
-                Ok(list.unwrap_or(Round::Again))
+                Ok(list.unwrap_or(WatchListRound::Again))
             }
-            Initial::Failed(error) => {
+            InitialEvents::Failed(error) => {
                 count(&self.shared.watch_failures);
                 // The connection is freed before anything is waited for.
                 drop(watch);
@@ -132,7 +134,7 @@ impl Reflector {
     }
 
     /// What an error at open or in the stream leads to.
-    async fn watch_list_failed(&mut self, error: Error, asked: &str) -> Result<Round, Stop> {
+    async fn watch_list_failed(&mut self, error: Error, asked: &str) -> Result<WatchListRound, Stop> {
         let lost = error.is_expired() || error.is_too_large_resource_version();
         if lost && !asked.is_empty() {
             if error.is_expired() {
@@ -140,7 +142,7 @@ impl Reflector {
             }
             // At once.
             self.version_unavailable = true;
-            return Ok(Round::Again);
+            return Ok(WatchListRound::Again);
         }
         if error.is_not_found() {
             // The list would say the same.
@@ -148,7 +150,7 @@ impl Reflector {
         }
         if error.is_too_many_requests() {
             self.wait_after(&error).await;
-            return Ok(Round::Again);
+            return Ok(WatchListRound::Again);
         }
         // A server that names a time is about to be able to; a list before that would be as unwelcome.
         if matches!(error, Error::Transport { .. }) || lost || error.retry_after().is_some() {
@@ -156,34 +158,34 @@ impl Reflector {
             if list.is_none() {
                 self.wait_after(&error).await;
             }
-            return Ok(list.unwrap_or(Round::Again));
+            return Ok(list.unwrap_or(WatchListRound::Again));
         }
         if error.status().is_some_and(|status| matches!(status.code, 400 | 405 | 422 | 501)) {
             tracing::debug!(resource = %self.resource, %error, "the server refuses the streaming list");
-            return Ok(Round::ListFor("the server does not know them"));
+            return Ok(WatchListRound::ListFor("the server does not know them"));
         }
         self.report(&error);
-        Ok(Round::ListOnce)
+        Ok(WatchListRound::ListOnce)
     }
 
     /// Another round ended before the bookmark: whether that were too many.
-    fn unfinished(&mut self) -> Option<Round> {
+    fn unfinished(&mut self) -> Option<WatchListRound> {
         self.unfinished_rounds += 1;
         (self.unfinished_rounds >= ROUNDS)
-            .then_some(Round::ListFor("watches ended before the bookmark behind the initial events"))
+            .then_some(WatchListRound::ListFor("watches ended before the bookmark behind the initial events"))
     }
 }
 
 /// Gathers the initial events of a watch.
-async fn initial_events(watch: &mut OpenWatch, receiver: &Receiver) -> Initial {
+async fn initial_events(watch: &mut OpenWatch, receiver: &ObjectReceiver) -> InitialEvents {
     let mut objects = Gathered::default();
     let end = Instant::now() + LONGEST;
     let mut patience = Instant::now() + PATIENCE;
     loop {
         let event = match timeout_at(patience.min(end), watch.next()).await {
-            Err(_) => return Initial::Stalled,
-            Ok(None) => return Initial::Ended,
-            Ok(Some(Err(error))) => return Initial::Failed(error),
+            Err(_) => return InitialEvents::Stalled,
+            Ok(None) => return InitialEvents::Ended,
+            Ok(Some(Err(error))) => return InitialEvents::Failed(error),
             Ok(Some(Ok(event))) => event,
         };
         match event {
@@ -197,13 +199,13 @@ async fn initial_events(watch: &mut OpenWatch, receiver: &Receiver) -> Initial {
             WatchEvent::Deleted(object) => objects.remove(object.key()),
             WatchEvent::Bookmark { initial_events_end: false, .. } => {}
             WatchEvent::Bookmark { resource_version, .. } if resource_version.is_empty() => {
-                return Initial::Failed(Error::Protocol {
+                return InitialEvents::Failed(Error::Protocol {
                     doing: "watch".to_owned(),
                     message: "the bookmark behind the initial events has no resourceVersion".to_owned(),
                 });
             }
             WatchEvent::Bookmark { resource_version, .. } => {
-                return Initial::Complete(objects.into_list(), resource_version);
+                return InitialEvents::Complete(objects.into_list(), resource_version);
             }
         }
     }

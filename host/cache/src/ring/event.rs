@@ -47,7 +47,7 @@ impl Event {
 
 /// An object that an event stands for.
 #[derive(Debug, Clone)]
-pub(super) enum Body {
+pub(super) enum RingBody {
     /// Kept.
     Kept(Object),
     /// Let go: to be read from the store at delivery. What is left tells whether the store still has the same object
@@ -55,7 +55,7 @@ pub(super) enum Body {
     Dropped { uid_hash: u64 },
 }
 
-impl Body {
+impl RingBody {
     fn let_go(&mut self) {
         if let Self::Kept(object) = self {
             *self = Self::Dropped { uid_hash: hash(object.uid()) };
@@ -78,12 +78,12 @@ fn hash(uid: &str) -> u64 {
 #[derive(Debug, Clone)]
 pub(super) enum Item {
     Added {
-        object: Body,
+        object: RingBody,
         initial: bool,
     },
     Updated {
         old: Option<Object>,
-        new: Body,
+        new: RingBody,
     },
     /// `turn`: that of the ring when it was told.
     Deleted {
@@ -110,8 +110,8 @@ impl Item {
     pub(super) fn lacks_body(&self) -> bool {
         matches!(
             self,
-            Self::Added { object: Body::Dropped { .. }, .. }
-                | Self::Updated { new: Body::Dropped { .. }, .. }
+            Self::Added { object: RingBody::Dropped { .. }, .. }
+                | Self::Updated { new: RingBody::Dropped { .. }, .. }
         )
     }
 

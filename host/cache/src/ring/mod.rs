@@ -25,7 +25,7 @@ use tokio::sync::{Notify, watch};
 use crate::indexer::Indexer;
 use crate::listener::Listener;
 pub use event::Event;
-use event::{Body, Item};
+use event::{Item, RingBody};
 use pending::Pending;
 
 /// Which events a ring keeps for one key.
@@ -226,12 +226,12 @@ impl Ring {
 
 impl Listener for Ring {
     fn on_add(&self, object: &Object, is_in_initial_list: bool) {
-        let item = Item::Added { object: Body::Kept(object.fresh()), initial: is_in_initial_list };
+        let item = Item::Added { object: RingBody::Kept(object.fresh()), initial: is_in_initial_list };
         self.push(object.key(), item);
     }
 
     fn on_update(&self, old: &Object, new: &Object, _is_sync: bool) {
-        self.push(new.key(), Item::Updated { old: Some(old.fresh()), new: Body::Kept(new.fresh()) });
+        self.push(new.key(), Item::Updated { old: Some(old.fresh()), new: RingBody::Kept(new.fresh()) });
     }
 
     fn on_delete(&self, key: &ObjectKey, object: Option<&Object>, final_state_unknown: bool) {

@@ -2,18 +2,18 @@
 //!
 //! What `SharedInformer` is for those who want to handle each delta themselves. Invariants: deltas of a key are processed in
 //! order and never two at once; a list is told as client-go's `DeltaFIFO` does it, first a deletion for each known object
-//! that is not in it, then each of its objects as replaced; deltas whose processing failed come again, unless newer ones of
-//! the key wait by then; the version of the known objects moves on only over what has been processed well.
+//! that is not in it, then each of its objects as replaced; deltas whose processing failed are retried with a backoff of their
+//! key, unless newer ones of the key come first; the version of the known objects moves on only when no failed deltas wait.
 //!
 //! For programs that use this crate alone.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_client::ApiResource;
-use pilothouse_object::Object;
-use tokio::time::sleep;
+use pilothouse_object::{Object, ObjectKey};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
@@ -92,7 +92,17 @@ struct Handling {
     known: Arc<Indexer>,
     process: ProcessFn,
     retry: bool,
-    failures: Backoff,
+    failed: HashMap<ObjectKey, FailedDeltas>,
+    /// The version up to which everything has been taken out of the queue, while failed deltas wait.
+    seen: Option<Arc<str>>,
+}
+
+/// Deltas of one key that are retried.
+struct FailedDeltas {
+    deltas: Deltas,
+    initial: bool,
+    backoff: Backoff,
+    due: Instant,
 }
 
 impl Controller {
@@ -112,7 +122,8 @@ impl Controller {
             known,
             process: config.process,
             retry: config.retry_on_error,
-            failures: Backoff::new(FIRST_RETRY, LONGEST_RETRY, Duration::MAX),
+            failed: HashMap::new(),
+            seen: None,
         };
         Self { shared: reflector.shared(), fifo, reflector, handling, resync: config.resync }
     }
@@ -134,24 +145,30 @@ impl Controller {
             fifo.close();
         };
         let consume = async {
-            while let Some(work) = fifo.pop(DeltaFifo::BATCH).await {
+            loop {
+                let next_retry = handling.next_retry();
+                let work = tokio::select! {
+                    biased;
+                    work = fifo.pop(DeltaFifo::BATCH) => work,
+                    () = at(next_retry) => {
+                        handling.retry();
+                        continue;
+                    }
+                };
+                let Some(work) = work else { return };
                 let initial = work.initial;
-                let failed = handling.handle(&fifo, work);
+                handling.handle(&fifo, work);
                 fifo.done(initial);
-                if failed && !fifo.is_closed() {
-                    // What fails again and again must not become a busy loop.
-                    sleep(handling.failures.failure()).await;
-                } else {
-                    handling.failures.success();
-                    tokio::task::yield_now().await;
-                }
+                // A queue that is never empty must not starve the retries.
+                handling.retry();
+                tokio::task::yield_now().await;
             }
         };
         tokio::join!(produce, consume);
     }
 }
 
-/// Between tries of what failed; client-go tries again at once.
+/// Between tries of the failed deltas of one key; client-go tries again at once.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
@@ -181,42 +198,95 @@ impl ControllerHandle {
 }
 
 impl Handling {
-    /// Processes a piece of work; whether something failed.
-    fn handle(&mut self, fifo: &DeltaFifo, work: Work) -> bool {
+    fn handle(&mut self, fifo: &DeltaFifo, work: Work) {
         let Work { kind, seen, initial } = work;
-        let mut failed = false;
-        let mut process = |deltas: Deltas| {
-            if let Err(error) = (self.process)(&deltas, initial) {
-                tracing::warn!(event = "process_failed", key = %deltas.key(), %error, "processing failed");
-                failed = true;
-                if self.retry {
-                    fifo.add_if_not_present(deltas);
-                }
-            }
-        };
+        let mut complete = true;
         match kind {
             WorkKind::Bookmark => {}
-            WorkKind::Deltas(batch) => batch.into_iter().for_each(process),
+            WorkKind::Deltas(batch) => {
+                for deltas in Deltas::group(batch) {
+                    complete &= self.process(deltas, initial);
+                }
+            }
             WorkKind::Replace(list) => {
+                // The list decides about every key: what failed before is out of date.
+                self.failed.clear();
                 let listed: HashSet<_> = list.iter().map(Object::key).collect();
                 let known = self.known.list();
                 let gone: Vec<_> = known.into_iter().filter(|known| !listed.contains(known.key())).collect();
                 for object in gone {
                     let key = object.key().clone();
-                    process(Deltas::new(Delta::DeletedFinalStateUnknown { key, object: Some(object) }));
+                    let deleted = Delta::DeletedFinalStateUnknown { key, object: Some(object) };
+                    complete &= self.process(Deltas::new(deleted), initial);
                 }
-                list.into_iter().for_each(|object| process(Deltas::new(Delta::Replaced(object))));
+                for object in list {
+                    complete &= self.process(Deltas::new(Delta::Replaced(object)), initial);
+                }
             }
             WorkKind::Resync => {
-                let calm = self.known.keys().into_iter().filter(|key| !fifo.is_pending(key));
-                calm.for_each(|key| process(Deltas::new(Delta::Sync(key))));
+                let pending = fifo.pending_keys();
+                for key in self.known.keys() {
+                    if !pending.contains(&key) && !self.failed.contains_key(&key) {
+                        complete &= self.process(Deltas::new(Delta::Sync(key)), initial);
+                    }
+                }
             }
         }
-        // What failed is still to come, and what stands in the queue with it is not seen either.
-        if let Some(version) = seen.filter(|_| !failed) {
+        if complete || self.retry {
+            self.seen = seen.or(self.seen.take());
+        }
+        self.advance();
+    }
+
+    /// Processes deltas of one key; whether that went well.
+    fn process(&mut self, deltas: Deltas, initial: bool) -> bool {
+        let outcome = (self.process)(&deltas, initial);
+        let earlier = self.failed.remove(deltas.key());
+        let Err(error) = outcome else { return true };
+        tracing::warn!(event = "process_failed", key = %deltas.key(), %error, "processing failed");
+        if self.retry {
+            let mut backoff = earlier.map_or_else(
+                || Backoff::new(FIRST_RETRY, LONGEST_RETRY, Duration::ZERO),
+                |failed| failed.backoff,
+            );
+            let due = Instant::now() + backoff.failure();
+            let key = deltas.key().clone();
+            self.failed.insert(key, FailedDeltas { deltas, initial, backoff, due });
+        }
+        false
+    }
+
+    /// When the next failed deltas are due.
+    fn next_retry(&self) -> Option<Instant> {
+        self.failed.values().map(|failed| failed.due).min()
+    }
+
+    /// Processes the failed deltas that are due.
+    fn retry(&mut self) {
+        let now = Instant::now();
+        let due = self.failed.iter().filter(|(_, failed)| failed.due <= now);
+        let due: Vec<_> = due.map(|(_, failed)| (failed.deltas.clone(), failed.initial)).collect();
+        for (deltas, initial) in due {
+            self.process(deltas, initial);
+        }
+        self.advance();
+    }
+
+    /// Moves the version of the known objects, unless failed deltas wait.
+    fn advance(&mut self) {
+        if self.failed.is_empty()
+            && let Some(version) = self.seen.take()
+        {
             self.known.bookmark(&version);
         }
-        failed
+    }
+}
+
+/// Waits until a moment; without one, without end.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -230,8 +300,7 @@ async fn resync_every(fifo: &DeltaFifo, period: Option<Duration>) {
     }
 }
 
-/// A store that is kept equal to what a source has, the controller that does so, and a handler that is told of each change
-/// after it was made; client-go's `NewInformer`. For one handler alone: several share a [`SharedInformer`](crate::SharedInformer).
+/// A store that is kept equal to what a source has, the controller that does so, and a handler that is called after each change; client-go's `NewInformer`. For one handler alone: several share a [`SharedInformer`](crate::SharedInformer).
 #[must_use]
 pub fn new_informer(
     resource: ApiResource,

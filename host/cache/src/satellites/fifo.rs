@@ -7,7 +7,7 @@
 //! For programs that use this crate alone. Any number of producers and consumers; the lock is not held while an item is
 //! processed.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
 
 use foldhash::fast::RandomState;
@@ -21,12 +21,12 @@ pub type KeyFn<T, K> = Box<dyn Fn(&T) -> K + Send + Sync>;
 /// A queue of items by key.
 pub struct Fifo<T, K> {
     key: KeyFn<T, K>,
-    state: Mutex<State<T, K>>,
+    state: Mutex<QueuedItems<T, K>>,
     /// There is work, or the queue was closed.
     work: Notify,
 }
 
-struct State<T, K> {
+struct QueuedItems<T, K> {
     items: HashMap<K, T, RandomState>,
     /// May hold keys that are not in `items` any more.
     queue: VecDeque<K>,
@@ -61,7 +61,7 @@ pub enum PopError<E> {
 impl<T: Clone, K: Hash + Eq + Clone> Fifo<T, K> {
     /// An empty queue.
     pub fn new(key: impl Fn(&T) -> K + Send + Sync + 'static) -> Self {
-        let state = State {
+        let state = QueuedItems {
             items: HashMap::default(),
             queue: VecDeque::new(),
             populated: false,
@@ -109,6 +109,7 @@ impl<T: Clone, K: Hash + Eq + Clone> Fifo<T, K> {
         let mut state = self.state.lock();
         state.populated = true;
         state.items.remove(&key);
+        state.drop_deleted();
     }
 
     /// Puts these in the place of all there are, in this order.
@@ -154,12 +155,11 @@ impl<T: Clone, K: Hash + Eq + Clone> Fifo<T, K> {
             }
             notified.await;
         };
+        // Also when `process` panics.
+        let _running = initial.then(|| InitialRunning(&self.state));
         let outcome = process(&item, initial);
         if let Err(ProcessError::Requeue(_)) = &outcome {
             self.add_if_not_present(item.clone());
-        }
-        if initial {
-            self.state.lock().initial_running -= 1;
         }
         match outcome {
             Ok(()) => Ok(item),
@@ -206,7 +206,35 @@ impl<T: Clone, K: Hash + Eq + Clone> Fifo<T, K> {
     }
 }
 
-impl<T, K: Hash + Eq> State<T, K> {
+/// Keys of deleted items that may stay in the queue.
+const MOST_DELETED: usize = 64;
+
+/// Counts an item of the first list as processed.
+struct InitialRunning<'a, T, K>(&'a Mutex<QueuedItems<T, K>>);
+
+impl<T, K> Drop for InitialRunning<'_, T, K> {
+    fn drop(&mut self) {
+        self.0.lock().initial_running -= 1;
+    }
+}
+
+impl<T, K: Hash + Eq + Clone> QueuedItems<T, K> {
+    /// Drops keys without an item, and those that are in the queue again before, once they are most of it.
+    fn drop_deleted(&mut self) {
+        if self.queue.len() < 2 * self.items.len() + MOST_DELETED {
+            return;
+        }
+        let mut kept = HashSet::with_capacity(self.items.len());
+        let (mut at, mut initial) = (0, 0);
+        self.queue.retain(|key| {
+            let keep = self.items.contains_key(key) && kept.insert(key.clone());
+            initial += usize::from(keep && at < self.initial);
+            at += 1;
+            keep
+        });
+        self.initial = initial;
+    }
+
     /// The first item that has not been deleted, and whether it is of the first list.
     fn take(&mut self) -> Option<(T, bool)> {
         while let Some(key) = self.queue.pop_front() {
@@ -224,5 +252,36 @@ impl<T, K: Hash + Eq> State<T, K> {
 impl<T, K> std::fmt::Debug for Fifo<T, K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fifo").field("len", &self.state.lock().items.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_comes_and_goes_does_not_fill_the_queue() {
+        let fifo = Fifo::new(|item: &(u32, u32)| item.0);
+        fifo.replace([(1, 0), (2, 0), (3, 0)]);
+        for n in 0..10_000 {
+            fifo.add((9, n));
+            fifo.delete(&(9, n));
+            fifo.delete(&(2, 0));
+        }
+        let state = fifo.state.lock();
+        assert!(state.queue.len() < 200, "{}", state.queue.len());
+        assert_eq!((state.items.len(), state.initial), (2, 2));
+    }
+
+    #[tokio::test]
+    async fn a_panic_while_the_first_list_is_processed_does_not_keep_the_queue_from_being_synced() {
+        let fifo = std::sync::Arc::new(Fifo::new(|item: &u32| *item));
+        fifo.replace([1]);
+        let other = fifo.clone();
+        let panicked = tokio::spawn(async move {
+            let _ = other.pop(|_, _| -> Result<(), ProcessError<()>> { panic!("no") }).await;
+        });
+        assert!(panicked.await.is_err());
+        assert!(fifo.has_synced());
     }
 }

@@ -19,12 +19,12 @@ type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
 /// A priority queue of items by key.
 pub struct Heap<T, K> {
     key: KeyFn<T, K>,
-    state: Mutex<State<T, K>>,
+    state: Mutex<HeapState<T, K>>,
     /// There is work, or the heap was closed.
     work: Notify,
 }
 
-struct State<T, K> {
+struct HeapState<T, K> {
     less: Less<T>,
     items: Vec<(K, T)>,
     at: HashMap<K, usize, RandomState>,
@@ -37,7 +37,8 @@ impl<T: Clone, K: Hash + Eq + Clone> Heap<T, K> {
         key: impl Fn(&T) -> K + Send + Sync + 'static,
         less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let state = State { less: Box::new(less), items: Vec::new(), at: HashMap::default(), closed: false };
+        let state =
+            HeapState { less: Box::new(less), items: Vec::new(), at: HashMap::default(), closed: false };
         Self { key: Box::new(key), state: Mutex::new(state), work: Notify::new() }
     }
 
@@ -162,13 +163,13 @@ impl<T: Clone, K: Hash + Eq + Clone> Heap<T, K> {
         self.state.lock().closed
     }
 
-    fn open(&self) -> Result<parking_lot::MutexGuard<'_, State<T, K>>, CacheError> {
+    fn open(&self) -> Result<parking_lot::MutexGuard<'_, HeapState<T, K>>, CacheError> {
         let state = self.state.lock();
         if state.closed { Err(CacheError::Closed) } else { Ok(state) }
     }
 }
 
-impl<T, K: Hash + Eq + Clone> State<T, K> {
+impl<T, K: Hash + Eq + Clone> HeapState<T, K> {
     fn put(&mut self, key: K, item: T) {
         let at = match self.at.get(&key) {
             Some(&at) => {

@@ -58,7 +58,8 @@ struct Entries {
 
 struct Entry {
     mutation: Mutation,
-    expires: Instant,
+    /// `None`: never.
+    expires: Option<Instant>,
     used: u64,
 }
 
@@ -158,23 +159,20 @@ impl MutationCache {
     /// The state that counts; drops an entry that does not.
     fn resolve(&self, entries: &mut Entries, key: &ObjectKey, backing: Option<Object>) -> Option<Object> {
         let Some(entry) = entries.live(key) else { return backing };
-        let outcome = match (&entry.mutation, &backing) {
-            (Mutation::Deleted(uid), Some(object)) if object.uid() == uid => Some(None),
-            (Mutation::Deleted(_), _) => None,
-            (Mutation::Written(written), Some(object)) => {
-                is_newer(written, object).then(|| Some(written.clone()))
+        match (&entry.mutation, &backing) {
+            (Mutation::Deleted(uid), Some(object)) if object.uid() == uid => return None,
+            (Mutation::Written(written), Some(object)) if is_newer(written, object) => {
+                return Some(written.clone());
             }
-            // The store knows that it is gone.
-            (Mutation::Written(written), None) if self.backing.has_seen(written.resource_version()) => None,
-            (Mutation::Written(written), None) => Some(self.options.include_adds.then(|| written.clone())),
-        };
-        match outcome {
-            Some(object) => object,
-            None => {
-                entries.by_key.remove(key);
-                backing
+            (Mutation::Written(written), None) if !self.backing.has_seen(written.resource_version()) => {
+                return self.options.include_adds.then(|| written.clone());
             }
+            _ => {}
         }
+        // The store has got as far as the entry, perhaps only since it was read.
+        let absent = matches!((&entry.mutation, &backing), (Mutation::Written(_), None));
+        entries.by_key.remove(key);
+        if absent { self.backing.get(key) } else { backing }
     }
 }
 
@@ -186,7 +184,7 @@ fn is_newer(a: &Object, b: &Object) -> bool {
 impl Entries {
     fn put(&mut self, key: ObjectKey, mutation: Mutation, options: &MutationCacheOptions) {
         self.uses += 1;
-        let entry = Entry { mutation, expires: Instant::now() + options.ttl, used: self.uses };
+        let entry = Entry { mutation, expires: Instant::now().checked_add(options.ttl), used: self.uses };
         self.by_key.insert(key, entry);
         while self.by_key.len() > options.capacity {
             let oldest = self.by_key.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
@@ -196,7 +194,7 @@ impl Entries {
 
     /// The entry of a key, as used now; one that has expired is removed.
     fn live(&mut self, key: &ObjectKey) -> Option<&Entry> {
-        if self.by_key.get(key)?.expires <= Instant::now() {
+        if self.by_key.get(key)?.expires.is_some_and(|expires| expires <= Instant::now()) {
             self.by_key.remove(key);
             return None;
         }
@@ -210,5 +208,33 @@ impl Entries {
 impl std::fmt::Debug for MutationCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MutationCache").field("entries", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::config_map;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_the_store_got_while_it_was_read_is_found() {
+        let backing = Arc::new(Indexer::new(true));
+        let cache = MutationCache::new(backing.clone(), MutationCacheOptions::default());
+        let created = config_map("a/x", "7");
+        cache.mutation(created.clone());
+        // The reader found nothing in the store; then the store got the object, and said so.
+        let read = backing.get(created.key());
+        backing.apply([crate::Delta::Added(created.clone())], Some("7"));
+        let found = cache.resolve(&mut cache.entries.lock(), created.key(), read);
+        assert_eq!(found.unwrap().resource_version(), "7");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_may_have_no_end() {
+        let options =
+            MutationCacheOptions { ttl: std::time::Duration::MAX, ..MutationCacheOptions::default() };
+        let cache = MutationCache::new(Arc::new(Indexer::new(true)), options);
+        cache.mutation(config_map("a/x", "7"));
+        assert_eq!(cache.len(), 1);
     }
 }

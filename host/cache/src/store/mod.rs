@@ -11,14 +11,16 @@ mod index;
 mod keyed;
 mod slot_set;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use foldhash::fast::RandomState;
 use pilothouse_object::{Held, Object, ObjectKey};
 
 use crate::change::Change;
 use crate::delta::Delta;
-use crate::index_fn::IndexFn;
+use crate::index_fn::{IndexFn, MOST_SCANNED};
 pub(crate) use index::{Index, Values};
 use keyed::{HasKey, Keyed};
 pub(crate) use slot_set::SlotSet;
@@ -69,7 +71,7 @@ enum Postings {
 }
 
 /// One value under which a slot stands in one index, both by number.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Posting {
     index: u32,
     value: u32,
@@ -85,6 +87,20 @@ impl Postings {
     }
 }
 
+impl Postings {
+    /// Those that are not among others.
+    fn without(&self, others: &Self) -> impl Iterator<Item = Posting> {
+        let others = others.as_slice();
+        let set: HashSet<Posting, RandomState> =
+            if others.len() > MOST_SCANNED { others.iter().copied().collect() } else { HashSet::default() };
+        let is_among = move |posting: &Posting| match set.is_empty() {
+            true => others.contains(posting),
+            false => set.contains(posting),
+        };
+        self.as_slice().iter().copied().filter(move |posting| !is_among(posting))
+    }
+}
+
 impl FromIterator<Posting> for Postings {
     fn from_iter<I: IntoIterator<Item = Posting>>(postings: I) -> Self {
         let mut postings = postings.into_iter();
@@ -95,6 +111,9 @@ impl FromIterator<Posting> for Postings {
         }
     }
 }
+
+/// Tables with fewer slots are small enough to stay: 1,024 empty ones take some tens of kilobytes.
+const SMALLEST_SHRUNK: u32 = 1024;
 
 /// What a list did to one key.
 pub(crate) enum Replaced {
@@ -165,34 +184,34 @@ impl Store {
 
     // Writing.
 
-    /// Applies one delta and hands on what it changed, with the slot of what is held now.
-    pub(crate) fn apply(&mut self, delta: Delta, changed: &mut impl FnMut(Change, Option<u32>)) {
+    /// Applies one delta and hands on what it changed.
+    pub(crate) fn apply(&mut self, delta: Delta, changed: &mut impl FnMut(Change)) {
         match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
-                let (slot, old) = self.put(&object);
+                let (_, old) = self.put(&object);
                 match old {
-                    None => changed(Change::Added(object), Some(slot)),
+                    None => changed(Change::Added(object)),
                     Some(old) if old.uid() == object.uid() => {
-                        changed(Change::Updated { old: old.object(), new: object }, Some(slot));
+                        changed(Change::Updated { old: old.object(), new: object });
                     }
                     // The death of one object and the birth of another.
                     Some(old) => {
                         let (key, old) = (old.key().clone(), old.object());
-                        changed(Change::Deleted { key, object: Some(old), final_state_unknown: true }, None);
-                        changed(Change::Added(object), Some(slot));
+                        changed(Change::Deleted { key, object: Some(old), final_state_unknown: true });
+                        changed(Change::Added(object));
                     }
                 }
             }
             Delta::Deleted(object) => {
                 if self.remove(object.key()).is_some() {
                     let key = object.key().clone();
-                    changed(Change::Deleted { key, object: Some(object), final_state_unknown: false }, None);
+                    changed(Change::Deleted { key, object: Some(object), final_state_unknown: false });
                 }
             }
             Delta::DeletedFinalStateUnknown { key, object } => {
                 if let Some(held) = self.remove(&key) {
                     let object = object.or_else(|| Some(held.object()));
-                    changed(Change::Deleted { key, object, final_state_unknown: true }, None);
+                    changed(Change::Deleted { key, object, final_state_unknown: true });
                 }
             }
             Delta::Sync(key) => {
@@ -200,7 +219,7 @@ impl Store {
                     && let Some(held) = self.slot(slot)
                 {
                     let object = held.object();
-                    changed(Change::Updated { old: object.clone(), new: object }, Some(slot));
+                    changed(Change::Updated { old: object.clone(), new: object });
                 }
             }
         }
@@ -232,6 +251,7 @@ impl Store {
                 did(Replaced::Deleted(held));
             }
         }
+        self.shrink();
         for object in list {
             let known = self.find(object.key().as_str());
             if let Some(slot) = known
@@ -252,6 +272,48 @@ impl Store {
         }
     }
 
+    /// Rebuilds the tables when at most a quarter of the slots is in use: they never shrink by themselves. Slots get other
+    /// numbers. Not while an index is being built, which goes by them.
+    pub(crate) fn shrink(&mut self) {
+        let sparse = self.end() >= SMALLEST_SHRUNK && self.len() <= self.end() as usize / 4;
+        if !sparse || !self.indexes.iter().all(|index| index.ready) {
+            return;
+        }
+        let former = std::mem::take(&mut self.objects);
+        let values: Vec<Values> =
+            self.indexes.iter_mut().map(|index| std::mem::take(&mut index.values)).collect();
+        self.namespaces = self.namespaces.is_some().then(Values::default);
+        for (_, slot) in former.iter() {
+            let held = slot.held.clone();
+            let id = self.objects.insert(Slot { held: held.clone(), postings: Postings::None });
+            if let (Some(namespaces), Some(namespace)) = (&mut self.namespaces, held.key().namespace()) {
+                namespaces.insert(namespace, id);
+            }
+            // Those of an index that was dropped and not swept yet go with the former slot.
+            let of_indexes = slot.postings.as_slice().iter().filter_map(|posting| {
+                let at = self.indexes.iter().position(|index| index.id == posting.index)?;
+                Some((at, values[at].name(posting.value)?.clone()))
+            });
+            let postings = self.post(of_indexes.collect(), id);
+            if let Some(slot) = self.objects.get_mut(id) {
+                slot.postings = postings;
+            }
+        }
+    }
+
+    /// Takes over the handles of the same objects of another store, so that both keep one copy.
+    pub(crate) fn share(&mut self, objects: &[Object]) {
+        for object in objects {
+            if let Some(slot) = self.find(object.key().as_str())
+                && self
+                    .slot(slot)
+                    .is_some_and(|held| !held.is_same(object.held()) && same_version(held, object.held()))
+            {
+                self.swap(slot, object.held().clone());
+            }
+        }
+    }
+
     /// Puts another form of the object that a slot holds in its place.
     pub(crate) fn swap(&mut self, slot: u32, held: Held) {
         if let Some(slot) = self.objects.get_mut(slot) {
@@ -268,8 +330,7 @@ impl Store {
             let postings = (!same).then(|| {
                 let new = self.post(values, id);
                 let old = self.objects.get(id).map_or(Postings::None, |slot| slot.postings.clone());
-                let stale = old.as_slice().iter().filter(|posting| !new.as_slice().contains(posting));
-                stale.for_each(|posting| self.unpost(*posting, id));
+                old.without(&new).for_each(|posting| self.unpost(posting, id));
                 new
             });
             let slot = self.objects.get_mut(id).expect("it was found");
@@ -440,14 +501,12 @@ impl Store {
     }
 }
 
-/// Whether two are the same version of the same object, with the same fields, so that either can stand for both.
+/// Whether two are the same version of the same object, with the same content, so that either can stand for both. The
+/// content is compared since a server that was restored from a backup gives versions out again.
 pub(crate) fn same_version(a: &Held, b: &Held) -> bool {
     !a.resource_version().is_empty()
         && a.resource_version() == b.resource_version()
         && a.uid() == b.uid()
-        // A server that was restored from a backup gives versions out again.
-        && a.json_len() == b.json_len()
         && a.is_partial() == b.is_partial()
-        // Another projection of it is another object to its readers.
-        && (!a.is_partial() || a.object().json() == b.object().json())
+        && a.is_same_text(b)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{server, soon};
@@ -112,19 +113,80 @@ async fn what_failed_comes_again_and_until_then_the_store_claims_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_does_not_come_again_when_newer_deltas_of_the_key_wait() {
-    let fifo = crate::DeltaFifo::new(10);
-    let (old, new) = (crate::testing::config_map("a/x", "1"), crate::testing::config_map("a/x", "2"));
-    fifo.push(Delta::Updated(new), Some("2")).await.unwrap();
-    fifo.add_if_not_present(Deltas::new(Delta::Added(old.clone())));
-    assert_eq!(fifo.len(), 1);
-    drop(fifo.pop(10).await);
-    fifo.add_if_not_present(Deltas::new(Delta::Added(old.clone())));
-    assert_eq!(fifo.len(), 1);
-    fifo.close();
-    drop(fifo.pop(10).await);
-    fifo.add_if_not_present(Deltas::new(Delta::Added(old)));
-    assert!(fifo.is_empty() && fifo.pop(1).await.is_none());
+async fn what_failed_is_not_retried_when_newer_deltas_of_the_key_come_first() {
+    let server = server();
+    let (config, seen, store) = noting(&server, &["a/x"]);
+    let running = run(Controller::new(config));
+    soon(running.handle.wait_synced()).await;
+    server.create("a/x", json!({}));
+    while seen.lock().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // No time passes before this comes, so the retry is not due.
+    server.update("a/x", json!({}));
+    soon(store.wait_until_seen("3")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let kinds: Vec<_> = seen.lock().iter().map(|(_, kinds, _)| kinds.clone()).collect();
+    assert_eq!(kinds, [vec![DeltaType::Added], vec![DeltaType::Updated]]);
+    running.stop().await;
+}
+
+/// A controller whose function fails for a key as often as it is asked to.
+fn failing(
+    server: &FakeControllerSource,
+    fails: &Arc<Mutex<Vec<(String, u32)>>>,
+) -> (Config, Seen, Arc<Indexer>) {
+    let (config, seen, store) = noting(server, &[]);
+    let (fails, mut process) = (fails.clone(), config.process);
+    let process = move |deltas: &Deltas, initial: bool| -> Result<(), ProcessFailure> {
+        if let Some((_, left)) =
+            fails.lock().iter_mut().find(|(key, left)| *key == *deltas.key().as_str() && *left > 0)
+        {
+            *left -= 1;
+            return Err("not this time".into());
+        }
+        process(deltas, initial)
+    };
+    (Config::new(config_maps(), server.source(), store.clone(), process), seen, store)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_fails_on_and_on_holds_up_no_other_key() {
+    let server = server();
+    let fails = Arc::new(Mutex::new(vec![("a/bad".to_owned(), u32::MAX)]));
+    let (config, _, store) = failing(&server, &fails);
+    let running = run(Controller::new(config));
+    soon(running.handle.wait_synced()).await;
+    server.create("a/bad", json!({}));
+    // Long enough for the longest delay.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let before = Instant::now();
+    server.create("a/good", json!({}));
+    while store.get_by_key("a/good").is_none() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    let before = Instant::now();
+    running.stop().await;
+    assert_eq!(before.elapsed(), Duration::ZERO, "the run waited for a retry");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_delay_of_a_key_starts_over_when_its_deltas_were_processed() {
+    let server = server();
+    let fails = Arc::new(Mutex::new(vec![("a/x".to_owned(), 12)]));
+    let (config, _, store) = failing(&server, &fails);
+    let running = run(Controller::new(config));
+    soon(running.handle.wait_synced()).await;
+    server.create("a/x", json!({}));
+    soon(store.wait_until_seen("2")).await;
+    fails.lock()[0].1 = 1;
+    let before = Instant::now();
+    server.update("a/x", json!({}));
+    soon(store.wait_until_seen("3")).await;
+    let waited = before.elapsed();
+    assert!(waited >= Duration::from_millis(5) && waited < Duration::from_millis(20), "{waited:?}");
+    running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

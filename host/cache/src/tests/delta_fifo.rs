@@ -1,12 +1,13 @@
-//! §1.2 and §1.3: accumulation, compression, batches, barriers, the synced signal, closing.
+//! §1.3: arrival order, batches, barriers, the synced signal, closing.
 //!
-//! The batch vectors of §1.3 are of a queue without accumulation whose first list is a run of deltas; here a list is one
-//! piece of work and a key's deltas stay together. `R[…]` is a list, `[k:UU]` a batch with two updates of `k`.
+//! The batch vectors of §1.3 are of a queue whose first list is a run of deltas, and whose batches end before a key comes
+//! again; here a list is one piece of work and a batch may have a key several times. `R[…]` is a list, `[k:U k:U]` a batch
+//! with two updates of `k`.
 
 use std::sync::Arc;
 
 use crate::testing::config_map;
-use crate::{CacheError, Delta, DeltaFifo, DeltaType, WorkKind};
+use crate::{CacheError, Delta, DeltaFifo, DeltaType, Deltas, WorkKind};
 
 async fn push(fifo: &DeltaFifo, delta: Delta) {
     let version = match &delta {
@@ -44,11 +45,9 @@ async fn pop(fifo: &DeltaFifo, max: usize) -> String {
             format!("R[{}]", keys.join(" "))
         }
         WorkKind::Deltas(batch) => {
-            let keys: Vec<_> = batch
-                .iter()
-                .map(|deltas| format!("{}:{}", deltas.key(), deltas.iter().map(letter).collect::<String>()))
-                .collect();
-            format!("[{}]", keys.join(" "))
+            let deltas: Vec<_> =
+                batch.iter().map(|delta| format!("{}:{}", delta.key(), letter(delta))).collect();
+            format!("[{}]", deltas.join(" "))
         }
         WorkKind::Resync => "resync".to_owned(),
         WorkKind::Bookmark => "bookmark".to_owned(),
@@ -88,7 +87,7 @@ async fn batch_vectors_of_the_initial_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deltas_of_a_key_accumulate_and_keys_come_in_the_order_of_their_first() {
+async fn deltas_come_in_arrival_order_across_keys() {
     let queue = fifo();
     push(&queue, Delta::Added(config_map("1", "11"))).await;
     push(&queue, Delta::Added(config_map("2", "12"))).await;
@@ -96,8 +95,32 @@ async fn deltas_of_a_key_accumulate_and_keys_come_in_the_order_of_their_first() 
     push(&queue, Delta::Deleted(config_map("1", "14"))).await;
     push(&queue, Delta::Added(config_map("1", "15"))).await;
     assert_eq!(queue.len(), 5);
-    assert_eq!(pop(&queue, 1000).await, "[1:AUDA 2:A]@15");
+    assert_eq!(pop(&queue, 3).await, "[1:A 2:A 1:U]@13");
+    assert_eq!(pop(&queue, 1000).await, "[1:D 1:A]@15");
     assert_eq!(queue.len(), 0);
+}
+
+#[test]
+fn deltas_are_grouped_by_key_for_a_controller_and_deletions_in_a_row_become_one() {
+    let batch = vec![
+        Delta::Added(config_map("1", "11")),
+        Delta::Added(config_map("2", "12")),
+        Delta::DeletedFinalStateUnknown { key: "1".parse().unwrap(), object: None },
+        Delta::Updated(config_map("2", "13")),
+        Delta::Deleted(config_map("1", "14")),
+        Delta::Added(config_map("1", "15")),
+    ];
+    let groups: Vec<_> = Deltas::group(batch)
+        .iter()
+        .map(|deltas| (deltas.key().to_string(), deltas.iter().map(Delta::kind).collect::<Vec<_>>()))
+        .collect();
+    assert_eq!(
+        groups,
+        [
+            ("1".to_owned(), vec![DeltaType::Added, DeltaType::Deleted, DeltaType::Added]),
+            ("2".to_owned(), vec![DeltaType::Added, DeltaType::Updated]),
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,24 +136,22 @@ async fn two_deletions_in_a_row_become_one_that_has_an_object() {
         queue.push(second, None).await.unwrap();
         assert_eq!(queue.len(), 1);
         let WorkKind::Deltas(batch) = queue.pop(10).await.unwrap().kind else { panic!() };
-        let Delta::Deleted(object) = batch[0].iter().next().unwrap() else {
-            panic!("a guess beat the server's word")
-        };
+        let Delta::Deleted(object) = &batch[0] else { panic!("a guess beat the server's word") };
         assert_eq!(object.resource_version(), "9");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_last_two_deltas_are_compressed() {
+async fn only_deletions_in_a_row_are_merged() {
     let queue = fifo();
     for delta in [Delta::Deleted as fn(_) -> _, Delta::Added, Delta::Deleted, Delta::Deleted] {
         push(&queue, delta(config_map("1", "9"))).await;
     }
-    assert_eq!(pop(&queue, 10).await, "[1:DAD]@9");
+    assert_eq!(pop(&queue, 10).await, "[1:D 1:A 1:D]@9");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_a_barrier_and_later_deltas_start_a_new_round() {
+async fn a_list_is_a_barrier_between_deltas() {
     let queue = fifo();
     replace(&queue, &["1"], "10").await;
     pop(&queue, 10).await;
@@ -150,10 +171,10 @@ async fn a_resync_is_a_barrier_and_one_that_waits_stands_for_several() {
     queue.resync();
     update(&queue, "1", "12").await;
     assert_eq!(pop(&queue, 10).await, "[1:U]@11");
-    assert!(queue.is_pending(&"1".parse().unwrap()));
+    assert!(queue.pending_keys().contains("1"));
     assert_eq!(pop(&queue, 10).await, "resync@11");
     assert_eq!(pop(&queue, 10).await, "[1:U]@12");
-    assert!(!queue.is_pending(&"1".parse().unwrap()));
+    assert!(queue.pending_keys().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,9 +184,9 @@ async fn what_is_promised_as_seen_has_been_handed_out_completely() {
     update(&queue, "2", "12").await;
     update(&queue, "1", "13").await;
     queue.bookmark("20");
-    // 13 and the bookmark are in sight, but 12 still waits.
-    assert_eq!(pop(&queue, 1).await, "[1:UU]@11");
-    assert_eq!(pop(&queue, 1).await, "[2:U]@20");
+    assert_eq!(pop(&queue, 1).await, "[1:U]@11");
+    assert_eq!(pop(&queue, 1).await, "[2:U]@12");
+    assert_eq!(pop(&queue, 1).await, "[1:U]@20");
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,6 +195,16 @@ async fn a_bookmark_alone_wakes_the_consumer_once() {
     queue.bookmark("5");
     queue.bookmark("7");
     assert_eq!(pop(&queue, 10).await, "bookmark@7");
+    queue.close();
+    assert_eq!(pop(&queue, 10).await, "end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_is_not_announced_again_after_the_deltas_that_came_behind_it() {
+    let queue = fifo();
+    queue.bookmark("5");
+    queue.push(Delta::Added(config_map("1", "50")), None).await.unwrap();
+    assert_eq!(pop(&queue, 10).await, "[1:A]@5");
     queue.close();
     assert_eq!(pop(&queue, 10).await, "end");
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pilothouse_client::{ApiResource, Client, ClientOptions, DeleteParams, Error, WriteParams};
@@ -12,7 +13,9 @@ use tokio::time::sleep;
 
 use super::{server, soon};
 use crate::testing::{FakeControllerSource, Recorder, config_maps, errors};
-use crate::{CacheError, FactoryOptions, InformerId, ListOptions, SharedInformerFactory, Start};
+use crate::{
+    CacheError, FactoryOptions, InformerId, InformerOptions, ListOptions, SharedInformerFactory, Start,
+};
 
 pub(super) fn factory(server: &FakeControllerSource) -> SharedInformerFactory {
     with(server, FactoryOptions::default())
@@ -86,7 +89,7 @@ async fn a_lease_after_the_last_one_is_of_a_new_informer_and_the_old_ones_end_is
     assert!(!Arc::ptr_eq(stale.indexer(), new.indexer()));
     soon(new.wait_synced()).await;
     tasks(&factory, 1).await;
-    assert!(!new.is_stopped());
+    assert!(!new.informer().is_stopped());
     drop(new);
     tasks(&factory, 0).await;
 }
@@ -115,11 +118,11 @@ async fn shutdown_ends_all_informers_waits_for_their_tasks_and_is_for_good() {
     soon(factory.wait_for_cache_sync()).await;
     factory.shutdown().await;
     assert_eq!(factory.task_count(), 0);
-    assert!(lease.is_stopped() && other.is_stopped());
+    assert!(lease.informer().is_stopped() && other.informer().is_stopped());
     drop((lease, other));
     let late = factory.informer(&config_maps(), None);
     tasks(&factory, 0).await;
-    assert!(late.is_stopped() && !late.wait_synced().await);
+    assert!(late.informer().is_stopped() && !late.wait_synced().await);
     factory.shutdown().await;
 }
 
@@ -189,6 +192,39 @@ async fn a_lazy_informer_that_is_dropped_unstarted_was_never_there() {
     drop(factory.informer(&config_maps(), None));
     factory.start();
     assert!(factory.task_count() == 0 && server.requests().is_empty() && factory.informers().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn informers_have_the_factorys_resync_period_and_options_of_their_own_resource() {
+    let server = server();
+    server.create("a/x", json!({}));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let tweak = move |resource: &ApiResource, options: &mut InformerOptions| {
+        assert_eq!(options.resync, Some(Duration::from_secs(60)));
+        if resource.plural == "configmaps" {
+            let counted = counted.clone();
+            options.resync = Some(Duration::from_secs(30));
+            options.reflector.transform = Some(Arc::new(move |object| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                Ok(object)
+            }));
+        }
+    };
+    let mut options =
+        FactoryOptions { tweak_informer_options: Some(Arc::new(tweak)), ..FactoryOptions::default() };
+    options.informer.resync = Some(Duration::from_secs(60));
+    let factory = with(&server, options);
+    let lease = factory.informer(&config_maps(), None);
+    let (usual, never) = (Recorder::new(), Recorder::new());
+    let _usual = lease.add_listener(usual.clone(), None).unwrap();
+    let _never = lease.add_listener(never.clone(), Some(Duration::ZERO)).unwrap();
+    assert!(soon(lease.wait_synced()).await);
+    let _ = (usual.take(), never.take());
+    sleep(Duration::from_secs(95)).await;
+    assert_eq!((usual.take().len(), never.take().len()), (3, 0));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    factory.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -196,6 +196,67 @@ fn a_list_deletes_first_then_follows_its_order_and_keeps_what_did_not_change() {
 }
 
 #[test]
+fn an_object_may_have_a_hundred_thousand_values_of_an_index_and_change_all_of_them() {
+    let indexer = Indexer::new(true);
+    let words = IndexFn::path("/data/words".parse().unwrap()).split(",");
+    indexer.add_indexer("word", words).unwrap();
+    let text = |from: u32| (from..from + 100_000).map(|n| format!("w{n}")).collect::<Vec<_>>().join(",");
+    let object = |version: &str, from| with("a/x", version, json!({"data": {"words": text(from)}}));
+    indexer.add(object("1", 0));
+    assert_eq!(indexer.index_values("word").unwrap().len(), 100_000);
+    indexer.add(object("2", 50_000));
+    let values = indexer.index_values("word").unwrap();
+    assert_eq!((values.len(), &*values[0]), (100_000, "w100000"));
+    assert!(indexer.by_index("word", "w49999").unwrap().is_empty());
+    assert_eq!(indexer.by_index("word", "w50000").unwrap().len(), 1);
+    indexer.check();
+}
+
+#[test]
+fn values_that_repeat_are_taken_once_whatever_their_number() {
+    let index = IndexFn::path("/data/words".parse().unwrap()).split(",");
+    for count in [1, 15, 16, 17, 40] {
+        let once: Vec<String> = (0..count).map(|n| format!("w{n}")).collect();
+        let twice = format!("{0},{0}", once.join(","));
+        let values = index.values(&with("a/x", "1", json!({"data": {"words": twice}})));
+        assert_eq!(texts(values), once);
+    }
+}
+
+#[test]
+fn the_tables_shrink_after_most_objects_were_deleted_and_indexes_stay_right() {
+    for by_list in [false, true] {
+        let indexer = filled(
+            (0..20_000).map(|n| colour(&format!("n{}/x{n}", n % 50), "1", json!([n.to_string(), "all"]))),
+        );
+        indexer.add_indexer("colour", by_colour()).unwrap();
+        let held = indexer.snapshot();
+        let stays = |n: u32| n % 1000 == 7;
+        if by_list {
+            let list = (0..20_000).filter(|n| stays(*n));
+            let list = list.map(|n| colour(&format!("n{}/x{n}", n % 50), "1", json!([n.to_string(), "all"])));
+            indexer.replace(list.collect(), Some("2"), false);
+        } else {
+            let gone = (0..20_000).filter(|n| !stays(*n)).map(|n| {
+                let key: ObjectKey = format!("n{}/x{n}", n % 50).parse().unwrap();
+                Delta::DeletedFinalStateUnknown { key, object: None }
+            });
+            indexer.apply(gone.collect::<Vec<_>>(), None);
+        }
+        assert_eq!(indexer.len(), 20);
+        assert!(indexer.slots() < 1024, "{} slots", indexer.slots());
+        indexer.check();
+        assert_eq!(indexer.by_index("colour", "all").unwrap().len(), 20);
+        assert_eq!(keys(indexer.by_index("colour", "3007").unwrap()), ["n7/x3007"]);
+        assert_eq!(indexer.list_namespace("n7").len(), 20);
+        assert_eq!((held.len(), held.objects().count()), (20_000, 20_000), "a snapshot stays");
+        indexer.add(colour("n0/new", "3", json!(["all"])));
+        assert_eq!(indexer.by_index("colour", "all").unwrap().len(), 21);
+        indexer.check();
+    }
+}
+
+#[test]
 fn a_lister_selects_by_namespace_and_label_and_knows_absence() {
     let labelled = |key: &str, app: &str| with(key, "1", json!({"metadata": {"labels": {"app": app}}}));
     let indexer = Arc::new(filled([labelled("a/x", "web"), labelled("a/y", "db"), labelled("b/z", "web")]));

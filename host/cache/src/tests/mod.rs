@@ -23,7 +23,6 @@ mod resync;
 mod satellites;
 mod shared_informer;
 mod snapshots;
-mod tap;
 
 use std::time::Duration;
 

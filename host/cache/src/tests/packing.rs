@@ -188,8 +188,12 @@ fn nothing_is_packed_where_it_does_not_pay() {
             .collect();
         object(&config_maps().gvk, &format!("a/x{n}"), "u", "1", json!({"data": {"a": text}}))
     };
-    list(&indexer, (0..2000).map(random));
-    list(&indexer, (0..2000).map(random));
+    // Each list asks for another training, which judges again.
+    for _ in 0..2 {
+        list(&indexer, (0..2000).map(random));
+        assert!(indexer.wants_maintenance());
+        indexer.maintain();
+    }
     for n in 2000..2200 {
         indexer.apply([Delta::Added(random(n))], None);
     }
@@ -197,6 +201,75 @@ fn nothing_is_packed_where_it_does_not_pay() {
     let newest =
         indexer.snapshot().objects().filter(|held| held.name_number() >= 1000 && held.is_packed()).count();
     assert_eq!(newest, 0);
+}
+
+/// Text that no dictionary makes smaller.
+fn noise(n: u32, length: usize) -> String {
+    let mut state = u64::from(n) + 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(33 + u8::try_from((state >> 33) % 90).unwrap())
+    };
+    (0..length).map(|_| next()).filter(|c| *c != '\\' && *c != '"').collect()
+}
+
+fn noisy(n: u32, version: u32, length: usize) -> Object {
+    let body = json!({"data": {"a": noise(n * 100 + version, length), "colour": "c1"}});
+    object(&config_maps().gvk, &format!("zz/y{n:05}"), &format!("u{n}"), &version.to_string(), body)
+}
+
+#[test]
+fn retraining_comes_to_rest_where_objects_of_one_kind_are_unlike() {
+    let indexer = indexer();
+    // In the order of their names: alike ones first, then some that come out far larger.
+    let mixed = |n: u32| if n < 1500 { config(n, 1) } else { noisy(n, 1, 120) };
+    list(&indexer, (0..3000).map(mixed));
+    let mut trainings = 0;
+    for round in 2..12 {
+        if indexer.wants_maintenance() {
+            indexer.maintain();
+            trainings += 1;
+            assert!(!indexer.wants_maintenance(), "the packing of the store asked for another one");
+        }
+        // Changes of the larger ones alone.
+        for n in 1500..2500 {
+            indexer.apply([Delta::Updated(noisy(n, round, 120))], None);
+        }
+    }
+    assert!(trainings <= 2, "{trainings}");
+    assert!(packed(&indexer) > 1000);
+    indexer.check();
+}
+
+#[test]
+fn packing_comes_back_after_a_first_page_that_did_not_resemble_the_rest() {
+    let indexer = indexer();
+    let odd_first = |n: u32| if n < 700 { noisy(n, 1, 600) } else { config(n, 1) };
+    list(&indexer, (0..6000).map(odd_first));
+    assert!(packed(&indexer) < 700 && indexer.wants_maintenance());
+    indexer.maintain();
+    assert!(packed(&indexer) > 5000, "{}", packed(&indexer));
+    for n in 0..6000 {
+        let wanted = odd_first(n);
+        assert_eq!(said(&indexer.get(wanted.key()).unwrap()), said(&wanted));
+    }
+}
+
+#[test]
+fn an_object_of_the_same_version_with_other_content_is_another_one() {
+    for compression in [Compression::Off, Compression::Auto] {
+        let indexer = Indexer::with_compression(true, compression);
+        list(&indexer, (0..400).map(|n| config(n, 1)));
+        let restored = |n: u32| {
+            let text = config(n, 1).json().replace("8080", if n == 300 { "9090" } else { "8080" });
+            Object::decode(text.as_bytes()).unwrap()
+        };
+        let items: Vec<_> = (0..400).map(|n| indexer.canonical(restored(n))).collect();
+        let changes = indexer.replace(items, Some("1"), false);
+        let [Change::Updated { old, new }] = &changes[..] else { panic!("{} changes", changes.len()) };
+        assert!(old.json().contains("8080") && new.json().contains("9090") && !old.is_same(new));
+        assert!(indexer.get(new.key()).unwrap().json().contains("9090"));
+    }
 }
 
 trait NameNumber {

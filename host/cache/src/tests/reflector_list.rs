@@ -130,6 +130,20 @@ async fn a_list_from_zero_is_one_request_and_a_quorum_read_comes_in_pages_of_500
 }
 
 #[tokio::test(start_paused = true)]
+async fn pages_of_a_quorum_read_in_place_of_a_list_from_zero_do_not_make_later_lists_paged() {
+    let server = server();
+    objects(&server, 600);
+    let options = ReflectorOptions { not_older_than: Some("99999".to_owned()), ..Default::default() };
+    let running = Running::with(&server, options);
+    relist(&server, 1).await;
+    soon(server.wait_for_watches(2)).await;
+    let limits: Vec<_> = lists(&server).into_iter().map(|(_, params)| params.limit).collect();
+    assert_eq!(limits, [500, 500, 500, 0]);
+    assert_eq!(server.list_versions(), ["0", "", "", "601"]);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_pages_from_zero_is_always_asked_in_pages() {
     let server = server();
     objects(&server, 3);

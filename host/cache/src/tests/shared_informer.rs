@@ -12,8 +12,8 @@ use serde_json::json;
 use super::{Running, server, soon};
 use crate::testing::{Call, FakeControllerSource, Recorder, View, config_maps, errors, object};
 use crate::{
-    CacheError, Event, FnListerWatcher, Indexer, InformerOptions, Listener, Registration, Ring, RingOptions,
-    SharedInformer,
+    CacheError, Event, FnListerWatcher, Indexer, InformerOptions, Listener, ReflectorOptions, Registration,
+    Ring, RingOptions, SharedInformer,
 };
 
 fn add(key: &str, version: &str, initial: bool) -> Call {
@@ -207,7 +207,7 @@ async fn a_relist_without_changes_is_silent_but_for_those_who_asked_for_resyncs(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_listener_is_told_of_the_whole_store_before_the_call_returns_and_has_its_own_sync() {
+async fn a_late_listener_gets_a_small_store_before_the_call_returns_and_has_its_own_sync() {
     let server = server();
     server.create("a/x", json!({}));
     let running = Running::on(&server);
@@ -224,6 +224,85 @@ async fn a_late_listener_is_told_of_the_whole_store_before_the_call_returns_and_
     server.update("a/x", json!({}));
     running.caught_up(&server).await;
     assert_eq!(recorder.take(), [update("a/x", "2", "4", false)]);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_listener_of_a_large_store_gets_it_in_chunks_between_which_others_are_called() {
+    let server = server();
+    for n in 0..2500 {
+        server.create(&format!("a/{n:04}"), json!({}));
+    }
+    let running = Running::on(&server);
+    soon(running.informer.wait_synced()).await;
+    soon(server.wait_for_watches(1)).await;
+    let first = Recorder::new();
+    let _first = join(&running, &first);
+    soon(first.wait_for_calls(2501)).await;
+    drop(first.take());
+    let late = Recorder::new();
+    let registration = join(&running, &late);
+    assert_eq!((late.take().len(), registration.has_synced()), (1000, false));
+    server.update("a/0000", json!({}));
+    server.delete("a/2499");
+    soon(first.wait_for_calls(2)).await;
+    assert!(!registration.has_synced(), "the others had to wait for the replay");
+    assert!(soon(registration.wait_synced()).await);
+    let calls = late.take();
+    assert_eq!(calls.len(), 1500 + 2 + 1);
+    assert!(calls[..1500].iter().all(|call| matches!(call, Call::Add(_, _, true))));
+    assert_eq!(
+        calls[1500..],
+        [update("a/0000", "2", "2502", false), delete("a/2499", "2503", false), Call::InitialListEnd]
+    );
+    assert_eq!(late.view(), View::of(&server.objects()));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_that_panics_ends_one_pipeline_and_the_informer_lists_again() {
+    let server = server();
+    server.create("a/x", json!({}));
+    let panics = Arc::new(AtomicUsize::new(0));
+    let transform = {
+        let panics = panics.clone();
+        move |object: Object| {
+            if object.name() == "bad" && panics.fetch_add(1, Ordering::Relaxed) == 0 {
+                panic!("the transform");
+            }
+            Ok(object)
+        }
+    };
+    let reflector = ReflectorOptions { transform: Some(Arc::new(transform)), ..ReflectorOptions::default() };
+    let running = Running::with(&server, reflector);
+    let recorder = Recorder::new();
+    let _place = join(&running, &recorder);
+    soon(running.informer.wait_synced()).await;
+    soon(server.wait_for_watches(1)).await;
+    server.create("a/bad", json!({}));
+    running.caught_up(&server).await;
+    assert_eq!(recorder.view(), View::of(&server.objects()));
+    let status = running.informer.status();
+    assert_eq!((status.restarts, status.stopped), (1, false));
+    assert_eq!(running.informer.metrics().informer_restarts_total, 1);
+    assert_eq!(server.list_versions().len(), 2);
+    server.update("a/x", json!({}));
+    running.caught_up(&server).await;
+    assert_eq!(recorder.view(), View::of(&server.objects()));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn durations_without_end_are_taken() {
+    let server = server();
+    server.create("a/x", json!({}));
+    let reflector = ReflectorOptions { min_watch_timeout: Duration::MAX, ..ReflectorOptions::default() };
+    let running = Running::with(&server, reflector);
+    let recorder = Recorder::new();
+    let _place = running.informer.add_listener(recorder.clone(), Some(Duration::MAX)).unwrap();
+    assert!(soon(running.informer.wait_synced()).await);
+    soon(server.wait_for_watches(1)).await;
+    assert_eq!(running.informer.status().restarts, 0);
     running.stop().await;
 }
 

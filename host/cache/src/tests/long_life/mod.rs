@@ -67,9 +67,9 @@ impl Side {
     fn new(lease: InformerLease, restores: &Arc<Restores>) -> Self {
         lease.indexer().add_indexer("colour", IndexFn::path("/data/colour".parse().unwrap())).unwrap();
         let readers = [
-            Reader::join(&lease, RingOptions { max_keys: 8, ..RingOptions::default() }),
+            Reader::join(lease.informer(), RingOptions { max_keys: 8, ..RingOptions::default() }),
             Reader::join(
-                &lease,
+                lease.informer(),
                 RingOptions {
                     delivery: Delivery::Every,
                     max_events: 20,
@@ -78,8 +78,10 @@ impl Side {
                 },
             ),
         ];
-        let residents =
-            vec![Witness::join(&lease, restores, None), Witness::join(&lease, restores, Some(RESYNC))];
+        let residents = vec![
+            Witness::join(lease.informer(), restores, None),
+            Witness::join(lease.informer(), restores, Some(RESYNC)),
+        ];
         Self { lease, residents, guests: Vec::new(), readers }
     }
 
@@ -89,13 +91,13 @@ impl Side {
 
     fn check_synced(&self) {
         for (witness, registration) in self.witnesses() {
-            witness.check(self.lease.namespace());
+            witness.check(self.lease.informer().namespace());
             assert!(
                 !registration.has_synced() || witness.has_initial_list(),
                 "synced before the initial list"
             );
         }
-        assert_eq!(self.lease.metrics().listener_panics_total, 0);
+        assert_eq!(self.lease.informer().metrics().listener_panics_total, 0);
     }
 
     /// Waits until the store has come to the server's version, then compares everything with the server.
@@ -111,8 +113,9 @@ impl Side {
         if timeout(Duration::from_secs(3600), caught_up).await.is_err() {
             panic!("it never came to version {version}: {:?}", self.lease.informer().status());
         }
-        let mine =
-            |object: &Object| self.lease.namespace().is_none_or(|name| object.namespace() == Some(name));
+        let mine = |object: &Object| {
+            self.lease.informer().namespace().is_none_or(|name| object.namespace() == Some(name))
+        };
         let objects: Vec<Object> = server.objects().into_iter().filter(mine).collect();
         let truth = View::of(&objects);
         assert_eq!(View::of(&indexer.list()), truth, "the store");
@@ -179,7 +182,8 @@ impl World {
         server.set_watch_lists(streaming);
         let source = server.clone();
         let reflector = ReflectorOptions { page_size: 50, ..ReflectorOptions::default() };
-        let informer = InformerOptions { reflector, compression, queue_capacity: 64 };
+        let informer =
+            InformerOptions { reflector, compression, queue_capacity: 64, ..InformerOptions::default() };
         let factory = SharedInformerFactory::new(
             Arc::new(move |_, namespace| source.source_in(namespace)),
             FactoryOptions { informer, ..FactoryOptions::default() },
@@ -243,7 +247,7 @@ impl World {
         if side.guests.len() == GUESTS {
             side.guests.remove(0).1.remove();
         }
-        side.guests.push(Witness::join(&side.lease, &restores, resync));
+        side.guests.push(Witness::join(side.lease.informer(), &restores, resync));
     }
 
     fn leave(&mut self) {

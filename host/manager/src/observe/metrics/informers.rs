@@ -61,7 +61,7 @@ fn int(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-static FIGURES: [Figure<InformerMetrics>; 18] = [
+static FIGURES: [Figure<InformerMetrics>; 19] = [
     counter("reflector_lists", "Lists started", |m| m.reflector_lists_total),
     counter("reflector_watches", "Watches started, streaming lists included", |m| m.reflector_watches_total),
     counter("reflector_short_watches", "Watches that ended at once", |m| m.reflector_short_watches_total),
@@ -72,6 +72,9 @@ static FIGURES: [Figure<InformerMetrics>; 18] = [
     counter("pilothouse_reflector_events", "Events of watches", |m| m.reflector_items_watched_total),
     counter("pilothouse_reflector_transform_errors", "Objects that a transform refused", |m| {
         m.reflector_transform_errors_total
+    }),
+    counter("pilothouse_informer_restarts", "Panics after which an informer lists again", |m| {
+        m.informer_restarts_total
     }),
     gauge(
         "reflector_last_resource_version",

@@ -1,0 +1,114 @@
+//! Following: an informer of one namespace gets its changes from the informer of all namespaces, which applies them to the
+//! follower's store and calls its listeners while it handles its own work.
+//!
+//! Lock order: the processor of the wide informer, then that of the follower. Objects are shared between the stores, also
+//! when the wide one packs them.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use pilothouse_object::{Held, Object};
+use tokio::time::sleep;
+
+use super::{Inner, SharedInformer};
+use crate::change::Change;
+use crate::delta::Delta;
+use crate::processor::{Audience, Processor};
+
+impl SharedInformer {
+    /// Makes the store equal to what the wide informer has of the namespace, and follows it from there. `false`: the wide
+    /// informer has ended.
+    pub(crate) async fn attach(&self, wide: &SharedInformer) -> bool {
+        let Some(namespace) = &self.inner.namespace else { return false };
+        let mut outer = lock(&wide.inner.processor).await;
+        if wide.inner.stopped.load(Ordering::Acquire) {
+            return false;
+        }
+        wide.inner.followers.lock().add(namespace, &self.inner);
+        *self.inner.followed.lock() = Some(wide.clone());
+        wide.inner.call(&mut outer, |_, _| self.inner.take_list(wide.inner.objects_of(namespace)));
+        self.inner.indexer.share_progress(&wide.inner.indexer);
+        true
+    }
+
+    /// Ends the following: the store stays as the wide informer left it, and has a version of its own.
+    pub(crate) async fn detach(&self, wide: &SharedInformer) {
+        let Some(namespace) = &self.inner.namespace else { return };
+        let _outer = lock(&wide.inner.processor).await;
+        wide.inner.followers.lock().remove(namespace, &self.inner);
+        *self.inner.followed.lock() = None;
+        self.inner.indexer.own_progress();
+    }
+
+    /// Resyncs and initial objects of listeners, while the informer follows another one.
+    pub(crate) async fn run_background(&self) {
+        self.inner.run_background().await;
+    }
+}
+
+/// Between two tries for a lock that is held while a list is handled.
+const LOCK_RETRY: Duration = Duration::from_millis(1);
+
+/// Locks the processor of a wide informer without blocking the thread while that handles a list.
+async fn lock(processor: &Mutex<Processor>) -> MutexGuard<'_, Processor> {
+    loop {
+        if let Some(locked) = processor.try_lock() {
+            return locked;
+        }
+        sleep(LOCK_RETRY).await;
+    }
+}
+
+impl Inner {
+    /// Applies changes of this informer to its followers.
+    pub(super) fn forward(&self, processor: &mut Processor, changes: &[Change]) {
+        let groups = self.followers.lock().group(changes);
+        if groups.is_empty() {
+            return;
+        }
+        self.call(processor, |_, _| {
+            for (followers, deltas) in groups {
+                for follower in followers {
+                    follower.take_deltas(&deltas);
+                }
+            }
+        });
+    }
+
+    /// Makes the followers equal to a list that this informer has in its store.
+    pub(super) fn forward_list(&self, processor: &mut Processor) {
+        let followers = self.followers.lock().all();
+        self.call(processor, |_, _| {
+            for (namespace, follower) in followers {
+                follower.take_list(self.objects_of(&namespace));
+                follower.shared.list_wanted.store(false, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Gives followers the packed form of objects, in place of their own.
+    pub(super) fn share_packed(&self, packed: &[(Held, Held)]) {
+        if !packed.is_empty() {
+            let followers = self.followers.lock().all();
+            followers.iter().for_each(|(_, follower)| follower.indexer.adopt(packed));
+        }
+    }
+
+    fn objects_of(&self, namespace: &str) -> Vec<Object> {
+        self.indexer.snapshot().namespace(namespace).map(Held::object).collect()
+    }
+
+    fn take_deltas(&self, deltas: &[Delta]) {
+        let mut processor = self.processor.lock();
+        let changes = self.indexer.apply_shared(deltas.iter().cloned());
+        self.distribute(&mut processor, changes, Audience::Resyncing);
+    }
+
+    fn take_list(&self, list: Vec<Object>) {
+        let mut processor = self.processor.lock();
+        self.indexer.share(&list);
+        let changes = self.indexer.replace_lazily(list, processor.wants_unchanged());
+        self.distribute_list(&mut processor, changes);
+    }
+}

@@ -1,0 +1,295 @@
+//! Handling work from the queue: the store first, then followers, then listeners; resyncs; calls of listeners.
+//!
+//! Invariants: `processor` is locked while the store changes and while listeners are called; the lock is released after
+//! each [`CHUNK`] of calls if someone waits for it. A version is announced when the stores of all followers have it as well.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::MutexGuard;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::Inner;
+use crate::aside::aside;
+use crate::change::Change;
+use crate::delta::Delta;
+use crate::delta_fifo::{DeltaFifo, Work, WorkKind};
+use crate::processor::{Audience, Figures, Processor};
+use crate::reflector::count;
+use crate::registration::Remove;
+use crate::satellites::mutation_detector::{self, MutationDetector};
+
+/// A list that is taken over at once; a larger one takes tens of milliseconds, and other tasks go on meanwhile.
+const LARGE_LIST: usize = 10_000;
+
+/// Changes between two moments at which listeners may join and leave: well under a millisecond.
+const CHUNK: usize = 1000;
+
+/// Handling one piece of work for so long is logged: client-go's threshold, which grows with the batch up to a second.
+const SLOW_ITEM: Duration = Duration::from_millis(100);
+const SLOW_WORK: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// The informers whose listeners or followers this thread is calling, the innermost last.
+    static CALLING: RefCell<Vec<*const Inner>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Takes an informer out of [`CALLING`], also when a call panics.
+struct CallGuard;
+
+impl CallGuard {
+    fn new(inner: &Inner) -> Self {
+        CALLING.with_borrow_mut(|calling| calling.push(std::ptr::from_ref(inner)));
+        Self
+    }
+}
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        CALLING.with_borrow_mut(Vec::pop);
+    }
+}
+
+impl Inner {
+    pub(super) async fn handle_all(self: &Arc<Self>, fifo: &DeltaFifo) {
+        let mut maintenance: Option<JoinHandle<()>> = None;
+        while let Some(work) = fifo.pop(DeltaFifo::BATCH).await {
+            let initial = work.initial;
+            let began = Instant::now();
+            let items = match &work.kind {
+                WorkKind::Deltas(batch) => batch.len(),
+                WorkKind::Replace(list) => list.len(),
+                WorkKind::Resync | WorkKind::Bookmark => 1,
+            };
+            self.handle(work, fifo).await;
+            let took = began.elapsed();
+            self.shared.processing_latency.lock().observe(took.as_secs_f64());
+            if took > SLOW_WORK.min(SLOW_ITEM * u32::try_from(items).unwrap_or(u32::MAX)) {
+                tracing::warn!(event = "deltas_slow", resource = %self.resource.gvr(), items, ?took, "handling deltas was slow");
+            }
+            fifo.done(initial);
+            self.share_packed(&self.indexer.cool());
+            if self.indexer.wants_maintenance() && maintenance.as_ref().is_none_or(JoinHandle::is_finished) {
+                let inner = self.clone();
+                maintenance = Some(tokio::task::spawn_blocking(move || {
+                    inner.indexer.maintain_with(|packed| inner.share_packed(packed));
+                }));
+            }
+            // A full queue must not keep the reflector, or other tasks, from running. One event must not cost a round of the
+            // runtime more.
+            if !fifo.is_empty() {
+                tokio::task::yield_now().await;
+            }
+        }
+        if let Some(maintenance) = maintenance {
+            let _ = maintenance.await;
+        }
+    }
+
+    async fn handle(&self, work: Work, fifo: &DeltaFifo) {
+        let Work { kind, seen, .. } = work;
+        let seen = seen.as_deref();
+        match kind {
+            WorkKind::Bookmark => {
+                if let Some(version) = seen {
+                    self.indexer.bookmark(version);
+                }
+            }
+            WorkKind::Deltas(batch) => {
+                let mut processor = self.processor.lock();
+                let changes = self.indexer.apply_hot(batch);
+                self.forward(&mut processor, &changes);
+                self.indexer.announce(seen);
+                self.distribute(&mut processor, changes, Audience::Resyncing);
+            }
+            WorkKind::Replace(list) => {
+                let size = list.len();
+                let take_over = || {
+                    let mut processor = self.processor.lock();
+                    let unchanged = processor.wants_unchanged();
+                    let changes = self.indexer.replace_lazily(list, unchanged);
+                    self.forward_list(&mut processor);
+                    self.indexer.announce(seen);
+                    self.distribute_list(&mut processor, changes);
+                };
+                if size > LARGE_LIST { aside(take_over) } else { take_over() }
+            }
+            WorkKind::Resync => self.resync(fifo).await,
+        }
+    }
+
+    /// Calls listeners for the changes of a list, which is in the store.
+    pub(super) fn distribute_list(
+        &self,
+        processor: &mut MutexGuard<'_, Processor>,
+        changes: impl Iterator<Item = Change>,
+    ) {
+        let initial = !*self.synced.borrow();
+        self.lists.send_modify(|lists| *lists += 1);
+        self.distribute_from(processor, changes, initial, Audience::Resyncing);
+        self.call(processor, |processor, removed| processor.end_initial_list(removed));
+        self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+    }
+
+    pub(super) fn distribute(
+        &self,
+        processor: &mut MutexGuard<'_, Processor>,
+        changes: Vec<Change>,
+        audience: Audience,
+    ) {
+        self.distribute_from(processor, changes.into_iter(), false, audience);
+    }
+
+    fn distribute_from(
+        &self,
+        processor: &mut MutexGuard<'_, Processor>,
+        mut changes: impl Iterator<Item = Change>,
+        initial: bool,
+        audience: Audience,
+    ) {
+        // Those who join between two chunks get these changes with the objects of the store.
+        let members = processor.members_so_far();
+        loop {
+            let more = self.call(processor, |processor, removed| {
+                for _ in 0..CHUNK {
+                    let Some(change) = changes.next() else { return false };
+                    processor.distribute(&change, initial, audience, members, removed);
+                }
+                true
+            });
+            if !more {
+                return;
+            }
+            MutexGuard::bump(processor);
+        }
+    }
+
+    /// Announces every object again to the listeners that are due, a batch at a time.
+    async fn resync(&self, fifo: &DeltaFifo) {
+        if !self.processor.lock().begin_resync() {
+            return;
+        }
+        count(&self.resyncs);
+        for keys in self.indexer.keys().chunks(DeltaFifo::BATCH) {
+            {
+                let mut processor = self.processor.lock();
+                // What is about to change is not announced in its old state.
+                let pending = fifo.pending_keys();
+                let calm = keys.iter().filter(|key| !pending.contains(*key));
+                let changes = self.indexer.apply_shared(calm.map(|key| Delta::Sync(key.clone())));
+                self.distribute(&mut processor, changes, Audience::Due);
+            }
+            tokio::task::yield_now().await;
+        }
+        self.processor.lock().end_resync();
+    }
+
+    /// What goes on beside the handling of work, without end: resyncs that become due, initial objects of listeners that
+    /// joined late, the detection of mutations.
+    pub(super) async fn run_background(&self) {
+        tokio::select! {
+            () = self.resync_when_due() => {}
+            () = self.replay_late_listeners() => {}
+            () = self.detect_mutations() => {}
+        }
+    }
+
+    async fn replay_late_listeners(&self) {
+        loop {
+            self.replays.notified().await;
+            while {
+                let mut processor = self.processor.lock();
+                self.call(&mut processor, |processor, removed| processor.replay(removed))
+            } {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Asks for resyncs when listeners are due.
+    async fn resync_when_due(&self) {
+        // Before that there is nothing to announce.
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+        loop {
+            let next = self.processor.lock().next_resync();
+            let due = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.resyncs_changed.notified() => {}
+                () = due => {
+                    if self.processor.lock().mark_due(Instant::now()) {
+                        let fifo = self.queue.lock().fifo.clone();
+                        if self.followed.lock().is_some() {
+                            self.resync(&fifo).await;
+                        } else {
+                            fifo.resync();
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks every second that no object was changed, where that is asked for.
+    async fn detect_mutations(&self) {
+        if !mutation_detector::is_on() {
+            return std::future::pending().await;
+        }
+        let mut detector = MutationDetector::default();
+        loop {
+            sleep(mutation_detector::PERIOD).await;
+            detector.check(&self.indexer);
+        }
+    }
+
+    /// Calls listeners. A listener that removes itself, or another one, meanwhile is not called any more.
+    pub(super) fn call<R>(
+        &self,
+        processor: &mut Processor,
+        calls: impl FnOnce(&mut Processor, &dyn Fn(u64) -> bool) -> R,
+    ) -> R {
+        let removed = |id| self.any_leaving.load(Ordering::Acquire) && self.leaving.lock().contains(&id);
+        let outcome = {
+            let _guard = CallGuard::new(self);
+            calls(processor, &removed)
+        };
+        if self.any_leaving.swap(false, Ordering::AcqRel) {
+            self.leaving.lock().drain(..).for_each(|id| processor.remove(id));
+        }
+        outcome
+    }
+
+    /// Whether this thread is inside a call of a listener, with the processor locked.
+    pub(super) fn is_calling(&self) -> bool {
+        CALLING.with_borrow(|calling| calling.contains(&std::ptr::from_ref(self)))
+    }
+
+    /// The figures of the listeners, without waiting for work that is being handled.
+    pub(super) fn figures(&self) -> Figures {
+        let mut last = self.last_figures.lock();
+        if let Some(processor) = self.processor.try_lock() {
+            *last = processor.figures();
+        }
+        last.clone()
+    }
+}
+
+impl Remove for Inner {
+    fn remove_listener(&self, id: u64) {
+        if self.is_calling() {
+            // Our caller holds the processor: leave a note. It is the only thread that can.
+            self.leaving.lock().push(id);
+            self.any_leaving.store(true, Ordering::Release);
+            return;
+        }
+        self.processor.lock().remove(id);
+        self.resyncs_changed.notify_one();
+    }
+}

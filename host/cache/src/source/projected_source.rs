@@ -1,0 +1,174 @@
+//! [`ProjectedSource`]: the source of an informer of the factory: the server's objects, cut to the fields that the users of
+//! the informer asked for.
+//!
+//! Invariants:
+//! - a list and a watch are cut by one projection each, the one that was current when they began;
+//! - `listed` is the generation of the last projection of which the reflector has passed on a list. Widening makes a new
+//!   generation, and the factory then asks the informer for a list.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::unfold;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use parking_lot::Mutex;
+use pilothouse_client::{ApiResource, ListParams, Result, WatchEvent, WatchParams};
+use pilothouse_object::{ListMeta, Object, Projection};
+use tokio::sync::watch;
+
+use crate::source::lister_watcher::{EventStream, ItemSink, ListerWatcher};
+
+/// The generation of the projection that an informer begins with.
+pub(crate) const FIRST_GENERATION: u64 = 1;
+
+/// The source of one informer.
+pub(crate) struct ProjectedSource {
+    server: Arc<dyn ListerWatcher>,
+    resource: ApiResource,
+    wanted: Mutex<Wanted>,
+    listed: watch::Sender<u64>,
+    /// Items that came in the list under way, or in the last one.
+    items: AtomicUsize,
+}
+
+/// The fields that the users of an informer asked for.
+struct Wanted {
+    projection: Projection,
+    /// Grows each time that the projection becomes wider.
+    generation: u64,
+    /// The generation that the list under way began with.
+    listing: u64,
+}
+
+impl ProjectedSource {
+    pub(crate) fn new(
+        server: Arc<dyn ListerWatcher>,
+        resource: ApiResource,
+        projection: Projection,
+    ) -> Arc<Self> {
+        let wanted = Wanted { projection, generation: FIRST_GENERATION, listing: 0 };
+        Arc::new(Self {
+            server,
+            resource,
+            wanted: Mutex::new(wanted),
+            listed: watch::Sender::new(0),
+            items: AtomicUsize::new(0),
+        })
+    }
+
+    /// Widens the projection where it does not cover this one; the generation that covers it, and whether that is new.
+    pub(crate) fn widen(&self, projection: &Projection) -> (u64, bool) {
+        let mut wanted = self.wanted.lock();
+        let widens = !wanted.projection.covers(projection);
+        if widens {
+            wanted.projection = wanted.projection.union(projection);
+            wanted.generation += 1;
+        }
+        (wanted.generation, widens)
+    }
+
+    pub(crate) fn projection(&self) -> Projection {
+        self.wanted.lock().projection.clone()
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.wanted.lock().generation
+    }
+
+    /// The generation of which the reflector has passed on a list.
+    pub(crate) fn listed(&self) -> watch::Receiver<u64> {
+        self.listed.subscribe()
+    }
+
+    /// Notes that the store got a list of a generation.
+    pub(crate) fn set_listed(&self, generation: u64) {
+        self.listed.send_replace(generation);
+    }
+
+    /// Items that came in the list under way, or in the last one.
+    pub(crate) fn items(&self) -> usize {
+        self.items.load(Relaxed)
+    }
+
+    fn cut(&self, object: &Object, projection: &Projection) -> Object {
+        if object.kind() == "PartialObjectMetadata" && object.api_version().starts_with("meta.k8s.io/") {
+            // The kind is the resource's, however it was asked for: owners, keys and users go by it.
+            projection.apply_as(object, &self.resource.gvk)
+        } else {
+            projection.apply(object)
+        }
+    }
+
+    fn cut_event(&self, event: WatchEvent, projection: &Projection) -> WatchEvent {
+        match event {
+            WatchEvent::Added(object) => WatchEvent::Added(self.cut(&object, projection)),
+            WatchEvent::Modified(object) => WatchEvent::Modified(self.cut(&object, projection)),
+            WatchEvent::Deleted(object) => WatchEvent::Deleted(self.cut(&object, projection)),
+            bookmark @ WatchEvent::Bookmark { .. } => bookmark,
+        }
+    }
+}
+
+impl ListerWatcher for Arc<ProjectedSource> {
+    fn list<'a>(&'a self, params: &'a ListParams, item: ItemSink<'a>) -> BoxFuture<'a, Result<ListMeta>> {
+        Box::pin(async move {
+            let projection = {
+                let mut wanted = self.wanted.lock();
+                if params.continue_token.is_none() {
+                    wanted.listing = wanted.generation;
+                    self.items.store(0, Relaxed);
+                }
+                wanted.projection.clone()
+            };
+            let params = ListParams { metadata_only: projection.is_metadata_only(), ..params.clone() };
+            let mut keep = |object: Object| {
+                self.items.fetch_add(1, Relaxed);
+                item(self.cut(&object, &projection));
+            };
+            self.server.list(&params, &mut keep).await
+        })
+    }
+
+    fn watch<'a>(&'a self, params: &'a WatchParams) -> BoxFuture<'a, Result<EventStream>> {
+        Box::pin(async move {
+            let (projection, generation, listing) = {
+                let wanted = self.wanted.lock();
+                (wanted.projection.clone(), wanted.generation, wanted.listing)
+            };
+            let params = WatchParams { metadata_only: projection.is_metadata_only(), ..params.clone() };
+            if !params.send_initial_events && listing > *self.listed.borrow() {
+                // The reflector opens a watch after it has passed its list on.
+                self.set_listed(listing);
+            }
+            let stream = self.server.watch(&params).await?;
+            let source = Arc::clone(self);
+            let events = stream.map_ok(move |event| source.cut_event(event, &projection));
+            if !params.send_initial_events {
+                return Ok(events.boxed());
+            }
+            self.items.store(0, Relaxed);
+            let source = Arc::clone(self);
+            let noted = unfold((events, false), move |(mut events, complete)| {
+                let source = Arc::clone(&source);
+                async move {
+                    if complete {
+                        // The reflector asks for the next event after it has passed the initial ones on.
+                        source.set_listed(generation);
+                    }
+                    let event = events.next().await?;
+                    let complete = matches!(event, Ok(WatchEvent::Bookmark { initial_events_end: true, .. }));
+                    if matches!(event, Ok(WatchEvent::Added(_))) {
+                        source.items.fetch_add(1, Relaxed);
+                    }
+                    Some((event, (events, complete)))
+                }
+            });
+            Ok(noted.boxed())
+        })
+    }
+
+    fn supports_watch_list(&self) -> bool {
+        self.server.supports_watch_list()
+    }
+}
