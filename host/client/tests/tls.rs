@@ -117,12 +117,13 @@ async fn a_certificate_that_is_half_written_is_told_once_and_the_old_one_goes_on
     let told = async |complaints: usize| {
         advance(61).await;
         soon(async {
-            while logs.count("WARN") < complaints {
+            while logs.count("certificate_unusable") < complaints {
                 assert_eq!(setup.get(&client).await.0, old);
             }
         })
         .await;
-        assert_eq!(logs.count("WARN"), complaints, "{}", logs.text());
+        // Other lines warn of files that a busy machine does not read in time.
+        assert_eq!(logs.count("certificate_unusable"), complaints, "{}", logs.text());
     };
     // The certificate is there before its key.
     setup.kubeconfig.file("me.pem", &second.certificate);

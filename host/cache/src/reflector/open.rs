@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use pilothouse_client::{Error, Result, WatchEvent, WatchParams};
+use pilothouse_object::Gvr;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::options::MIN_WATCH_TIMEOUT;
@@ -34,16 +35,25 @@ pub(super) struct OpenWatch {
     over: Pin<Box<Sleep>>,
     /// Events so far, bookmarks included.
     pub(super) events: u64,
+    /// Events that could not be decoded and were skipped, as client-go does: one bad object must not stop its kind.
+    skipped: u64,
+    resource: Gvr,
     shared: Arc<Shared>,
 }
 
 impl OpenWatch {
-    /// The next event; `None`: the server has ended the watch, or should have.
+    /// The next event that can be decoded; `None`: the server has ended the watch, or should have.
     pub(super) async fn next(&mut self) -> Option<Result<WatchEvent>> {
-        let next = tokio::select! {
-            biased;
-            next = self.stream.next() => next,
-            () = &mut self.over => None,
+        let next = loop {
+            let next = tokio::select! {
+                biased;
+                next = self.stream.next() => next,
+                () = &mut self.over => None,
+            };
+            match next {
+                Some(Err(error)) if error.is_skippable() => self.skip(&error),
+                next => break next,
+            }
         };
         if let Some(Ok(event)) = &next {
             self.events += 1;
@@ -56,6 +66,14 @@ impl OpenWatch {
         next
     }
 
+    /// Logs the first event that is skipped; the number of all is logged when the watch ends.
+    fn skip(&mut self, error: &Error) {
+        self.skipped += 1;
+        if self.skipped == 1 {
+            tracing::warn!(event = "watch_event_skipped", resource = %self.resource, %error, "a watch event is skipped");
+        }
+    }
+
     /// Whether it has shown nothing and not lasted.
     pub(super) fn is_very_short(&self) -> bool {
         self.events == 0 && self.began.elapsed() < VERY_SHORT
@@ -66,6 +84,12 @@ impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.shared.watch_duration.lock().observe(self.began.elapsed().as_secs_f64());
         self.shared.items_per_watch.lock().observe(self.events as f64);
+        if self.skipped > 1 {
+            let skipped = self.skipped;
+            tracing::warn!(
+                event = "watch_event_skipped", resource = %self.resource, skipped, "watch events were skipped"
+            );
+        }
     }
 }
 
@@ -88,7 +112,8 @@ impl Reflector {
             match opened {
                 Ok(stream) => {
                     let over = Box::pin(sleep_until(began + timeout + TIMEOUT_SLACK));
-                    return Ok(OpenWatch { stream, began, over, events: 0, shared: self.shared.clone() });
+                    let (resource, shared) = (self.resource.clone(), self.shared.clone());
+                    return Ok(OpenWatch { stream, began, over, events: 0, skipped: 0, resource, shared });
                 }
                 Err(error) => {
                     count(&self.shared.watch_failures);

@@ -404,3 +404,22 @@ async fn cancelling_ends_an_open_watch_and_one_that_is_being_opened_at_once() {
     tokio::task::yield_now().await;
     running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_decoded_is_skipped_and_the_watch_goes_on() {
+    let openings = Arc::new(AtomicUsize::new(0));
+    let opened = openings.clone();
+    let (running, lists) = scripted("5", move |_| {
+        opened.fetch_add(1, Ordering::Relaxed);
+        let bad = || {
+            Err(pilothouse_client::Error::Event { doing: "watch".to_owned(), message: "no name".to_owned() })
+        };
+        let events = [Ok(WatchEvent::Added(config_map("ns/a", "6"))), bad(), bad()];
+        let last = Ok(WatchEvent::Added(config_map("ns/b", "9")));
+        Ok(stream::iter(events.into_iter().chain([last])).chain(stream::pending()).boxed())
+    });
+    soon(running.informer.indexer().wait_until_seen("9")).await;
+    assert_eq!(running.informer.indexer().len(), 2);
+    assert_eq!((lists.load(Ordering::Relaxed), openings.load(Ordering::Relaxed)), (1, 1));
+    running.stop().await;
+}
