@@ -19,14 +19,16 @@
 
 use std::cmp::Ordering;
 use std::future::pending;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::backoff::Backoff;
 use crate::shared_informer::SharedInformer;
 use crate::source::projected_source::{FIRST_GENERATION, ProjectedSource};
 use crate::version::compare_resource_versions;
@@ -46,8 +48,18 @@ pub(crate) struct FactoryInformer {
 #[derive(Clone)]
 struct WideInformer {
     of: FactoryInformer,
-    /// Of its projection, when that covers the one of the follower.
+    /// The generation of its projection, which covers the one of the follower.
     generation: u64,
+    /// The generation of the follower's own projection: with more fields it begins to follow anew.
+    own_generation: u64,
+}
+
+impl WideInformer {
+    /// Whether both name the same informer for the same fields of the follower. A generation of the wide informer that
+    /// covered these fields still does.
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.of.source, &other.of.source) && self.own_generation == other.own_generation
+    }
 }
 
 impl FactoryInformer {
@@ -96,12 +108,15 @@ impl FactoryInformer {
     pub(crate) fn follow(&self, wide: Option<&FactoryInformer>) {
         let wide = wide.and_then(|of| {
             let covers = of.source.projection().covers(&self.source.projection());
-            covers.then(|| WideInformer { of: of.clone(), generation: of.source.generation() })
+            let (generation, own_generation) = (of.source.generation(), self.source.generation());
+            covers.then(|| WideInformer { of: of.clone(), generation, own_generation })
         });
         self.wide.send_if_modified(|held| {
-            // A generation that covered this one still does.
-            let same = held.as_ref().map(|held| Arc::as_ptr(&held.of.source))
-                == wide.as_ref().map(|wide| Arc::as_ptr(&wide.of.source));
+            let same = match (&*held, &wide) {
+                (Some(held), Some(wide)) => held.is_same(wide),
+                (None, None) => true,
+                _ => false,
+            };
             if !same {
                 *held = wide;
             }
@@ -115,6 +130,7 @@ impl FactoryInformer {
         if self.informer.namespace().is_none() {
             return self.informer.run_own(false, cancel).await;
         }
+        let mut backoff = Backoff::reflector();
         while !cancel.is_cancelled() {
             let resume = self.is_resumable();
             let wide = match self.followable().now_or_never() {
@@ -135,7 +151,14 @@ impl FactoryInformer {
             };
             let reached = timeout(CATCH_UP_PATIENCE, self.is_reached(&wide));
             if cancel.run_until_cancelled(reached).await == Some(Ok(true)) {
-                self.run_following(&wide, &cancel).await;
+                let following = AssertUnwindSafe(self.run_following(&wide, &cancel)).catch_unwind().await;
+                self.informer.detach(&wide.of.informer).await;
+                if following.is_err() {
+                    // The store may have half of a change.
+                    self.informer.relist();
+                    let pause = sleep(self.informer.panicked(&mut backoff));
+                    cancel.run_until_cancelled(pause).await;
+                }
             }
         }
     }
@@ -157,7 +180,6 @@ impl FactoryInformer {
             () = self.until_unfollowed(wide) => {}
             () = self.informer.run_background() => {}
         }
-        self.informer.detach(&wide.of.informer).await;
     }
 
     /// Whether a watch can go on at the version of the store: it has all objects, with all fields that are wanted.
@@ -208,9 +230,8 @@ impl FactoryInformer {
     /// Waits until the wide informer has ended or is not the one to follow any more.
     async fn until_unfollowed(&self, followed: &WideInformer) {
         let mut wide = self.wide.subscribe();
-        let is_other = |wide: &Option<WideInformer>| {
-            !wide.as_ref().is_some_and(|wide| Arc::ptr_eq(&wide.of.source, &followed.of.source))
-        };
+        let is_other =
+            |wide: &Option<WideInformer>| !wide.as_ref().is_some_and(|wide| wide.is_same(followed));
         tokio::select! {
             _ = wide.wait_for(is_other) => {}
             () = followed.of.informer.wait_ended() => {}

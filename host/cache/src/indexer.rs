@@ -312,7 +312,7 @@ impl Indexer {
         });
     }
 
-    /// Packs what is no longer hot, if that is enough to begin with; the objects before and after.
+    /// Packs the objects that left the set of recently changed ones, once there are enough. Returns each before and after.
     pub(crate) fn cool(&self) -> Vec<(Held, Held)> {
         let mut hot = self.writer.lock();
         let store = self.store.load();
@@ -492,8 +492,11 @@ impl Indexer {
             if is_met() {
                 return;
             }
-            // It cannot fail: `progress` is the sender.
-            let _ = changes.changed().await;
+            // A replaced sender wakes those who had subscribed by then, and nobody later.
+            if Arc::ptr_eq(&progress, &self.progress.load_full()) {
+                // It cannot fail: `progress` is the sender.
+                let _ = changes.changed().await;
+            }
         }
     }
 

@@ -8,7 +8,7 @@
 use pilothouse_object::{Object, ObjectKey};
 use tokio::sync::watch;
 
-/// Is called for every change, in order; never for two at once.
+/// Called for every change, in order, one call at a time.
 ///
 /// What it may rely on: the store was changed before the call; per key the calls are a legal sequence; nothing comes
 /// after its removal has returned. A panic is contained and counted, and the informer goes on as if the call had

@@ -236,7 +236,7 @@ impl Packing {
         hot.0.len() >= hot_limit(store) + COOL_TOGETHER
     }
 
-    /// Packs what is no longer hot; the objects before and after.
+    /// Packs the objects that left the set of recently changed ones. Returns each before and after.
     pub(crate) fn cool(&self, hot: &mut Hot, store: &mut Store) -> Vec<(Held, Held)> {
         let limit = hot_limit(store);
         let dictionary = self.dictionary.load();

@@ -11,7 +11,7 @@
 //!   config                                    kubeconfig or service account: makes all below
 //!   documents  options                        discovery documents: forms, cache, files; what users set
 //!   transport  client_config                  connections: HTTP/2 with pings; requests and watches apart
-//!   credentials  identity                     headers, certificates that rotate, exec plugins; who asks
+//!   credentials  identity                     headers, certificates that rotate, exec plugins
 //!   url  rate_limiter  warnings  proxy        where, when
 //!   params  retry  observer                   what users set
 //!   error  decompress  lines  broadcaster     errors, bodies

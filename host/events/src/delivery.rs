@@ -83,9 +83,9 @@ impl<S: EventSink> Delivery<'_, S> {
                 Err(SinkError::AlreadyExists(_)) if unanswered && patch.is_none() => return Ok(event.into()),
                 // It came into being between patch and create.
                 Err(error @ SinkError::AlreadyExists(_)) if event.series.is_some() => (error, None),
-                Err(error @ SinkError::Transient { retry_after, .. }) => {
+                Err(error @ SinkError::Transient { retry_after, unsent, .. }) => {
                     // A sink that asks to wait has answered.
-                    unanswered |= retry_after.is_none();
+                    unanswered |= retry_after.is_none() && !unsent;
                     (error, retry_after)
                 }
                 Err(error) => {

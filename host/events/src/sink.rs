@@ -70,6 +70,8 @@ pub enum SinkError {
         message: String,
         /// How long the sink asks to wait; `None` leaves that to the retry policy.
         retry_after: Option<Duration>,
+        /// The request certainly did not reach the sink, so the event was not written.
+        unsent: bool,
     },
 }
 
@@ -85,14 +87,17 @@ impl From<Error> for SinkError {
         };
         match &error {
             Error::Config(_) | Error::Request(_) => Self::Construction(message),
-            Error::Transport { .. } | Error::Protocol { .. } | Error::Event { .. } => {
-                Self::Transient { message, retry_after: None }
+            Error::Transport { unsent, .. } => {
+                Self::Transient { message, retry_after: None, unsent: *unsent }
+            }
+            Error::Protocol { .. } | Error::Event { .. } => {
+                Self::Transient { message, retry_after: None, unsent: false }
             }
             Error::Api(_) if error.is_not_found() => Self::NotFound(message),
             Error::Api(_) if error.is_already_exists() => Self::AlreadyExists(message),
             Error::Api(_) if terminating(&error) => Self::NamespaceTerminating(message),
             Error::Api(status) if status.code == 429 || status.code >= 500 => match error.retry_after() {
-                Some(after) => Self::Transient { message, retry_after: Some(after) },
+                Some(after) => Self::Transient { message, retry_after: Some(after), unsent: false },
                 None => Self::Rejected(message),
             },
             Error::Api(_) => Self::Rejected(message),

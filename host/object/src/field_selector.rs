@@ -56,11 +56,24 @@ impl FieldSelector {
         self.requirements.iter().map(|r| (r.field.as_str(), r.equal, r.value.as_str()))
     }
 
+    /// The paths in the JSON of objects of a kind that matching reads, in dotted form.
+    pub fn paths<'a>(&'a self, group: &'a str, kind: &'a str) -> impl Iterator<Item = &'a str> {
+        self.requirements
+            .iter()
+            .map(move |r| server_field(group, kind, &r.field).map_or(&*r.field, |(path, _)| path))
+    }
+
     /// Whether the object meets every requirement.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
         self.requirements.iter().all(|r| (field(object, &r.field) == r.value) == r.equal)
     }
+}
+
+/// The path and the value of absence, for a field whose value on the server is not what the JSON at that path says.
+fn server_field(group: &str, kind: &str, field: &str) -> Option<(&'static str, &'static str)> {
+    let row = SERVER_FIELDS.iter().find(|(of, own, name, ..)| (*of, *own, *name) == (group, kind, field));
+    row.map(|(.., path, absent)| (*path, *absent))
 }
 
 fn field<'a>(object: &'a Object, path: &str) -> Cow<'a, str> {
@@ -69,10 +82,7 @@ fn field<'a>(object: &'a Object, path: &str) -> Cow<'a, str> {
         "metadata.namespace" => Cow::Borrowed(object.namespace().unwrap_or_default()),
         _ => {
             let group = object.api_version().rsplit_once('/').map_or("", |(group, _)| group);
-            let of_server = SERVER_FIELDS
-                .iter()
-                .find(|(of, kind, field, ..)| *field == path && *kind == object.kind() && *of == group);
-            let (path, absent) = of_server.map_or((path, ""), |(.., path, absent)| (*path, *absent));
+            let (path, absent) = server_field(group, object.kind(), path).unwrap_or((path, ""));
             let value = path.split('.').try_fold(object.json(), |json, name| pointer::member(json, name));
             match value {
                 None | Some("null") => Cow::Borrowed(absent),

@@ -7,7 +7,8 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pilothouse_testkit::poll::SOON;
@@ -41,7 +42,8 @@ fn all_go_on(stage: &Stage, plugins: &[&str]) -> Result<()> {
     let calls = |name| plugins::status(&stage.host, name).map(|status| status.calls);
     let before: Vec<u64> = plugins.iter().map(|name| calls(name)).collect::<Result<_>>()?;
     // The same value again would be no change.
-    let value = format!("{:?}", SystemTime::now());
+    static CHANGES: AtomicU64 = AtomicU64::new(1);
+    let value = CHANGES.fetch_add(1, Ordering::Relaxed).to_string();
     stage.cluster.change(stage.namespace, WATCHED, &value)?;
     for (name, before) in plugins.iter().zip(before) {
         let what = format!("{name} to be called for a change");

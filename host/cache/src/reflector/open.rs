@@ -36,7 +36,7 @@ pub(super) struct OpenWatch {
     /// Events so far, bookmarks included.
     pub(super) events: u64,
     /// Events that could not be decoded and were skipped, as client-go does: one bad object must not stop its kind.
-    skipped: u64,
+    pub(super) skipped: u64,
     resource: Gvr,
     shared: Arc<Shared>,
 }

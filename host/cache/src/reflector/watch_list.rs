@@ -104,6 +104,8 @@ impl Reflector {
                 self.version_unavailable = true;
                 Ok(WatchListRound::Again)
             }
+            // An object without which the list is not complete would count as deleted.
+            InitialEvents::Complete(..) if watch.skipped > 0 => Ok(WatchListRound::ListOnce),
             InitialEvents::Complete(objects, version) => {
                 self.hand_over(objects, &version).await?;
                 Ok(WatchListRound::Complete(watch))

@@ -104,7 +104,7 @@ struct Inner {
     shared: Arc<Shared>,
     /// Held while work is handled: client-go's `blockDeltas`.
     processor: Mutex<Processor>,
-    /// As of the last time when they could be read without waiting.
+    /// The figures of the last read that found the processor unlocked.
     last_figures: Mutex<Figures>,
     /// Informers that this one keeps up to date; locked with `processor` held.
     followers: Mutex<Followers<Inner>>,
@@ -112,7 +112,7 @@ struct Inner {
     followed: Mutex<Option<SharedInformer>>,
     /// Listeners that left while the processor was locked by the very thread that removes them.
     leaving: Mutex<Vec<u64>>,
-    /// Keeps `distribute` from taking the lock above for every call.
+    /// Whether `leaving` has entries: `distribute` reads it for each call, without a lock.
     any_leaving: AtomicBool,
     resyncs_changed: Notify,
     resyncs: AtomicU64,
@@ -264,15 +264,21 @@ impl SharedInformer {
                 return;
             }
             resume = false;
-            count(&inner.restarts);
-            backoff.success();
-            let wait = backoff.failure();
-            tracing::error!(event = "informer_panicked", resource = %inner.resource.gvr(), namespace = inner.namespace, ?wait,
-                "an informer panicked (see above); it lists again after a pause");
-            if cancel.run_until_cancelled(sleep(wait)).await.is_none() {
+            if cancel.run_until_cancelled(sleep(self.panicked(&mut backoff))).await.is_none() {
                 return;
             }
         }
+    }
+
+    /// Counts and logs a panic of the informer. Returns the pause before it lists again.
+    pub(crate) fn panicked(&self, backoff: &mut Backoff) -> Duration {
+        let inner = &self.inner;
+        count(&inner.restarts);
+        backoff.success();
+        let pause = backoff.failure();
+        tracing::error!(event = "informer_panicked", resource = %inner.resource.gvr(), namespace = inner.namespace, ?pause,
+            "an informer panicked (see above); it lists again after a pause");
+        pause
     }
 
     /// Whether the first list is in the store and was told to the listeners.
@@ -355,7 +361,7 @@ impl SharedInformer {
         fifo
     }
 
-    /// The metrics of the informer. Those of its listeners are as of the last time when it handled nothing.
+    /// The metrics of the informer. While it handles changes, those of its listeners are the ones from before.
     #[must_use]
     pub fn metrics(&self) -> InformerMetrics {
         let inner = &self.inner;

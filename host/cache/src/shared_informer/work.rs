@@ -199,13 +199,14 @@ impl Inner {
 
     async fn replay_late_listeners(&self) {
         loop {
-            self.replays.notified().await;
+            // First, also: a pipeline that ended in the middle of a replay leaves the rest to the next one.
             while {
                 let mut processor = self.processor.lock();
                 self.call(&mut processor, |processor, removed| processor.replay(removed))
             } {
                 tokio::task::yield_now().await;
             }
+            self.replays.notified().await;
         }
     }
 

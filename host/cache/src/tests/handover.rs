@@ -244,6 +244,40 @@ async fn a_wide_informer_with_fewer_fields_is_not_followed_until_it_has_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_follower_that_needs_more_fields_which_the_wide_informer_has_gets_them_from_it() {
+    let server = server();
+    server.create("a/x", json!({"data": {"a": "b"}}));
+    let factory = factory(&server);
+    let _wide = factory.informer(&config_maps(), None);
+    let narrow = factory.metadata_informer(&config_maps(), Some("a"));
+    assert!(soon(narrow.wait_synced()).await);
+    settle().await;
+    let projected =
+        factory.projected_informer(&config_maps(), Some("a"), &Projection::parse(["/data"]).unwrap());
+    assert!(soon(projected.wait_synced()).await);
+    assert_eq!(narrow.indexer().list()[0].get("/data/a"), Some("\"b\""));
+    one_watch(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_whose_initial_objects_are_on_the_way_gets_the_rest_after_a_changeover() {
+    let narrow = narrow().await;
+    for n in 0..2500 {
+        narrow.server.create(&format!("a/{n:04}"), json!({}));
+    }
+    caught_up(narrow.lease.indexer(), &narrow.server).await;
+    let wide = widen(&narrow).await;
+    let late = Recorder::new();
+    let registration = narrow.lease.add_listener(late.clone(), None).unwrap();
+    assert!(!registration.has_synced());
+    // The first chunk that the task delivers, and with it the only notice of the replay.
+    tokio::task::yield_now().await;
+    drop(wide);
+    assert!(soon(registration.wait_synced()).await);
+    assert_eq!(late.view(), View::of(&narrow.lease.indexer().list()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_follower_that_needs_more_fields_than_the_wide_informer_has_goes_back_to_the_server() {
     let server = server();
     server.create("a/x", json!({"data": {"a": "b"}}));

@@ -226,6 +226,19 @@ async fn an_error_frame_in_the_initial_events_leads_to_a_list_and_leaves_nothing
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_decoded_before_the_bookmark_leads_to_a_list() {
+    let bad =
+        || Err(pilothouse_client::Error::Event { doing: "watch".to_owned(), message: "no name".to_owned() });
+    let (running, log) = scripted(move |_, _| {
+        Ok(stream::iter([added("a/x", "3"), bad(), bookmark("5", true)]).chain(stream::pending()).boxed())
+    });
+    soon(running.informer.wait_synced()).await;
+    assert_eq!(running.informer.indexer().keys(), ["a/listed".parse().unwrap()]);
+    assert_eq!(what(&log)[..2], ["watch-list", "list"]);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_is_away_or_busy_is_asked_again_without_a_list() {
     let server = streaming();
     server.fail_watches([errors::too_many_requests(Some(20)), errors::connection_refused()]);

@@ -33,8 +33,8 @@ pub(crate) fn of_response(doing: String, response: &FullResponse) -> Error {
     }
     let mut status = status_body(&response.body).unwrap_or_else(|| Status {
         message: match short(&response.body) {
-            text if text.is_empty() => format!("the server responseed {}", response.status),
-            text => format!("the server responseed {}: {text}", response.status),
+            text if text.is_empty() => format!("the server responded {}", response.status),
+            text => format!("the server responded {}: {text}", response.status),
         },
         ..Status::default()
     });

@@ -5,7 +5,7 @@
 //! * One read at a time, on a thread for blocking work. Whoever does not get its result in time goes on with the old.
 //! * What a read gives is never lost: a caller that gives up leaves it to the next.
 //!
-//! `tls` reads certificates by it, `auth` a token.
+//! `tls` reads certificates by it, `authorizer` a token.
 
 use std::time::Duration;
 

@@ -85,7 +85,8 @@ impl Transport {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<ResponseBody>, SendError> {
         let rotation = self.connector.rotations();
-        if self.rotation.swap(rotation, Ordering::Relaxed) != rotation {
+        // Rotations are counted: of several requests that see a new number one retires the pools.
+        if self.rotation.fetch_max(rotation, Ordering::Relaxed) < rotation {
             self.requests.retire();
             self.watches.retire();
         }

@@ -105,9 +105,21 @@ async fn the_first_wait_is_random() {
 async fn a_sink_that_says_when_to_come_again_is_asked_then() {
     for (asked, waited) in [(3, 3), (600, 60)] {
         let retry_after = Some(Duration::from_secs(asked));
-        let busy = SinkError::Transient { message: "busy".to_owned(), retry_after };
+        let busy = SinkError::Transient { message: "busy".to_owned(), retry_after, unsent: false };
         let (sink, _) = record(vec![Err(busy)], 1).await;
         assert_eq!(sink.waits()[0].as_secs(), waited);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_of_the_same_name_counts_as_ours_only_if_a_request_may_have_arrived() {
+    for (unsent, counts) in [
+        (false, SinkCounts { received: 1, sent: 1, retries: 1, ..SinkCounts::default() }),
+        (true, SinkCounts { received: 1, failed: 1, retries: 1, ..SinkCounts::default() }),
+    ] {
+        let lost = SinkError::Transient { message: "lost".to_owned(), retry_after: None, unsent };
+        let taken = SinkError::AlreadyExists("web".to_owned());
+        assert_eq!(record(vec![Err(lost), Err(taken)], 1).await.1, counts, "unsent: {unsent}");
     }
 }
 
@@ -284,7 +296,7 @@ fn answers_are_told_apart_by_whether_another_try_may_help() {
 /// An answer of a server that has too much to do.
 fn busy(seconds: u64) -> Result<(), SinkError> {
     let retry_after = Some(Duration::from_secs(seconds));
-    Err(SinkError::Transient { message: "busy".to_owned(), retry_after })
+    Err(SinkError::Transient { message: "busy".to_owned(), retry_after, unsent: false })
 }
 
 #[tokio::test(start_paused = true)]

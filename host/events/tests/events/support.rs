@@ -143,7 +143,7 @@ impl EventSink for Scripted {
 }
 
 pub(crate) fn transient() -> Result<(), SinkError> {
-    Err(SinkError::Transient { message: "connection refused".to_owned(), retry_after: None })
+    Err(SinkError::Transient { message: "connection refused".to_owned(), retry_after: None, unsent: false })
 }
 
 pub(crate) fn not_found() -> Result<(), SinkError> {

@@ -295,6 +295,7 @@ impl CurrentSink {
         let none = || SinkError::Transient {
             message: "no generation of the plugin works yet".to_owned(),
             retry_after: None,
+            unsent: true,
         };
         self.0.load_full().ok_or_else(none)
     }

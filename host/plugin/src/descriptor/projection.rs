@@ -86,8 +86,8 @@ fn looked_at(watch: &WatchSpec) -> impl Iterator<Item = Pointer> {
         KeyMap::Field { path, .. } => Some(path.clone()),
         _ => None,
     };
-    let selected = watch.field_selector.requirements().filter_map(|(field, ..)| {
-        let escaped = field.replace('~', "~0").replace('/', "~1");
+    let selected = watch.field_selector.paths(&watch.kind.group, &watch.kind.kind).filter_map(|path| {
+        let escaped = path.replace('~', "~0").replace('/', "~1");
         format!("/{}", escaped.replace('.', "/")).parse().ok()
     });
     predicates.chain(mapped).chain(selected)

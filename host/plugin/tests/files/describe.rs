@@ -365,6 +365,23 @@ fn what_the_descriptor_itself_looks_at_is_kept_with_a_projection() {
 }
 
 #[test]
+fn a_projection_keeps_the_path_that_a_field_selector_reads_in_place_of_the_name_on_the_server() {
+    let job = json!({"group": "batch", "version": "v1", "kind": "Job"});
+    let with = |name: &str, value: Value| {
+        let mut job = job.clone();
+        job[name] = value;
+        json!([job])
+    };
+    let document = json!({
+        "watches": with("fieldSelector", json!("status.successful=1")),
+        "projections": with("fields", json!(["/spec/parallelism"])),
+    });
+    let description = parse(document, World::Controller).unwrap();
+    let kept = description.kept_fields(&Gvk::new("batch", "v1", "Job")).unwrap();
+    assert_eq!(kept, ["/spec/parallelism", "/status/succeeded"].map(|path| path.parse().unwrap()));
+}
+
+#[test]
 fn no_answer_of_a_guest_makes_it_panic() {
     proptest::proptest!(|(bytes: Vec<u8>)| {
         let _ = Description::parse(&bytes, World::Controller);

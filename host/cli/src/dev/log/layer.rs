@@ -16,7 +16,7 @@ use super::{Log, Tone};
 
 /// Target of what guests log.
 const GUEST: &str = "guest";
-/// EventFields that are told otherwise or are of no interest here.
+/// Fields that are shown in another way, or say nothing to the author of a guest.
 const LEFT_OUT: [&str; 9] =
     ["event", "generation", "call", "digest", "before", "kept", "took", "kind", "retry_in"];
 

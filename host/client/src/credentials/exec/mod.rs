@@ -7,7 +7,7 @@
 //!   credential that is still good in use.
 //! * Output of the program is never quoted: only what it says on its standard error reaches a message, cleaned.
 //!
-//! `auth` asks for the header, `tls` for the certificate; `run` starts the program, `credential` reads what it prints.
+//! `authorizer` asks for the header, `tls` for the certificate; `run` starts the program, `credential` reads what it prints.
 
 mod credential;
 mod run;
