@@ -161,7 +161,7 @@ impl ProjectionNode {
         match steps.split_first() {
             None => *self = Self { all: true, ..Self::default() },
             Some((PointerStep::Member(name), rest)) => {
-                self.members.entry(name.clone()).or_default().add(rest)
+                self.members.entry(name.clone()).or_default().add(rest);
             }
             Some((PointerStep::Each, rest)) => self.each.get_or_insert_default().add(rest),
         }
