@@ -12,7 +12,7 @@ use crate::tools::MissingTool;
 /// The variable that makes a test with a missing tool fail instead of being skipped when it is `1`. CI sets it.
 pub const REQUIRE_ALL: &str = "PILOTHOUSE_REQUIRE_ALL";
 
-/// Runs a test and skips it when its error is a [`MissingTool`](crate::tools::MissingTool): prints a line on standard
+/// Runs a test and skips it when its error is a [`MissingTool`]: prints a line on standard
 /// error and returns `Ok`, unless [`REQUIRE_ALL`] is set.
 ///
 /// # Errors
