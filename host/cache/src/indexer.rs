@@ -333,7 +333,7 @@ impl Indexer {
         changes.collect()
     }
 
-    /// As [`replace`](Self::replace), and leaves the version to [`announce`](Self::announce). The whole list is in the
+    /// As [`replace`](Self::replace), and leaves the version to `announce`. The whole list is in the
     /// store when this returns, and each change is made as it is asked for, so that the changes of a large list are never
     /// in memory together.
     pub fn replace_lazily(&self, list: Vec<Object>, unchanged: bool) -> impl Iterator<Item = Change> + use<> {
