@@ -139,7 +139,7 @@ impl<'a> Fleet<'a> {
     pub fn delete_pods(&self, prefix: &str, numbers: std::ops::Range<usize>) -> anyhow::Result<()> {
         self.at_once(numbers, |pods, number| {
             let name = format!("{prefix}-{number}");
-            async move { pods.delete_if_there(&name).await }
+            async move { pods.delete(&name).await }
         })
     }
 
@@ -271,17 +271,13 @@ impl Pods {
         made.map(drop).with_context(|| format!("creating the pod {name}"))
     }
 
-    /// Deletes a pod without a grace period, because no kubelet runs that would confirm its end.
+    /// Deletes a pod without a grace period, because no kubelet runs that would confirm its end. A pod that is not there is no
+    /// failure: the client repeats a DELETE that the server answered with 503 and `Retry-After`, which it may have done.
     async fn delete(&self, name: &str) -> anyhow::Result<()> {
         let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-        let deleted = self.0.delete(name, &at_once).await;
-        deleted.map(drop).with_context(|| format!("deleting the pod {name}"))
-    }
-
-    async fn delete_if_there(&self, name: &str) -> anyhow::Result<()> {
-        match self.delete(name).await {
-            Err(error) if error.downcast_ref().is_some_and(pilothouse_client::Error::is_not_found) => Ok(()),
-            deleted => deleted,
+        match self.0.delete(name, &at_once).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            deleted => deleted.map(drop).with_context(|| format!("deleting the pod {name}")),
         }
     }
 
