@@ -135,7 +135,7 @@ async fn a_retry_after_of_an_age_is_cut_to_a_minute() {
         let server = Server::start(move |_| Reply::new(429, "later").header("retry-after", seconds)).await;
         let error = client(&server).await.get(&pods(), &key("default/a"), None).await.unwrap_err();
         assert_eq!(error.retry_after(), Some(Duration::from_secs(60)), "{seconds}");
-        // A policy without a bound does not wait for ever, nor overflow.
+        // A policy without a bound waits a bounded time and does not overflow.
         let policy = RetryPolicy { max_retries: 1, max_wait: Duration::MAX };
         let patient = client(&server).await.with_retry_policy(policy);
         let error = soon(patient.get(&pods(), &key("default/a"), None)).await.unwrap_err();

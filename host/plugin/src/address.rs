@@ -1,4 +1,4 @@
-//! Addresses to which a name must not resolve, whoever chose the name: loopback, link-local, and the services from
+//! Addresses to which a name must not resolve, independent of who chose the name: loopback, link-local, and the services from
 //! which a cloud machine gets its credentials. Private networks are allowed, because the services of a cluster are
 //! there.
 //!
