@@ -28,10 +28,10 @@ test:
 full seed=`od -An -N4 -tu4 /dev/urandom | tr -d ' '`:
     PILOTHOUSE_FULL=1 PILOTHOUSE_SEED={{seed}} PROPTEST_RNG_SEED={{seed}} PILOTHOUSE_STEPS=20000 cargo test --workspace
 
-# Figures of docs/benchmarks.md, by the name of the benchmark: cache, client, events, recorder, road, server, workqueue.
+# Figures of docs/benchmarks.md, by the name of the benchmark: cache, client, events, narrow, recorder, road, server, workqueue.
 bench name *args:
     cargo bench --workspace --bench {{name}} -- {{args}}
 
 # Instructions an operation of the work queue takes, beside what was recorded; `just instructions --record` records.
 instructions *args:
-    cargo bench -p pilothouse-workqueue --bench instructions -- {{args}}
+    cargo bench -p pilothouse-workqueue --features valgrind --bench instructions -- {{args}}

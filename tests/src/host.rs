@@ -1,8 +1,8 @@
 //! [`Host`]: runs the `pilothouse` binary as a child process, with a kubeconfig and a folder of plugins.
 //!
 //! Invariants: the binary is built once per test process, with the profile of the tests; a plugin's file appears
-//! complete, and never before its manifest; the message of a failed wait contains the end of the host's log. All
-//! methods block.
+//! complete, and never before its manifest; the message of a failed wait contains the end of the host's log. Hosts of
+//! tests compare each streaming list with a list, and a test whose host found a difference fails. All methods block.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -27,6 +27,10 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Number of log lines in the message of a failed wait.
 const LINES_SHOWN: usize = 50;
 
+/// The variable that makes a host compare each streaming list with a list. Set for hosts of tests; not for those of
+/// benchmarks, which are built without debug assertions.
+pub const CHECK_WATCH_LISTS: &str = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR";
+
 /// The options of a host.
 #[derive(Debug, Clone, Default)]
 pub struct HostOptions {
@@ -34,7 +38,8 @@ pub struct HostOptions {
     pub kubeconfig: PathBuf,
     /// Further arguments of `pilothouse run`.
     pub args: Vec<String>,
-    /// Variables to add to the environment of the host.
+    /// Variables to add to the environment of the host. [`CHECK_WATCH_LISTS`] with the value `false` turns the check of
+    /// streaming lists off, for tests that count requests.
     pub env: Vec<(String, String)>,
     /// The folder with `plugins` and a compile `cache` of its own, for a host that continues after another one. If
     /// absent, the host has a new temporary folder, and the compile cache that all tests share, so that a guest is
@@ -51,7 +56,7 @@ impl HostOptions {
     }
 }
 
-/// A running host. Dropping it kills the process.
+/// A running host. Dropping it kills the process, and panics when the host has logged that a streaming list was wrong.
 #[derive(Debug)]
 pub struct Host {
     process: Process,
@@ -90,6 +95,7 @@ impl Host {
             .args(["--listen", "127.0.0.1:0", "--log-format", "json"])
             .args(&options.args)
             .env_remove("KUBECONFIG")
+            .env(CHECK_WATCH_LISTS, cfg!(debug_assertions).to_string())
             .envs(options.env);
         let process = Process::spawn_watched(&mut command)?;
         let announced = |line: &str| line.strip_prefix("admin: ").map(|address| address.trim().to_owned());
@@ -207,6 +213,16 @@ impl Host {
     /// system.
     fn incoming(&self, name: &str, extension: &str) -> PathBuf {
         self.dir.join("incoming").join(format!("{name}.{extension}"))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let inconsistent = self.log().matching("\"watch_list_inconsistent\"");
+        assert!(
+            inconsistent.is_empty() || std::thread::panicking(),
+            "streaming lists differ from lists of their version: {inconsistent:#?}"
+        );
     }
 }
 

@@ -101,10 +101,10 @@ pub fn said(host: &Host, plugin: &str, message: &str) -> Vec<Line> {
     lines
 }
 
-/// The faults of a plugin's calls.
+/// The faults of a plugin's calls that are blamed on the plugin.
 pub fn faults(host: &Host, plugin: &str) -> Vec<Line> {
     let mut lines = of_plugin(host, plugin);
-    lines.retain(|line| !line.fault.is_empty());
+    lines.retain(|line| line.event == "plugin_fault");
     lines
 }
 

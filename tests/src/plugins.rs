@@ -9,11 +9,10 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::Host;
+use crate::{Host, poll};
 
-/// Time limit of a load. A component that was never compiled takes one to two seconds in a debug build, and longer
-/// while other tests compile components.
-pub const LOAD: Duration = Duration::from_secs(60);
+/// Time limit of a load. On a busy machine the compilation of a component may take long.
+pub const LOAD: Duration = poll::SOON;
 
 /// The builder of a manifest. Its text is JSON, which is also YAML.
 #[derive(Debug, Clone)]
@@ -84,14 +83,39 @@ pub struct Status {
     pub generation: u64,
     /// The digest of the component.
     pub digest: String,
-    /// `loading`, `running`, `draining`, `failed`, `quarantined`.
+    /// `loading`, `running`, `draining`, `failed`, `waiting`, `quarantined`.
     pub state: String,
     /// The last error.
     pub last_error: Option<String>,
+    /// What a load or the running generation waits for.
+    pub waiting_for: Option<String>,
+    /// The time of the next try.
+    pub next_try: Option<String>,
+    /// Why calls cannot be answered, where that is no fault of the plugin.
+    pub host_condition: Option<String>,
+    /// The rollback that made the generation.
+    pub rolled_back: Option<RolledBack>,
+    /// What does not work as the plugin asks for, although it runs.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Number of calls that have begun.
     pub calls: u64,
     /// Number of ready keys.
     pub queue_depth: u64,
+}
+
+/// A rollback in `/plugins`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RolledBack {
+    /// The number of the generation that faulted.
+    pub from: u64,
+    /// The digest of its component.
+    pub digest: String,
+    /// The number of the generation that was restored.
+    pub to: u64,
+    /// The last fault.
+    pub reason: String,
 }
 
 /// All plugins of a host.

@@ -1,7 +1,10 @@
-//! [`aside`]: work that computes for long, without holding up the other tasks of its thread. Called by the informer, for large
-//! lists, and when a dictionary is trained.
+//! [`aside`]: work that computes or waits for long, without holding up the other tasks of its thread. Used for large lists, for
+//! locks that are held while a large list is handled, and when a dictionary is trained.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// Objects that are handled at once; more of them take tens of milliseconds.
+const LARGE: usize = 10_000;
 
 /// Computes something: on a runtime with threads, other tasks go on meanwhile.
 pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
@@ -10,5 +13,22 @@ pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
             tokio::task::block_in_place(work)
         }
         _ => work(),
+    }
+}
+
+/// Whether work that grows with so many objects is better done [`aside`].
+pub(crate) fn is_large(objects: usize) -> bool {
+    objects > LARGE
+}
+
+/// Does work that grows with so many objects, [`aside`] if they are many.
+pub(crate) fn aside_if_large<T>(objects: usize, work: impl FnOnce() -> T) -> T {
+    if is_large(objects) { aside(work) } else { work() }
+}
+
+/// Drops something on a thread for blocking work; outside of a runtime at once.
+pub(crate) fn drop_aside<T: Send + 'static>(dropped: T) {
+    if let Ok(handle) = Handle::try_current() {
+        handle.spawn_blocking(move || drop(dropped));
     }
 }

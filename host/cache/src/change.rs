@@ -6,6 +6,8 @@
 
 use pilothouse_object::{Object, ObjectKey};
 
+use crate::delta::Delta;
+
 /// One change of the store.
 #[derive(Debug, Clone)]
 pub enum Change {
@@ -36,6 +38,20 @@ impl Change {
         match self {
             Self::Added(object) | Self::Updated { new: object, .. } => object.key(),
             Self::Deleted { key, .. } => key,
+        }
+    }
+
+    /// The delta that makes this change in another store.
+    pub(crate) fn to_delta(&self) -> Delta {
+        match self {
+            Self::Added(object) => Delta::Added(object.clone()),
+            Self::Updated { new, .. } => Delta::Updated(new.clone()),
+            Self::Deleted { object: Some(object), final_state_unknown: false, .. } => {
+                Delta::Deleted(object.clone())
+            }
+            Self::Deleted { key, object, .. } => {
+                Delta::DeletedFinalStateUnknown { key: key.clone(), object: object.clone() }
+            }
         }
     }
 }

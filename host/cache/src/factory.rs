@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_client::{ApiResource, Client};
-use pilothouse_object::{Gvr, Projection};
+use pilothouse_object::{Gvr, ObjectKey, Projection};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -55,6 +55,35 @@ pub struct InformerId {
     pub resource: Gvr,
     /// The namespace; `None` for all.
     pub namespace: Option<String>,
+    /// The name of the only object, where the informer watches a single name; `None` for all names.
+    pub name: Option<String>,
+}
+
+impl InformerId {
+    /// All names of a resource, in one namespace or in all.
+    #[must_use]
+    pub fn new(resource: Gvr, namespace: Option<&str>) -> Self {
+        Self { resource, namespace: namespace.map(str::to_owned), name: None }
+    }
+
+    /// Whether an object may be in both informers of a resource.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let meet = |a: &Option<String>, b: &Option<String>| a.is_none() || b.is_none() || a == b;
+        meet(&self.namespace, &other.namespace) && meet(&self.name, &other.name)
+    }
+
+    /// Whether the informer may follow that of all namespaces. One of a single name may not: its store would get other names.
+    fn may_follow(&self) -> bool {
+        self.namespace.is_some() && self.name.is_none()
+    }
+
+    /// Whether the informer watches an object of this key.
+    #[must_use]
+    pub fn covers(&self, key: &ObjectKey) -> bool {
+        self.namespace.as_deref().is_none_or(|namespace| key.namespace() == Some(namespace))
+            && self.name.as_deref().is_none_or(|name| key.name() == name)
+    }
 }
 
 /// When an informer begins.
@@ -172,15 +201,31 @@ impl SharedInformerFactory {
         namespace: Option<&str>,
         projection: &Projection,
     ) -> InformerLease {
+        self.lease(resource, InformerId::new(resource.gvr(), namespace), projection)
+    }
+
+    /// As [`projected_informer`](Self::projected_informer), of a single name: the field selector `metadata.name` goes to the
+    /// server, so permission for that name is enough. It has a watch of its own, beside any wider informer.
+    pub fn named_informer(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        projection: &Projection,
+    ) -> InformerLease {
+        let id = InformerId { name: Some(name.to_owned()), ..InformerId::new(resource.gvr(), namespace) };
+        self.lease(resource, id, projection)
+    }
+
+    fn lease(&self, resource: &ApiResource, mut id: InformerId, projection: &Projection) -> InformerLease {
         let informers = &self.informers;
         // A cluster-scoped kind has one scope, whatever a caller narrows its other kinds to.
-        let namespace = namespace.filter(|_| resource.namespaced);
-        let id = InformerId { resource: resource.gvr(), namespace: namespace.map(str::to_owned) };
+        id.namespace = id.namespace.filter(|_| resource.namespaced);
         let mut table = informers.table.lock();
         if let Some(running) = table.get_mut(&id) {
             running.leases += 1;
             let of = running.of.clone();
-            if !of.source.projection().covers(projection) && id.namespace.is_some() {
+            if !of.source.projection().covers(projection) && id.may_follow() {
                 // Before it is widened: what it follows may have fewer fields than it is to list.
                 of.follow(None);
             }
@@ -191,8 +236,9 @@ impl SharedInformerFactory {
             informers.route(&table, &id.resource);
             return InformerLease::new(of, generation, id, informers.clone());
         }
+        let namespace = id.namespace.as_deref();
         let server = (informers.source)(resource, namespace);
-        let source = ProjectedSource::new(server, resource.clone(), projection.clone());
+        let source = ProjectedSource::new(server, resource.clone(), id.name.as_deref(), projection.clone());
         let mut options = informers.options.informer.clone();
         if let Some(tweak) = &informers.options.tweak_informer_options {
             tweak(resource, &mut options);
@@ -307,15 +353,15 @@ impl Informers {
     fn run(&self, running: &mut Running) {
         running.started = true;
         let (of, token) = (running.of.clone(), running.cancel.clone());
-        self.tasks.spawn_on(async move { of.run(token).await }, &self.runtime);
+        self.tasks.spawn_on(async move { of.informer.counted(of.run(token)).await }, &self.runtime);
     }
 
     /// Lets the informers of single namespaces follow the one of all, where there is one.
     fn route(&self, table: &BTreeMap<InformerId, Running>, resource: &Gvr) {
-        let all = InformerId { resource: resource.clone(), namespace: None };
+        let all = InformerId::new(resource.clone(), None);
         let wide = table.get(&all).filter(|running| running.started).map(|running| &running.of);
         let of_resource = table.range(&all..).take_while(|(id, _)| id.resource == *resource);
-        for (_, narrow) in of_resource.filter(|(id, _)| id.namespace.is_some()) {
+        for (_, narrow) in of_resource.filter(|(id, _)| id.may_follow()) {
             narrow.of.follow(wide);
         }
     }

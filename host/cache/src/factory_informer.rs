@@ -127,7 +127,7 @@ impl FactoryInformer {
     /// Runs the informer until it is cancelled.
     pub(crate) async fn run(&self, cancel: CancellationToken) {
         let Some(_ending) = self.informer.begin() else { return };
-        if self.informer.namespace().is_none() {
+        if self.informer.namespace().is_none() || self.source.is_of_one_name() {
             return self.informer.run_own(false, cancel).await;
         }
         let mut backoff = Backoff::reflector();

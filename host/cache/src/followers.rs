@@ -1,15 +1,13 @@
 //! [`Followers`]: the informers of single namespaces that an informer of all namespaces keeps up to date.
 //!
-//! They are grouped by namespace, so a change of a namespace that no informer follows costs one look-up. Guarded by the
+//! They are grouped by namespace, so a change in a namespace that no informer follows costs one look-up. Guarded by the
 //! lock under which the informer of all namespaces handles its work.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use foldhash::fast::RandomState;
-
-use crate::change::Change;
-use crate::delta::Delta;
+use pilothouse_object::ObjectKey;
 
 /// Informers of type `T` by namespace.
 pub(crate) struct Followers<T> {
@@ -53,34 +51,25 @@ impl<T> Followers<T> {
         self.by_namespace.iter().flat_map(with_namespace).collect()
     }
 
-    /// The followers of the namespaces that changes are of, each with its changes as deltas.
-    pub(crate) fn group(&self, changes: &[Change]) -> Vec<(Vec<Arc<T>>, Vec<Delta>)> {
+    /// The followers of the namespaces that items belong to, each with what `make` makes of its items.
+    pub(crate) fn group<I, O>(
+        &self,
+        items: &[I],
+        key: fn(&I) -> &ObjectKey,
+        make: fn(&I) -> O,
+    ) -> Vec<(Vec<Arc<T>>, Vec<O>)> {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut groups: HashMap<&str, Vec<Delta>, RandomState> = HashMap::default();
-        for change in changes {
-            if let Some(namespace) = change.key().namespace()
+        let mut groups: HashMap<&str, Vec<O>, RandomState> = HashMap::default();
+        for item in items {
+            if let Some(namespace) = key(item).namespace()
                 && let Some((namespace, _)) = self.by_namespace.get_key_value(namespace)
             {
-                groups.entry(&**namespace).or_default().push(delta_of(change));
+                groups.entry(&**namespace).or_default().push(make(item));
             }
         }
         let of = |namespace: &str| self.by_namespace[namespace].iter().filter_map(Weak::upgrade).collect();
-        groups.into_iter().map(|(namespace, deltas)| (of(namespace), deltas)).collect()
-    }
-}
-
-/// The delta that makes a change in another store.
-fn delta_of(change: &Change) -> Delta {
-    match change {
-        Change::Added(object) => Delta::Added(object.clone()),
-        Change::Updated { new, .. } => Delta::Updated(new.clone()),
-        Change::Deleted { object: Some(object), final_state_unknown: false, .. } => {
-            Delta::Deleted(object.clone())
-        }
-        Change::Deleted { key, object, .. } => {
-            Delta::DeletedFinalStateUnknown { key: key.clone(), object: object.clone() }
-        }
+        groups.into_iter().map(|(namespace, made)| (of(namespace), made)).collect()
     }
 }

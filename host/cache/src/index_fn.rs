@@ -18,6 +18,30 @@ pub struct IndexFn {
     source: Source,
     only: Option<Pointer>,
     separator: Option<Arc<str>>,
+    limits: Option<IndexLimits>,
+}
+
+/// Is called with an object that is beyond a limit of an index.
+pub type LimitExceeded = Arc<dyn Fn(&Object, IndexLimit) + Send + Sync>;
+
+/// Limits of what one object costs in an index. Beyond one of them the object has no value in the index.
+#[derive(Clone)]
+pub struct IndexLimits {
+    /// Values of one object.
+    pub values: usize,
+    /// Bytes of one text that is split.
+    pub split_bytes: usize,
+    /// Is called with each object that is beyond a limit, whenever its values are computed: it must be quick.
+    pub exceeded: LimitExceeded,
+}
+
+/// A limit of [`IndexLimits`] that an object exceeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexLimit {
+    /// It has too many values.
+    Values,
+    /// A text to split is too long.
+    SplitBytes,
 }
 
 /// Values of one object that are compared with each other one by one.
@@ -60,7 +84,7 @@ impl IndexFn {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, only: None, separator: None }
+        Self { source, only: None, separator: None, limits: None }
     }
 
     /// Keeps only objects where the pointer selects a value that is not null.
@@ -77,13 +101,28 @@ impl IndexFn {
         self
     }
 
+    /// Gives no values of an object that is beyond these limits.
+    #[must_use]
+    pub fn limited(mut self, limits: IndexLimits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
     /// The values of an object, each once, in the order found.
     #[must_use]
     pub fn values(&self, object: &Object) -> Vec<Arc<str>> {
+        let (most, most_bytes) = self
+            .limits
+            .as_ref()
+            .map_or((usize::MAX, usize::MAX), |limits| (limits.values, limits.split_bytes));
+        let mut exceeded = None;
         let mut values: Vec<Arc<str>> = Vec::new();
         // Above so many values a hash set finds duplicates, below a scan.
         let mut set: HashSet<Arc<str>, RandomState> = HashSet::default();
         let mut keep = |value: &str| {
+            if values.len() > most {
+                return;
+            }
             let is_new = if values.len() < MOST_SCANNED {
                 !values.iter().any(|have| **have == *value)
             } else {
@@ -103,8 +142,19 @@ impl IndexFn {
         match self.separator.as_deref() {
             None => self.each(object, &mut keep),
             Some(separator) => self.each(object, &mut |value| {
+                if value.len() > most_bytes {
+                    exceeded = Some(IndexLimit::SplitBytes);
+                    return;
+                }
                 value.split(separator).map(str::trim).filter(|part| !part.is_empty()).for_each(&mut keep);
             }),
+        }
+        if values.len() > most {
+            exceeded = Some(IndexLimit::Values);
+        }
+        if let (Some(limit), Some(limits)) = (exceeded, &self.limits) {
+            (limits.exceeded)(object, limit);
+            values.clear();
         }
         values
     }
@@ -217,6 +267,29 @@ mod tests {
     #[test]
     fn split_cuts_a_list_and_drops_empty_parts() {
         assert_eq!(values(&IndexFn::path(pointer("/spec/list")).split(",")), ["a", "b"]);
+    }
+
+    #[test]
+    fn an_object_beyond_a_limit_has_no_values_and_is_told_of() {
+        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let limited = |index: IndexFn, values, split_bytes| {
+            let told = Arc::clone(&told);
+            let exceeded = Arc::new(move |object: &Object, limit| {
+                told.lock().unwrap().push((object.key().to_string(), limit));
+            });
+            index.limited(IndexLimits { values, split_bytes, exceeded })
+        };
+        let take = || std::mem::take(&mut *told.lock().unwrap());
+        let images = || IndexFn::path(pointer("/spec/containers/[*]/image"));
+        let list = || IndexFn::path(pointer("/spec/list")).split(",");
+        // As many as are allowed, duplicates not counted.
+        assert_eq!(values(&limited(images(), 2, 0)), ["i", "j"]);
+        assert_eq!(values(&limited(list(), 2, 7)), ["a", "b"]);
+        assert_eq!(take(), []);
+        assert_eq!(values(&limited(images(), 1, 0)), [""; 0]);
+        assert_eq!(take(), [("b/a".to_owned(), IndexLimit::Values)]);
+        assert_eq!(values(&limited(list(), 2, 6)), [""; 0]);
+        assert_eq!(take(), [("b/a".to_owned(), IndexLimit::SplitBytes)]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub use factory::{
     TweakListOptions,
 };
 pub use handlers::{EventFilter, FilteringResourceEventHandler, ResourceEventHandlerFuncs};
-pub use index_fn::IndexFn;
+pub use index_fn::{IndexFn, IndexLimit, IndexLimits, LimitExceeded};
 pub use indexer::{Indexer, NAMESPACE_INDEX};
 pub use lease::InformerLease;
 pub use listener::Listener;

@@ -62,6 +62,8 @@ pub struct InformerMetrics {
     pub reflector_lists_total: u64,
     /// Panics that ended the work of the informer, after which it began anew.
     pub informer_restarts_total: u64,
+    /// Wake-ups of its task in a factory. A follower's task is woken by its own listeners alone.
+    pub informer_wakeups_total: u64,
     /// Lists that failed.
     pub reflector_list_failures_total: u64,
     /// Pages asked for.
@@ -84,8 +86,14 @@ pub struct InformerMetrics {
     pub reflector_items_watched_total: u64,
     /// Bookmarks of all watches.
     pub reflector_bookmarks_total: u64,
+    /// Events of all watches that could not be decoded and were skipped.
+    pub reflector_skipped_events_total: u64,
     /// Objects passed over because the transform failed.
     pub reflector_transform_errors_total: u64,
+    /// Streaming lists that differed from a list of their version ([`ReflectorOptions::check_watch_lists`]).
+    ///
+    /// [`ReflectorOptions::check_watch_lists`]: crate::ReflectorOptions::check_watch_lists
+    pub reflector_inconsistent_watch_lists_total: u64,
     /// The version that the next watch or list goes on from.
     pub reflector_last_resource_version: Arc<str>,
     /// Deltas between the reflector and the store.

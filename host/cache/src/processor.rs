@@ -1,9 +1,11 @@
-//! [`Processor`]: the listeners of one informer, their resyncs, and the initial objects still to be delivered to them.
+//! [`Processor`]: the listeners of one informer, their resyncs, and the changes and initial objects still to be delivered to
+//! them.
 //!
 //! The informer holds it under the lock that also covers changing the store, so joining and leaving fall between two
 //! batches, or between two chunks of calls. Invariants: a listener is called for a change after the store has it; a panic
 //! of a listener costs that one call; a listener marked as removed is not called any more; a listener gets its initial
-//! objects first, then the changes since it joined.
+//! objects first, then the changes since it joined. Changes of the store are queued here before anything else is done with
+//! them, so that a panic in between hides none from the listeners.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +27,10 @@ const MIN_RESYNC: Duration = Duration::from_secs(1);
 pub(crate) struct Processor {
     resource: Gvr,
     members: Vec<Member>,
-    next_id: u64,
+    /// Listeners that ever joined.
+    joined: u64,
+    /// Changes of the store that listeners have not been called for, in the order of the store.
+    pending: VecDeque<Distribution>,
     /// The first list has been handed over: a listener that joins later gets all objects from its replay.
     synced: bool,
     notifications: u64,
@@ -42,8 +47,29 @@ pub(crate) struct Figures {
     pub(crate) panics: u64,
 }
 
+/// Changes of the store, and how listeners are called for them.
+struct Distribution {
+    changes: Box<dyn Iterator<Item = Change> + Send>,
+    initial: bool,
+    audience: Audience,
+    /// Listeners that joined before. Later ones get the changes with the objects of the store.
+    members: u64,
+}
+
+/// A listener that is to be added.
+pub(crate) struct NewMember {
+    pub(crate) id: u64,
+    pub(crate) listener: Arc<dyn Listener>,
+    /// How often it wants resyncs; `None` and zero for never.
+    pub(crate) resync: Option<Duration>,
+    /// Turns true when it has got all initial objects.
+    pub(crate) delivered: watch::Sender<bool>,
+}
+
 struct Member {
     id: u64,
+    /// How many listeners had joined before.
+    joined_after: u64,
     listener: Arc<dyn Listener>,
     resync: Option<Resync>,
     delivered: watch::Sender<bool>,
@@ -57,8 +83,8 @@ struct Replay {
     backlog: VecDeque<Change>,
 }
 
-/// Calls of one replay between two moments at which other listeners are called: well under a millisecond.
-const REPLAY_CHUNK: usize = 1000;
+/// Calls between two moments at which other threads get the lock: well under a millisecond.
+const CHUNK: usize = 1000;
 
 /// A call of a listener for so long is logged: client-go's threshold.
 const SLOW_CALL: Duration = Duration::from_millis(100);
@@ -83,35 +109,30 @@ pub(crate) enum Audience {
 
 impl Processor {
     pub(crate) fn new(resource: Gvr) -> Self {
-        Self { resource, members: Vec::new(), next_id: 0, synced: false, notifications: 0, panics: 0 }
+        Self {
+            resource,
+            members: Vec::new(),
+            joined: 0,
+            pending: VecDeque::new(),
+            synced: false,
+            notifications: 0,
+            panics: 0,
+        }
     }
 
-    /// Adds a listener that gets the objects of a snapshot first, by [`replay`](Self::replay); its number, and the signal
-    /// that it has got all of them.
-    pub(crate) fn add(
-        &mut self,
-        listener: Arc<dyn Listener>,
-        resync: Option<Duration>,
-        snapshot: &Snapshot,
-    ) -> (u64, watch::Receiver<bool>) {
-        let id = self.next_id;
-        self.next_id += 1;
+    /// Adds a listener that gets the objects of a snapshot first, by [`replay`](Self::replay).
+    pub(crate) fn add(&mut self, new: NewMember, snapshot: &Snapshot) {
+        let NewMember { id, listener, resync, delivered } = new;
         // A period beyond the reach of the clock means never.
         let resync = resync.filter(|period| !period.is_zero()).and_then(|period| {
             let period = period.max(MIN_RESYNC);
             let next = Instant::now().checked_add(period)?;
             Some(Resync { period, next, due: false, syncing: false })
         });
-        let delivered = watch::Sender::new(false);
-        let receiver = delivered.subscribe();
-        let replay = Replay { objects: snapshot.cursor(), backlog: VecDeque::new() };
-        self.members.push(Member { id, listener, resync, delivered, replay: Some(replay) });
-        (id, receiver)
-    }
-
-    /// A number above those of all listeners so far.
-    pub(crate) fn members_so_far(&self) -> u64 {
-        self.next_id
+        let replay = Some(Replay { objects: snapshot.cursor(), backlog: VecDeque::new() });
+        let joined_after = self.joined;
+        self.joined += 1;
+        self.members.push(Member { id, joined_after, listener, resync, delivered, replay });
     }
 
     pub(crate) fn remove(&mut self, id: u64) {
@@ -132,18 +153,42 @@ impl Processor {
         self.members.iter().any(|member| member.resync.is_some())
     }
 
-    /// Calls the listeners with numbers below `members` for a change. `removed` knows those that left meanwhile.
-    pub(crate) fn distribute(
+    /// Queues changes that the store has, for the listeners that have joined by now.
+    pub(crate) fn enqueue(
         &mut self,
-        change: &Change,
+        changes: impl Iterator<Item = Change> + Send + 'static,
         initial: bool,
         audience: Audience,
-        members: u64,
+    ) {
+        let members = self.joined;
+        self.pending.push_back(Distribution { changes: Box::new(changes), initial, audience, members });
+    }
+
+    /// Calls the listeners for some of the queued changes; tells whether there are more. `removed` knows the listeners that
+    /// left meanwhile.
+    pub(crate) fn distribute(&mut self, removed: &dyn Fn(u64) -> bool) -> bool {
+        for _ in 0..CHUNK {
+            let change = loop {
+                let Some(distribution) = self.pending.front_mut() else { return false };
+                if let Some(change) = distribution.changes.next() {
+                    break (change, distribution.initial, distribution.audience, distribution.members);
+                }
+                self.pending.pop_front();
+            };
+            self.call_all(change, removed);
+        }
+        true
+    }
+
+    /// Calls the listeners for one change.
+    fn call_all(
+        &mut self,
+        (change, initial, audience, members): (Change, bool, Audience, u64),
         removed: &dyn Fn(u64) -> bool,
     ) {
-        let is_sync = is_sync(change);
+        let is_sync = is_sync(&change);
         for member in &mut self.members {
-            if member.id >= members || (is_sync && !member.hears(audience)) || removed(member.id) {
+            if member.joined_after >= members || (is_sync && !member.hears(audience)) || removed(member.id) {
                 continue;
             }
             match &mut member.replay {
@@ -152,42 +197,44 @@ impl Processor {
                 Some(replay) => replay.backlog.push_back(change.clone()),
                 None => {
                     self.notifications += 1;
-                    self.panics += u64::from(member.tell(&self.resource, change, initial));
+                    self.panics += u64::from(member.tell(&self.resource, &change, initial));
                 }
             }
         }
     }
 
-    /// Calls listeners that joined late for some of their initial objects, and for the changes since; tells whether there
-    /// are more.
+    /// Calls listeners that joined late for some of their initial objects, and for the changes since, each for its share of
+    /// the calls: a short replay does not wait for a long one. Tells whether there are more.
     pub(crate) fn replay(&mut self, removed: &dyn Fn(u64) -> bool) -> bool {
-        let mut calls = 0;
-        for member in &mut self.members {
-            while let Some(replay) = &mut member.replay {
-                if removed(member.id) {
-                    break;
+        let replays = self.members.iter().filter(|member| member.replay.is_some()).count();
+        let share = (CHUNK / replays.max(1)).max(1);
+        (0..self.members.len()).fold(false, |more, at| self.replay_to(at, share, removed) | more)
+    }
+
+    /// As [`replay`](Self::replay), for the listener that was added last.
+    pub(crate) fn replay_to_last(&mut self, removed: &dyn Fn(u64) -> bool) -> bool {
+        self.members.len().checked_sub(1).is_some_and(|last| self.replay_to(last, CHUNK, removed))
+    }
+
+    fn replay_to(&mut self, at: usize, calls: usize, removed: &dyn Fn(u64) -> bool) -> bool {
+        let member = &mut self.members[at];
+        for _ in 0..calls {
+            let Some(replay) = member.replay.as_mut().filter(|_| !removed(member.id)) else { return false };
+            let panicked = if let Some(object) = replay.objects.next() {
+                contained(&self.resource, object.key(), || member.listener.on_add(&object, true))
+            } else if let Some(change) = replay.backlog.pop_front() {
+                member.tell(&self.resource, &change, false)
+            } else {
+                member.replay = None;
+                if self.synced {
+                    self.panics += u64::from(member.end_initial_list());
                 }
-                if calls == REPLAY_CHUNK {
-                    return true;
-                }
-                calls += 1;
-                let panicked = if let Some(object) = replay.objects.next() {
-                    let add = || member.listener.on_add(&object, true);
-                    contained(&self.resource, object.key(), add)
-                } else if let Some(change) = replay.backlog.pop_front() {
-                    member.tell(&self.resource, &change, false)
-                } else {
-                    member.replay = None;
-                    if self.synced {
-                        self.panics += u64::from(member.end_initial_list());
-                    }
-                    break;
-                };
-                self.notifications += 1;
-                self.panics += u64::from(panicked);
-            }
+                return false;
+            };
+            self.notifications += 1;
+            self.panics += u64::from(panicked);
         }
-        false
+        member.replay.is_some()
     }
 
     /// A list has been handed over: the initial one to all listeners that have not heard so.
@@ -288,4 +335,34 @@ fn contained(resource: &Gvr, key: &ObjectKey, call: impl FnOnce()) -> bool {
         panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(event = "listener_panicked", %resource, %key, message, "a listener panicked; the informer goes on without this call");
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::indexer::Indexer;
+    use crate::testing::{Recorder, config_map, config_maps};
+
+    #[test]
+    fn a_short_replay_does_not_wait_for_a_long_one() {
+        let indexer = Indexer::new(true);
+        indexer.replace((0..5000).map(|n| config_map(&format!("a/{n}"), "1")).collect(), Some("1"), false);
+        let mut processor = Processor::new(config_maps().gvr());
+        processor.end_initial_list(&|_| false);
+        let mut join = |id, snapshot: &Snapshot| {
+            let listener = Recorder::new();
+            let (delivered, is_delivered) = watch::channel(false);
+            let new = NewMember { id, listener: listener.clone(), resync: None, delivered };
+            processor.add(new, snapshot);
+            (listener, is_delivered)
+        };
+        let long = join(0, &indexer.snapshot());
+        indexer.replace(vec![config_map("a/1", "1")], Some("2"), false);
+        let short = join(1, &indexer.snapshot());
+        assert!(processor.replay(&|_| false));
+        assert_eq!((*short.1.borrow(), *long.1.borrow()), (true, false));
+        assert_eq!((short.0.calls().len(), long.0.calls().len()), (2, CHUNK / 2));
+        while processor.replay(&|_| false) {}
+        assert_eq!((*long.1.borrow(), long.0.calls().len()), (true, 5001));
+    }
 }

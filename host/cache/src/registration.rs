@@ -8,8 +8,8 @@ use crate::listener::Listener;
 
 /// Takes a listener out of its informer: what a registration needs of it.
 pub(crate) trait Remove: Send + Sync {
-    /// Returns when no call to the listener is running or will come, except to a listener that removes itself from
-    /// inside a call: then it is the last one.
+    /// Returns when no call to the listener is running or will come. From inside a call of a listener it does not wait: a
+    /// call that is running, as that of a listener that removes itself, is then the last one.
     fn remove_listener(&self, id: u64);
 }
 
@@ -59,8 +59,8 @@ impl Registration {
         }
     }
 
-    /// Takes the listener out; when this returns nothing is called any more. (A listener may remove itself from inside
-    /// a call; that call is then its last.)
+    /// Takes the listener out; when this returns nothing is called any more. (From inside a call of a listener, its own or
+    /// another one, this does not wait: a call that is running is then the last one.)
     pub fn remove(self) {}
 }
 

@@ -1,12 +1,15 @@
 //! [`Snapshot`]: all objects of one kind as they were at one moment; [`Cursor`]: some of them, handed out in portions.
 //!
 //! A snapshot costs a reference count. While it is held, the parts of the store that change meanwhile are kept twice, so
-//! hold it for as long as something is read, not for good.
+//! hold it for as long as something is read, not for good. The last holder of a large store that was replaced has it freed
+//! on a thread for blocking work: that may take tens of milliseconds.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use pilothouse_object::{Held, LabelSelector, Object, ObjectKey};
 
+use crate::aside::{drop_aside, is_large};
 use crate::error::CacheError;
 use crate::indexer::NAMESPACE_INDEX;
 use crate::store::{SlotSet, Store, Values};
@@ -14,18 +17,50 @@ use crate::store::{SlotSet, Store, Values};
 /// The objects of one kind and their indexes at one moment; a cheap clone.
 #[derive(Clone)]
 pub struct Snapshot {
-    store: Arc<Store>,
+    store: HeldStore,
+}
+
+/// A store as it was at one moment.
+#[derive(Clone)]
+struct HeldStore(Arc<Store>);
+
+impl Deref for HeldStore {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.0
+    }
+}
+
+impl Drop for HeldStore {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.0) == 1 && is_large(self.len()) {
+            drop_aside(std::mem::replace(&mut self.0, Arc::new(Store::new(false))));
+        }
+    }
 }
 
 impl Snapshot {
     pub(crate) fn new(store: Arc<Store>) -> Self {
-        Self { store }
+        Self { store: HeldStore(store) }
     }
 
     /// The object of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Held> {
         self.store.get(key)
+    }
+
+    /// Whether both are of the same version of the store; for tests.
+    #[cfg(test)]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.store.0, &other.store.0)
+    }
+
+    /// The store, as long as somebody holds it; for tests.
+    #[cfg(test)]
+    pub(crate) fn downgrade(&self) -> std::sync::Weak<Store> {
+        Arc::downgrade(&self.store.0)
     }
 
     /// How many objects there are.
@@ -101,7 +136,7 @@ impl std::fmt::Debug for Snapshot {
 /// Objects of one moment, handed out one after the other; later changes do not show. A clone goes on from the same place.
 #[derive(Clone)]
 pub struct Cursor {
-    store: Arc<Store>,
+    store: HeldStore,
     place: CursorScope,
     next: u32,
     selector: LabelSelector,
@@ -117,7 +152,7 @@ enum CursorScope {
 }
 
 impl Cursor {
-    fn new(store: Arc<Store>, place: CursorScope, left: usize) -> Self {
+    fn new(store: HeldStore, place: CursorScope, left: usize) -> Self {
         Self { store, place, next: 0, selector: LabelSelector::default(), left }
     }
 

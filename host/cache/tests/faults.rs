@@ -125,7 +125,8 @@ async fn survive(case: Case) {
     let cluster = Cluster::start().await;
     cluster.churn(0).await;
     cluster.server.faults().add(FaultRule::on(verb, "configmaps", fault).when(when));
-    let reflector = ReflectorOptions { watch_list: streaming, ..ReflectorOptions::default() };
+    let reflector =
+        ReflectorOptions { watch_list: streaming, check_watch_lists: true, ..ReflectorOptions::default() };
     let source = ClientListerWatcher::new(cluster.client.clone(), config_maps(), Some("default"));
     // A watch ends in the test's time, as others do in theirs.
     let source = FilteredListerWatcher::new(Arc::new(source)).watch_params(|p| p.timeout_seconds = Some(3));
@@ -170,6 +171,7 @@ async fn survive(case: Case) {
         panic!("{name}: it never caught up: {:?}", informer.status().reflector);
     }
     assert_eq!(view(&informer.indexer().list()), truth, "{name}");
+    assert_eq!(informer.metrics().reflector_inconsistent_watch_lists_total, 0, "{name}");
     cancel.cancel();
     task.await.expect("the run does not panic");
     cluster.server.shutdown().await;
@@ -236,4 +238,34 @@ async fn after_any_fault_of_lists_and_watches_the_store_is_what_a_fresh_list_sho
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_any_fault_of_streaming_lists_the_store_is_what_a_fresh_list_shows() {
     survive_all(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_streaming_list_is_compared_with_a_list_of_the_server() {
+    let cluster = Cluster::start().await;
+    cluster.churn(0).await;
+    // The list that the check asks for is right, cannot be read, or has only one of the objects.
+    let expired = Fault::Status { code: 410, retry_after: None };
+    for (fault, selector, found) in [(None, "", 0), (Some(expired), "", 0), (None, "metadata.name=c1", 1)] {
+        cluster.server.faults().clear();
+        if let Some(fault) = fault.clone() {
+            cluster.server.faults().add(FaultRule::on("list", "configmaps", fault));
+        }
+        let source = ClientListerWatcher::new(cluster.client.clone(), config_maps(), Some("default"));
+        let source = FilteredListerWatcher::new(Arc::new(source))
+            .list_params(|params| selector.clone_into(&mut params.field_selector));
+        let reflector = ReflectorOptions { check_watch_lists: true, ..ReflectorOptions::default() };
+        let options = InformerOptions { reflector, ..InformerOptions::default() };
+        let informer = SharedInformer::new(Arc::new(source), config_maps(), Some("default"), options);
+        let (run, cancel) = (informer.clone(), CancellationToken::new());
+        let token = cancel.clone();
+        let task = tokio::spawn(async move { run.run(token).await });
+        assert!(timeout(DEADLINE, informer.wait_synced()).await.expect("it never synced"));
+        let metrics = informer.metrics();
+        assert_eq!(metrics.reflector_inconsistent_watch_lists_total, found, "{fault:?} {selector}");
+        assert_eq!((metrics.reflector_lists_total, cluster.hits() > 0), (0, fault.is_some()), "{fault:?}");
+        cancel.cancel();
+        task.await.expect("the run does not panic");
+    }
+    cluster.server.shutdown().await;
 }

@@ -1,9 +1,10 @@
 //! [`Hosting`]: the host in this process, from the client to the end of the last call. Called by `run` and `dev`.
 //!
-//! Two runtimes: one for the network, the caches and the life of plugins, one for the guests, so that guests which compute
-//! can hold up each other for a tick but never a watch.
+//! A runtime for the network, the caches and the life of plugins, and an executor for the guests: guests that compute never
+//! delay a watch, and plugins share the CPU time of the guest threads fairly.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +13,10 @@ use anyhow::{Context as _, Error, Result};
 use pilothouse_cache::{Compression, FactoryOptions, InformerOptions, SharedInformerFactory};
 use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::{Compiler, Engine, EngineOptions};
+use pilothouse_executor::Executor;
 use pilothouse_manager::{Manager, ManagerOptions, Metrics, admin};
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
@@ -25,14 +27,19 @@ use crate::worker;
 /// Where the admin endpoints listen unless told otherwise.
 pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
 
-/// Runs `work` on a runtime for the network, and hands it the one for guests. What still runs when it ends is dropped: it
-/// was given its time.
-pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(work: impl FnOnce(Handle) -> W) -> Result<()> {
-    let guests = Builder::new_multi_thread().thread_name("guest").enable_all().build()?;
+/// Runs `work` on a runtime for the network, and hands it the threads for guests. Tasks that still run when it ends are
+/// dropped: they were given their time.
+pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(work: impl FnOnce(Executor) -> W) -> Result<()> {
+    // Timers and connections of guest tasks.
+    let timers =
+        Builder::new_multi_thread().worker_threads(1).thread_name("guest-timers").enable_all().build()?;
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let (guests, threads) = Executor::start("guest", threads, timers.handle())?;
     let io =
         Builder::new_multi_thread().worker_threads(io_threads()).thread_name("io").enable_all().build()?;
-    let outcome = io.block_on(work(guests.handle().clone()));
-    guests.shutdown_background();
+    let outcome = io.block_on(work(guests));
+    drop(threads);
+    timers.shutdown_background();
     io.shutdown_background();
     outcome
 }
@@ -82,6 +89,12 @@ pub(crate) struct HostingOptions {
     pub(crate) pod: Option<OwnPod>,
 }
 
+/// Whether streaming lists are checked. client-go reads the same variable, and the same words as true.
+fn checks_watch_lists() -> bool {
+    std::env::var("KUBE_WATCHLIST_INCONSISTENCY_DETECTOR")
+        .is_ok_and(|value| matches!(&*value, "1" | "t" | "T" | "true" | "TRUE" | "True"))
+}
+
 /// A running host.
 pub(crate) struct Hosting {
     manager: Manager,
@@ -92,7 +105,7 @@ pub(crate) struct Hosting {
 
 impl Hosting {
     /// Starts on the current runtime; guests run on `guests`.
-    pub(crate) async fn start(options: HostingOptions, guests: Handle) -> Result<Self> {
+    pub(crate) async fn start(options: HostingOptions, guests: Executor) -> Result<Self> {
         let metrics = Metrics::new();
         let client =
             Client::new(ClientOptions { observer: Some(Arc::new(metrics.clone())), ..options.client })
@@ -107,7 +120,8 @@ impl Hosting {
             instances: EngineOptions::DEFAULT_INSTANCES,
         })?;
         let admin = options.listener.local_addr()?;
-        let informer = InformerOptions { compression: options.compression, ..InformerOptions::default() };
+        let mut informer = InformerOptions { compression: options.compression, ..InformerOptions::default() };
+        informer.reflector.check_watch_lists = checks_watch_lists();
         let factories = FactoryOptions { informer, ..FactoryOptions::default() };
         let factory = SharedInformerFactory::for_client(client.clone(), factories);
         let mut managed = options.manager;

@@ -2,14 +2,15 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, ValueEnum};
 use pilothouse_cache::Compression;
 use pilothouse_client::{ClientOptions, RateLimit};
 use pilothouse_manager::{ManagerOptions, admin};
+use pilothouse_plugin::HostLimits;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -17,6 +18,10 @@ use crate::election::LeaderElectionArgs;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, on_runtimes};
 use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
+
+/// Default of `--shutdown-timeout`: with the time to flush Events and to release the Lease it ends before the 30 s that
+/// Kubernetes gives a Pod.
+const DEFAULT_SHUTDOWN_TIMEOUT: u64 = 20;
 
 #[derive(Args)]
 pub(crate) struct Run {
@@ -48,7 +53,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SECONDS", default_value_t = ManagerOptions::DEFAULT_IDLE_TTL.as_secs())]
     idle_ttl: u64,
     /// Seconds that running calls may continue after SIGTERM or SIGINT
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_SHUTDOWN_TIMEOUT)]
     shutdown_timeout: u64,
     /// Maximum requests per second to the API server, shared fairly among plugins; watches are not limited [default: no limit]
     #[arg(long, value_name = "QPS")]
@@ -59,6 +64,9 @@ pub(crate) struct Run {
     /// Request lists with gzip: fewer bytes on the network, more CPU on both ends
     #[arg(long)]
     compress_lists: bool,
+    /// Limits file: ceilings for the limits of plugins, and limits of the host
+    #[arg(long, value_name = "FILE")]
+    limits: Option<PathBuf>,
     #[command(flatten)]
     election: LeaderElectionArgs,
     #[command(flatten)]
@@ -82,8 +90,11 @@ impl Run {
         on_runtimes(|guests| self.serve(guests))
     }
 
-    async fn serve(self, guests: tokio::runtime::Handle) -> Result<()> {
+    async fn serve(self, guests: pilothouse_executor::Executor) -> Result<()> {
         let mut signals = Signals::catch()?;
+        warn_of_idle_ttl(self.idle_ttl);
+        let limits = self.limits.as_deref().map(read_limits).transpose()?.unwrap_or_default();
+        let defaults = ClientOptions::default();
         let options = HostingOptions {
             client: ClientOptions {
                 kubeconfig: self.kubeconfig,
@@ -93,7 +104,8 @@ impl Run {
                     burst: self.kube_api_burst.unwrap_or_else(|| RateLimit::usual_burst(qps)),
                 }),
                 compress_lists: self.compress_lists,
-                ..ClientOptions::default()
+                max_connections: limits.max_connections.unwrap_or(defaults.max_connections),
+                ..defaults
             },
             cache_dir: self.cache_dir,
             listener: admin::bind(self.listen).await.map_err(|e| anyhow!(e))?,
@@ -101,6 +113,7 @@ impl Run {
             manager: ManagerOptions {
                 idle_ttl: Duration::from_secs(self.idle_ttl),
                 require_service_account: self.require_service_account,
+                limits,
                 ..ManagerOptions::new(self.plugins)
             },
             pod: Some(self.pod),
@@ -118,6 +131,22 @@ impl Run {
             lost = hosting.lost() => Err(lost),
         }
     }
+}
+
+/// Warns of a value that is allowed and seldom meant.
+fn warn_of_idle_ttl(idle_ttl: u64) {
+    if idle_ttl == 0 {
+        tracing::warn!(
+            event = "idle_ttl_zero",
+            "--idle-ttl is 0: each call makes an instance of its own; leave the flag out to keep instances for 30 s"
+        );
+    }
+}
+
+fn read_limits(path: &Path) -> Result<HostLimits> {
+    let shown = path.display().to_string();
+    let text = std::fs::read(path).with_context(|| format!("--limits: {shown} cannot be read"))?;
+    HostLimits::parse(&text, &shown).map_err(|e| anyhow!("--limits: {shown}: {e}"))
 }
 
 fn start_log(format: LogFormat) -> Result<()> {

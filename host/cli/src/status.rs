@@ -48,7 +48,7 @@ impl Status {
                 let list: PluginList =
                     serde_json::from_slice(&body).context("the response is not that of a pilothouse host")?;
                 let election = list.election.map(|e| format!("{e} ({}, {})\n", e.lease, e.identity));
-                election.unwrap_or_default() + &table(&list.plugins)
+                election.unwrap_or_default() + &table(&list.plugins) + &warnings(&list.plugins)
             }
         };
         std::io::stdout().write_all(text.as_bytes())?;
@@ -92,10 +92,17 @@ fn table(plugins: &[PluginStatus]) -> String {
             p.calls.to_string(),
             p.queue_depth.to_string(),
             p.digest.strip_prefix("sha256:").map_or("", |d| &d[..d.len().min(12)]).to_owned(),
-            p.last_error.clone().unwrap_or_default(),
+            p.last_error.as_ref().or(p.host_condition.as_ref()).cloned().unwrap_or_default(),
         ]
     }));
     Table::default().lines(&rows)
+}
+
+/// A line for each warning.
+fn warnings(plugins: &[PluginStatus]) -> String {
+    let lines =
+        plugins.iter().flat_map(|p| p.warnings.iter().map(|text| format!("{}: warning: {text}\n", p.name)));
+    lines.collect()
 }
 
 #[cfg(test)]
@@ -106,7 +113,7 @@ mod tests {
     fn the_table_lines_up_and_shortens_digests() {
         let list: PluginList = serde_json::from_str(
             r#"{"plugins":[{"name":"a-long-name","generation":3,"digest":"sha256:0123456789abcdef","state":"running",
-                "lastError":null,"calls":12,"queueDepth":0},
+                "lastError":null,"warnings":["too much"],"calls":12,"queueDepth":0},
                 {"name":"b","generation":0,"digest":"","state":"failed","lastError":"b.wasm: not wasm","calls":0,
                 "queueDepth":0}]}"#,
         )
@@ -119,5 +126,6 @@ mod tests {
             "{text}"
         );
         assert!(lines[2].ends_with("b.wasm: not wasm"), "{text}");
+        assert_eq!(warnings(&list.plugins), "a-long-name: warning: too much\n");
     }
 }

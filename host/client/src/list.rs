@@ -64,11 +64,14 @@ impl Client {
             item(object);
             Ok(())
         };
-        self.page(resource, namespace, params, take).await
+        self.list_page_until(resource, namespace, params, take).await
     }
 
-    /// One page; an error of `take` ends it, and the rest is not read.
-    async fn page(
+    /// As [`Client::list_page`]; an error of `take` ends the call, and the rest of the page is not read.
+    ///
+    /// # Errors
+    /// As [`Client::list_page`]; and the error of `take`.
+    pub async fn list_page_until(
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
@@ -158,7 +161,7 @@ impl Client {
         loop {
             let mut stopped = false;
             let mut item = |object| take(Listed::Item(object)).inspect_err(|_| stopped = true);
-            let listed = self.page(resource, namespace, &page, &mut item).await;
+            let listed = self.list_page_until(resource, namespace, &page, &mut item).await;
             let mut meta = match listed {
                 Ok(meta) => meta,
                 Err(error) if paginated && error.is_expired() && page.limit > 0 && !stopped => {

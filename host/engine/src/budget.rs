@@ -2,16 +2,14 @@
 //!
 //! The epoch callback runs once per tick while guest code runs. It charges the CPU time that the thread used since the
 //! slice began, then yields to the scheduler. A new slice begins when the guest is resumed, possibly on another thread.
-//! An import that waits for the host ends the slice before and begins one after the wait. So waiting is not charged,
-//! and neither is the time of other tasks and processes.
+//! The slice also ends whenever the future of a call is pending ([`Budget::metered`]): an import waits for the host, and
+//! the guest may be resumed on another thread, whose CPU clock is not comparable. So waiting is not charged, and neither
+//! is the time of other tasks and processes; the work of an import before and after its wait is.
 //!
 //! Reading a thread's CPU clock is a system call, so a call that ends within its first tick never reads it: its first
 //! slice is charged the wall time since the call began. A longer first slice is compared with the CPU clock, because a
 //! suspended machine must not be charged to the guest: each thread records its clock regularly ([`ClockMark`]), and no
 //! slice is charged more than the thread has used since that record.
-//!
-//! Imports of WASI wait inside wasmtime's code. Therefore the slice also ends whenever the future of a call is pending
-//! ([`Budget::metered`]); the guest may be resumed on another thread, whose CPU clock is not comparable.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -30,9 +28,8 @@ pub(crate) struct Budget {
     origin: Instant,
     limit: AtomicI64,
     used: AtomicI64,
-    /// The thread's CPU time when the slice began; `UNREAD` in the first slice of a call, `WAITING` between
-    /// [`wait`](Self::wait) and [`resume`](Self::resume), `SUSPENDED` while the future of the call is pending
-    /// otherwise.
+    /// The thread's CPU time when the slice began; `UNREAD` in the first slice of a call, `SUSPENDED` while no slice
+    /// runs.
     slice: AtomicI64,
     /// Start of the call, relative to `origin`.
     began: AtomicI64,
@@ -44,8 +41,7 @@ pub(crate) struct Budget {
 const MARK_AGE: Duration = TICK.saturating_mul(2);
 
 const UNREAD: i64 = -1;
-const WAITING: i64 = -2;
-const SUSPENDED: i64 = -3;
+const SUSPENDED: i64 = -2;
 
 fn nanos(d: Duration) -> i64 {
     i64::try_from(d.as_nanos()).unwrap_or(i64::MAX)
@@ -104,56 +100,59 @@ impl Budget {
         self.exceeded.store(false, Relaxed);
     }
 
-    /// Charges the running slice. Must be called on the thread that runs the guest.
-    fn charge(&self) {
-        let slice = self.slice.load(Relaxed);
-        let cost = match slice {
-            WAITING | SUSPENDED => 0,
+    /// The cost of the running slice until now. Must be called on the thread that runs the guest.
+    fn cost(&self) -> i64 {
+        match self.slice.load(Relaxed) {
+            SUSPENDED => 0,
             UNREAD => {
                 let passed = nanos(self.origin.elapsed()) - self.began.load(Relaxed);
                 if passed <= nanos(MARK_AGE) { passed } else { passed.min(ClockMark::used_since()) }
             }
-            start => thread_cpu() - start,
-        };
-        self.used.fetch_add(cost.max(0), Relaxed);
+            start => (thread_cpu() - start).max(0),
+        }
     }
 
-    /// Begins a slice: the guest is resumed on this thread.
-    pub(crate) fn resume(&self) {
-        self.slice.store(thread_cpu(), Relaxed);
+    /// Charges the running slice and ends it.
+    fn suspend(&self) {
+        self.used.fetch_add(self.cost(), Relaxed);
+        self.slice.store(SUSPENDED, Relaxed);
     }
 
-    /// Ends the slice: nothing is charged until [`resume`](Self::resume).
-    pub(crate) fn wait(&self) {
-        self.charge();
-        self.slice.store(WAITING, Relaxed);
-    }
-
-    /// Runs the future of a call and ends the slice whenever the future is pending.
+    /// Runs the future of a call: begins a slice when the future is polled, and ends it when the future is pending.
     pub(crate) async fn metered<F: Future>(self: Arc<Self>, call: F) -> F::Output {
         let mut call = pin!(call);
         std::future::poll_fn(|cx| {
             if self.slice.load(Relaxed) == SUSPENDED {
-                self.resume();
+                self.slice.store(thread_cpu(), Relaxed);
             }
             let polled = call.as_mut().poll(cx);
-            if polled.is_pending() && self.slice.load(Relaxed) != WAITING {
-                self.charge();
-                self.slice.store(SUSPENDED, Relaxed);
+            if polled.is_pending() {
+                self.suspend();
             }
             polled
         })
         .await
     }
 
-    /// Called at each epoch tick while guest code runs: charges and ends the slice. Returns `false` when the budget is
-    /// exceeded and the guest must be interrupted.
+    /// Whether the call is still within its budget. For imports whose work is a loop, since no tick comes meanwhile.
+    pub(crate) fn has_left(&self) -> bool {
+        let within = self.used.load(Relaxed) + self.cost() <= self.limit.load(Relaxed);
+        self.exceeded.store(!within, Relaxed);
+        within
+    }
+
+    /// Called at each epoch tick while guest code runs: charges and ends the slice, since the guest yields then. Returns
+    /// `false` when the budget is exceeded and the guest must be interrupted.
     pub(crate) fn tick(&self) -> bool {
-        self.charge();
-        self.slice.store(WAITING, Relaxed);
+        self.suspend();
         let within = self.used.load(Relaxed) <= self.limit.load(Relaxed);
         self.exceeded.store(!within, Relaxed);
         within
+    }
+
+    /// The CPU time charged to the last call so far.
+    pub(crate) fn used(&self) -> Duration {
+        Duration::from_nanos(self.used.load(Relaxed).max(0).unsigned_abs())
     }
 
     /// Whether the last call was interrupted because it exceeded its budget.
@@ -164,6 +163,8 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
 
     fn burn(d: Duration) {
@@ -173,18 +174,34 @@ mod tests {
         }
     }
 
+    /// Polls once, as the runtime does.
+    fn poll<F: Future>(call: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        call.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// A call that waits once and then burns `after`.
+    async fn wait_once_and_burn(after: Duration) {
+        let mut waited = false;
+        std::future::poll_fn(|_| {
+            if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        burn(after);
+    }
+
     #[test]
     fn waiting_is_not_charged_and_running_is() {
-        let budget = Budget::new();
-        budget.begin(Instant::now(), Duration::from_millis(40));
-        budget.wait();
-        burn(Duration::from_millis(60));
-        budget.resume();
-        assert!(budget.tick(), "what the host burnt was charged");
-        budget.resume();
-        burn(Duration::from_millis(60));
-        assert!(!budget.tick());
-        assert!(budget.exceeded());
+        for (after, within) in [(Duration::ZERO, true), (Duration::from_millis(60), false)] {
+            let budget = Budget::new();
+            budget.begin(Instant::now(), Duration::from_millis(40));
+            let mut call = pin!(Arc::clone(&budget).metered(wait_once_and_burn(after)));
+            assert!(poll(call.as_mut()).is_pending());
+            burn(Duration::from_millis(60));
+            assert!(poll(call).is_ready());
+            assert_eq!(budget.has_left(), within);
+            assert_eq!(budget.tick(), within);
+            assert_eq!(budget.exceeded(), !within);
+        }
     }
 
     #[test]

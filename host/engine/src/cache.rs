@@ -1,121 +1,292 @@
 //! [`CompileCache`]: compiled components on disk, keyed by the component and everything that affects the machine code.
 //!
-//! Layout: `DIR/KEY.cwasm` is the machine code, `DIR/KEY.sum` its SHA-256. KEY is the SHA-256 of the component's digest
-//! and of wasmtime's compatibility hash (version, target, settings). The folder must belong to this user and has mode
-//! 0700, because a file that is mapped as code is trusted. Files are written under a temporary name, made read-only and
-//! renamed, the sum first: an entry without a sum is not used, and a crash leaves no entry that passes the check.
-//! Several hosts may share a folder.
+//! ```text
+//! DIR/compiled/KEY.sum     the SUM of a component's machine code
+//! DIR/compiled/SUM.cwasm   the machine code whose SHA-256 is SUM
+//! ```
+//!
+//! KEY is the SHA-256 of the component's digest and of wasmtime's compatibility hash (version, target, settings). Code is
+//! found by its own sum: two hosts that share a folder never combine the sum of one with the code of the other.
+//!
+//! A file that is mapped as code is trusted, so the trust is checked, never repaired. The folder must belong to this user
+//! with mode 0700; it is opened once, and all names are relative to that descriptor. Each file must be a regular file of
+//! this user that nobody may write (0400), and its content must have its sum. All of this is checked on the descriptor
+//! that is then mapped. Files are written under a temporary name and renamed, the code first: a crash leaves no sum
+//! without its code.
 
-use std::collections::HashSet;
-use std::fs;
+use std::collections::HashMap;
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use rustix::fs::{AtFlags, Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::Component;
 
 use crate::cwasm;
+use crate::engine::{InstancePool, wasmtime_engine};
 use crate::error::{EngineError, LoadError};
 
+/// The folder of the cache in `--cache-dir`: the cache never changes a folder that others may use.
+const FOLDER: &str = "compiled";
+/// An entry that no host opened for so long is removed when a host starts.
+const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
+/// An opened entry is marked as used when the last mark is older.
+const MARK_USED: Duration = Duration::from_secs(24 * 3600);
+/// A temporary file of this age is left over: compilation takes less (`compile.rs`).
+const LEFT_OVER: Duration = Duration::from_secs(1800);
+/// Beginning of the names of temporary files.
+const TEMPORARY: &str = ".new-";
+
 pub(crate) struct CompileCache {
-    dir: PathBuf,
+    path: PathBuf,
+    dir: Arc<OwnedFd>,
     engine: wasmtime::Engine,
     compatibility: u64,
-    /// Entries whose sum this process has checked.
-    checked: Mutex<HashSet<PathBuf>>,
+    /// The files whose content this process has hashed, by sum.
+    checked: Mutex<HashMap<String, FileIdentity>>,
+}
+
+/// What changes when the content of a file changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileIdentity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// A new file of the cache under a temporary name; removed when it is not adopted.
+pub(crate) struct Scratch {
+    dir: Arc<OwnedFd>,
+    name: String,
+    file: File,
+}
+
+impl Scratch {
+    /// The open file, for the compiler.
+    pub(crate) fn output(&self) -> Result<File, LoadError> {
+        self.file.try_clone().map_err(|e| LoadError::Cache(e.to_string()))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It has another name once it is published.
+        let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+    }
 }
 
 impl CompileCache {
     pub(crate) fn new(dir: &Path, engine: wasmtime::Engine) -> Result<Self, EngineError> {
+        let path = dir.join(FOLDER);
         let at = |what: &str, e: &dyn std::fmt::Display| {
-            EngineError::Cache(format!("{what} {}: {e}; choose another one with --cache-dir", dir.display()))
+            EngineError::Cache(format!("{what} {}: {e}; choose another one with --cache-dir", path.display()))
         };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| at("cannot create", &e))?;
-        let meta = fs::metadata(dir).map_err(|e| at("cannot read", &e))?;
+        match fs::DirBuilder::new().mode(0o700).create(&path) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(at("cannot create", &e)),
+            _ => {}
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| at("cannot open", &e))?;
+        let opened = File::from(opened);
+        let meta = opened.metadata().map_err(|e| at("cannot read", &e))?;
         let me = rustix::process::geteuid().as_raw();
         if meta.uid() != me {
-            return Err(at(
-                "cannot trust",
-                &format!("it belongs to user {}, the host runs as {me}", meta.uid()),
-            ));
+            let reason = format!("it belongs to user {}, the host runs as {me}", meta.uid());
+            return Err(at("cannot trust", &reason));
         }
-        if meta.permissions().mode() & 0o077 != 0 {
-            fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
-                .map_err(|e| at("cannot protect", &e))?;
+        if meta.mode() & 0o077 != 0 {
+            let reason = format!(
+                "other users have access to it (mode {:03o}), and it holds native code; delete it",
+                meta.mode() & 0o777
+            );
+            return Err(at("cannot trust", &reason));
         }
         // SipHash with fixed keys: every process of one build computes the same hash.
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        Ok(Self { dir: dir.to_owned(), engine, compatibility: hasher.finish(), checked: Mutex::default() })
-    }
-
-    /// The path of the compiled form of the component with this digest.
-    pub(crate) fn path(&self, digest: &[u8; 32]) -> PathBuf {
-        let key =
-            Sha256::new().chain_update(digest).chain_update(self.compatibility.to_be_bytes()).finalize();
-        self.dir.join(format!("{}.cwasm", hex(&key)))
-    }
-
-    /// A unique temporary path in the cache folder for the output of the compiler.
-    pub(crate) fn scratch(&self, digest: &[u8; 32]) -> PathBuf {
-        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.dir.join(format!(".{}.{}.{n}", &hex(digest)[..16], std::process::id()))
-    }
-
-    /// Whether the cache has an entry with a matching sum. Reads and hashes the file the first time in a process;
-    /// removes an entry whose sum does not match.
-    pub(crate) fn contains(&self, file: &Path) -> bool {
-        if self.checked.lock().contains(file) && file.exists() {
-            return true;
-        }
-        let sound = match (digest_of(file), fs::read_to_string(file.with_extension("sum"))) {
-            (Ok(found), Ok(sum)) => sum == found,
-            // No host of this cache completed an entry without a sum, or another host is replacing it now.
-            (Err(_), _) | (Ok(_), Err(_)) => return false,
+        let cache = Self {
+            dir: Arc::new(opened.into()),
+            engine,
+            compatibility: hasher.finish(),
+            checked: Mutex::default(),
+            path,
         };
-        if sound {
-            self.checked.lock().insert(file.to_owned());
-        } else {
-            tracing::warn!(event = "compile_cache_entry_damaged", file = %file.display(), "damaged entry in the compile cache removed");
-            self.remove(file);
+        cache.prune(SystemTime::now());
+        Ok(cache)
+    }
+
+    /// The key of the component with this digest.
+    pub(crate) fn key(&self, digest: &[u8; 32]) -> String {
+        hex(&Sha256::new().chain_update(digest).chain_update(self.compatibility.to_be_bytes()).finalize())
+    }
+
+    /// The sum of the machine code that belongs to a key; `None` when the cache has no sound entry.
+    pub(crate) fn find(&self, key: &str) -> Option<String> {
+        let sum = self.sum_of(key)?;
+        match self.verified(&sum) {
+            Ok(_) => Some(sum),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                let file = self.path.join(format!("{sum}.cwasm"));
+                tracing::warn!(
+                    event = "compile_cache_entry_damaged", file = %file.display(), %error,
+                    "entry of the compile cache not used; the component is compiled again"
+                );
+                self.remove(key, &sum);
+                None
+            }
         }
-        sound
+    }
+
+    fn sum_of(&self, key: &str) -> Option<String> {
+        let mut sum = String::new();
+        self.open(&format!("{key}.sum")).ok()?.take(65).read_to_string(&mut sum).ok()?;
+        (sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(sum)
+    }
+
+    /// Maps the machine code with this sum.
+    pub(crate) fn map(&self, sum: &str) -> Result<Component, LoadError> {
+        let cache = |error: &dyn std::fmt::Display| {
+            LoadError::Cache(format!("{}: {error}", self.path.join(format!("{sum}.cwasm")).display()))
+        };
+        let file = self.verified(sum).map_err(|e| cache(&e))?;
+        cwasm::map(&self.engine, &file).map_err(|error| {
+            // An engine without a pool has no limits of its own, so it maps whatever the compiler made.
+            match wasmtime_engine(&InstancePool::None).and_then(|engine| cwasm::map(&engine, &file)) {
+                Ok(_) => LoadError::TooLarge(format!("{error:#}")),
+                Err(_) => cache(&format_args!("{error:#}")),
+            }
+        })
     }
 
     /// Removes an unusable entry.
-    pub(crate) fn remove(&self, file: &Path) {
-        self.checked.lock().remove(file);
-        let _ = fs::remove_file(file.with_extension("sum"));
-        let _ = fs::remove_file(file);
+    pub(crate) fn remove(&self, key: &str, sum: &str) {
+        self.checked.lock().remove(sum);
+        for name in [format!("{key}.sum"), format!("{sum}.cwasm")] {
+            let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+        }
     }
 
-    /// Adds the output of the compiler at `scratch` as the entry `file`.
-    pub(crate) fn adopt(&self, scratch: &Path, file: &Path) -> Result<(), LoadError> {
-        let at = |e: std::io::Error| LoadError::Cache(format!("{}: {e}", file.display()));
-        fs::set_permissions(scratch, fs::Permissions::from_mode(0o400)).map_err(at)?;
-        let sum = scratch.with_extension("sum");
-        let mut out = fs::File::create(&sum).map_err(at)?;
-        out.write_all(digest_of(scratch).map_err(at)?.as_bytes()).map_err(at)?;
-        fs::rename(&sum, file.with_extension("sum")).map_err(at)?;
-        fs::rename(scratch, file).map_err(at)?;
-        self.checked.lock().insert(file.to_owned());
+    /// A new file for the output of the compiler.
+    pub(crate) fn scratch(&self) -> Result<Scratch, LoadError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        // Hosts in several containers that share the folder may have the same process id.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let name = format!("{TEMPORARY}{now}-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.dir, &name, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|e| LoadError::Cache(format!("{}: {e}", self.path.display())))?;
+        Ok(Scratch { dir: Arc::clone(&self.dir), name, file: file.into() })
+    }
+
+    /// Adds the output of the compiler as the entry of `key` and returns its sum.
+    pub(crate) fn adopt(&self, key: &str, code: Scratch) -> Result<String, LoadError> {
+        let at = |e: io::Error| LoadError::Cache(format!("{}: {e}", self.path.display()));
+        let sum = digest_of(&code.file).map_err(at)?;
+        self.publish(&code, &format!("{sum}.cwasm")).map_err(at)?;
+        let mut of_key = self.scratch()?;
+        of_key.file.write_all(sum.as_bytes()).map_err(at)?;
+        self.publish(&of_key, &format!("{key}.sum")).map_err(at)?;
+        Ok(sum)
+    }
+
+    /// Makes a file read-only and gives it its name.
+    fn publish(&self, new: &Scratch, name: &str) -> io::Result<()> {
+        rustix::fs::fchmod(&new.file, Mode::RUSR)?;
+        rustix::fs::renameat(&self.dir, &new.name, &self.dir, name)?;
         Ok(())
     }
 
-    /// Maps an entry that [`contains`](Self::contains) has checked or [`adopt`](Self::adopt) has added in this process.
-    pub(crate) fn open(&self, file: &Path) -> wasmtime::Result<Component> {
-        cwasm::map(&self.engine, file)
+    /// Opens a file of the cache and checks its type, owner and mode.
+    fn open(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(&self.dir, name, flags, Mode::empty())?);
+        let meta = file.metadata()?;
+        let me = rustix::process::geteuid().as_raw();
+        if !meta.is_file() || meta.uid() != me || meta.mode() & 0o7377 != 0 {
+            return Err(io::Error::other(format!(
+                "not a file of user {me} with mode 400 (user {}, mode {:03o})",
+                meta.uid(),
+                meta.mode() & 0o7777
+            )));
+        }
+        Ok(file)
+    }
+
+    /// Opens the machine code with this sum and checks its content, unless this process has hashed the same file before.
+    fn verified(&self, sum: &str) -> io::Result<File> {
+        let file = self.open(&format!("{sum}.cwasm"))?;
+        // Compared before the file is marked, which changes its times.
+        let known = self.checked.lock().get(sum) == Some(&FileIdentity::of(&file)?);
+        let is_marked = file.metadata()?.modified()?.elapsed().is_ok_and(|age| age <= MARK_USED);
+        if known && is_marked {
+            return Ok(file);
+        }
+        if !is_marked {
+            // Not on a read-only file system, where nothing is removed either.
+            let _ = file.set_modified(SystemTime::now());
+        }
+        let identity = FileIdentity::of(&file)?;
+        if !known && digest_of(&file)? != sum {
+            return Err(io::Error::other("its content does not have the sum that is its name"));
+        }
+        self.checked.lock().insert(sum.to_owned(), identity);
+        Ok(file)
+    }
+
+    /// Removes temporary files that were left over, code that no host used for long, and sums without their code.
+    fn prune(&self, now: SystemTime) {
+        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        let mut sums = Vec::new();
+        for entry in entries.flatten() {
+            let (Ok(name), Ok(meta)) = (entry.file_name().into_string(), entry.metadata()) else { continue };
+            let age = meta.modified().ok().and_then(|at| now.duration_since(at).ok()).unwrap_or_default();
+            let old = if name.starts_with(TEMPORARY) { LEFT_OVER } else { UNUSED };
+            if name.ends_with(".sum") {
+                sums.push(name);
+            } else if age > old {
+                let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+            }
+        }
+        for name in sums {
+            let sum = self.sum_of(name.trim_end_matches(".sum"));
+            if !sum.is_some_and(|sum| self.path.join(format!("{sum}.cwasm")).exists()) {
+                let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+            }
+        }
+    }
+}
+
+impl FileIdentity {
+    fn of(file: &File) -> io::Result<Self> {
+        let meta = file.metadata()?;
+        Ok(Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
     }
 }
 
 /// The SHA-256 of a file, read in chunks: compiled code is large, and the host may check a thousand files at startup.
-fn digest_of(file: &Path) -> std::io::Result<String> {
+fn digest_of(mut file: &File) -> io::Result<String> {
+    use std::io::Seek as _;
+    file.rewind()?;
     let mut hasher = Sha256::new();
-    std::io::copy(&mut fs::File::open(file)?, &mut hasher)?;
+    io::copy(&mut file, &mut hasher)?;
     Ok(hex(&hasher.finalize()))
 }
 
@@ -128,59 +299,4 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::{InstancePool, wasmtime_engine};
-
-    fn cache(dir: &Path) -> CompileCache {
-        CompileCache::new(dir, wasmtime_engine(&InstancePool::None).unwrap()).unwrap()
-    }
-
-    fn filled(cache: &CompileCache) -> PathBuf {
-        let (scratch, file) = (cache.scratch(&[1; 32]), cache.path(&[1; 32]));
-        fs::write(&scratch, b"machine code").unwrap();
-        cache.adopt(&scratch, &file).unwrap();
-        file
-    }
-
-    #[test]
-    fn the_folder_and_its_files_are_private() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path().join("deep/cache");
-        let file = filled(&cache(&dir));
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&dir), mode(&file)), (0o700, 0o400));
-    }
-
-    #[test]
-    fn an_entry_is_found_by_the_next_process() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = filled(&cache(dir.path()));
-        assert!(cache(dir.path()).contains(&file));
-        assert!(!cache(dir.path()).contains(&cache(dir.path()).path(&[2; 32])));
-    }
-
-    #[test]
-    fn a_damaged_entry_is_removed_and_one_without_its_sum_is_not_used() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = filled(&cache(dir.path()));
-        fs::remove_file(&file).unwrap();
-        fs::write(&file, b"other code").unwrap();
-        assert!(!cache(dir.path()).contains(&file));
-        assert!(!file.exists());
-        let file = filled(&cache(dir.path()));
-        fs::remove_file(file.with_extension("sum")).unwrap();
-        assert!(!cache(dir.path()).contains(&file));
-        assert!(cache(dir.path()).contains(&filled(&cache(dir.path()))));
-    }
-
-    #[test]
-    fn what_cannot_be_a_folder_is_an_error_with_a_remedy() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("file");
-        fs::write(&file, b"").unwrap();
-        let error =
-            CompileCache::new(&file, wasmtime_engine(&InstancePool::None).unwrap()).map(drop).unwrap_err();
-        assert!(error.to_string().contains("--cache-dir"), "{error}");
-    }
-}
+mod tests;

@@ -3,14 +3,14 @@
 //! Unloading drops the mapping of the machine code, so that an idle plugin uses almost no memory. The entry in the
 //! compile cache stays on disk; the next call maps and links it again in a fraction of a millisecond.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pilothouse_plugin::World;
+use pilothouse_plugin::{World, printable};
 use wasmtime::component::{Component, InstancePre};
 
 use crate::bindings::exports::pilothouse::controller as exports;
+use crate::contract;
 use crate::engine::Engine;
 use crate::error::LoadError;
 use crate::state::StoreState;
@@ -21,7 +21,8 @@ pub struct Code(Arc<CodeInner>);
 
 struct CodeInner {
     engine: Engine,
-    file: PathBuf,
+    /// The SHA-256 of the machine code: its name in the compile cache.
+    sum: String,
     digest: String,
     linked: Mutex<Option<Arc<Linked>>>,
 }
@@ -41,12 +42,9 @@ impl std::fmt::Debug for Code {
     }
 }
 
-/// Prefix of the contract's interfaces in the names of exports.
-const PACKAGE: &str = "pilothouse:controller/";
-
 impl Code {
-    pub(crate) fn new(engine: Engine, file: PathBuf, digest: String) -> Self {
-        Self(Arc::new(CodeInner { engine, file, digest, linked: Mutex::default() }))
+    pub(crate) fn new(engine: Engine, sum: String, digest: String) -> Self {
+        Self(Arc::new(CodeInner { engine, sum, digest, linked: Mutex::default() }))
     }
 
     /// `sha256:…` of the component's bytes.
@@ -95,11 +93,7 @@ impl Code {
         if let Some(linked) = &*slot {
             return Ok(Arc::clone(linked));
         }
-        let engine = &self.0.engine.0;
-        let component = engine
-            .cache
-            .open(&self.0.file)
-            .map_err(|e| LoadError::Cache(format!("{}: {e:#}", self.0.file.display())))?;
+        let component = self.0.engine.0.cache.map(&self.0.sum)?;
         let linked = Arc::new(link(&self.0.engine, &component)?);
         *slot = Some(Arc::clone(&linked));
         Ok(linked)
@@ -108,30 +102,22 @@ impl Code {
 
 fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
     let ty = component.component_type();
-    let found: Vec<String> = ty.exports(&engine.0.wasmtime).map(|(name, _)| name.to_owned()).collect();
-    let has = |interface: &str| found.iter().any(|name| is_interface(name, interface));
-    let one_by_one = has("reconcile") || has("handler");
-    let missing = match (has("descriptor"), one_by_one || has("reconcile-many")) {
-        (true, true) if one_by_one && has("reconcile-many") => "reconcile-many alone",
-        (true, true) => "",
-        (false, true) => "descriptor",
-        (true, false) => "reconcile, reconcile-many or handler",
-        (false, false) => "descriptor with reconcile, reconcile-many or handler",
-    };
-    if !missing.is_empty() {
-        let found = if found.is_empty() { "nothing".to_owned() } else { found.join(", ") };
-        return Err(LoadError::OtherWorld { found, missing: missing.to_owned() });
-    }
-    let pre =
-        engine.0.linker.instantiate_pre(component).map_err(|e| LoadError::MissingImport(format!("{e:#}")))?;
+    let engine = &engine.0;
+    let exports: Vec<String> = ty.exports(&engine.wasmtime).map(|(name, _)| name.to_owned()).collect();
+    let imports: Vec<String> = ty.imports(&engine.wasmtime).map(|(name, _)| name.to_owned()).collect();
+    let exported = contract::check(&exports, &imports)?;
+    let pre = engine
+        .linker
+        .instantiate_pre(component)
+        .map_err(|e| LoadError::MissingImport(printable(&format!("{e:#}"))))?;
     let mismatch = |e: wasmtime::Error| LoadError::OtherWorld {
         found: format!("an interface of another shape ({e:#})"),
         missing: "the one of this version".to_owned(),
     };
-    let reconcile = has("reconcile").then(|| exports::reconcile::GuestIndices::new(&pre)).transpose();
+    let reconcile = exported.reconcile.then(|| exports::reconcile::GuestIndices::new(&pre)).transpose();
     let reconcile_many =
-        has("reconcile-many").then(|| exports::reconcile_many::GuestIndices::new(&pre)).transpose();
-    let handler = has("handler").then(|| exports::handler::GuestIndices::new(&pre)).transpose();
+        exported.reconcile_many.then(|| exports::reconcile_many::GuestIndices::new(&pre)).transpose();
+    let handler = exported.handler.then(|| exports::handler::GuestIndices::new(&pre)).transpose();
     Ok(Linked {
         descriptor: exports::descriptor::GuestIndices::new(&pre).map_err(mismatch)?,
         reconcile: reconcile.map_err(mismatch)?,
@@ -139,12 +125,4 @@ fn link(engine: &Engine, component: &Component) -> Result<Linked, LoadError> {
         handler: handler.map_err(mismatch)?,
         pre,
     })
-}
-
-/// Whether an export is this interface of the contract, in any version. The linker checks versions.
-fn is_interface(export: &str, interface: &str) -> bool {
-    export
-        .strip_prefix(PACKAGE)
-        .and_then(|rest| rest.strip_prefix(interface))
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('@'))
 }

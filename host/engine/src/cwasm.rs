@@ -2,20 +2,24 @@
 
 #![allow(unsafe_code)]
 
-use std::path::Path;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// Maps a `.cwasm` file as a component.
+/// Maps an open `.cwasm` file as a component.
 ///
-/// The caller ([`crate::cache::CompileCache`]) must pass only files of the cache folder (owned by this user, mode 0700)
-/// that it added itself, or whose digest it compared with the recorded one, in this process.
-pub(crate) fn map(engine: &Engine, file: &Path) -> wasmtime::Result<Component> {
+/// The caller must have checked this very file: [`crate::cache::CompileCache`] compares owner, mode and SHA-256 of the
+/// descriptor.
+pub(crate) fn map(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
+    // wasmtime maps components by path only. This path is the open file itself, not its name in the folder, which could
+    // name another file by now.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     // SAFETY: `deserialize_file` requires unmodified output of `precompile_component` that does not change while it is
-    // mapped. `CompileCache::contains` compared the SHA-256 of the whole file with the one recorded when the compiler's
-    // output was written, once in this process, or `CompileCache::adopt` added the file in this process. The host
-    // writes files under another name, makes them read-only (0400), renames them into place and does not change them
-    // afterwards. Other users cannot write to the folder (0700).
-    unsafe { Component::deserialize_file(engine, file) }
+    // mapped. The only caller, `CompileCache::map`, passes a regular file that belongs to this user and that nobody may
+    // write (0400), and whose content it hashed through this descriptor, or hashed before while device, inode, size and
+    // times were the same. The hash is that of the compiler's output (`CompileCache::adopt`). Only this user and root
+    // could give themselves the permission to write the file again; both are trusted (docs/security.md).
+    unsafe { Component::deserialize_file(engine, path) }
 }

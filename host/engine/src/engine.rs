@@ -4,15 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use pilothouse_plugin::Limits;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Config, PoolingAllocationConfig};
 
 use crate::bindings::pilothouse::controller as wit;
 use crate::cache::{CompileCache, hex};
 use crate::code::Code;
+use crate::compile::lanes::Lanes;
 use crate::compile::{Compiler, check_header};
 use crate::error::{EngineError, LoadError};
 use crate::state::StoreState;
@@ -24,7 +25,8 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// The options of [`Engine::new`].
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Folder of the compile cache. It is created when absent, readable by this user only.
+    /// Folder of the compile cache, created when absent. The cache is the folder `compiled` in it, which must belong to
+    /// this user and give no other user access.
     pub cache_dir: PathBuf,
     /// Where components are compiled.
     pub compiler: Compiler,
@@ -47,7 +49,7 @@ pub(crate) struct EngineInner {
     pub(crate) linker: Linker<StoreState>,
     pub(crate) cache: CompileCache,
     compiler: Compiler,
-    compiling: Semaphore,
+    lanes: Lanes,
 }
 
 impl std::fmt::Debug for Engine {
@@ -112,39 +114,95 @@ impl Engine {
         let linker = linker(&wasmtime).map_err(fail)?;
         start_ticker(&wasmtime)?;
         let compiler = options.compiler;
-        Ok(Self(Arc::new(EngineInner { wasmtime, linker, cache, compiler, compiling: Semaphore::new(1) })))
+        Ok(Self(Arc::new(EngineInner { wasmtime, linker, cache, compiler, lanes: Lanes::new() })))
     }
 
-    /// Prepares a component: compiles it or finds it in the compile cache, maps it, checks its world and links it.
+    /// Prepares a component: compiles it or finds it in the compile cache, maps it, checks its world and links it. Hashing
+    /// and files are left to the runtime's threads for blocking work.
     ///
     /// # Errors
     /// When the bytes are not a component of the contract, compilation fails or exceeds its limits, or the compile
-    /// cache cannot be used.
-    pub async fn prepare(&self, bytes: &[u8]) -> Result<Code, LoadError> {
-        check_header(bytes)?;
-        let digest: [u8; 32] = Sha256::digest(bytes).into();
-        let file = self.0.cache.path(&digest);
-        let code = Code::new(self.clone(), file.clone(), format!("sha256:{}", hex(&digest)));
-        if self.0.cache.contains(&file) {
-            match Code::load(&code) {
-                Ok(()) => return Ok(code),
+    /// cache cannot be used. [`LoadError::is_refusal`] tells which.
+    pub async fn prepare(&self, bytes: impl Into<Bytes> + Send) -> Result<Code, LoadError> {
+        let bytes = bytes.into();
+        let component = bytes.clone();
+        let key = self
+            .blocking(move |engine| {
+                check_header(&component)?;
+                let digest: [u8; 32] = Sha256::digest(&component).into();
+                Ok(ComponentKey {
+                    cache: engine.0.cache.key(&digest),
+                    digest: format!("sha256:{}", hex(&digest)),
+                })
+            })
+            .await?;
+        if let Some(code) = self.find(&key).await? {
+            return Ok(code);
+        }
+        let (key, bytes) = (&key, &bytes);
+        self.0
+            .lanes
+            .run(|| async move {
+                // Another plugin with the same component may have been compiled meanwhile.
+                match self.find(key).await? {
+                    Some(code) => Ok(code),
+                    None => self.compile(key, bytes).await,
+                }
+            })
+            .await
+    }
+
+    /// The code of a component that is in the compile cache, mapped and linked.
+    async fn find(&self, key: &ComponentKey) -> Result<Option<Code>, LoadError> {
+        let key = key.clone();
+        self.blocking(move |engine| {
+            let cache = &engine.0.cache;
+            let Some(sum) = cache.find(&key.cache) else { return Ok(None) };
+            let code = Code::new(engine.clone(), sum.clone(), key.digest);
+            match code.load() {
                 Err(LoadError::Cache(error)) => {
                     tracing::warn!(event = "compile_cache_entry_unusable", %error, "unusable entry in the compile cache removed");
-                    self.0.cache.remove(&file);
+                    cache.remove(&key.cache, &sum);
+                    Ok(None)
                 }
-                Err(error) => return Err(error),
+                loaded => loaded.map(|()| Some(code)),
             }
-        }
-        let _one_at_a_time =
-            self.0.compiling.acquire().await.map_err(|e| LoadError::Compile(e.to_string()))?;
-        if !self.0.cache.contains(&file) {
-            let scratch = self.0.cache.scratch(&digest);
-            self.0.compiler.compile(&self.0.wasmtime, bytes, &scratch).await?;
-            self.0.cache.adopt(&scratch, &file)?;
-        }
-        Code::load(&code)?;
-        Ok(code)
+        })
+        .await
     }
+
+    async fn compile(&self, key: &ComponentKey, bytes: &Bytes) -> Result<Code, LoadError> {
+        let scratch = self.blocking(|engine| engine.0.cache.scratch()).await?;
+        let output = scratch.output()?;
+        self.0.compiler.compile(&self.0.wasmtime, bytes, output).await?;
+        let key = key.clone();
+        self.blocking(move |engine| {
+            let sum = engine.0.cache.adopt(&key.cache, scratch)?;
+            let code = Code::new(engine, sum, key.digest);
+            code.load()?;
+            Ok(code)
+        })
+        .await
+    }
+
+    /// Runs blocking work apart from the threads of the network.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Self) -> Result<T, LoadError> + Send + 'static,
+    ) -> Result<T, LoadError> {
+        let engine = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(engine)).await;
+        done.map_err(|e| LoadError::Stopped(e.to_string()))?
+    }
+}
+
+/// A component by its content.
+#[derive(Clone)]
+struct ComponentKey {
+    /// Its key in the compile cache.
+    cache: String,
+    /// `sha256:…` of its bytes.
+    digest: String,
 }
 
 fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<StoreState>> {
@@ -192,5 +250,35 @@ mod tests {
             hasher.finish()
         };
         assert_eq!(hash(InstancePool::None), hash(InstancePool::Slots(10)));
+    }
+
+    /// A component with so many instances of an empty core module, and no exports.
+    fn component(instances: u8) -> Vec<u8> {
+        let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
+        bytes.extend(b"\x01\x08\0asm\x01\0\0\0");
+        bytes.extend([2, 1 + 3 * instances, instances]);
+        bytes.extend((0..instances).flat_map(|_| [0, 0, 0]));
+        bytes
+    }
+
+    #[tokio::test]
+    async fn a_component_that_does_not_fit_into_the_pool_is_refused_as_that_and_compiled_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = |name: &str| EngineOptions {
+            cache_dir: dir.path().join(name),
+            compiler: Compiler::InProcess,
+            instances: 4,
+        };
+        let engine = Engine::new(options("cache")).unwrap();
+        let small = engine.prepare(component(8)).await.unwrap_err();
+        assert!(matches!(small, LoadError::OtherWorld { .. }), "{small}");
+        let compiled = || std::fs::read_dir(dir.path().join("cache/compiled")).unwrap().count();
+        let before = compiled();
+        for _ in 0..2 {
+            let large = engine.prepare(component(9)).await.unwrap_err();
+            assert!(matches!(large, LoadError::TooLarge(_)) && large.is_refusal(), "{large}");
+            assert!(large.to_string().contains("9 core module instances"), "{large}");
+            assert_eq!(compiled(), before + 2, "the entry stays");
+        }
     }
 }

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::contract::SERVED;
+
 /// The reason why a component cannot be loaded.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
@@ -25,6 +27,24 @@ pub enum LoadError {
         "damaged or incomplete ({0}); copy the file again, best to another name first and then rename it"
     )]
     Damaged(String),
+    /// The component is built for a version of the contract that this host does not serve.
+    #[error(
+        "made for contract {made_for}, this host serves {SERVED}: rebuild the guest with a matching pilothouse-sdk, or run a \
+         host that serves {made_for}"
+    )]
+    OtherVersion {
+        /// Major and minor version in the names of the component's interfaces, as `0.2`.
+        made_for: String,
+    },
+    /// The component exports `reconcile-many` together with `reconcile` or `handler`.
+    #[error(
+        "it exports reconcile-many together with {other}: a batch-reconciler exports reconcile-many and neither reconcile \
+         nor handler"
+    )]
+    MixedWorlds {
+        /// The export that does not belong to the world.
+        other: &'static str,
+    },
     /// The component does not have the exports of a world of the contract.
     #[error(
         "a component of another world: it exports {found}, and not {missing}; a plugin targets the world reconciler, \
@@ -42,12 +62,29 @@ pub enum LoadError {
          file system and sockets: rebuild the guest with a matching pilothouse-sdk, or run a newer host"
     )]
     MissingImport(String),
-    /// Compilation failed, or was stopped at a limit.
+    /// The compiler refused the component.
     #[error("compilation failed: {0}")]
     Compile(String),
+    /// The compiler did not finish: it was stopped at a limit, or could not run.
+    #[error("compilation did not finish: {0}")]
+    Stopped(String),
+    /// The component needs more than a slot of the instance pool has.
+    #[error(
+        "the component does not fit into this host's instance pool: {0}; link the guest as one module with one memory"
+    )]
+    TooLarge(String),
     /// The compile cache cannot be used.
     #[error("compile cache: {0}")]
     Cache(String),
+}
+
+impl LoadError {
+    /// Whether the component itself is refused. Otherwise the reason is time, resources or I/O of the host, and another
+    /// attempt may succeed.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        !matches!(self, Self::Stopped(_) | Self::Cache(_))
+    }
 }
 
 /// The reason why the engine cannot start.
@@ -68,12 +105,19 @@ pub enum FaultKind {
     Trap,
     /// The guest exceeded the CPU budget of the call.
     Cpu,
-    /// The call exceeded its wall-clock deadline.
+    /// The call exceeded its wall-clock deadline, and used most of the time itself.
     Deadline,
+    /// The call exceeded its wall-clock deadline, and waited most of the time: for the API server, for a peer, for a
+    /// timer of its own, or for a busy host.
+    Waiting,
     /// The guest requested more memory than its limit.
     Memory,
-    /// An instance could not be created.
+    /// A call of an import exceeded a limit of the plugin.
+    Limit,
+    /// The component cannot be instantiated.
     Instantiate,
+    /// The host could not create an instance now: the pool is exhausted, or the machine code cannot be mapped.
+    HostBusy,
     /// The guest violated the contract: an export is missing, or the number of answers is wrong.
     Answer,
 }
@@ -86,10 +130,19 @@ impl FaultKind {
             Self::Trap => "trap",
             Self::Cpu => "cpu",
             Self::Deadline => "deadline",
+            Self::Waiting => "waiting",
             Self::Memory => "memory",
+            Self::Limit => "limit",
             Self::Instantiate => "instantiate",
+            Self::HostBusy => "host-busy",
             Self::Answer => "answer",
         }
+    }
+
+    /// Whether the plugin is not to blame: the same call may be answered later.
+    #[must_use]
+    pub fn is_of_host(self) -> bool {
+        matches!(self, Self::Waiting | Self::HostBusy)
     }
 }
 
@@ -112,11 +165,24 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Fault {
+    pub(crate) fn host_busy(error: &dyn fmt::Display) -> Self {
+        Self::new(FaultKind::HostBusy, format!("no instance could be made: {error}"))
+    }
+
     pub(crate) fn new(kind: FaultKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    pub(crate) fn deadline(limit: Duration) -> Self {
+    /// The deadline of a call that used this much CPU time.
+    pub(crate) fn deadline(limit: Duration, used: Duration) -> Self {
+        if used * 2 < limit {
+            return Self::new(
+                FaultKind::Waiting,
+                format!(
+                    "the call exceeded callTimeout ({limit:?}) and ran for {used:?} of it: it waited for the API server, a peer or a timer, or the host is busy"
+                ),
+            );
+        }
         Self::new(
             FaultKind::Deadline,
             format!(
@@ -139,5 +205,18 @@ impl Fault {
             FaultKind::Memory,
             format!("the instance requested {wanted} bytes of memory, the limit is {limit} (limits.memory)"),
         )
+    }
+}
+
+/// An import call beyond a limit of the plugin: it traps, since contract 0.1 has no error for it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct OverLimit(String);
+
+impl OverLimit {
+    /// The message names the limit, its value and the remedy.
+    #[expect(clippy::new_ret_no_self, reason = "imports return it as an error of wasmtime")]
+    pub(crate) fn new(message: impl fmt::Display) -> wasmtime::Error {
+        wasmtime::Error::new(Self(message.to_string()))
     }
 }

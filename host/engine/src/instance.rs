@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_object::{Gvk, Object, ObjectKey};
-use pilothouse_plugin::Limits;
+use pilothouse_plugin::{Limits, printable};
 use wasmtime::component::Resource;
-use wasmtime::{Store, Trap, UpdateDeadline};
+use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
+use crate::backtrace;
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types as wit;
 use crate::budget::Budget;
 use crate::code::Code;
-use crate::error::{Fault, FaultKind};
+use crate::error::{Fault, FaultKind, OverLimit};
 use crate::host::{CallContext, HostImports};
 use crate::state::StoreState;
-use crate::wasi;
 
 /// Maximum number of bytes that a guest may pass to the host in one call of an import: more than twice the largest
 /// request body that the API server accepts.
@@ -111,9 +111,8 @@ impl Instance {
     /// # Errors
     /// When the component cannot be mapped, the engine has no room for another instance, or its start code faults.
     pub async fn new(code: &Code, host: Arc<dyn HostImports>, limits: Limits) -> Result<Self, Fault> {
-        let linked = code.linked().map_err(|e| Fault::new(FaultKind::Instantiate, e.to_string()))?;
-        let wasi = wasi::context(&host);
-        let mut store = Store::new(&code.engine().0.wasmtime, StoreState::new(host, limits.memory, wasi));
+        let linked = code.linked().map_err(|e| Fault::host_busy(&e))?;
+        let mut store = Store::new(&code.engine().0.wasmtime, StoreState::new(host, limits));
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         let budget = Arc::clone(&store.data().budget);
@@ -122,14 +121,9 @@ impl Instance {
             if !budget.tick() {
                 return Ok(UpdateDeadline::Interrupt);
             }
-            let budget = Arc::clone(&budget);
-            let others_run = async move {
-                tokio::task::yield_now().await;
-                budget.resume();
-            };
-            Ok(UpdateDeadline::YieldCustom(1, Box::pin(others_run)))
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
-        store.data_mut().begin(CallContext::default(), &limits);
+        store.data_mut().begin(CallContext::default());
         store.set_epoch_deadline(1);
         let made = async {
             let instance = linked.pre.instantiate_async(&mut store).await?;
@@ -137,11 +131,14 @@ impl Instance {
             let reconcile = linked.reconcile.as_ref().map(|i| i.load(&mut store, &instance)).transpose()?;
             let many = linked.reconcile_many.as_ref().map(|i| i.load(&mut store, &instance)).transpose()?;
             let handler = linked.handler.as_ref().map(|i| i.load(&mut store, &instance)).transpose()?;
-            Ok((descriptor, reconcile, many, handler))
+            wasmtime::error::Ok((descriptor, reconcile, many, handler))
         };
         match tokio::time::timeout(limits.call_timeout, metered.metered(made)).await {
-            Err(_) => Err(Fault::deadline(limits.call_timeout)),
-            Ok(Err(error)) => Err(fault(store.data(), &limits, FaultKind::Instantiate, &error)),
+            Err(_) => Err(Fault::deadline(limits.call_timeout, store.data().budget.used())),
+            Ok(Err(error)) if error.is::<PoolConcurrencyLimitError>() || error.is::<std::io::Error>() => {
+                Err(Fault::host_busy(&error))
+            }
+            Ok(Err(error)) => Err(fault(store.data(), FaultKind::Instantiate, &error)),
             Ok(Ok((descriptor, reconcile, reconcile_many, handler))) => {
                 Ok(Self { store, descriptor, reconcile, reconcile_many, handler, limits, usable: true })
             }
@@ -152,6 +149,12 @@ impl Instance {
     #[must_use]
     pub fn is_usable(&self) -> bool {
         self.usable
+    }
+
+    /// Bytes of linear memory that the guest has grown to.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.store.data().limiter.memory
     }
 
     /// Calls the guest's `describe` with its configuration (JSON) and returns the description (JSON). The inner error
@@ -227,7 +230,7 @@ impl Instance {
         };
         let store = &mut self.store;
         let push = |store: &mut Store<StoreState>, object: &Object| -> wasmtime::Result<Resource<Object>> {
-            let own = store.data_mut().handles.push(object.clone())?;
+            let own = store.data_mut().handles.push_cached(object.clone())?;
             Ok(Resource::new_borrow(own.rep()))
         };
         let call = async {
@@ -258,7 +261,7 @@ impl Instance {
     fn begin(&mut self, context: CallContext) -> Arc<Budget> {
         // If the call's future is dropped before it completes, the instance stays unusable.
         self.usable = false;
-        self.store.data_mut().begin(context, &self.limits);
+        self.store.data_mut().begin(context);
         self.store.set_epoch_deadline(1);
         Arc::clone(&self.store.data().budget)
     }
@@ -270,27 +273,36 @@ impl Instance {
     ) -> Result<R, Fault> {
         match answer {
             Ok(Ok(answer)) => {
-                self.usable = true;
-                self.store.data_mut().end();
+                let state = self.store.data_mut();
+                state.end();
+                self.usable = !state.handles.is_worn_out();
                 Ok(answer)
             }
-            Ok(Err(error)) => Err(fault(self.store.data(), &self.limits, FaultKind::Trap, &error)),
-            Err(_) => Err(Fault::deadline(self.limits.call_timeout)),
+            Ok(Err(error)) => Err(fault(self.store.data(), FaultKind::Trap, &error)),
+            Err(_) => Err(Fault::deadline(self.limits.call_timeout, self.store.data().budget.used())),
         }
     }
 }
 
 /// Turns an error of wasmtime into a fault with its reason: an exceeded limit, a trap, or `kind`.
-fn fault(state: &StoreState, limits: &Limits, kind: FaultKind, error: &wasmtime::Error) -> Fault {
+fn fault(state: &StoreState, kind: FaultKind, error: &wasmtime::Error) -> Fault {
     if let Some(wanted) = state.limiter.refused {
-        return Fault::memory(limits.memory, wanted);
+        return Fault::memory(state.limits.memory, wanted);
     }
     if state.budget.exceeded() {
-        return Fault::cpu(limits.cpu_per_call);
+        return Fault::cpu(state.limits.cpu_per_call);
+    }
+    let trace = backtrace::of(error);
+    if let Some(over) = error.downcast_ref::<OverLimit>() {
+        return Fault::new(FaultKind::Limit, format!("{over}{trace}"));
     }
     match error.downcast_ref::<Trap>() {
-        Some(trap) => Fault::new(FaultKind::Trap, format!("the guest trapped: {trap}")),
-        None => Fault::new(kind, format!("the guest faulted: {error:#}")),
+        Some(trap) => Fault::new(FaultKind::Trap, format!("the guest trapped: {trap}{trace}")),
+        // The chain of a host error holds the frames of the guest, which `trace` has by name.
+        None => {
+            let cause = printable(&error.root_cause().to_string());
+            Fault::new(kind, format!("the guest faulted: {cause}{trace}"))
+        }
     }
 }
 
@@ -309,7 +321,7 @@ fn outcome(answer: Result<wit::Outcome, wit::Failure>) -> Result<Outcome, Failur
         Ok(wit::Outcome::Requeue) => Ok(Outcome::Requeue),
         Ok(wit::Outcome::RequeueAfter(delay)) => Ok(Outcome::RequeueAfter(Duration::from_millis(delay))),
         Err(failure) => Err(Failure {
-            message: failure.message,
+            message: printable(&failure.message),
             terminal: failure.kind == "terminal",
             retry_after: failure.retry_after.map(Duration::from_millis),
         }),

@@ -13,14 +13,17 @@
 //! A fault is a value with a reason; it makes its instance unusable and does not affect the host. The public API
 //! contains no types of wasmtime.
 
+mod backtrace;
 mod bindings;
 mod budget;
 mod cache;
 mod code;
 mod compile;
+mod contract;
 mod cwasm;
 mod engine;
 mod error;
+mod handles;
 mod host;
 mod http;
 mod imports;
@@ -33,6 +36,7 @@ pub use code::Code;
 pub use compile::{Compiler, compile_worker};
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
+pub use handles::HANDLE_BYTES;
 pub use host::{
     ApiError, CacheImports, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientImports, ClientVerb,
     ConfigImports, EventImports, EventTarget, GuestEvent, HostImports, HttpImports, LogImports, LogLevel,

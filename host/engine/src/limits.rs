@@ -6,6 +6,8 @@ use wasmtime::ResourceLimiter;
 #[derive(Debug)]
 pub(crate) struct StoreLimiter {
     pub(crate) max_memory: usize,
+    /// The size in bytes of the memory.
+    pub(crate) memory: usize,
     /// The size in bytes that a refused growth requested.
     pub(crate) refused: Option<usize>,
 }
@@ -21,6 +23,7 @@ impl ResourceLimiter for StoreLimiter {
         _max: Option<usize>,
     ) -> wasmtime::Result<bool> {
         if desired <= self.max_memory {
+            self.memory = desired;
             return Ok(true);
         }
         self.refused = Some(desired);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use pilothouse_object::Object;
 use pilothouse_plugin::Limits;
 use wasmtime::component::ResourceTable;
@@ -10,20 +11,38 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::budget::Budget;
+use crate::handles::Handles;
 use crate::host::{CallContext, HostImports};
 use crate::http::{Http, MAX_HANDLES};
 use crate::limits::StoreLimiter;
+use crate::wasi;
+
+/// The context of the running call; a clone shares it. The streams of standard output and error have one: a panic message
+/// is logged with the key of its call.
+#[derive(Clone, Default)]
+pub(crate) struct CurrentCall(Arc<Mutex<CallContext>>);
+
+impl CurrentCall {
+    pub(crate) fn set(&self, call: CallContext) {
+        *self.0.lock() = call;
+    }
+
+    pub(crate) fn get(&self) -> CallContext {
+        self.0.lock().clone()
+    }
+}
 
 /// The host's data in the wasmtime store of an instance.
 pub(crate) struct StoreState {
     pub(crate) host: Arc<dyn HostImports>,
+    pub(crate) limits: Limits,
     pub(crate) limiter: StoreLimiter,
     pub(crate) budget: Arc<Budget>,
-    pub(crate) call: CallContext,
+    pub(crate) call: CurrentCall,
     /// The wall-clock deadline of the running call.
     pub(crate) deadline: Instant,
     /// The objects and cursors that the guest received in the running call; cleared after it.
-    pub(crate) handles: ResourceTable,
+    pub(crate) handles: Handles,
     /// The packed object that was read last, with its unpacked text. Only one is kept, so a guest that reads many
     /// objects does not fill the host's memory with texts.
     pub(crate) reading: Option<Object>,
@@ -34,39 +53,39 @@ pub(crate) struct StoreState {
 }
 
 impl StoreState {
-    pub(crate) fn new(host: Arc<dyn HostImports>, max_memory: usize, wasi: WasiCtx) -> Self {
+    pub(crate) fn new(host: Arc<dyn HostImports>, limits: Limits) -> Self {
+        let call = CurrentCall::default();
         let mut wasi_table = ResourceTable::new();
         wasi_table.set_max_capacity(MAX_HANDLES);
         Self {
-            http: Http::new(Arc::clone(&host)),
+            http: Http::new(Arc::clone(&host), call.clone()),
+            wasi: wasi::context(&host, &call),
             host,
-            limiter: StoreLimiter { max_memory, refused: None },
+            limiter: StoreLimiter { max_memory: limits.memory, memory: 0, refused: None },
+            handles: Handles::new(limits.handle_bytes),
+            limits,
             budget: Budget::new(),
-            call: CallContext::default(),
+            call,
             deadline: Instant::now(),
-            handles: ResourceTable::new(),
             reading: None,
-            wasi,
             wasi_table,
         }
     }
 
     /// Starts a call: sets its context and deadline and resets the limits.
-    pub(crate) fn begin(&mut self, call: CallContext, limits: &Limits) {
+    pub(crate) fn begin(&mut self, call: CallContext) {
         let now = Instant::now();
-        self.call = call;
-        self.deadline = now + limits.call_timeout;
+        self.call.set(call);
+        self.deadline = now + self.limits.call_timeout;
         self.limiter.refused = None;
-        self.budget.begin(now, limits.cpu_per_call);
+        self.budget.begin(now, self.limits.cpu_per_call);
     }
 
     /// Ends a call: invalidates its handles and drops the unpacked text.
     pub(crate) fn end(&mut self) {
-        self.call = CallContext::default();
+        self.call.set(CallContext::default());
         self.reading = None;
-        if !self.handles.is_empty() {
-            self.handles = ResourceTable::new();
-        }
+        self.handles.clear();
     }
 }
 
@@ -79,7 +98,6 @@ impl WasiView for StoreState {
 impl WasiHttpView for StoreState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let Http { ctx, hooks } = &mut self.http;
-        hooks.call.clone_from(&self.call);
         hooks.deadline = self.deadline;
         WasiHttpCtxView { ctx, hooks, table: &mut self.wasi_table }
     }

@@ -13,8 +13,8 @@ use wasmtime_wasi::p2::bindings::{cli, random};
 use wasmtime_wasi::random::WasiRandom;
 use wasmtime_wasi::{WasiCtx, WasiView as _};
 
-use crate::host::{CallContext, HostImports, LogLevel};
-use crate::state::StoreState;
+use crate::host::{HostImports, LogLevel};
+use crate::state::{CurrentCall, StoreState};
 
 /// Maximum number of random bytes in one call of the import.
 const MAX_RANDOM: u64 = 64 << 10;
@@ -36,8 +36,8 @@ pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
     Ok(())
 }
 
-pub(crate) fn context(host: &Arc<dyn HostImports>) -> WasiCtx {
-    let stream = |level| LogStream { host: Arc::clone(host), level };
+pub(crate) fn context(host: &Arc<dyn HostImports>, call: &CurrentCall) -> WasiCtx {
+    let stream = |level| LogStream { host: Arc::clone(host), call: call.clone(), level };
     WasiCtx::builder()
         .stdout(stream(LogLevel::Info))
         .stderr(stream(LogLevel::Error))
@@ -45,9 +45,12 @@ pub(crate) fn context(host: &Arc<dyn HostImports>) -> WasiCtx {
         .build()
 }
 
-/// Standard output or standard error of a guest: each line becomes a line of the plugin's log.
+/// Standard output or standard error of a guest: each line becomes a line of the plugin's log, with the context of the
+/// running call.
+#[derive(Clone)]
 struct LogStream {
     host: Arc<dyn HostImports>,
+    call: CurrentCall,
     level: LogLevel,
 }
 
@@ -59,18 +62,17 @@ impl IsTerminal for LogStream {
 
 impl StdoutStream for LogStream {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        Box::new(LineWriter { host: Arc::clone(&self.host), level: self.level, line: Vec::new() })
+        Box::new(LineWriter { log: self.clone(), line: Vec::new() })
     }
 
     // The default implementation writes in a separate task. A panic message would then be logged after its trap.
     fn p2_stream(&self) -> Box<dyn wasmtime_wasi::p2::OutputStream> {
-        Box::new(LineWriter { host: Arc::clone(&self.host), level: self.level, line: Vec::new() })
+        Box::new(LineWriter { log: self.clone(), line: Vec::new() })
     }
 }
 
 struct LineWriter {
-    host: Arc<dyn HostImports>,
-    level: LogLevel,
+    log: LogStream,
     line: Vec<u8>,
 }
 
@@ -88,7 +90,7 @@ impl LineWriter {
     fn flush_line(&mut self) {
         if !self.line.is_empty() {
             let text = String::from_utf8_lossy(&self.line);
-            self.host.log(&CallContext::default(), self.level, &text, &[]);
+            self.log.host.log(&self.log.call.get(), self.log.level, &text, &[]);
             self.line.clear();
         }
     }

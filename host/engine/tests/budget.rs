@@ -95,7 +95,7 @@ async fn call(
     let dir = tempfile::tempdir()?;
     let options =
         EngineOptions { cache_dir: dir.path().join("cache"), compiler: Compiler::InProcess, instances: 4 };
-    let code = Engine::new(options)?.prepare(&std::fs::read(guests::wasm("probe")?)?).await?;
+    let code = Engine::new(options)?.prepare(std::fs::read(guests::wasm("probe")?)?).await?;
     let config = config.to_string().into_bytes().into();
     let host = Arc::new(Costly { config, object, read, wait, reads: AtomicU32::new(0) });
     let mut instance = Instance::new(&code, host.clone(), limits).await?;

@@ -99,7 +99,7 @@ async fn call(config: Value, object: Object) -> Result<Arc<Shelf>> {
     let dir = tempfile::tempdir()?;
     let options =
         EngineOptions { cache_dir: dir.path().join("cache"), compiler: Compiler::InProcess, instances: 4 };
-    let code = Engine::new(options)?.prepare(&std::fs::read(guests::wasm("probe")?)?).await?;
+    let code = Engine::new(options)?.prepare(std::fs::read(guests::wasm("probe")?)?).await?;
     let host = Arc::new(Shelf {
         config: config.to_string().into_bytes().into(),
         object,

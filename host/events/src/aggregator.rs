@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::keys::Key;
-use crate::lru::LruCache;
+use crate::lru::{LruCache, lru_cache};
 
 /// The largest `max_events` with which events are combined: the keys of a set are searched one by one.
 pub(crate) const MOST_EVENTS: usize = 1024;
@@ -30,7 +30,7 @@ struct AggregateRecord {
 impl EventAggregator {
     pub(crate) fn new(lru_cache_size: usize, max_events: usize, max_interval: Duration) -> Self {
         Self {
-            cache: LruCache::new(lru_cache_size),
+            cache: lru_cache(lru_cache_size),
             max_events: max_events.max(1),
             max_interval: i128::try_from(max_interval.as_nanos()).unwrap_or(i128::MAX),
         }
@@ -42,11 +42,7 @@ impl EventAggregator {
             return false;
         }
         let fresh = || AggregateRecord { local_keys: Vec::new(), last: now };
-        let record = self.cache.entry(aggregate, fresh, |record| {
-            // Its memory is used again.
-            record.local_keys.clear();
-            record.last = now;
-        });
+        let record = self.cache.get_or_insert_mut(aggregate, fresh);
         if now - record.last > self.max_interval {
             record.local_keys.clear();
         }

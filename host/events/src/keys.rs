@@ -15,13 +15,6 @@ use crate::event::Event;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key(pub(crate) u128);
 
-impl Key {
-    /// The hash for tables.
-    pub(crate) fn hash(self) -> u64 {
-        self.0 as u64
-    }
-}
-
 /// Takes the parts of a key one after the other; where one ends counts.
 #[derive(Clone)]
 pub struct KeyBuilder<'a> {

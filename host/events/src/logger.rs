@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::event::Event;
 use crate::keys::Key;
-use crate::lru::LruCache;
+use crate::lru::{LruCache, lru_cache};
 use crate::sink::Recorded;
 
 #[derive(Debug)]
@@ -26,12 +26,12 @@ struct EventLog {
 
 impl EventLogger {
     pub(crate) fn new(lru_cache_size: usize) -> Self {
-        Self { cache: LruCache::new(lru_cache_size) }
+        Self { cache: lru_cache(lru_cache_size) }
     }
 
     /// Counts the event, makes it the next occurrence of the one that is known, and says whether that was written.
     pub(crate) fn observe(&mut self, key: Key, event: &mut Event) -> bool {
-        let log = self.cache.entry(key, EventLog::default, |log| *log = EventLog::default());
+        let log = self.cache.get_or_insert_mut(key, EventLog::default);
         if log.count == 0 {
             log.count = event.count;
             log.first_timestamp = event.first_timestamp;
@@ -48,12 +48,7 @@ impl EventLogger {
 
     /// Remembers how a sink has kept the event.
     pub(crate) fn update_state(&mut self, key: Key, recorded: Recorded) {
-        let log = self.cache.entry(key, EventLog::default, |log| *log = EventLog::default());
-        *log = EventLog {
-            count: recorded.count,
-            first_timestamp: recorded.first_timestamp,
-            name: recorded.name,
-            written: true,
-        };
+        let Recorded { count, first_timestamp, name } = recorded;
+        self.cache.put(key, EventLog { count, first_timestamp, name, written: true });
     }
 }

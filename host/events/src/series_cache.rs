@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::delivery::NotStored;
 use crate::event::{Event, EventSeries};
 use crate::keys::{Key, Keyer};
-use crate::lru::LruCache;
+use crate::lru::{LruCache, lru_cache};
 use crate::options::CorrelatorOptions;
 use crate::reference::ObjectReference;
 use crate::spam_filter::EventSourceObjectSpamFilter;
@@ -92,7 +92,7 @@ impl SeriesCache {
         let size = options.lru_cache_size;
         Self {
             keyer: Keyer::new(),
-            entries: LruCache::new(size),
+            entries: lru_cache(size),
             spam_filter: EventSourceObjectSpamFilter::new(size, options.burst_size, options.qps),
             options,
         }
@@ -105,7 +105,7 @@ impl SeriesCache {
     /// Takes an event in.
     pub(crate) fn observe(&mut self, event: Event, now: Timestamp) -> Observed {
         let key = self.key(&event);
-        if let Some(entry) = self.entries.get_mut(key) {
+        if let Some(entry) = self.entries.get_mut(&key) {
             entry.last_observed = now;
             let further = entry.event.series.is_some();
             let count = entry.count().saturating_add(1).min(i32::MAX as u32);
@@ -129,28 +129,25 @@ impl SeriesCache {
             return Observed::Filtered;
         }
         let entry = Entry { event: event.clone(), last_observed: now, written: 0, upkeep: None };
-        let displaced = self.entries.insert(key, entry).filter(|entry| !entry.is_written());
-        let displaced = displaced.map(|entry| Displaced {
-            key: self.key(&entry.event),
-            unwritten: entry.unwritten(),
-            event: entry.event,
-        });
+        let displaced = self.entries.push(key, entry).filter(|(_, entry)| !entry.is_written());
+        let displaced =
+            displaced.map(|(key, entry)| Displaced { key, unwritten: entry.unwritten(), event: entry.event });
         Observed::First { key, event, displaced }
     }
 
     /// Undoes [`observe`](Self::observe) for an event that found no room to be written.
     pub(crate) fn take_back(&mut self, key: Key) {
-        match self.entries.peek_mut(key) {
+        match self.entries.peek_mut(&key) {
             Some(entry) if entry.count() > 1 => entry.event.series = None,
             _ => {
-                self.entries.remove(key);
+                self.entries.pop(&key);
             }
         }
     }
 
     /// Remembers the outcome of a write with this count; none if it was broken off.
     pub(crate) fn written(&mut self, key: Key, count: u32, outcome: Option<Result<(), NotStored>>) {
-        if let Some(entry) = self.entries.peek_mut(key)
+        if let Some(entry) = self.entries.peek_mut(&key)
             && outcome == Some(Ok(()))
         {
             entry.written = entry.written.max(count);
@@ -161,20 +158,20 @@ impl SeriesCache {
     /// series occurred meanwhile: also when the sink has refused it, as it would again. Returns the occurrences that are lost.
     pub(crate) fn end_upkeep(&mut self, key: Key, count: u32, outcome: Option<Result<(), NotStored>>) -> u32 {
         self.written(key, count, outcome);
-        let Some(entry) = self.entries.peek_mut(key) else { return 0 };
+        let Some(entry) = self.entries.peek_mut(&key) else { return 0 };
         let is_last = entry.upkeep.take() == Some(Upkeep::Finish) && entry.count() == count;
         if !is_last || !matches!(outcome, Some(Ok(()) | Err(NotStored::Refused))) {
             return 0;
         }
         let lost = entry.unwritten();
-        self.entries.remove(key);
+        self.entries.pop(&key);
         lost
     }
 
     /// Forgets single events that were not seen again, and gives the series that were not: to be written a last time.
     pub(crate) fn finish(&mut self, now: Timestamp) -> Vec<Key> {
         let (mut single, mut series) = (Vec::new(), Vec::new());
-        for (key, entry) in self.entries.iter_mut() {
+        for (&key, entry) in &mut self.entries {
             if entry.upkeep.is_some() || !entry.is_idle(now) {
                 continue;
             }
@@ -186,7 +183,7 @@ impl SeriesCache {
             }
         }
         for key in single {
-            self.entries.remove(key);
+            self.entries.pop(&key);
         }
         series
     }
@@ -204,7 +201,7 @@ impl SeriesCache {
     fn plan_refresh(&mut self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Key> {
         let wanted = self.entries.iter_mut().filter(|(_, entry)| entry.upkeep.is_none() && is_wanted(entry));
         wanted
-            .map(|(key, entry)| {
+            .map(|(&key, entry)| {
                 entry.upkeep = Some(Upkeep::Refresh);
                 key
             })
@@ -213,7 +210,7 @@ impl SeriesCache {
 
     /// A series as it is to be written now; none if it left the cache, or occurred again and is not to be finished.
     pub(crate) fn begin_upkeep(&mut self, key: Key, now: Timestamp) -> Option<Event> {
-        let entry = self.entries.peek_mut(key)?;
+        let entry = self.entries.peek_mut(&key)?;
         if entry.event.series.is_none() || entry.upkeep == Some(Upkeep::Finish) && !entry.is_idle(now) {
             entry.upkeep = None;
             return None;

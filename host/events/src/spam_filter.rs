@@ -3,7 +3,7 @@
 //! A bucket is one time: the one at which it would be full again (GCRA). All is in whole nanoseconds, so no refill is lost to rounding.
 
 use crate::keys::Key;
-use crate::lru::LruCache;
+use crate::lru::{LruCache, lru_cache};
 
 /// The longest time for one token: 292 years, which is to say that none comes.
 const NEVER: f64 = i64::MAX as f64;
@@ -22,12 +22,12 @@ impl EventSourceObjectSpamFilter {
     pub(crate) fn new(lru_cache_size: usize, burst: u32, qps: f64) -> Self {
         let period = if qps > 0.0 { (1e9 / qps).round().min(NEVER) } else { NEVER } as i128;
         let depth = period * i128::from(burst.max(1));
-        Self { buckets: LruCache::new(lru_cache_size), period, depth }
+        Self { buckets: lru_cache(lru_cache_size), period, depth }
     }
 
     /// Whether the event is one too many; takes a token if it is not. `now` is in nanoseconds since 1970.
     pub(crate) fn filter(&mut self, key: Key, now: i128) -> bool {
-        let full_at = self.buckets.entry(key, || now, |full_at| *full_at = now);
+        let full_at = self.buckets.get_or_insert_mut(key, || now);
         // Also where the clock was set back: no bucket lacks more than all its tokens.
         *full_at = (*full_at).clamp(now, now + self.depth);
         if *full_at + self.period > now + self.depth {

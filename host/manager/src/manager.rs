@@ -1,31 +1,42 @@
 //! [`Manager`]: the plugins of a host, kept in step with the plugin directory.
 //!
 //! One task reads the changes of the directory. Each plugin's files are loaded in a task of its own (`lifecycle/follow.rs`), so
-//! a slow compilation, or a plugin that waits for its caches, does not delay the others. A newer change of the same plugin
+//! a slow compilation, or a plugin that waits for its caches, does not delay the others. A bounded number compiles or
+//! describes at once. A newer change of the same plugin
 //! cancels that task.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::Client;
-use pilothouse_engine::Engine;
+use pilothouse_engine::{Engine, EngineOptions};
+use pilothouse_executor::Executor;
+use pilothouse_plugin::HostLimits;
 use pilothouse_plugin::directory::{Change, Files};
+use pilothouse_workqueue::Timekeeper;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::dispatch::guest::Compiler;
+use crate::dispatch::instance_pool::memory::default_guest_memory;
+use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
 use crate::leader_election::LeaderElection;
+use crate::lifecycle::config_sources::SharedSources;
 use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 use crate::lifecycle::load::Loader;
+use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::{HostContext, Plugin};
+use crate::lifecycle::schedules::Schedules;
 use crate::observe::host_events::{HostEvents, HostObject};
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
@@ -37,6 +48,8 @@ pub struct ManagerOptions {
     pub plugins: PathBuf,
     /// How the directory is read.
     pub directory: DirectoryOptions,
+    /// The ceilings of plugins and the bounds of the host.
+    pub limits: HostLimits,
     /// How long an instance is kept warm without a call. The mapped code is dropped with the last instance.
     pub idle_ttl: Duration,
     /// Refuse plugins that would act with the host's own identity.
@@ -59,6 +72,7 @@ impl ManagerOptions {
         Self {
             plugins,
             directory: DirectoryOptions::default(),
+            limits: HostLimits::default(),
             idle_ttl: Self::DEFAULT_IDLE_TTL,
             require_service_account: false,
             election: LeaderElection::disabled(),
@@ -73,6 +87,9 @@ const VERSION_RETRY: Duration = Duration::from_secs(2);
 
 /// How long pending events may still be written when a plugin or the host ends.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
+
+/// Instances of calls: those of the engine, less some for loads, which make theirs besides the pool.
+const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize / 16 * 15;
 
 /// The plugins of a host; a cheap clone.
 #[derive(Clone)]
@@ -116,9 +133,10 @@ impl Manager {
         client: Client,
         factory: SharedInformerFactory,
         metrics: Metrics,
-        guests: Handle,
+        guests: Executor,
     ) -> Result<Self, DirectoryError> {
-        let mut directory = Directory::new(&options.plugins, options.directory)?;
+        let ceilings = options.limits.ceilings.clone();
+        let mut directory = Directory::within(&options.plugins, options.directory, ceilings)?;
         let manager = Self::new(options, Arc::new(engine), client, factory, metrics, guests).await;
         let this = manager.clone();
         tokio::spawn(async move { this.ask_for_version().await });
@@ -142,7 +160,7 @@ impl Manager {
         client: Client,
         factory: SharedInformerFactory,
         metrics: Metrics,
-        guests: Handle,
+        guests: Executor,
     ) -> Self {
         metrics.watch_informers(factory.clone());
         if let Some(election) = options.election.status() {
@@ -154,21 +172,31 @@ impl Manager {
             None => HostEvents::default(),
         };
         metrics.watch_host_events(host_events.clone());
+        let timekeeper = Timekeeper::new();
+        guests.group().spawn({
+            let timekeeper = timekeeper.clone();
+            async move { timekeeper.run().await }
+        });
+        let memory = options.limits.guest_memory.unwrap_or_else(default_guest_memory);
+        let bounds = PoolBounds { memory, slots: POOL_SLOTS };
         let host = HostContext {
-            guests: guests.clone(),
             io: io.clone(),
             election: options.election,
-            idle_ttl: options.idle_ttl,
+            instances: InstancePool::new(bounds, options.idle_ttl, &guests),
+            timekeeper: timekeeper.clone(),
+            guests,
             host: options.host.into(),
             host_events,
+            schedules: Schedules::start(&io),
         };
         let loader = Loader {
+            sources: SharedSources::new(client.clone(), Arc::clone(factory.availability())),
             compiler,
             client,
             factory,
             io,
-            guests,
             require_service_account: options.require_service_account,
+            slots: LoadSlots::default(),
         };
         Self(Arc::new(Inner {
             loader: Arc::new(loader),
@@ -268,7 +296,13 @@ impl Manager {
         }
         plugin.load_started();
         let loader = Arc::clone(&self.0.loader);
-        self.0.tasks.spawn(async move { loader.follow(&plugin, files, &cancel).await });
+        self.0.tasks.spawn(async move {
+            let follow = AssertUnwindSafe(loader.follow(&plugin, files, &cancel)).catch_unwind();
+            if let Err(panic) = follow.await {
+                let error = plugin.task_panicked("the load", &*panic);
+                plugin.load_failed(&error, &cancel);
+            }
+        });
     }
 
     fn remove(&self, name: &str) {

@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use pilothouse_cache::testing::{FakeControllerSource, config_maps};
 use pilothouse_cache::{FactoryOptions, SharedInformerFactory};
 use pilothouse_client::{Client, ClientOptions};
-use pilothouse_engine::{Event, Fault, FaultKind, Outcome, Request};
+use pilothouse_engine::{Event, Fault, FaultKind, HostImports, LoadError, Outcome, Request};
+use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{Description, Grants, Limits, Manifest, World};
 use serde_json::{Value, json};
@@ -22,13 +23,18 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use pilothouse_workqueue::Timekeeper;
+
 use crate::dispatch::guest::{Answer, Compiler, Component, Guest};
-use crate::imports::plugin_imports::PluginImports;
+use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
 use crate::leader_election::LeaderElection;
-use crate::lifecycle::config_sources::{ConfigSources, MergedConfig};
+use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, SharedSources};
 use crate::lifecycle::generation::Generation;
+use crate::lifecycle::informers::Leasing;
 use crate::lifecycle::load::{Load, Loader};
+use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::{HostContext, Plugin};
+use crate::lifecycle::schedules::Schedules;
 use crate::observe::host_events::HostEvents;
 use crate::observe::metrics::Metrics;
 
@@ -40,15 +46,48 @@ pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-pub(crate) fn host_context(election: LeaderElection) -> HostContext {
-    HostContext {
-        guests: Handle::current(),
-        io: Handle::current(),
-        election,
-        idle_ttl: IDLE_TTL,
-        host: Arc::from("h"),
-        host_events: HostEvents::default(),
+/// The parts of a host that its plugins share.
+#[derive(Clone)]
+pub(crate) struct TestHost {
+    guests: Executor,
+    pub(crate) instances: InstancePool,
+    timekeeper: Timekeeper,
+}
+
+impl TestHost {
+    /// A host with plenty of memory.
+    pub(crate) fn new() -> Self {
+        Self::with_memory(1 << 30)
     }
+
+    /// A host with so many bytes for guests.
+    pub(crate) fn with_memory(memory: u64) -> Self {
+        let (guests, timekeeper) = (Executor::on_current_runtime(), Timekeeper::new());
+        tokio::spawn({
+            let timekeeper = timekeeper.clone();
+            async move { timekeeper.run().await }
+        });
+        let instances = InstancePool::new(PoolBounds { memory, slots: 1000 }, IDLE_TTL, &guests);
+        Self { guests, instances, timekeeper }
+    }
+
+    fn context(&self, election: LeaderElection) -> HostContext {
+        let Self { guests, instances, timekeeper } = self.clone();
+        HostContext {
+            guests,
+            instances,
+            timekeeper,
+            io: Handle::current(),
+            election,
+            host: Arc::from("h"),
+            host_events: HostEvents::default(),
+            schedules: Schedules::start(&Handle::current()),
+        }
+    }
+}
+
+pub(crate) fn host_context(election: LeaderElection) -> HostContext {
+    TestHost::new().context(election)
 }
 
 /// One call, as the guest sees it.
@@ -76,10 +115,14 @@ pub(crate) struct FakeComponent {
     digest: &'static str,
     world: World,
     described: Described,
+    /// From this instance on `describe` answers so.
+    later: Option<(usize, Described)>,
     script: Script,
     calls: mpsc::UnboundedSender<GuestCall>,
     instances: AtomicUsize,
     is_mapped: Arc<AtomicBool>,
+    /// Instances that are refused first, and how.
+    refusals: Mutex<(usize, Option<Fault>)>,
 }
 
 /// The calls of a component, in order.
@@ -92,7 +135,18 @@ impl FakeComponent {
         let described = Ok(Ok(description_text(description)));
         let script: Script = Arc::new(|call| Box::pin(async move { done(&call) }));
         let (instances, is_mapped) = (AtomicUsize::new(0), Arc::default());
-        (Self { digest, world, described, script, calls, instances, is_mapped }, Calls(receiver))
+        let component = Self {
+            digest,
+            world,
+            described,
+            later: None,
+            script,
+            calls,
+            instances,
+            is_mapped,
+            refusals: Mutex::default(),
+        };
+        (component, Calls(receiver))
     }
 
     /// A reconciler without watches.
@@ -110,9 +164,21 @@ impl FakeComponent {
         self
     }
 
+    /// Refuses the first instances with this fault.
+    pub(crate) fn refuse(self, times: usize, fault: Fault) -> Self {
+        *self.refusals.lock() = (times, Some(fault));
+        self
+    }
+
     /// Answers `describe` so.
     pub(crate) fn described(mut self, described: Described) -> Self {
         self.described = described;
+        self
+    }
+
+    /// Answers `describe` so from the instance with this number on.
+    pub(crate) fn described_later(mut self, instance: usize, described: Described) -> Self {
+        self.later = Some((instance, described));
         self
     }
 
@@ -171,7 +237,7 @@ impl Component for FakeComponent {
         self.digest
     }
 
-    fn world(&self) -> Result<World, String> {
+    fn world(&self) -> Result<World, LoadError> {
         Ok(self.world)
     }
 
@@ -179,12 +245,25 @@ impl Component for FakeComponent {
         self.is_mapped.store(false, Relaxed);
     }
 
-    fn instantiate(&self, _: Arc<PluginImports>, _: Limits) -> BoxFuture<'_, Result<Box<dyn Guest>, Fault>> {
-        self.instances.fetch_add(1, Relaxed);
+    fn instantiate(
+        &self,
+        _: Arc<dyn HostImports>,
+        _: Limits,
+    ) -> BoxFuture<'_, Result<Box<dyn Guest>, Fault>> {
+        let (left, fault) = &mut *self.refusals.lock();
+        if let (1.., Some(fault)) = (*left, fault.as_ref()) {
+            *left -= 1;
+            let fault = fault.clone();
+            return Box::pin(async move { Err(fault) });
+        }
+        let made = self.instances.fetch_add(1, Relaxed);
         self.is_mapped.store(true, Relaxed);
         let guest = FakeGuest {
             digest: self.digest,
-            described: self.described.clone(),
+            described: match &self.later {
+                Some((instance, described)) if made >= *instance => described.clone(),
+                _ => self.described.clone(),
+            },
             script: Arc::clone(&self.script),
             calls: self.calls.clone(),
             is_usable: true,
@@ -227,6 +306,10 @@ impl Guest for FakeGuest {
         self.is_usable
     }
 
+    fn memory(&self) -> usize {
+        1 << 20
+    }
+
     fn describe<'a>(&'a mut self, _: &'a [u8]) -> BoxFuture<'a, Described> {
         let described = self.described.clone();
         Box::pin(async move { described })
@@ -254,22 +337,38 @@ impl Guest for FakeGuest {
 
 /// Compiles bytes to the component of that digest.
 #[derive(Default)]
-pub(crate) struct FakeCompiler(Mutex<HashMap<Bytes, Arc<FakeComponent>>>);
+pub(crate) struct FakeCompiler {
+    components: Mutex<HashMap<Bytes, Arc<FakeComponent>>>,
+    next_error: Mutex<Option<LoadError>>,
+}
 
 impl FakeCompiler {
     /// From now on these bytes are this component.
     pub(crate) fn add(&self, wasm: &'static [u8], component: FakeComponent) -> Arc<FakeComponent> {
         let component = Arc::new(component);
-        self.0.lock().insert(Bytes::from_static(wasm), Arc::clone(&component));
+        self.components.lock().insert(Bytes::from_static(wasm), Arc::clone(&component));
         component
+    }
+
+    /// The next compilation fails so.
+    pub(crate) fn fail_next(&self, error: LoadError) {
+        *self.next_error.lock() = Some(error);
     }
 }
 
 impl Compiler for FakeCompiler {
-    fn prepare<'a>(&'a self, wasm: &'a Bytes) -> BoxFuture<'a, Result<Arc<dyn Component>, String>> {
-        let component = self.0.lock().get(wasm).cloned();
+    fn prepare<'a>(&'a self, wasm: &'a Bytes) -> BoxFuture<'a, Result<Arc<dyn Component>, LoadError>> {
+        let component = self.components.lock().get(wasm).cloned();
+        let error = self.next_error.lock().take();
         Box::pin(async move {
-            let component = component.ok_or_else(|| "damaged".to_owned())?;
+            if let Some(error) = error {
+                return Err(error);
+            }
+            assert_ne!(&**wasm, b"panic", "a bug");
+            if **wasm == *b"endless" {
+                return std::future::pending().await;
+            }
+            let component = component.ok_or_else(|| LoadError::Compile("unknown".to_owned()))?;
             Ok(component as Arc<dyn Component>)
         })
     }
@@ -298,6 +397,7 @@ pub(crate) fn files(wasm: &'static [u8], spec: &Value) -> Files {
 
 /// A plugin, a loader, and an API server that has ConfigMaps.
 pub(crate) struct TestPlugin {
+    pub(crate) host: TestHost,
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) loader: Loader,
     pub(crate) compiler: Arc<FakeCompiler>,
@@ -312,29 +412,39 @@ impl TestPlugin {
 
     /// A plugin of a host with this election.
     pub(crate) async fn of(election: LeaderElection) -> Self {
+        Self::with(TestHost::new(), election).await
+    }
+
+    /// Another plugin of this host.
+    pub(crate) async fn on(host: &TestHost) -> Self {
+        Self::with(host.clone(), LeaderElection::disabled()).await
+    }
+
+    async fn with(host: TestHost, election: LeaderElection) -> Self {
         let server = FakeControllerSource::new(config_maps());
         let source = server.clone();
-        let factory =
-            SharedInformerFactory::new(Arc::new(move |_, _| source.source()), FactoryOptions::default());
+        let factory = SharedInformerFactory::new(
+            Arc::new(move |_, namespace| source.source_in(namespace)),
+            FactoryOptions::default(),
+        );
         let compiler = Arc::new(FakeCompiler::default());
+        let client = unreachable_client().await;
         let loader = Loader {
             compiler: Arc::clone(&compiler) as _,
-            client: unreachable_client().await,
+            sources: SharedSources::new(client.clone(), Arc::clone(factory.availability())),
+            client,
             factory,
             io: Handle::current(),
-            guests: Handle::current(),
             require_service_account: false,
+            slots: LoadSlots::default(),
         };
-        let plugin = Plugin::new("p", &host_context(election), &Metrics::new(), None);
-        Self { plugin, loader, compiler, server }
+        let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);
+        Self { host, plugin, loader, compiler, server }
     }
 
     /// The configuration of a manifest without `configFrom`.
     pub(crate) async fn config(&self, manifest: &Manifest) -> MergedConfig {
-        ConfigSources::new(manifest, &self.loader.client, self.loader.factory.availability())
-            .next()
-            .await
-            .unwrap()
+        ConfigSources::new(manifest, &self.loader.sources).next().await.unwrap()
     }
 
     /// Makes this component the current generation, with informers of the fake server.
@@ -350,7 +460,7 @@ impl TestPlugin {
         let files = files(b"", &spec);
         let component = Arc::new(component);
         let generation = self.generation(&component, &files).await;
-        self.plugin.switch(Arc::new(generation), &self.loader.io, &CancellationToken::new()).unwrap();
+        self.plugin.switch(Arc::new(generation), &CancellationToken::new()).unwrap();
         component
     }
 
@@ -358,22 +468,27 @@ impl TestPlugin {
         let config = self.config(&files.manifest).await;
         let code: Arc<dyn Component> = Arc::clone(component) as _;
         let number = self.plugin.next_number();
-        let load = Load { files, code: &code, config: &config, number };
+        let load = Load { files, code: &code, config: &config, number, rollback: None };
         let grants = Grants::new(files.manifest.permissions.clone());
         let imports = Arc::new(self.loader.imports(&self.plugin, &load, &grants));
         let text = component.described.clone().unwrap().unwrap();
-        let description = Description::parse(&text, component.world).unwrap();
+        let description =
+            Description::parse(&text, component.world, &files.manifest.limits.descriptor).unwrap();
         let resources =
             description.watches.iter().map(|watch| (watch.kind.clone(), self.server.resource().clone()));
-        let kinds = self
-            .loader
-            .lease_informers(&self.plugin, number, &description, &resources.collect(), &grants)
-            .unwrap();
-        for view in kinds.values() {
-            assert!(view.lease.wait_synced().await);
+        let leasing = Leasing {
+            number,
+            description: &description,
+            grants: &grants,
+            data: files.manifest.limits.data,
+            warnings: &imports.warnings,
+        };
+        let kinds = self.loader.lease_informers(&self.plugin, &leasing, &resources.collect()).unwrap();
+        for lease in kinds.values().flat_map(|view| &view.leases) {
+            assert!(lease.wait_synced().await);
         }
         let _ = imports.kinds.set(kinds);
-        Generation::new(number, code, component.world, imports, description, &files.manifest)
+        Generation::new(&load, component.world, imports, description)
     }
 
     /// Adds a key to the queue, as a change of an object does.

@@ -365,7 +365,11 @@ async fn a_manifest_that_was_never_read_does_not_take_a_name() {
         Plugins::with(&[("a.yaml", "kind: {"), ("b.yaml", &manifest("a", "")), ("b.wasm", "1")], HEARD).await;
     let [Change::Broken { name, file, .. }, Change::Changed(files)] = &first[..] else { panic!("{first:?}") };
     assert!(file.ends_with("a.yaml"), "{file:?}");
-    assert_eq!((name.as_str(), files.name.as_str()), ("a", "a"));
+    assert_eq!(
+        (name.as_str(), files.name.as_str()),
+        ("a.yaml", "a"),
+        "the error is not that of the plugin a"
+    );
 }
 
 #[tokio::test]

@@ -285,7 +285,8 @@ fn build(text: &str, ranges: &ObjectRanges, default: Option<&Gvk>) -> Result<Dec
     let prefix = match (api_version, kind, default) {
         (Some(_), Some(_), _) => String::new(),
         (None, None, Some(gvk)) => {
-            format!("{{\"apiVersion\":{},\"kind\":{},", quote(&gvk.api_version()), quote(&gvk.kind))
+            // In the order in which servers write them in watch events: both forms of an object are then the same text.
+            format!("{{\"kind\":{},\"apiVersion\":{},", quote(&gvk.kind), quote(&gvk.api_version()))
         }
         (Some(_), None, Some(gvk)) => format!("{{\"kind\":{},", quote(&gvk.kind)),
         (None, Some(_), Some(gvk)) => format!("{{\"apiVersion\":{},", quote(&gvk.api_version())),

@@ -210,7 +210,7 @@ fn requirement(label: &str, operator: Operator) -> Result<LabelRequirement, Stri
 #[must_use]
 pub fn is_qualified_name(text: &str) -> bool {
     let (prefix, name) = text.rsplit_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
-    prefix.is_none_or(is_subdomain) && !name.is_empty() && is_qualified(name)
+    prefix.is_none_or(is_dns_subdomain) && !name.is_empty() && is_qualified(name)
 }
 
 /// The characters that the server treats as white space.
@@ -218,9 +218,10 @@ fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// Whether a text is a DNS subdomain: dot-separated labels of lower-case letters, digits and `-`, with a letter or
-/// digit at both ends.
-fn is_subdomain(text: &str) -> bool {
+/// Whether a text is a DNS subdomain (RFC 1123) as the server checks names of most objects: at most 253 bytes,
+/// dot-separated labels of lower-case letters, digits and `-`, with a letter or digit at both ends.
+#[must_use]
+pub fn is_dns_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
             && !label.is_empty()

@@ -40,7 +40,7 @@ pub use field_selector::{FieldSelector, FieldSelectorError};
 pub use human_duration::human_duration;
 pub use key::{KeyError, ObjectKey};
 pub use kind::{Gvk, Gvr, KindError};
-pub use label_selector::{LabelSelector, LabelSelectorError, is_qualified_name};
+pub use label_selector::{LabelSelector, LabelSelectorError, is_dns_subdomain, is_qualified_name};
 pub use list::{ListDecoder, ListMeta};
 pub use object::{Body, Held, Object, OwnerReference};
 pub use partial::PARTIAL_ANNOTATION;

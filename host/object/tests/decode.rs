@@ -54,6 +54,17 @@ fn a_name_that_is_no_text_is_refused() {
     assert!(Object::decode(text.as_bytes()).is_err());
 }
 
+/// Servers leave the kind out of the items of a list, and write it first in events of a watch.
+#[test]
+fn an_item_of_a_list_and_an_event_of_a_watch_have_the_same_text() {
+    let metadata = r#""metadata":{"name":"x","uid":"u","resourceVersion":"1"}"#;
+    let item = Object::decode_as(format!("{{{metadata}}}").as_bytes(), &pod()).unwrap();
+    let watched = format!(r#"{{"kind":"Pod","apiVersion":"v1",{metadata}}}"#);
+    let watched = Object::decode_as(watched.as_bytes(), &pod()).unwrap();
+    assert_eq!(item.json(), watched.json());
+    assert!(item.held().is_same_text(watched.held()));
+}
+
 #[test]
 fn metadata_is_read_past_the_cut_and_the_filled_in_kind() {
     let text = r#" {"metadata":{"managedFields":[{"x":"y"}],"name":"n","namespace":"s","uid":"u-1",
@@ -65,7 +76,7 @@ fn metadata_is_read_past_the_cut_and_the_filled_in_kind() {
     assert_eq!((object.uid(), object.resource_version(), object.generation()), ("u-1", "42", Some(7)));
     assert_eq!(object.deletion_timestamp(), Some("2026-01-01T00:00:00Z"));
     assert_eq!(object.gvk(), pod());
-    assert!(object.json().starts_with(r#"{"apiVersion":"v1","kind":"Pod","metadata":"#));
+    assert!(object.json().starts_with(r#"{"kind":"Pod","apiVersion":"v1","metadata":"#));
     assert_eq!(object.label("a").as_deref(), Some("1"));
     assert_eq!(object.labels().get("b\"").map(AsRef::as_ref), Some("é\n"));
     assert_eq!(object.annotation("k").as_deref(), Some("v"));

@@ -26,7 +26,7 @@ use self::text::{
 };
 use crate::duration::parse_duration;
 use crate::grants::Rule;
-use crate::manifest::MAX_CONCURRENT_RECONCILES;
+use crate::limits::{DescriptorLimits, MAX_CONCURRENT_RECONCILES};
 use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError};
 use crate::world::World;
 
@@ -191,15 +191,21 @@ const FIELDS: &str =
 const MAX_BATCH: u32 = 10_000;
 /// Maximum time for which a key waits for others.
 const LONGEST_LINGER: Duration = Duration::from_secs(60);
-/// Minimum interval of a schedule; a shorter one would be a busy loop.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum delay after a failure; a shorter one would be a busy loop.
+const SHORTEST_DELAY: Duration = Duration::from_millis(1);
 
 impl Description {
-    /// Parses and validates the result of `describe` of a component of this world.
+    /// Parses and validates the result of `describe` of a component of this world. The time that it takes is linear in
+    /// the number of bytes: counts are checked before anything is compared with each other.
     ///
     /// # Errors
-    /// When a field is unknown, a value is malformed or out of range, or a feature does not fit the world.
-    pub fn parse(bytes: &[u8], world: World) -> Result<Self, DescribeError> {
+    /// When the result is beyond a limit, a field is unknown, a value is malformed or out of range, or a feature does not
+    /// fit the world.
+    pub fn parse(bytes: &[u8], world: World, limits: &DescriptorLimits) -> Result<Self, DescribeError> {
+        if bytes.len() > limits.bytes {
+            let reason = format!("it has {} bytes, and {} are allowed", bytes.len(), limits.bytes);
+            return Err(error("the description", reason, raise("descriptorBytes")));
+        }
         let head: Head = serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
         if head.api_version != API_VERSION {
             let reason = format!("{:?} is not supported by this host", head.api_version);
@@ -211,12 +217,24 @@ impl Description {
         }
         let document: Document<'_> =
             serde_json::from_slice(bytes).map_err(|e| error("the description", e, FIELDS))?;
-        let watches = elements("watches", &document.watches, |at, text| watch(at, text, world))?;
+        for (list, entries, most) in [
+            ("watches", &document.watches, limits.watches),
+            ("indexes", &document.indexes, limits.indexes),
+            ("schedules", &document.schedules, limits.schedules),
+            ("permissions", &document.permissions, limits.permissions),
+            ("outgoingHosts", &document.outgoing_hosts, limits.outgoing_hosts),
+        ] {
+            at_most(list, list, entries.len(), most)?;
+        }
+        // At most one a watched kind.
+        at_most("projections", "watches", document.projections.len(), limits.watches)?;
+        let watches = elements("watches", &document.watches, |at, text| watch(at, text, world, limits))?;
+        check_distinct(&watches)?;
         let indexes = elements("indexes", &document.indexes, index::index)?;
         index::check(&indexes, &watches)?;
         let projections = elements("projections", &document.projections, projection::projection)?;
         projection::check(&projections, &watches)?;
-        let schedules = elements("schedules", &document.schedules, schedule)?;
+        let schedules = elements("schedules", &document.schedules, |at, text| schedule(at, text, limits))?;
         if !schedules.is_empty() && !world.reconciles() {
             let remedy = "leave them out, or build the guest for a world with reconcile or reconcile-many";
             return Err(error(
@@ -240,8 +258,9 @@ impl Description {
             max_concurrent_reconciles,
             batch: batch(document.max_batch, document.linger.as_deref(), world)?,
             rate_limiter: rate_limiter(document.rate_limiter)?,
-            resync: document.resync.map(|text| resync(&text)).transpose()?.flatten(),
+            resync: document.resync.map(|text| resync(&text, limits)).transpose()?.flatten(),
             permissions: elements("permissions", &document.permissions, |at, rule: Rule| {
+                at_most(at, "ruleCombinations", rule.combinations(), limits.rule_combinations)?;
                 rule.check().map_err(|e| error(format!("{at}.{}", e.field), e.reason, e.remedy))?;
                 Ok(rule)
             })?,
@@ -252,9 +271,23 @@ impl Description {
     }
 }
 
-fn watch(at: &str, text: WatchText, world: World) -> Result<WatchSpec, DescribeError> {
+fn watch(
+    at: &str,
+    text: WatchText,
+    world: World,
+    limits: &DescriptorLimits,
+) -> Result<WatchSpec, DescribeError> {
     let kind = kind(at, &text.group, &text.version, &text.kind)?;
     let mut namespaces = text.namespaces.unwrap_or_default();
+    at_most(&format!("{at}.namespaces"), "watchNamespaces", namespaces.len(), limits.watch_namespaces)?;
+    at_most(&format!("{at}.predicates"), "predicates", text.predicates.len(), limits.predicates)?;
+    for (field, selector) in
+        [("labelSelector", &text.label_selector), ("fieldSelector", &text.field_selector)]
+    {
+        // Commas separate the terms, and the values of a set.
+        let terms = selector.as_deref().map_or(0, |selector| selector.split(',').count());
+        at_most(&format!("{at}.{field}"), "selectorTerms", terms, limits.selector_terms)?;
+    }
     namespaces.sort_unstable();
     namespaces.dedup();
     if namespaces.iter().any(String::is_empty) {
@@ -287,6 +320,17 @@ fn watch(at: &str, text: WatchText, world: World) -> Result<WatchSpec, DescribeE
         map: map(&format!("{at}.map"), text.map, world)?,
         delivery: text.delivery.unwrap_or_default(),
     })
+}
+
+/// Checks that no watch is there twice. Their number is within its limit.
+fn check_distinct(watches: &[WatchSpec]) -> Result<(), DescribeError> {
+    for (position, watch) in watches.iter().enumerate() {
+        if let Some(first) = watches[..position].iter().position(|other| other == watch) {
+            let at = format!("watches[{position}] ({})", watch.kind);
+            return Err(error(at, format!("it is identical to watches[{first}]"), "leave one of them out"));
+        }
+    }
+    Ok(())
 }
 
 fn predicate(at: &str, text: PredicateText) -> Result<Predicate, DescribeError> {
@@ -333,8 +377,8 @@ fn map(at: &str, text: Option<MapText>, world: World) -> Result<KeyMap, Describe
     }
 }
 
-fn schedule(at: &str, text: ScheduleText) -> Result<Schedule, DescribeError> {
-    let every = interval(&format!("{at}.every"), &text.every)?;
+fn schedule(at: &str, text: ScheduleText, limits: &DescriptorLimits) -> Result<Schedule, DescribeError> {
+    let every = interval(&format!("{at}.every"), &text.every, limits.shortest_schedule, "shortestSchedule")?;
     let key = text
         .key
         .parse()
@@ -381,12 +425,9 @@ fn rate_limiter(text: Option<&RawValue>) -> Result<RateLimiter, DescribeError> {
     if let Some(delay) = text.max_delay {
         limiter.max_delay = duration(&format!("{at}.maxDelay"), &delay)?;
     }
-    if limiter.base_delay.is_zero() {
-        return Err(error(
-            format!("{at}.baseDelay"),
-            "a zero delay would retry failing keys in a busy loop",
-            "use 1ms or more",
-        ));
+    if limiter.base_delay < SHORTEST_DELAY {
+        let reason = format!("{:?} would retry failing keys in a busy loop", limiter.base_delay);
+        return Err(error(format!("{at}.baseDelay"), reason, format!("use {SHORTEST_DELAY:?} or more")));
     }
     if limiter.max_delay < limiter.base_delay {
         let remedy = "raise it, or lower baseDelay (5ms when absent)";
@@ -412,16 +453,33 @@ fn rate_limiter(text: Option<&RawValue>) -> Result<RateLimiter, DescribeError> {
     Ok(limiter)
 }
 
-fn resync(text: &str) -> Result<Option<Duration>, DescribeError> {
-    if duration("resync", text)?.is_zero() { Ok(None) } else { interval("resync", text).map(Some) }
+fn resync(text: &str, limits: &DescriptorLimits) -> Result<Option<Duration>, DescribeError> {
+    if duration("resync", text)?.is_zero() {
+        return Ok(None);
+    }
+    interval("resync", text, limits.shortest_resync, "shortestResync").map(Some)
 }
 
-fn interval(at: &str, text: &str) -> Result<Duration, DescribeError> {
+fn interval(at: &str, text: &str, shortest: Duration, limit: &str) -> Result<Duration, DescribeError> {
     let interval = duration(at, text)?;
-    if interval < SHORTEST_INTERVAL {
-        return Err(error(at, format!("{text:?} is too short"), "use 100ms or more"));
+    if interval < shortest {
+        let remedy = format!("use {shortest:?} or more, or lower limits.{limit} in the manifest");
+        return Err(error(at, format!("{text:?} is too short"), remedy));
     }
     Ok(interval)
+}
+
+/// Checks a count against its limit in the manifest.
+fn at_most(at: &str, limit: &str, count: usize, most: usize) -> Result<(), DescribeError> {
+    if count > most {
+        return Err(error(at, format!("there are {count}, and {most} are allowed"), raise(limit)));
+    }
+    Ok(())
+}
+
+/// The remedy for what is beyond a limit.
+fn raise(limit: &str) -> String {
+    format!("split the plugin, or raise limits.{limit} in the manifest")
 }
 
 fn duration(at: &str, text: &str) -> Result<Duration, DescribeError> {

@@ -15,7 +15,8 @@ mod file;
 mod plan;
 mod scanner;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
@@ -67,4 +68,13 @@ pub struct Files {
     pub manifest_path: Option<PathBuf>,
     /// The manifest; [`Manifest::bare`] for a component without one.
     pub manifest: Manifest,
+}
+
+/// Reads a component again. `None` when its content is not that of this digest (`sha256:…`) any more.
+///
+/// # Errors
+/// When the file cannot be opened or read.
+pub fn read_component(path: &Path, digest: &str) -> io::Result<Option<Bytes>> {
+    let (bytes, found) = file::read_component(path)?;
+    Ok((file::spell(&found) == digest).then_some(bytes))
 }

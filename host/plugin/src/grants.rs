@@ -9,6 +9,7 @@
 
 mod rule;
 mod visibility;
+mod watch_scope;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use pilothouse_object::ObjectKey;
 use self::rule::EVERY;
 pub use self::rule::Rule;
 pub use self::visibility::Visibility;
+pub use self::watch_scope::{NoScopes, WatchScope};
 
 /// The scope of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,54 +147,103 @@ impl Grants {
         self.check(&access).is_ok()
     }
 
-    /// The parts of a descriptor's `permissions` that are not granted. A requested rule without namespaces is satisfied
-    /// by a grant in any scope, and one without names by a grant for any name, because the operator may narrow grants.
+    /// Sums up the parts of a descriptor's `permissions` that are not granted. A requested rule without namespaces is
+    /// satisfied by a grant in any scope, and one without names by a grant for any name, because the operator may narrow
+    /// grants.
+    ///
+    /// At most 10,000 accesses are compared, so that what a guest asks for costs a bounded time.
     #[must_use]
-    pub fn not_granted(&self, asked: &[Rule]) -> Vec<Missing> {
-        let mut missing = Vec::new();
-        for rule in asked {
-            for (group, resource, verb) in combinations(rule) {
-                let (resource, subresource) = match resource.split_once('/') {
-                    Some((resource, subresource)) => (resource, Some(subresource)),
-                    None => (resource, None),
-                };
-                let mut need = |place: Option<Place<'_>>| {
-                    let granted = self.rules.iter().any(|have| {
-                        have.covers_kind(verb, group, resource, subresource)
-                            && place.is_none_or(|place| have.covers_place(place))
-                    });
-                    if !granted {
-                        let place = place.unwrap_or(Place::Cluster);
-                        missing.push(Missing::of(&Access {
-                            verb,
-                            group,
-                            resource,
-                            subresource,
-                            place,
-                            name: None,
-                        }));
-                    }
-                };
-                if rule.namespaces.is_empty() {
-                    need(None);
-                }
-                for namespace in &rule.namespaces {
-                    need(Some(if namespace == EVERY {
-                        Place::AllNamespaces
-                    } else {
-                        Place::Namespace(namespace)
-                    }));
-                }
+    pub fn not_granted(&self, asked: &[Rule]) -> NotGranted {
+        const MOST_COMPARED: usize = 10_000;
+        let mut missing = NotGranted::default();
+        let accesses = asked.iter().flat_map(combinations).flat_map(|(rule, group, resource, verb)| {
+            let all_in_one = rule.namespaces.is_empty().then_some(None);
+            let places = rule.namespaces.iter().map(|namespace| match namespace.as_str() {
+                EVERY => Some(Place::AllNamespaces),
+                namespace => Some(Place::Namespace(namespace)),
+            });
+            all_in_one.into_iter().chain(places).map(move |place| (group, resource, verb, place))
+        });
+        for (compared, (group, resource, verb, place)) in accesses.enumerate() {
+            if compared == MOST_COMPARED {
+                missing.is_complete = false;
+                break;
+            }
+            let (resource, subresource) = match resource.split_once('/') {
+                Some((resource, subresource)) => (resource, Some(subresource)),
+                None => (resource, None),
+            };
+            let granted = self.rules.iter().any(|have| {
+                have.covers_kind(verb, group, resource, subresource)
+                    && place.is_none_or(|place| have.covers_place(place))
+            });
+            if !granted {
+                let place = place.unwrap_or(Place::Cluster);
+                missing.add(&Access { verb, group, resource, subresource, place, name: None });
             }
         }
         missing
     }
 }
 
-fn combinations(rule: &Rule) -> impl Iterator<Item = (&str, &str, &str)> {
+/// The permissions that a plugin asks for and that its manifest does not grant. The text is one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotGranted {
+    /// The first of them.
+    first: Vec<Missing>,
+    count: usize,
+    /// Whether all that is asked for was compared.
+    is_complete: bool,
+}
+
+impl Default for NotGranted {
+    fn default() -> Self {
+        Self { first: Vec::new(), count: 0, is_complete: true }
+    }
+}
+
+impl NotGranted {
+    /// Number of permissions that the text names.
+    const NAMED: usize = 3;
+
+    fn add(&mut self, access: &Access<'_>) {
+        self.count += 1;
+        if self.first.len() < Self::NAMED {
+            self.first.push(Missing::of(access));
+        }
+    }
+
+    /// Whether all that was compared is granted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl fmt::Display for NotGranted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at_least = if self.is_complete { "" } else { "at least " };
+        let plural = if self.count == 1 { "permission" } else { "permissions" };
+        write!(
+            f,
+            "{at_least}{} {plural} not granted; to grant, add to spec.permissions of the manifest: ",
+            self.count
+        )?;
+        for (position, missing) in self.first.iter().enumerate() {
+            let separator = if position == 0 { "" } else { ", " };
+            write!(f, "{separator}{}", missing.grant())?;
+        }
+        match self.count - self.first.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+fn combinations(rule: &Rule) -> impl Iterator<Item = (&Rule, &str, &str, &str)> {
     rule.groups.iter().flat_map(move |group| {
         rule.resources.iter().flat_map(move |resource| {
-            rule.verbs.iter().map(move |verb| (group.as_str(), resource.as_str(), verb.as_str()))
+            rule.verbs.iter().map(move |verb| (rule, group.as_str(), resource.as_str(), verb.as_str()))
         })
     })
 }
@@ -397,13 +448,31 @@ mod tests {
     fn what_is_asked_for_is_compared_with_what_is_granted() {
         let asked = |namespaces: &[&str]| [rule("", "pods", &["get", "patch"], namespaces, &[])];
         let missing = |granted: &[&str], wanted: &[&str]| {
-            Grants::new(vec![rule("", "pods", &["get"], granted, &[])]).not_granted(&asked(wanted)).len()
+            Grants::new(vec![rule("", "pods", &["get"], granted, &[])]).not_granted(&asked(wanted)).count
         };
         assert_eq!(missing(&["a"], &[]), 1);
         assert_eq!(missing(&["a"], &["a"]), 1);
         assert_eq!(missing(&["a"], &["a", "b"]), 3);
         assert_eq!(missing(&["a"], &["*"]), 2);
         assert_eq!(missing(&["*"], &["*"]), 1);
+    }
+
+    /// A guest asks for a million accesses in some kilobytes; the host compares a bounded number and writes one line.
+    #[test]
+    fn what_is_not_granted_is_one_line_whatever_is_asked_for() {
+        let many: Vec<String> = (0..1000).map(|n| format!("r{n}")).collect();
+        let asked = Rule { groups: many.clone(), resources: many, ..rule("", "", &["get"], &[], &[]) };
+        let missing = Grants::default().not_granted(&[asked]);
+        assert_eq!((missing.count, missing.first.len(), missing.is_complete), (10_000, 3, false));
+        let text = missing.to_string();
+        assert!(text.starts_with("at least 10000 permissions not granted; "), "{text}");
+        assert!(text.ends_with(" and 9997 more") && !text.contains('\n') && text.len() < 400, "{text}");
+        let one = Grants::default().not_granted(&[rule("", "pods", &["get"], &["a"], &[])]).to_string();
+        let line = r#"- { groups: [""], resources: ["pods"], verbs: ["get"], namespaces: ["a"] }"#;
+        let wanted =
+            format!("1 permission not granted; to grant, add to spec.permissions of the manifest: {line}");
+        assert_eq!(one, wanted);
+        assert!(Grants::default().not_granted(&[]).is_empty());
     }
 
     #[test]

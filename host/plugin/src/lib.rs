@@ -26,6 +26,7 @@ mod grants;
 mod limits;
 mod manifest;
 mod outgoing_hosts;
+mod printable;
 mod quantity;
 mod world;
 pub mod yaml;
@@ -36,12 +37,14 @@ pub use descriptor::{
     ProjectionSpec, RateLimiter, Schedule, WatchSpec,
 };
 pub use duration::{DurationError, parse_duration};
-pub use grants::{Access, Grants, Missing, Place, Rule, Scope, Visibility};
-pub use limits::Limits;
+pub use grants::{Access, Grants, Missing, NoScopes, NotGranted, Place, Rule, Scope, Visibility, WatchScope};
+pub use limits::{
+    BOUNDS, Bound, Ceilings, DataLimits, DescriptorLimits, HostLimits, Limits, PluginLimits, Unit,
+};
 pub use manifest::{
-    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, PluginLimits, Position,
-    Source,
+    ConfigFrom, Manifest, ManifestError, NamespacedName, ObjectReference, OnReload, Position, Source,
 };
 pub use outgoing_hosts::{Host, OutgoingHost, OutgoingHostError, OutgoingHosts, split_port};
+pub use printable::printable;
 pub use quantity::{QuantityError, parse_memory};
 pub use world::World;

@@ -10,9 +10,8 @@ mod config_from;
 mod error;
 
 use std::fmt;
-use std::ops::RangeInclusive;
-use std::time::Duration;
 
+use pilothouse_object::is_dns_subdomain;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
@@ -20,11 +19,9 @@ use serde_saphyr::Spanned;
 use self::config_from::ConfigFromText;
 pub use self::config_from::{ConfigFrom, ObjectReference};
 pub use self::error::{ManifestError, Position};
-use crate::duration::parse_duration;
 use crate::grants::Rule;
-use crate::limits::Limits;
+use crate::limits::{AskedLimits, Ceilings, PluginLimits};
 use crate::outgoing_hosts::{OutgoingHost, OutgoingHostError, OutgoingHosts};
-use crate::quantity::parse_memory;
 use crate::yaml::{known, read};
 
 /// A parsed and validated manifest.
@@ -80,36 +77,8 @@ pub enum OnReload {
     Keep,
 }
 
-/// The limits of a plugin.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct PluginLimits {
-    /// The limits of each call.
-    pub engine: Limits,
-    /// Maximum number of instances, whatever the descriptor requests.
-    pub max_concurrent_reconciles: Option<u32>,
-    /// Live calls per second on average, with bursts of twice as many.
-    pub api_qps: Option<f64>,
-    /// Kubernetes Events that the guests may record per second on average, with bursts of twice as many.
-    pub event_qps: Option<f64>,
-    /// Maximum number of keys in the queue, including delayed ones, when the guest adds a key. Keys that the host adds
-    /// are not limited by it, because their number is that of the objects.
-    pub queue_depth: Option<usize>,
-}
-
 const API_VERSION: &str = "pilothouse.dev/v1alpha1";
 const KIND: &str = "Plugin";
-
-/// Maximum `callTimeout`: a call must not block its key indefinitely.
-const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(600);
-/// Minimum memory; a guest with less has no room for its stack.
-const MIN_MEMORY: u64 = 1 << 20;
-/// Maximum number of instances of a plugin.
-pub(crate) const MAX_CONCURRENT_RECONCILES: u32 = 1024;
-
-/// Maximum `queueDepth`: that many keys take some gigabytes.
-const MAX_QUEUE_DEPTH: usize = 10_000_000;
-/// Maximum rate of live calls or Events per second.
-const QPS: RangeInclusive<f64> = 0.01..=10_000.0;
 
 /// Parsed first, so that a document of another kind gets an error about its kind and not about its fields.
 #[derive(Deserialize)]
@@ -147,7 +116,7 @@ struct Spec {
     permissions: Option<Vec<Spanned<Rule>>>,
     outgoing_hosts: Option<Vec<Spanned<String>>>,
     on_reload: Option<OnReload>,
-    limits: Option<LimitsText>,
+    limits: Option<AskedLimits>,
 }
 
 #[derive(Default, Deserialize)]
@@ -157,34 +126,29 @@ struct SourceText {
     digest: Option<Spanned<String>>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct LimitsText {
-    call_timeout: Option<Spanned<String>>,
-    cpu_per_call: Option<Spanned<String>>,
-    memory: Option<Spanned<String>>,
-    max_concurrent_reconciles: Option<Spanned<u32>>,
-    #[serde(rename = "apiQPS")]
-    api_qps: Option<Spanned<f64>>,
-    #[serde(rename = "eventQPS")]
-    event_qps: Option<Spanned<f64>>,
-    queue_depth: Option<Spanned<usize>>,
-}
-
 impl Manifest {
-    /// Parses and validates a manifest.
+    /// Parses and validates a manifest, without ceilings of a host.
     ///
     /// # Errors
     /// When a field is unknown, or a value is malformed or out of range.
     pub fn parse(text: &[u8]) -> Result<Self, ManifestError> {
+        Self::parse_within(text, &Ceilings::default())
+    }
+
+    /// Parses and validates a manifest on a host with these ceilings.
+    ///
+    /// # Errors
+    /// When a field is unknown, or a value is malformed, out of range, or wider than its ceiling.
+    pub fn parse_within(text: &[u8], ceilings: &Ceilings) -> Result<Self, ManifestError> {
         let text = std::str::from_utf8(text).map_err(|e| ManifestError::Shape {
             at: None,
             field: None,
             reason: format!("it is not UTF-8 text (byte {})", e.valid_up_to()),
         })?;
         let head: Head = read(text)?;
-        expect("apiVersion", head.api_version.as_ref(), API_VERSION)?;
-        expect("kind", head.kind.as_ref(), KIND)?;
+        let otherwise = "or move the file out of the plugin directory";
+        expect("apiVersion", head.api_version.as_ref(), API_VERSION, otherwise)?;
+        expect("kind", head.kind.as_ref(), KIND, otherwise)?;
         let document: Document = read(text)?;
         let name = document.metadata.name;
         if !is_dns_label(&name.value) {
@@ -213,7 +177,7 @@ impl Manifest {
             .into_iter()
             .collect(),
             on_reload: spec.on_reload.unwrap_or_default(),
-            limits: spec.limits.unwrap_or_default().check()?,
+            limits: ceilings.apply(&spec.limits.unwrap_or_default())?,
         })
     }
 
@@ -223,6 +187,14 @@ impl Manifest {
     /// # Errors
     /// When that name is not a DNS label.
     pub fn bare(stem: &str) -> Result<Self, ManifestError> {
+        Self::bare_within(stem, &Ceilings::default())
+    }
+
+    /// As [`bare`](Self::bare), on a host with these ceilings.
+    ///
+    /// # Errors
+    /// When that name is not a DNS label.
+    pub fn bare_within(stem: &str, ceilings: &Ceilings) -> Result<Self, ManifestError> {
         let name = stem.to_lowercase().replace('_', "-");
         if !is_dns_label(&name) {
             return Err(ManifestError::Field {
@@ -243,7 +215,7 @@ impl Manifest {
             permissions: Vec::new(),
             outgoing_hosts: OutgoingHosts::default(),
             on_reload: OnReload::default(),
-            limits: PluginLimits::default(),
+            limits: ceilings.defaults(),
         })
     }
 }
@@ -301,8 +273,10 @@ impl SourceText {
 
 fn service_account(account: Spanned<NamespacedName>) -> Result<NamespacedName, ManifestError> {
     // Both become part of a user name that is sent to the server, so they must be valid names.
-    let parts =
-        [("namespace", is_dns_label(&account.value.namespace)), ("name", is_dns_name(&account.value.name))];
+    let parts = [
+        ("namespace", is_dns_label(&account.value.namespace)),
+        ("name", is_dns_subdomain(&account.value.name)),
+    ];
     if let Some((part, _)) = parts.iter().find(|(_, good)| !good) {
         let field = format!("spec.serviceAccount.{part}");
         let remedy = "name a ServiceAccount of the cluster by its namespace and name";
@@ -319,99 +293,6 @@ impl NamespacedName {
     }
 }
 
-impl LimitsText {
-    fn check(self) -> Result<PluginLimits, ManifestError> {
-        let mut engine = Limits::default();
-        if let Some(text) = &self.call_timeout {
-            let field = "spec.limits.callTimeout";
-            engine.call_timeout = time(text, field)?;
-            if engine.call_timeout > MAX_CALL_TIMEOUT {
-                let reason = format!("{:?} is too long", text.value);
-                return Err(refused(
-                    text,
-                    field,
-                    reason,
-                    "write at most 10m, and split longer work into several calls",
-                ));
-            }
-        }
-        match &self.cpu_per_call {
-            // The default budget is reduced to a shorter `callTimeout`.
-            None => engine.cpu_per_call = engine.cpu_per_call.min(engine.call_timeout),
-            Some(text) => {
-                let field = "spec.limits.cpuPerCall";
-                engine.cpu_per_call = time(text, field)?;
-                if engine.cpu_per_call > engine.call_timeout {
-                    let reason = format!("{:?} is longer than callTimeout", text.value);
-                    return Err(refused(
-                        text,
-                        field,
-                        reason,
-                        "write at most callTimeout (10s when absent), or raise that",
-                    ));
-                }
-            }
-        }
-        if let Some(text) = &self.memory {
-            let field = "spec.limits.memory";
-            let bytes = parse_memory(&text.value).map_err(|e| malformed(text, field, &e))?;
-            engine.memory = usize::try_from(bytes).unwrap_or(usize::MAX);
-            if bytes < MIN_MEMORY || engine.memory > Limits::MAX_MEMORY {
-                let reason = format!("{:?} is out of bounds", text.value);
-                let remedy = format!("write an amount from 1Mi to {}Mi", Limits::MAX_MEMORY >> 20);
-                return Err(refused(text, field, reason, &remedy));
-            }
-        }
-        if let Some(count) = &self.max_concurrent_reconciles
-            && !(1..=MAX_CONCURRENT_RECONCILES).contains(&count.value)
-        {
-            let reason = format!("{} is out of bounds", count.value);
-            let remedy = format!("write a number from 1 to {MAX_CONCURRENT_RECONCILES}");
-            return Err(refused(count, "spec.limits.maxConcurrentReconciles", reason, &remedy));
-        }
-        if let Some(count) = &self.queue_depth
-            && !(1..=MAX_QUEUE_DEPTH).contains(&count.value)
-        {
-            let reason = format!("{} is out of bounds", count.value);
-            let remedy = format!("write a number from 1 to {MAX_QUEUE_DEPTH}");
-            return Err(refused(count, "spec.limits.queueDepth", reason, &remedy));
-        }
-        let rates = [
-            ("apiQPS", &self.api_qps, "leave it out to have no limit"),
-            ("eventQPS", &self.event_qps, "leave it out for 50"),
-        ];
-        for (field, qps, otherwise) in rates {
-            if let Some(qps) = qps
-                && !QPS.contains(&qps.value)
-            {
-                let reason = format!("{} is out of bounds", qps.value);
-                let remedy = format!("write a number from {} to {}, or {otherwise}", QPS.start(), QPS.end());
-                return Err(refused(qps, &format!("spec.limits.{field}"), reason, &remedy));
-            }
-        }
-        Ok(PluginLimits {
-            engine,
-            max_concurrent_reconciles: self.max_concurrent_reconciles.map(|count| count.value),
-            api_qps: self.api_qps.map(|qps| qps.value),
-            event_qps: self.event_qps.map(|qps| qps.value),
-            queue_depth: self.queue_depth.map(|count| count.value),
-        })
-    }
-}
-
-fn time(text: &Spanned<String>, field: &str) -> Result<Duration, ManifestError> {
-    match parse_duration(&text.value) {
-        Err(error) => Err(malformed(text, field, &error)),
-        Ok(Duration::ZERO) => Err(refused(
-            text,
-            field,
-            "it leaves a call no time".into(),
-            "write a duration above zero, as 10s",
-        )),
-        Ok(time) => Ok(time),
-    }
-}
-
 const DNS_LABEL: &str =
     "use lower-case letters, digits and \"-\", 63 at most, with a letter or digit at both ends";
 
@@ -424,10 +305,6 @@ fn is_dns_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-fn is_dns_name(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_dns_label)
-}
-
 fn each<T, U>(
     list: Option<Vec<T>>,
     mut check: impl FnMut(usize, &T) -> Result<U, ManifestError>,
@@ -435,34 +312,39 @@ fn each<T, U>(
     list.unwrap_or_default().iter().enumerate().map(|(index, entry)| check(index, entry)).collect()
 }
 
-fn expect(field: &str, found: Option<&Spanned<String>>, wanted: &str) -> Result<(), ManifestError> {
+/// Checks a field that says what the document is. `otherwise` is the end of the remedy.
+pub(crate) fn expect(
+    field: &str,
+    found: Option<&Spanned<String>>,
+    wanted: &str,
+    otherwise: &str,
+) -> Result<(), ManifestError> {
     match found {
         Some(found) if found.value == wanted => Ok(()),
         Some(found) => {
             let reason = format!("{:?} is not supported by this host", found.value);
-            Err(refused(
-                found,
-                field,
-                reason,
-                &format!("write {wanted}, or move the file out of the plugin directory"),
-            ))
+            Err(refused(found, field, reason, &format!("write {wanted}, {otherwise}")))
         }
         None => Err(ManifestError::Field {
             at: None,
             field: field.into(),
             reason: "it is missing".into(),
-            remedy: format!("write `{field}: {wanted}`, or move the file out of the plugin directory"),
+            remedy: format!("write `{field}: {wanted}`, {otherwise}"),
         }),
     }
 }
 
-fn refused<T>(value: &Spanned<T>, field: &str, reason: String, remedy: &str) -> ManifestError {
+pub(crate) fn refused<T>(value: &Spanned<T>, field: &str, reason: String, remedy: &str) -> ManifestError {
     let at = known(value.referenced);
     ManifestError::Field { at, field: field.to_owned(), reason, remedy: remedy.to_owned() }
 }
 
 /// For errors whose text already contains the remedy after a semicolon.
-fn malformed(value: &Spanned<String>, field: &str, error: &dyn std::error::Error) -> ManifestError {
+pub(crate) fn malformed(
+    value: &Spanned<String>,
+    field: &str,
+    error: &dyn std::error::Error,
+) -> ManifestError {
     let text = error.to_string();
     let (reason, remedy) = text.rsplit_once("; ").unwrap_or((&text, "docs/manifest.md describes the field"));
     refused(value, field, reason.to_owned(), remedy)

@@ -10,7 +10,8 @@ use foldhash::fast::RandomState;
 use crate::classes::GroupOf;
 use crate::clock::Clock;
 use crate::limiter::{RateLimiter, default_controller_rate_limiter};
-use crate::shared::{Bell, Settings, Shared};
+use crate::shared::{Settings, Shared};
+use crate::timekeeper::Hook;
 use crate::{Merge, Queue};
 
 /// The options of a queue. Made by [`Queue::builder`].
@@ -52,18 +53,14 @@ impl<K: Clone + Eq + Hash + Send + 'static, M: Merge> QueueBuilder<K, M> {
     /// Makes the queue.
     #[must_use]
     pub fn build(self) -> Queue<K, M> {
-        self.make(Clock::start(), None, None)
+        self.make(Clock::start(), None)
     }
 
-    pub(crate) fn make(
-        self,
-        clock: Clock,
-        limit: Option<usize>,
-        bell: Option<(Arc<dyn Bell>, u32)>,
-    ) -> Queue<K, M> {
+    pub(crate) fn make(self, clock: Clock, hook: Option<Hook>) -> Queue<K, M> {
         let Self { name, group, limiter, .. } = self;
         let limiter = limiter.unwrap_or_else(|| Box::new(default_controller_rate_limiter()));
-        let settings = Settings { name, group, hasher: RandomState::default(), clock, limit };
-        Queue { shared: Arc::new(Shared::new(settings, limiter, bell)) }
+        let settings =
+            Settings { name, group, hasher: RandomState::default(), clock, has_hook: hook.is_some() };
+        Queue { shared: Arc::new(Shared::new(settings, limiter, hook)) }
     }
 }

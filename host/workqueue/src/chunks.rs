@@ -1,6 +1,6 @@
 //! A vector that, beyond its first thousand elements, grows without moving its elements.
 //!
-//! Invariant: all chunks but the last are full, and all but the first have room for [`CHUNK`].
+//! Invariant: all chunks but the last are full, and all but the first have room for [`CHUNK`]; `len` counts the elements.
 //!
 //! A plain vector would copy a million keys again and again under the queue's lock, and leave the old copies to the allocator.
 //! Called by `slots` and the limiters' failures.
@@ -12,11 +12,14 @@ const CHUNK: usize = 1024;
 
 /// Holds the elements. A few of them take no more memory than in a vector.
 #[derive(Debug)]
-pub(crate) struct Chunks<T>(Vec<Vec<T>>);
+pub(crate) struct Chunks<T> {
+    chunks: Vec<Vec<T>>,
+    len: usize,
+}
 
 impl<T> Default for Chunks<T> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { chunks: Vec::new(), len: 0 }
     }
 }
 
@@ -24,19 +27,20 @@ impl<T> Chunks<T> {
     /// Number of elements.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.0.last().map_or(0, |last| (self.0.len() - 1) * CHUNK + last.len())
+        self.len
     }
 
     /// The element at an index; none beyond the end.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
-        self.0.get(index / CHUNK)?.get(index % CHUNK)
+        self.chunks.get(index / CHUNK)?.get(index % CHUNK)
     }
 
     /// Appends an element.
     #[inline]
     pub(crate) fn push(&mut self, element: T) {
-        match self.0.last_mut() {
+        self.len += 1;
+        match self.chunks.last_mut() {
             Some(last) if last.len() < CHUNK => last.push(element),
             _ => self.push_chunk(element),
         }
@@ -44,24 +48,24 @@ impl<T> Chunks<T> {
 
     #[cold]
     fn push_chunk(&mut self, element: T) {
-        let mut chunk = if self.0.is_empty() {
-            self.0.reserve_exact(1);
+        let mut chunk = if self.chunks.is_empty() {
+            self.chunks.reserve_exact(1);
             Vec::new()
         } else {
             Vec::with_capacity(CHUNK)
         };
         chunk.push(element);
-        self.0.push(chunk);
+        self.chunks.push(chunk);
     }
 
     /// All elements in their order; each chunk is released when its last element was taken.
     pub(crate) fn into_iter(self) -> impl Iterator<Item = T> {
-        self.0.into_iter().flatten()
+        self.chunks.into_iter().flatten()
     }
 
     /// All elements in their order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.0.iter_mut().flatten()
+        self.chunks.iter_mut().flatten()
     }
 }
 
@@ -70,14 +74,14 @@ impl<T> Index<usize> for Chunks<T> {
 
     #[inline]
     fn index(&self, index: usize) -> &T {
-        &self.0[index / CHUNK][index % CHUNK]
+        &self.chunks[index / CHUNK][index % CHUNK]
     }
 }
 
 impl<T> IndexMut<usize> for Chunks<T> {
     #[inline]
     fn index_mut(&mut self, index: usize) -> &mut T {
-        &mut self.0[index / CHUNK][index % CHUNK]
+        &mut self.chunks[index / CHUNK][index % CHUNK]
     }
 }
 

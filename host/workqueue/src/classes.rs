@@ -241,9 +241,9 @@ impl<K: Eq + Hash> Classes<K> {
         }
         if self.classes.len() > KEEP {
             self.classes.remove(place);
-        }
-        if self.classes.capacity() > SMALL && self.classes.len() * 8 <= self.classes.capacity() {
-            self.classes.shrink_to(self.classes.len() * 2);
+            if self.classes.capacity() > SMALL && self.classes.len() * 8 <= self.classes.capacity() {
+                self.classes.shrink_to(self.classes.len() * 2);
+            }
         }
         if self.len == 0
             && let Some(grouping) = &mut self.grouping

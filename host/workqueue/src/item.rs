@@ -22,6 +22,8 @@ pub struct Item<K, M = ()> {
     /// The priority at which it waited; a retry is usually added with the same.
     pub priority: Priority,
     pub(crate) waited: Nanos,
+    /// The slot of the key, unless slots were compacted since.
+    pub(crate) slot: u32,
 }
 
 impl<K, M> Item<K, M> {

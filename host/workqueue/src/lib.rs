@@ -1,13 +1,14 @@
 //! Rate-limited work queues as client-go's util/workqueue; depends on nothing of Kubernetes.
 //!
 //! One type, [`Queue`], is the base queue, the delaying queue and the rate-limiting queue of client-go in one, with
-//! the priorities of controller-runtime's priority queue; a [`Scheduler`] serves many queues with few workers. The manager
-//! owns one queue per plugin: event listeners add keys, workers take them.
+//! the priorities of controller-runtime's priority queue; a [`Timekeeper`] and hooks serve many queues that no worker
+//! waits for. The manager owns one queue per plugin: event listeners add keys, workers take them.
 //!
 //! Guarantees under every interleaving:
 //! - a key is with at most one worker at a time; any number of adds meanwhile give exactly one more run;
 //! - an accepted add leads to a run, unless the queue is shut down or the delay is cancelled;
-//! - no task, thread or timer exists for a queue at rest: a worker that waits in [`Queue::get`] keeps the time.
+//! - no task, thread or timer exists for a queue at rest: a worker that waits in [`Queue::get`], or one timekeeper for all
+//!   queues, keeps the time.
 //!
 //! Layout, from the inside out:
 //!
@@ -20,7 +21,7 @@
 //!    └───────────────┬──────────────────────────────────────────┘
 //! shared     mutex + clock + hasher + limiter ── get, drain the two futures
 //! queue      the public handle, made by builder             limiter/  how long a failing key waits
-//!    └── scheduler   many queues, few workers
+//!    └── timekeeper   deadlines of many queues, hooks that start workers
 //! parallelize   numbered pieces of work on a few tasks; independent
 //! ```
 
@@ -39,7 +40,6 @@ mod near;
 mod parallelize;
 mod priority;
 mod queue;
-mod scheduler;
 mod shared;
 mod sleepers;
 mod slots;
@@ -47,8 +47,10 @@ mod state;
 mod stats;
 mod sync;
 mod table;
+mod timekeeper;
 mod waiters;
 mod wheel;
+mod worker_count;
 
 pub use add_options::AddOptions;
 pub use builder::QueueBuilder;
@@ -62,5 +64,6 @@ pub use merge::Merge;
 pub use parallelize::{PanickedPiece, Parallelized, Pieces, parallelize_until};
 pub use priority::Priority;
 pub use queue::Queue;
-pub use scheduler::{Scheduler, Turn};
 pub use stats::QueueStats;
+pub use timekeeper::Timekeeper;
+pub use worker_count::WorkerCount;

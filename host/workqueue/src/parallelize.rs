@@ -4,8 +4,8 @@
 //! cancelled; no task outlives the future that started it, except for the piece that a thread is polling. Independent of the
 //! queue; called by users of the crate.
 
-use std::any::Any;
 use std::future::Future;
+use std::iter::StepBy;
 use std::mem;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -34,16 +34,6 @@ impl Pieces {
     #[must_use]
     pub fn chunked(count: usize, chunk: usize) -> Self {
         Self { count, chunk: chunk.max(1) }
-    }
-
-    fn chunks(self) -> usize {
-        self.count.div_ceil(self.chunk)
-    }
-
-    /// The pieces of one chunk, which is below [`chunks`](Self::chunks); the last chunk may be a short one.
-    fn of(self, chunk: usize) -> Range<usize> {
-        let start = chunk * self.chunk;
-        start..start.saturating_add(self.chunk).min(self.count)
     }
 }
 
@@ -112,80 +102,60 @@ where
     W: Fn(usize) -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    let pieces = pieces.into();
+    let Pieces { count, chunk } = pieces.into();
     let cancel = cancel.child_token();
     // Aborting a task ends it at its next await only.
     let _cancels_when_dropped = cancel.clone().drop_guard();
-    let run = Arc::new(Run {
-        pieces,
-        cancel,
-        next: AtomicUsize::new(0),
-        finished: AtomicUsize::new(0),
-        panicked: Mutex::default(),
-    });
-    let work = Arc::new(work);
-    let mut tasks = JoinSet::new();
-    for _ in 0..workers.min(pieces.chunks()) {
-        tasks.spawn(worker(Arc::clone(&run), Arc::clone(&work)));
-    }
-    // The tasks drop the others, so that `work` is dropped when this returns.
-    drop(work);
+    let starts = Mutex::new((0..count).step_by(chunk));
+    let run =
+        Arc::new(Run { work, cancel, count, chunk, starts, finished: 0.into(), panicked: Mutex::default() });
+    let workers = workers.min(count.div_ceil(chunk));
+    let mut tasks: JoinSet<()> = (0..workers).map(|_| Arc::clone(&run).worker()).collect();
     while let Some(ended) = tasks.join_next().await {
         // Panics of pieces are caught; this is one of a panic's payload when it is dropped.
-        if let Err(error) = ended
-            && let Ok(panic) = error.try_into_panic()
-        {
+        if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
             resume_unwind(panic);
         }
     }
     let mut panicked = mem::take(&mut *run.panicked.lock());
     panicked.sort_unstable();
     let finished = run.finished.load(Ordering::Acquire);
-    Parallelized { finished, unfinished: pieces.count - finished - panicked.len(), panicked }
-}
-
-/// Takes chunks and runs their pieces until none is left or the run is cancelled.
-async fn worker<W, F>(run: Arc<Run>, work: Arc<W>)
-where
-    W: Fn(usize) -> F,
-    F: Future<Output = ()>,
-{
-    while let Some(chunk) = run.next_chunk() {
-        for piece in chunk {
-            // Pieces that never wait would otherwise never let other tasks of the thread run.
-            consume_budget().await;
-            if run.cancel.is_cancelled() {
-                return;
-            }
-            // The future is not polled again after a panic, and state that pieces share is the caller's.
-            match AssertUnwindSafe(async { work(piece).await }).catch_unwind().await {
-                Ok(()) => {
-                    run.finished.fetch_add(1, Ordering::Release);
-                }
-                Err(panic) => run.panicked.lock().push(PanickedPiece { piece, message: message(&*panic) }),
-            }
-        }
-    }
+    Parallelized { finished, unfinished: count - finished - panicked.len(), panicked }
 }
 
 /// State that the caller's task and the workers share.
-struct Run {
-    pieces: Pieces,
+struct Run<W> {
+    work: W,
     cancel: CancellationToken,
-    /// The next chunk to hand out.
-    next: AtomicUsize,
+    count: usize,
+    chunk: usize,
+    /// The first pieces of the chunks that are still to be handed out.
+    starts: Mutex<StepBy<Range<usize>>>,
     finished: AtomicUsize,
     panicked: Mutex<Vec<PanickedPiece>>,
 }
 
-impl Run {
-    fn next_chunk(&self) -> Option<Range<usize>> {
-        let chunk = self.next.fetch_add(1, Ordering::Relaxed);
-        (chunk < self.pieces.chunks()).then(|| self.pieces.of(chunk))
+impl<W: Fn(usize) -> F, F: Future<Output = ()>> Run<W> {
+    /// Takes chunks and runs their pieces until none is left or the run is cancelled.
+    async fn worker(self: Arc<Self>) {
+        loop {
+            let Some(start) = self.starts.lock().next() else { return };
+            for piece in start..start.saturating_add(self.chunk).min(self.count) {
+                // Pieces that never wait would otherwise never let other tasks of the thread run.
+                consume_budget().await;
+                if self.cancel.is_cancelled() {
+                    return;
+                }
+                // The future is not polled again after a panic, and state that pieces share is the caller's.
+                match AssertUnwindSafe(async { (self.work)(piece).await }).catch_unwind().await {
+                    Ok(()) => drop(self.finished.fetch_add(1, Ordering::Release)),
+                    Err(panic) => {
+                        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+                        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                        self.panicked.lock().push(PanickedPiece { piece, message: text.unwrap_or_default() });
+                    }
+                }
+            }
+        }
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default().to_owned()
 }

@@ -122,8 +122,32 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
         is_added.then_some(delay)
     }
 
+    /// Adds keys that failed together as [`add_with_options`](Self::add_with_options) does with `rate_limited`. The limiter
+    /// counts one failure of each key, and one try of all keys together ([`RateLimiter::when_all`]).
+    pub fn add_rate_limited_batch(&self, adds: Vec<(K, M, Priority)>, options: AddOptions) {
+        if self.shutting_down() {
+            return;
+        }
+        let keys: Vec<&K> = adds.iter().map(|(key, ..)| key).collect();
+        let limited = self.shared.limiter.when_all(&keys);
+        for ((key, payload, priority), limited) in adds.into_iter().zip(limited) {
+            let delay = AddOptions { rate_limited: true, ..options }.delay(|| limited);
+            let add = Add { hash: self.hash(&key), key, payload, priority, coalesce: options.coalesce };
+            self.delay(add, delay, true);
+        }
+    }
+
     /// Adds keys in their order as [`add_with`](Self::add_with) does, 64 under one lock.
     pub fn add_batch(&self, adds: impl IntoIterator<Item = (K, M, Priority)>) {
+        self.add_in_chunks(adds, false);
+    }
+
+    /// Adds keys as [`add_batch`](Self::add_batch) does, each with [`AddOptions::coalesce`]: a delay of a key ends.
+    pub fn add_batch_coalesced(&self, adds: impl IntoIterator<Item = (K, M, Priority)>) {
+        self.add_in_chunks(adds, true);
+    }
+
+    fn add_in_chunks(&self, adds: impl IntoIterator<Item = (K, M, Priority)>, coalesce: bool) {
         let mut adds = adds.into_iter().fuse();
         loop {
             let hashed = adds.by_ref().take(BATCH);
@@ -133,7 +157,7 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
                     key,
                     payload,
                     priority,
-                    coalesce: false,
+                    coalesce,
                 })
                 .collect();
             if chunk.is_empty() {
@@ -205,7 +229,8 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     /// key that is not in processing.
     #[allow(clippy::needless_pass_by_value, reason = "an item is given back once")]
     pub fn done(&self, item: Item<K, M>) {
-        self.done_key(&item.key);
+        let hash = self.hash(&item.key);
+        self.shared.locked(|state| state.done(hash, &item));
     }
 
     /// Gives keys back as [`done`](Self::done) does, 64 under one lock.
@@ -217,15 +242,8 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
             if chunk.is_empty() {
                 return;
             }
-            self.shared.locked(|state| chunk.iter().for_each(|(hash, item)| state.done(*hash, &item.key)));
+            self.shared.locked(|state| chunk.iter().for_each(|(hash, item)| state.done(*hash, item)));
         }
-    }
-
-    /// Gives a key back as client-go's `Done` does, for a caller that did not keep the item. A second call for one run
-    /// gives back the run of another worker, which [`done`](Self::done) rules out.
-    pub fn done_key(&self, key: &K) {
-        let hash = self.hash(key);
-        self.shared.locked(|state| state.done(hash, key));
     }
 
     /// Number of keys that are ready; excludes those in processing and those delayed.
@@ -294,11 +312,6 @@ impl<K: Clone + Eq + Hash, M: Merge> Queue<K, M> {
     #[must_use]
     pub fn shutting_down(&self) -> bool {
         self.shared.locked(|state| state.shutting_down())
-    }
-
-    /// Lets so many keys be handed out at once; of a queue of a [`Scheduler`](crate::Scheduler), else this does nothing.
-    pub fn set_max_concurrent(&self, max: usize) {
-        self.shared.locked(|state| state.set_limit(max));
     }
 
     /// The name it was made with.

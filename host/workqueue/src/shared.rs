@@ -1,7 +1,7 @@
 //! State that the handles of one queue share.
 //!
 //! Invariants: adds compute hashes outside the mutex, and wakers are called outside; `state` hashes with the same hasher.
-//! Called by the public handle, the futures and the scheduler.
+//! Called by the public handle, the futures and the timekeeper.
 
 use std::hash::Hash;
 use std::mem;
@@ -11,11 +11,12 @@ use std::task::Waker;
 use foldhash::fast::RandomState;
 
 use crate::classes::GroupOf;
-use crate::clock::{Clock, Nanos};
+use crate::clock::Clock;
 use crate::limiter::RateLimiter;
 use crate::sleepers::Attempt;
 use crate::state::{State, Take};
 use crate::sync::{Mutex, MutexGuard};
+use crate::timekeeper::Hook;
 use crate::waiters::Ticket;
 use crate::{Item, Merge};
 
@@ -25,18 +26,7 @@ pub(crate) struct Settings<K> {
     pub(crate) group: Option<GroupOf<K>>,
     pub(crate) hasher: RandomState,
     pub(crate) clock: Clock,
-    /// Keys that may be processed at once; of a queue that belongs to a scheduler.
-    pub(crate) limit: Option<usize>,
-}
-
-/// A scheduler, as its queues know it.
-pub(crate) trait Bell: Send + Sync {
-    /// The queue with this seat has a ready key and may have one more processed.
-    fn ring(&self, seat: u32);
-    /// The queue with this seat must be looked at no later than `at`.
-    fn alarm(&self, seat: u32, at: Nanos);
-    /// The queue is gone.
-    fn leave(&self, seat: u32);
+    pub(crate) has_hook: bool,
 }
 
 /// Holds the state behind its mutex, and constants beside it.
@@ -46,33 +36,20 @@ pub(crate) struct Shared<K, M> {
     pub(crate) clock: Clock,
     pub(crate) hasher: RandomState,
     pub(crate) limiter: Box<dyn RateLimiter<K>>,
-    /// The scheduler and the queue's seat there.
-    bell: Option<(Arc<dyn Bell>, u32)>,
-}
-
-impl<K, M> Drop for Shared<K, M> {
-    fn drop(&mut self) {
-        if let Some((bell, seat)) = &self.bell {
-            bell.leave(*seat);
-        }
-    }
+    hook: Option<Hook>,
 }
 
 impl<K, M> Shared<K, M> {
-    pub(crate) fn new(
-        settings: Settings<K>,
-        limiter: Box<dyn RateLimiter<K>>,
-        bell: Option<(Arc<dyn Bell>, u32)>,
-    ) -> Self {
+    pub(crate) fn new(settings: Settings<K>, limiter: Box<dyn RateLimiter<K>>, hook: Option<Hook>) -> Self {
         let state = Mutex::new(State::new(&settings));
         let Settings { name, hasher, clock, .. } = settings;
-        Self { state, name, clock, hasher, limiter, bell }
+        Self { state, name, clock, hasher, limiter, hook }
     }
 
     /// Runs `action` under the mutex, and delivers the wake-ups that it caused after unlocking.
     #[inline]
     pub(crate) fn locked<R>(&self, action: impl FnOnce(&mut State<K, M>) -> R) -> R {
-        let mut locked = Locked { state: Some(self.state.lock()), bell: self.bell.as_ref() };
+        let mut locked = Locked { state: Some(self.state.lock()), hook: self.hook.as_ref() };
         let state = locked.state.as_mut().expect("it is unlocked by drop alone");
         action(state)
     }
@@ -82,7 +59,7 @@ impl<K, M> Shared<K, M> {
 /// which code of the user's (a [`Merge`], a filter) may do after other keys became ready.
 struct Locked<'a, K, M> {
     state: Option<MutexGuard<'a, State<K, M>>>,
-    bell: Option<&'a (Arc<dyn Bell>, u32)>,
+    hook: Option<&'a Hook>,
 }
 
 impl<K, M> Drop for Locked<'_, K, M> {
@@ -94,12 +71,12 @@ impl<K, M> Drop for Locked<'_, K, M> {
         }
         let wakes = mem::take(&mut state.wakes);
         drop(state);
-        if let Some((bell, seat)) = self.bell {
-            if wakes.ring {
-                bell.ring(*seat);
-            }
+        if let Some(hook) = self.hook {
             if let Some(at) = wakes.alarm {
-                bell.alarm(*seat, at);
+                hook.set_alarm(at);
+            }
+            if wakes.ready {
+                hook.ready();
             }
         }
         wakes.wake();

@@ -5,8 +5,7 @@
 //! - while there is a deadline and somebody sleeps, one sleeper, the *timekeeper*, sleeps no longer than until then, or
 //!   has been notified and will become it.
 //!
-//! A queue has them for its keys, the scheduler for its turns; both call under their mutex. [`sleep_until_taken`] is
-//! the wait of their futures.
+//! A queue calls this under its mutex. [`sleep_until_taken`] is the wait of its futures.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -66,10 +65,10 @@ impl Sleepers {
         }
     }
 
-    /// Notifies one of something to take.
+    /// Notifies one of something to take; false if none sleeps.
     #[inline]
-    pub(crate) fn notify_one(&mut self, wakes: &mut Wakes) {
-        self.waiting.notify_one(wakes);
+    pub(crate) fn notify_one(&mut self, wakes: &mut Wakes) -> bool {
+        self.waiting.notify_one(wakes)
     }
 
     /// Notifies all.
@@ -81,7 +80,7 @@ impl Sleepers {
     pub(crate) fn deadline_changed(&mut self, wakes: &mut Wakes) {
         match self.timekeeper {
             Some(ticket) => self.waiting.notify(ticket, wakes),
-            None => self.waiting.notify_one(wakes),
+            None => _ = self.waiting.notify_one(wakes),
         }
     }
 }

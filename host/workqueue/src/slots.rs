@@ -293,6 +293,15 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         self.table.find(hash, |index| self[index].holds(key))
     }
 
+    /// The slot that holds a key, if one does: tries `slot` first.
+    #[inline]
+    pub(crate) fn find_near(&self, slot: u32, hash: Hash32, key: &K) -> Option<u32> {
+        match self.slots.get(slot as usize) {
+            Some(near) if near.holds(key) => Some(slot),
+            _ => self.find(hash, key),
+        }
+    }
+
     /// The slot of a key, made if it has none; its place is then [`SlotState::Free`].
     #[inline]
     pub(crate) fn find_or_insert(&mut self, hash: Hash32, key: K) -> u32 {
@@ -300,7 +309,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
         match table.entry(hash, |index| slots[index as usize].holds(&key)) {
             Entry::Occupied(entry) => entry.get().1,
             Entry::Vacant(place) => {
-                let index = allocate(slots, free, Slot::new(SlotUse::Key(key)));
+                let index = allocate(slots, free, SlotUse::Key(key));
                 place.insert((hash, index));
                 index
             }
@@ -309,7 +318,7 @@ impl<K: Eq + Hash, M: Default> Slots<K, M> {
 
     /// Makes a twin of a slot; its place is [`SlotState::Free`] until it has one.
     pub(crate) fn make_twin(&mut self, of: u32) -> u32 {
-        let twin = allocate(&mut self.slots, &mut self.free, Slot::new(SlotUse::Delay(of)));
+        let twin = allocate(&mut self.slots, &mut self.free, SlotUse::Delay(of));
         self.twins.insert(of, twin);
         self[of].twinned = true;
         twin
@@ -397,16 +406,17 @@ pub(crate) fn renamed(numbers: &[u32], index: u32) -> u32 {
     numbers.get(index as usize).copied().unwrap_or(NIL)
 }
 
-fn allocate<K, M>(slots: &mut Chunks<Slot<K, M>>, free: &mut u32, slot: Slot<K, M>) -> u32 {
+fn allocate<K, M: Default>(slots: &mut Chunks<Slot<K, M>>, free: &mut u32, of: SlotUse<K>) -> u32 {
     if *free == NIL {
         let index = u32::try_from(slots.len()).ok().filter(|&index| index != NIL);
-        slots.push(slot);
+        slots.push(Slot::new(of));
         return index.expect("a queue holds fewer than 2^32 - 1 keys");
     }
     let index = *free;
-    let place = &mut slots[index as usize];
-    *free = place.next;
-    *place = slot;
+    // The rest of a free slot is as in a new one, or written when the slot gets its state.
+    let reused = &mut slots[index as usize];
+    *free = reused.next;
+    reused.of = of;
     index
 }
 

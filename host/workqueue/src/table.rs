@@ -3,8 +3,9 @@
 //! Invariant: an entry holds 32 bits of the hash of its key. A search therefore compares keys only where those bits are
 //! equal, and a table that grows moves its entries without reading a slot.
 //!
-//! Chosen keys cannot form long probe sequences: each queue has a random seed, and hashbrown's triangular probing does
-//! not let entries with neighbouring hashes form runs. Called by `slots`, and by the failures of the limiters.
+//! No list of keys forms long probe sequences in every process: each queue has a random seed, and hashbrown's triangular
+//! probing does not let entries with neighbouring hashes form runs. Their length has no bound against somebody who knows
+//! the seed (decision record 10). Called by `slots`, and by the failures of the limiters.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;

@@ -49,12 +49,12 @@ impl Waiters {
         removed
     }
 
-    /// Notifies the longest waiting one, if any.
+    /// Notifies the longest waiting one; false if there is none.
     #[inline]
-    pub(crate) fn notify_one(&mut self, wakes: &mut Wakes) {
-        if let Some((_, waker)) = self.waiting.pop_front() {
-            wakes.push(waker);
-        }
+    pub(crate) fn notify_one(&mut self, wakes: &mut Wakes) -> bool {
+        let Some((_, waker)) = self.waiting.pop_front() else { return false };
+        wakes.push(waker);
+        true
     }
 
     /// Notifies one in particular, if it still waits.
@@ -81,9 +81,9 @@ impl Waiters {
 pub(crate) struct Wakes {
     first: Option<Waker>,
     rest: Vec<Waker>,
-    /// The scheduler is told that the queue has a ready key ([`Bell::ring`](crate::shared::Bell::ring)).
-    pub(crate) ring: bool,
-    /// The deadline to give to the scheduler ([`Bell::alarm`](crate::shared::Bell::alarm)).
+    /// The hook is called: a key is ready, and no future waits for it.
+    pub(crate) ready: bool,
+    /// The deadline to give to the timekeeper.
     pub(crate) alarm: Option<Nanos>,
 }
 
@@ -91,7 +91,7 @@ impl Wakes {
     /// True if there are no wake-ups.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none() && !self.ring && self.alarm.is_none()
+        self.first.is_none() && !self.ready && self.alarm.is_none()
     }
 
     /// Wakes the collected wakers.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_workqueue::{
-    ItemExponentialFailureRateLimiter, Merge, Priority, Queue, RateLimiter, Scheduler,
+    ItemExponentialFailureRateLimiter, Merge, Priority, Queue, RateLimiter, Timekeeper,
 };
 use tokio::time::advance;
 
@@ -253,39 +253,17 @@ fn a_key_of_the_host_costs_70_bytes_queued_and_51_failing_at_a_million() {
     held.assert_below(52 * KEYS, "a limiter with 1,000,000 failing keys of 24 bytes");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_queue_of_a_scheduler_holds_no_more_after_a_burst_than_another() {
-    let keys = keys(1_000);
-    for burst in [60, keys.len()] {
-        let scheduler: Scheduler<Arc<str>, (), ()> = Scheduler::new();
-        let held = Held::start();
-        let queue: Queue<Arc<str>> = Queue::builder().build_in(&scheduler, (), 1);
-        queue.add_batch(keys[..burst].iter().map(|key| (Arc::clone(key), (), Priority::NORMAL)));
-        while let Some(turn) = scheduler.try_next() {
-            turn.done();
-        }
-        advance(Duration::from_secs(31)).await;
-        assert!(scheduler.try_next().is_none());
-        held.assert_below(1536, "a scheduler with a queue that had a burst");
-    }
-}
-
 #[test]
-fn a_scheduler_gives_back_what_its_queues_needed() {
+fn a_timekeeper_gives_back_what_its_queues_needed() {
     let held = Held::start();
-    let scheduler: Scheduler<u32, (), Arc<str>> = Scheduler::new();
-    let owner: Arc<str> = Arc::from("owner");
+    let timekeeper = Timekeeper::new();
     for _ in 0..2 {
         let queues: Vec<Queue<u32>> =
-            (0..10_000).map(|_| Queue::builder().build_in(&scheduler, Arc::clone(&owner), 1)).collect();
+            (0..10_000).map(|_| Queue::builder().build_with_hook(&timekeeper, || {})).collect();
         for queue in &queues {
-            queue.add(1);
             queue.add_after(2, (), Priority::NORMAL, Duration::from_secs(3600));
         }
-        while let Some(turn) = scheduler.try_next() {
-            turn.done();
-        }
-        held.assert_below(10_000 * 2048, "a scheduler of 10,000 queues with a delayed key each");
+        held.assert_below(10_000 * 2048, "a timekeeper of 10,000 queues with a delayed key each");
     }
-    held.assert_below(1024, "a scheduler of queues that are gone");
+    held.assert_below(1024, "a timekeeper of queues that are gone");
 }

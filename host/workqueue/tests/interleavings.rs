@@ -1,4 +1,4 @@
-//! Interleavings of the queue and of the scheduler, explored with shuttle: each test runs a few threads under thousands of
+//! Interleavings of the queue and of its hook, explored with shuttle: each test runs a few threads under thousands of
 //! random schedules, half of them with few changes of thread (PCT), and prints the schedule of one that fails. A wake-up
 //! that is lost shows as a deadlock.
 //!
@@ -7,13 +7,15 @@
 
 #![cfg(feature = "shuttle")]
 
+use std::mem;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
 
-use pilothouse_workqueue::{Item, Priority, Queue, Scheduler};
+use pilothouse_workqueue::{Item, Priority, Queue, Timekeeper, WorkerCount};
 use shuttle::future::{block_on, yield_now};
+use shuttle::sync::Mutex;
 use shuttle::thread::{self, JoinHandle};
 
 fn explore(test: impl Fn() + Send + Sync + 'static) {
@@ -297,167 +299,71 @@ fn batches_share_the_keys_and_leave_nobody_asleep() {
     });
 }
 
-/// A queue of a scheduler as the tests see it.
-#[derive(Clone)]
-struct Owner {
+/// Workers that a hook starts, as the host does it.
+struct Crew {
+    queue: OnceLock<Queue<usize>>,
     ledgers: Arc<[Ledger; 2]>,
-    running: Arc<AtomicUsize>,
-    limit: Arc<AtomicUsize>,
+    workers: WorkerCount,
+    most: u32,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Owner {
-    fn new(limit: usize) -> Self {
-        Self { ledgers: ledgers(), running: Arc::default(), limit: Arc::new(AtomicUsize::new(limit)) }
+impl Crew {
+    fn start(self: &Arc<Self>) {
+        if self.workers.try_add() {
+            let crew = Arc::clone(self);
+            let worker = spawn(async move { crew.work().await });
+            self.threads.lock().unwrap().push(worker);
+        }
+    }
+
+    async fn work(self: Arc<Self>) {
+        let queue = self.queue.get().unwrap();
+        self.workers.started();
+        while let Some(item) = queue.try_get() {
+            assert!(self.workers.running() <= self.most);
+            self.ledgers[item.key].run().await;
+            queue.done(item);
+        }
+        self.workers.remove();
+        if !queue.is_empty() {
+            self.start();
+        }
     }
 }
 
-async fn serve(scheduler: Scheduler<usize, (), Owner>) {
-    while let Some(turn) = scheduler.next().await {
-        let Owner { ledgers, running, limit } = turn.owner();
-        let now = running.fetch_add(1, Ordering::SeqCst) + 1;
-        assert!(now <= limit.load(Ordering::SeqCst), "{now} at once");
-        ledgers[*turn.key()].run().await;
-        running.fetch_sub(1, Ordering::SeqCst);
-        turn.done();
+#[test]
+fn a_hook_leaves_no_key_without_a_worker() {
+    for most in [1, 2] {
+        explore(move || {
+            let ledgers = ledgers();
+            let crew = Arc::new_cyclic(|crew: &Weak<Crew>| {
+                let ring = crew.clone();
+                let hook = move || ring.upgrade().iter().for_each(Crew::start);
+                Crew {
+                    queue: OnceLock::from(Queue::builder().build_with_hook(&Timekeeper::new(), hook)),
+                    ledgers: Arc::clone(&ledgers),
+                    workers: WorkerCount::default(),
+                    most,
+                    threads: Mutex::default(),
+                }
+            });
+            crew.workers.set_limit(most);
+            let producers = [[0, 1], [0, 0]].map(|keys| {
+                let crew = Arc::clone(&crew);
+                let queue = crew.queue.get().unwrap().clone();
+                thread::spawn(move || keys.map(|key| crew.ledgers[key].add(&queue, key, Priority::NORMAL)))
+            });
+            join(producers);
+            // Workers may start others before they end.
+            loop {
+                let threads = mem::take(&mut *crew.threads.lock().unwrap());
+                if threads.is_empty() {
+                    break;
+                }
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+            }
+            assert!(ledgers.iter().all(Ledger::is_settled));
+        });
     }
-}
-
-#[test]
-fn a_scheduler_loses_no_turn_and_exceeds_no_limit() {
-    explore(|| {
-        let scheduler = Scheduler::new();
-        let owners = [1, 2].map(Owner::new);
-        let queues = [0, 1].map(|n: usize| Queue::builder().build_in(&scheduler, owners[n].clone(), n + 1));
-        let workers = [(); 3].map(|()| spawn(serve(scheduler.clone())));
-        let producers = [0, 1].map(|n| {
-            let (queue, ledgers) = (queues[n].clone(), Arc::clone(&owners[n].ledgers));
-            thread::spawn(move || {
-                for key in [0, 1, 0] {
-                    ledgers[key].add(&queue, key, Priority::NORMAL);
-                }
-            })
-        });
-        join(producers);
-        for queue in &queues {
-            block_on(queue.shut_down_with_drain());
-        }
-        scheduler.shut_down();
-        join(workers);
-        assert!(owners.iter().flat_map(|owner| owner.ledgers.iter()).all(Ledger::is_settled));
-    });
-}
-
-#[test]
-fn a_limit_that_is_raised_or_lowered_while_keys_run_loses_no_turn() {
-    explore(|| {
-        let scheduler = Scheduler::new();
-        let owner = Owner::new(2);
-        let queue = Queue::builder().build_in(&scheduler, owner.clone(), 0);
-        let workers = [(); 2].map(|()| spawn(serve(scheduler.clone())));
-        let limits = thread::spawn({
-            let queue = queue.clone();
-            move || [2, 0, 1].into_iter().for_each(|limit| queue.set_max_concurrent(limit))
-        });
-        for key in [0, 1, 0] {
-            owner.ledgers[key].add(&queue, key, Priority::NORMAL);
-        }
-        limits.join().unwrap();
-        block_on(queue.shut_down_with_drain());
-        scheduler.shut_down();
-        join(workers);
-        assert!(owner.ledgers.iter().all(Ledger::is_settled));
-    });
-}
-
-#[test]
-fn a_queue_that_is_filled_meanwhile_takes_no_turn_of_another() {
-    explore(|| {
-        let scheduler = Scheduler::new();
-        let [busy, other] = [0, 1].map(|owner: usize| Queue::builder().build_in(&scheduler, owner, 4));
-        other.add_batch((0..3).map(|key| (key, (), Priority::NORMAL)));
-        let producer = thread::spawn({
-            let busy = busy.clone();
-            move || (0..4).for_each(|key| busy.add(key))
-        });
-        let worker = spawn(async move {
-            let mut log = Vec::new();
-            for _ in 0..7 {
-                let turn = scheduler.next().await.expect("not shut down");
-                log.push(*turn.owner());
-            }
-            log
-        });
-        producer.join().unwrap();
-        let log = worker.join().unwrap();
-        let last = log.iter().rposition(|owner| *owner == 1).expect("it had turns");
-        assert!(log[..last].windows(2).all(|pair| pair != [0, 0]), "two turns in a row: {log:?}");
-    });
-}
-
-#[test]
-fn a_dropped_next_passes_its_notice_on() {
-    explore(|| {
-        let scheduler: Scheduler<usize, (), ()> = Scheduler::new();
-        let queue = Queue::builder().build_in(&scheduler, (), 1);
-        let fickle = [(); 2].map(|()| {
-            let scheduler = scheduler.clone();
-            spawn(async move {
-                if let Some(turn) = give_up(scheduler.next()).await.flatten() {
-                    turn.queue().add(*turn.key());
-                }
-            })
-        });
-        let worker = spawn({
-            let scheduler = scheduler.clone();
-            async move { scheduler.next().await.map(|turn| *turn.key()) }
-        });
-        queue.add(0);
-        assert_eq!(worker.join().unwrap(), Some(0));
-        join(fickle);
-    });
-}
-
-#[test]
-fn a_seat_that_is_given_on_has_its_own_turns_and_owner() {
-    explore(|| {
-        let scheduler: Scheduler<usize, (), usize> = Scheduler::new();
-        let gone = Queue::builder().build_in(&scheduler, 0, 1);
-        gone.add(0);
-        let worker = spawn({
-            let scheduler = scheduler.clone();
-            async move {
-                let mut served = [0; 2];
-                while let Some(turn) = scheduler.next().await {
-                    // Each queue holds its owner's number as its only key.
-                    assert_eq!(*turn.key(), *turn.owner());
-                    served[*turn.key()] += 1;
-                }
-                served
-            }
-        });
-        let dropper = thread::spawn(move || drop(gone));
-        let queue = Queue::builder().build_in(&scheduler, 1, 1);
-        queue.add(1);
-        block_on(queue.shut_down_with_drain());
-        dropper.join().unwrap();
-        scheduler.shut_down();
-        let [gone, served] = worker.join().unwrap();
-        assert!(gone <= 1 && served == 1);
-    });
-}
-
-#[test]
-fn the_end_of_a_scheduler_ends_every_next() {
-    explore(|| {
-        let scheduler: Scheduler<usize, (), ()> = Scheduler::new();
-        let queue = Queue::builder().build_in(&scheduler, (), 1);
-        let workers = [(); 3].map(|()| {
-            let scheduler = scheduler.clone();
-            spawn(async move { while scheduler.next().await.is_some() {} })
-        });
-        let producer = thread::spawn(move || (0..2).for_each(|key| queue.add(key)));
-        scheduler.shut_down();
-        join(workers);
-        producer.join().unwrap();
-    });
 }

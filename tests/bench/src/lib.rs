@@ -165,7 +165,17 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Writes the report and tells where.
+    /// Writes the report and prints its path.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    #[allow(clippy::print_stdout, reason = "a bench's result")]
+    pub fn finish(&self) -> anyhow::Result<()> {
+        println!("written to {}", self.write()?.display());
+        Ok(())
+    }
+
+    /// Writes the report and returns its path.
     pub fn write(&self) -> anyhow::Result<PathBuf> {
         let folder = target()?.join("bench");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -198,19 +208,18 @@ pub type Part = fn(&mut Report) -> anyhow::Result<()>;
 
 /// The whole of a bench's `main`: runs the parts whose name contains the first word of the command line, or all, and
 /// writes the report.
-#[allow(clippy::print_stdout, reason = "a bench's result")]
 pub fn run(name: &str, command: &str, parts: &[(&str, Part)]) -> anyhow::Result<()> {
     let only = word();
     let mut report = Report::new(name, command);
     for (_, measure) in parts.iter().filter(|(part, _)| part.contains(&only)) {
         measure(&mut report)?;
     }
-    println!("written to {}", report.write()?.display());
-    Ok(())
+    report.finish()
 }
 
-/// The first word of the command line that is no option.
-fn word() -> String {
+/// The first word of the command line that is no option; empty when there is none.
+#[must_use]
+pub fn word() -> String {
     std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default()
 }
 

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -42,6 +43,7 @@ pub enum Stream {
 #[derive(Debug, Default)]
 pub struct Output {
     lines: Mutex<VecDeque<(Stream, String)>>,
+    bytes: AtomicU64,
 }
 
 impl Output {
@@ -63,7 +65,13 @@ impl Output {
         lock(&self.lines).iter().filter(|(from, _)| *from == stream).find_map(|(_, line)| pick(line))
     }
 
+    /// Bytes written so far, in whole lines.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     fn push(&self, stream: Stream, line: String) {
+        self.bytes.fetch_add(line.len() as u64 + 1, Ordering::Relaxed);
         let mut lines = lock(&self.lines);
         if lines.len() == MOST_LINES {
             lines.pop_front();

@@ -120,3 +120,29 @@ fn a_host_that_does_not_start_is_an_error_with_its_log() {
     let error = start("", "echo no such kubeconfig >&2; exit 1").unwrap_err().to_string();
     assert!(error.contains("the host ended (exit status: 1)"), "{error}");
 }
+
+#[test]
+fn a_test_fails_whose_host_found_a_streaming_list_that_is_wrong() {
+    let line = r#"{"level":"ERROR","event":"watch_list_inconsistent","missing":1}"#;
+    let host = start("http://127.0.0.1:1", &format!("echo '{line}' >&2; exec sleep 600")).unwrap();
+    host.wait_for("the line", SOON, || host.log().matching("inconsistent").pop()).unwrap();
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(host)));
+    let message = *dropped.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("missing"), "{message}");
+}
+
+#[test]
+fn hosts_check_streaming_lists_unless_a_test_turns_that_off() {
+    let shown = |env: &[(&str, &str)]| {
+        let env = [("FAKE_ADMIN", "http://127.0.0.1:1"), ("FAKE_THEN", "env >&2; exec sleep 600")]
+            .iter()
+            .chain(env)
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let program = Some(paths::repository().join("tests/src/host/fake-host.sh"));
+        let host = Host::start(HostOptions { program, env, ..HostOptions::new("/some/kubeconfig") }).unwrap();
+        host.wait_for("the variable", SOON, || host.log().matching(CHECK_WATCH_LISTS).pop()).unwrap()
+    };
+    assert_eq!(shown(&[]), format!("{CHECK_WATCH_LISTS}={}", cfg!(debug_assertions)));
+    assert_eq!(shown(&[(CHECK_WATCH_LISTS, "false")]), format!("{CHECK_WATCH_LISTS}=false"));
+}

@@ -133,7 +133,7 @@ fn a_plugin_waits_for_its_secret_and_follows_it(server: Server) -> Result<()> {
     install(&stage, json!([{"secretRef": reference(&stage, "es")}]))?;
     let absent =
         ["followed.yaml", "spec.configFrom[0].secretRef", "Secret followed/es does not exist; create it"];
-    ensure!(wait_error(&stage, 0, &absent)?.state == "loading");
+    ensure!(wait_error(&stage, 0, &absent)?.state == "waiting");
 
     create(&stage, "Secret", "es", json!({"password": value(1)}))?;
     let digest = wait_running(&stage, 1)?.digest;
@@ -256,7 +256,7 @@ fn a_change_that_cannot_be_used_keeps_the_generation_and_is_told_without_values(
 
     // A load that has to wait gives way to the next.
     change(&stage, "Secret", "es", json!({"kind": "nowhere.dev/v1/Thing"}))?;
-    wait_error(&stage, 4, &["cannot watch [hidden]: ", "retrying"])?;
+    wait_error(&stage, 4, &["cannot watch [hidden]: ", "CustomResourceDefinition"])?;
     stage.cluster.merge("v1/Secret", stage.namespace, "es", &json!({"data": {"kind": null}}))?;
     wait_configured(&stage, 6, "user", &value(6))?;
     wait_running(&stage, 6)?;
@@ -303,7 +303,7 @@ fn a_host_without_rights_says_which_and_a_role_for_the_one_name_is_enough() -> R
             "grant the host's identity the verbs list and watch on secrets \"es\" in namespace \"entitled\"",
         ],
     )?;
-    ensure!(status.state == "loading", "{status:?}");
+    ensure!(status.state == "waiting", "{status:?}");
     let named = json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["es"], "verbs": verbs});
     allow("one-secret", named)?;
     wait_configured(&stage, 1, "password", &value(1))?;

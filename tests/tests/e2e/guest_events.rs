@@ -225,7 +225,9 @@ fn the_host_records_what_becomes_of_its_plugins_on_its_own_pod(server: Server) -
         "spec": {"containers": [{"name": "main", "image": "example/pilothouse"}]},
     }))?;
     cluster.namespace("denied")?;
-    cluster.config_map("hosted", "trap-me")?;
+    for name in ["trap-me", "trap-me-too", "and-me"] {
+        cluster.config_map("hosted", name)?;
+    }
     let mut options = HostOptions::new(plane.kubeconfig());
     options.env = vec![
         ("POD_NAME".to_owned(), "the-host".to_owned()),
@@ -261,15 +263,19 @@ fn the_host_records_what_becomes_of_its_plugins_on_its_own_pod(server: Server) -
     seen("PluginReloaded", "plugin probe: generation 2 took over from generation 1 (sha256:")?;
     seen(
         "PluginQuarantined",
-        "plugin probe quarantined for 1s after 10 faults in a row; last fault: hosted/trap-me",
+        "plugin probe quarantined for 1s after faults of 3 different keys; last fault: hosted/",
+    )?;
+    seen(
+        "PluginRolledBack",
+        "plugin probe: generation 3 runs; generation 2 was rolled back to generation 1, because its first calls faulted: hosted/",
     )?;
     host.install_manifest("probe", &manifest(json!({"mode": "describe-error"})).to_string())?;
-    seen("PluginFailed", "plugin probe not loaded, keeping generation 2: ")?;
+    seen("PluginFailed", "plugin probe not loaded, keeping generation 3: ")?;
     host.remove("probe")?;
     seen("PluginRemoved", "plugin probe removed")?;
 
     // A watch shows all of them, as they come.
-    for reason in ["Loaded", "Denied", "Reloaded", "Quarantined", "Failed", "Removed"] {
+    for reason in ["Loaded", "Denied", "Reloaded", "Quarantined", "RolledBack", "Failed", "Removed"] {
         let what = format!("`pilothouse events --watch` to show Plugin{reason}");
         poll::until(&what, SOON, || {
             anyhow::Ok(!watch.output().matching(&format!("Plugin{reason}")).is_empty())

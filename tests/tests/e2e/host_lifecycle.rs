@@ -296,7 +296,7 @@ fn a_run_that_cannot_start_says_why_in_one_line(server: Server) -> Result<()> {
 /// The compiled components in the cache folder, with when they were written and what they hold.
 fn compiled(dir: &Path) -> Result<BTreeMap<PathBuf, (SystemTime, Vec<u8>)>> {
     let mut found = BTreeMap::new();
-    for entry in fs::read_dir(dir.join("cache"))? {
+    for entry in fs::read_dir(dir.join("cache/compiled"))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "cwasm") {
             found.insert(path.clone(), (fs::metadata(&path)?.modified()?, fs::read(&path)?));

@@ -105,7 +105,8 @@ fn interleavings_of_the_cache_and_the_work_queue_are_right() -> Result<()> {
 fn an_operation_of_the_work_queue_takes_no_more_instructions_than_recorded() -> Result<()> {
     or_skip(|| {
         Tool::Valgrind.require()?;
-        let args = ["bench", "-p", "pilothouse-workqueue", "--bench", "instructions"];
+        let args =
+            ["bench", "-p", "pilothouse-workqueue", "--features", "valgrind", "--bench", "instructions"];
         let output = run("instructions", &mut native(&args, "instructions")?)?;
         ensure!(!output.to_lowercase().contains("skipped"), "nothing was counted:\n{output}");
         say("instructions", &output.lines().collect::<Vec<_>>())

@@ -160,10 +160,14 @@ fn a_killed_api_server_is_waited_for_and_caught_up_with(server: Server) -> Resul
     let plane = turn(server)?;
     let fleet_host = FleetHost::set(&plane, "killed", plane.kubeconfig())?;
     let host = &fleet_host.host;
-    // One that asks the server in each reconcile, and reconciles each node five times a second.
-    let config = json!({"kind": "v1/Node", "resync": "200ms", "mode": "block"});
-    let asker =
-        Manifest::new("asker").config(config).grant(&["nodes", "secrets"], &["get", "list", "watch"], &["*"]);
+    // One that asks the server in each reconcile, and reconciles each node every second.
+    let config = json!({"kind": "v1/Node", "resync": "1s", "mode": "block"});
+    let limits = json!({"shortestResync": "1s"});
+    let asker = Manifest::new("asker").config(config).limits(limits).grant(
+        &["nodes", "secrets"],
+        &["get", "list", "watch"],
+        &["*"],
+    );
     host.install("asker", &guests::wasm("probe")?, Some(&asker.to_string()))?;
     plugins::wait_running(host, "asker")?;
 

@@ -30,6 +30,7 @@ mod receive;
 mod status;
 mod watch;
 mod watch_list;
+mod watch_list_check;
 
 use std::sync::Arc;
 use std::time::Duration;

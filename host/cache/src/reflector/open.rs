@@ -69,6 +69,7 @@ impl OpenWatch {
     /// Logs the first event that is skipped; the number of all is logged when the watch ends.
     fn skip(&mut self, error: &Error) {
         self.skipped += 1;
+        count(&self.shared.skipped_events);
         if self.skipped == 1 {
             tracing::warn!(event = "watch_event_skipped", resource = %self.resource, %error, "a watch event is skipped");
         }

@@ -28,6 +28,9 @@ pub struct ReflectorOptions {
     /// Begin with a watch that sends the present objects first (`sendInitialEvents`), where source and server can; a
     /// list otherwise.
     pub watch_list: bool,
+    /// Compare each streaming list with a list of its version, and log a difference; client-go's
+    /// `KUBE_WATCHLIST_INCONSISTENCY_DETECTOR`. For tests.
+    pub check_watch_lists: bool,
     /// Begin a list with a quorum read instead of what the server's watch cache has.
     pub first_list_quorum: bool,
     /// A version that an earlier process has seen: older lists are not taken over.
@@ -47,6 +50,7 @@ impl Default for ReflectorOptions {
             watch_error_handler: None,
             transform: None,
             watch_list: true,
+            check_watch_lists: false,
             first_list_quorum: false,
             not_older_than: None,
             min_watch_timeout: MIN_WATCH_TIMEOUT,

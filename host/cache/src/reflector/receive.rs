@@ -24,10 +24,12 @@ impl ObjectReceiver {
     /// An object of a list: what is to be kept of it. When it cannot be transformed, that is what is held under its key,
     /// if anything.
     pub(super) fn listed(&self, object: Object) -> Option<Object> {
-        match self.transformed(object) {
-            Ok(object) => Some(self.indexer.canonical(object)),
-            Err(key) => self.indexer.get(&key),
-        }
+        self.transformed_or_held(object).map(|object| self.indexer.canonical(object))
+    }
+
+    /// An object of a list; the one held under its key, if any, when it cannot be transformed.
+    pub(super) fn transformed_or_held(&self, object: Object) -> Option<Object> {
+        self.transformed(object).map_or_else(|key| self.indexer.get(&key), Some)
     }
 
     /// An object that a watch shows; its key when it cannot be transformed. It is not packed yet: it has just changed.

@@ -46,7 +46,9 @@ pub(crate) struct Shared {
     pub(super) items_per_watch: Mutex<Histogram>,
     pub(super) watched_events: AtomicU64,
     pub(super) bookmarks: AtomicU64,
+    pub(super) skipped_events: AtomicU64,
     pub(super) transform_errors: AtomicU64,
+    pub(super) inconsistent_watch_lists: AtomicU64,
     /// How long work from the queue takes: the informer's.
     pub(crate) processing_latency: Mutex<Histogram>,
 }
@@ -71,7 +73,9 @@ impl Default for Shared {
             items_per_watch: histogram(Histogram::ITEMS),
             watched_events: AtomicU64::default(),
             bookmarks: AtomicU64::default(),
+            skipped_events: AtomicU64::default(),
             transform_errors: AtomicU64::default(),
+            inconsistent_watch_lists: AtomicU64::default(),
             processing_latency: histogram(Histogram::PROCESSING_SECONDS),
         }
     }
@@ -109,7 +113,9 @@ impl Shared {
             reflector_items_per_watch: self.items_per_watch.lock().clone(),
             reflector_items_watched_total: get(&self.watched_events),
             reflector_bookmarks_total: get(&self.bookmarks),
+            reflector_skipped_events_total: get(&self.skipped_events),
             reflector_transform_errors_total: get(&self.transform_errors),
+            reflector_inconsistent_watch_lists_total: get(&self.inconsistent_watch_lists),
             reflector_last_resource_version: self.version.lock().clone(),
             informer_processing_latency_seconds: self.processing_latency.lock().clone(),
             ..InformerMetrics::default()

@@ -107,6 +107,7 @@ impl Reflector {
             // An object without which the list is not complete would count as deleted.
             InitialEvents::Complete(..) if watch.skipped > 0 => Ok(WatchListRound::ListOnce),
             InitialEvents::Complete(objects, version) => {
+                self.check_watch_list(&objects, &version).await;
                 self.hand_over(objects, &version).await?;
                 Ok(WatchListRound::Complete(watch))
             }

@@ -1,9 +1,10 @@
 //! Following: an informer of one namespace gets its changes from the informer of all namespaces, which applies them to the
 //! follower's store and calls its listeners while it handles its own work.
 //!
-//! Lock order: the processor of the wide informer, then that of the follower. Objects are shared between the stores, also
-//! when the wide one packs them.
+//! Lock order: the processor of the wide informer, then that of the follower; a thread inside a call of a listener, which has
+//! that of either locked, waits for neither. Objects are shared between the stores, also when the wide one packs them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use pilothouse_object::{Held, Object};
 use tokio::time::sleep;
 
 use super::{Inner, SharedInformer};
-use crate::change::Change;
+use crate::aside::aside_if_large;
 use crate::delta::Delta;
 use crate::processor::{Audience, Processor};
 
@@ -27,7 +28,10 @@ impl SharedInformer {
         }
         wide.inner.followers.lock().add(namespace, &self.inner);
         *self.inner.followed.lock() = Some(wide.clone());
-        wide.inner.call(&mut outer, |_, _| self.inner.take_list(wide.inner.objects_of(namespace)));
+        let size = wide.inner.indexer.snapshot().cursor_of_namespace(namespace).at_most();
+        aside_if_large(size, || {
+            wide.inner.call(&mut outer, |_, _| self.inner.take_list(wide.inner.objects_of(namespace)));
+        });
         self.inner.indexer.share_progress(&wide.inner.indexer);
         true
     }
@@ -50,8 +54,8 @@ impl SharedInformer {
 /// Between two tries for a lock that is held while a list is handled.
 const LOCK_RETRY: Duration = Duration::from_millis(1);
 
-/// Locks the processor of a wide informer without blocking the thread while that handles a list.
-async fn lock(processor: &Mutex<Processor>) -> MutexGuard<'_, Processor> {
+/// Locks a processor without blocking the thread while another one handles a list.
+pub(super) async fn lock(processor: &Mutex<Processor>) -> MutexGuard<'_, Processor> {
     loop {
         if let Some(locked) = processor.try_lock() {
             return locked;
@@ -61,9 +65,8 @@ async fn lock(processor: &Mutex<Processor>) -> MutexGuard<'_, Processor> {
 }
 
 impl Inner {
-    /// Applies changes of this informer to its followers.
-    pub(super) fn forward(&self, processor: &mut Processor, changes: &[Change]) {
-        let groups = self.followers.lock().group(changes);
+    /// Applies changes of this informer to the followers that they concern.
+    pub(super) fn forward(&self, processor: &mut Processor, groups: Vec<(Vec<Arc<Self>>, Vec<Delta>)>) {
         if groups.is_empty() {
             return;
         }
@@ -87,11 +90,11 @@ impl Inner {
         });
     }
 
-    /// Gives followers the packed form of objects, in place of their own.
+    /// Gives the followers of the namespaces of objects their packed form, in place of their own.
     pub(super) fn share_packed(&self, packed: &[(Held, Held)]) {
-        if !packed.is_empty() {
-            let followers = self.followers.lock().all();
-            followers.iter().for_each(|(_, follower)| follower.indexer.adopt(packed));
+        let groups = self.followers.lock().group(packed, |(old, _)| old.key(), Clone::clone);
+        for (followers, packed) in groups {
+            followers.iter().for_each(|follower| follower.indexer.adopt(&packed));
         }
     }
 
@@ -102,13 +105,14 @@ impl Inner {
     fn take_deltas(&self, deltas: &[Delta]) {
         let mut processor = self.processor.lock();
         let changes = self.indexer.apply_shared(deltas.iter().cloned());
-        self.distribute(&mut processor, changes, Audience::Resyncing);
+        processor.enqueue(changes.into_iter(), false, Audience::Resyncing);
+        self.distribute(&mut processor);
     }
 
     fn take_list(&self, list: Vec<Object>) {
         let mut processor = self.processor.lock();
         self.indexer.share(&list);
-        let changes = self.indexer.replace_lazily(list, processor.wants_unchanged());
-        self.distribute_list(&mut processor, changes);
+        self.replace(&mut processor, list);
+        self.distribute_list(&mut processor);
     }
 }

@@ -36,7 +36,7 @@ use crate::listener::Listener;
 use crate::lister::Lister;
 use crate::metrics::InformerMetrics;
 use crate::packing::Compression;
-use crate::processor::{Figures, Processor};
+use crate::processor::{Figures, NewMember, Processor};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus, Shared, count, get};
 use crate::registration::Registration;
 use crate::source::lister_watcher::ListerWatcher;
@@ -110,9 +110,9 @@ struct Inner {
     followers: Mutex<Followers<Inner>>,
     /// The informer that keeps this one up to date.
     followed: Mutex<Option<SharedInformer>>,
-    /// Listeners that left while the processor was locked by the very thread that removes them.
-    leaving: Mutex<Vec<u64>>,
-    /// Whether `leaving` has entries: `distribute` reads it for each call, without a lock.
+    next_listener: AtomicU64,
+    deferred: Mutex<Deferred>,
+    /// Whether listeners are leaving: it is read for each call, without a lock.
     any_leaving: AtomicBool,
     resyncs_changed: Notify,
     resyncs: AtomicU64,
@@ -120,12 +120,21 @@ struct Inner {
     replays: Notify,
     /// Pipelines that panicked.
     restarts: AtomicU64,
+    wakeups: AtomicU64,
     /// Lists that are in the store; counted before any listener is called for one.
     lists: watch::Sender<u64>,
     begun: AtomicBool,
     stopped: AtomicBool,
     synced: watch::Sender<bool>,
     ended: watch::Sender<bool>,
+}
+
+/// Listeners that join and leave from inside a call of a listener, which must not wait for the processor: the thread that
+/// has it locked may wait for one that this thread has locked.
+#[derive(Default)]
+struct Deferred {
+    joining: Vec<NewMember>,
+    leaving: Vec<u64>,
 }
 
 /// The queue of the present pipeline, or of the last one.
@@ -165,12 +174,14 @@ impl SharedInformer {
             last_figures: Mutex::default(),
             followers: Mutex::default(),
             followed: Mutex::default(),
-            leaving: Mutex::default(),
+            next_listener: AtomicU64::new(0),
+            deferred: Mutex::default(),
             any_leaving: AtomicBool::new(false),
             resyncs_changed: Notify::new(),
             resyncs: AtomicU64::new(0),
             replays: Notify::new(),
             restarts: AtomicU64::new(0),
+            wakeups: AtomicU64::new(0),
             lists: watch::Sender::new(0),
             begun: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -205,12 +216,13 @@ impl SharedInformer {
     }
 
     /// Adds a listener. It gets all objects of the store as initial adds, then every change: the first thousand objects
-    /// before this returns, more from the task of the informer. [`Registration::wait_synced`] waits for all. `resync`:
-    /// how often it wants to get everything again (at least a second apart); `None` for the period of the informer's
-    /// options, zero for never.
+    /// before this returns, more from the task of the informer. [`Registration::wait_synced`] waits for all. From inside a
+    /// call of another informer's listener this does not wait while this informer is busy: the task of the informer then
+    /// delivers all objects. `resync`: how often it wants to get everything again (at least a second apart); `None` for the
+    /// period of the informer's options, zero for never.
     ///
     /// # Errors
-    /// When the informer has stopped, or from inside a listener's call.
+    /// When the informer has stopped, or from inside a call of a listener of this informer.
     pub fn add_listener(
         &self,
         listener: Arc<dyn Listener>,
@@ -221,15 +233,27 @@ impl SharedInformer {
         if inner.is_calling() {
             return Err(CacheError::Reentrant(name()));
         }
-        let mut processor = inner.processor.lock();
+        let locked =
+            if work::is_in_call() { inner.processor.try_lock() } else { Some(inner.lock_processor()) };
         if inner.stopped.load(Ordering::Acquire) {
             return Err(CacheError::Stopped(name()));
         }
-        let (id, delivered) =
-            processor.add(listener.clone(), resync.or(inner.default_resync), &inner.indexer.snapshot());
-        let registration = Registration::new(id, inner.clone(), listener, delivered, inner.ended.subscribe());
-        let more = inner.call(&mut processor, |processor, removed| processor.replay(removed));
-        drop(processor);
+        let id = inner.next_listener.fetch_add(1, Ordering::Relaxed);
+        let (delivered, is_delivered) = watch::channel(false);
+        let resync = resync.or(inner.default_resync);
+        let new = NewMember { id, listener: listener.clone(), resync, delivered };
+        let registration =
+            Registration::new(id, inner.clone(), listener, is_delivered, inner.ended.subscribe());
+        let more = match locked {
+            Some(mut processor) => {
+                processor.add(new, &inner.indexer.snapshot());
+                inner.call(&mut processor, Processor::replay_to_last)
+            }
+            None => {
+                inner.deferred.lock().joining.push(new);
+                true
+            }
+        };
         if more {
             inner.replays.notify_one();
         }
@@ -242,6 +266,16 @@ impl SharedInformer {
         if let Some(_ending) = self.begin() {
             self.run_own(false, cancel).await;
         }
+    }
+
+    /// Counts how often a run is polled.
+    pub(crate) async fn counted(&self, run: impl Future<Output = ()>) {
+        let mut run = std::pin::pin!(run);
+        std::future::poll_fn(|context| {
+            count(&self.inner.wakeups);
+            run.as_mut().poll(context)
+        })
+        .await;
     }
 
     /// Begins the only run; it has ended when the guard is dropped.
@@ -370,6 +404,7 @@ impl SharedInformer {
             informer_queued_items: inner.queue.lock().fifo.len(),
             informer_store_resource_version: inner.indexer.resource_version(),
             informer_restarts_total: get(&inner.restarts),
+            informer_wakeups_total: get(&inner.wakeups),
             objects: inner.indexer.len(),
             listeners: figures.listeners,
             listener_depth: figures.depth,

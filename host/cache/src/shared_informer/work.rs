@@ -1,7 +1,8 @@
 //! Handling work from the queue: the store first, then followers, then listeners; resyncs; calls of listeners.
 //!
 //! Invariants: `processor` is locked while the store changes and while listeners are called; the lock is released after
-//! each [`CHUNK`] of calls if someone waits for it. A version is announced when the stores of all followers have it as well.
+//! each thousand calls if someone waits for it. A version is announced when the stores of all followers have it as well. A
+//! thread that is inside a call of a listener waits for no processor.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,11 +10,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::MutexGuard;
+use pilothouse_object::Object;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Inner;
-use crate::aside::aside;
+use super::follow::lock;
+use crate::aside::{aside, aside_if_large};
 use crate::change::Change;
 use crate::delta::Delta;
 use crate::delta_fifo::{DeltaFifo, Work, WorkKind};
@@ -21,12 +24,6 @@ use crate::processor::{Audience, Figures, Processor};
 use crate::reflector::count;
 use crate::registration::Remove;
 use crate::satellites::mutation_detector::{self, MutationDetector};
-
-/// A list that is taken over at once; a larger one takes tens of milliseconds, and other tasks go on meanwhile.
-const LARGE_LIST: usize = 10_000;
-
-/// Changes between two moments at which listeners may join and leave: well under a millisecond.
-const CHUNK: usize = 1000;
 
 /// Handling one piece of work for so long is logged: client-go's threshold, which grows with the batch up to a second.
 const SLOW_ITEM: Duration = Duration::from_millis(100);
@@ -101,90 +98,65 @@ impl Inner {
             WorkKind::Deltas(batch) => {
                 let mut processor = self.processor.lock();
                 let changes = self.indexer.apply_hot(batch);
-                self.forward(&mut processor, &changes);
+                let of_followers = self.followers.lock().group(&changes, Change::key, Change::to_delta);
+                processor.enqueue(changes.into_iter(), false, Audience::Resyncing);
+                self.forward(&mut processor, of_followers);
                 self.indexer.announce(seen);
-                self.distribute(&mut processor, changes, Audience::Resyncing);
+                self.distribute(&mut processor);
             }
             WorkKind::Replace(list) => {
-                let size = list.len();
-                let take_over = || {
+                aside_if_large(list.len(), || {
                     let mut processor = self.processor.lock();
-                    let unchanged = processor.wants_unchanged();
-                    let changes = self.indexer.replace_lazily(list, unchanged);
+                    self.replace(&mut processor, list);
                     self.forward_list(&mut processor);
                     self.indexer.announce(seen);
-                    self.distribute_list(&mut processor, changes);
-                };
-                if size > LARGE_LIST { aside(take_over) } else { take_over() }
+                    self.distribute_list(&mut processor);
+                });
             }
             WorkKind::Resync => self.resync(fifo).await,
         }
     }
 
+    /// Takes a list over, and queues what it changes for the listeners.
+    pub(super) fn replace(&self, processor: &mut Processor, list: Vec<Object>) {
+        let changes = self.indexer.replace_lazily(list, processor.wants_unchanged());
+        processor.enqueue(changes, !*self.synced.borrow(), Audience::Resyncing);
+    }
+
     /// Calls listeners for the changes of a list, which is in the store.
-    pub(super) fn distribute_list(
-        &self,
-        processor: &mut MutexGuard<'_, Processor>,
-        changes: impl Iterator<Item = Change>,
-    ) {
-        let initial = !*self.synced.borrow();
+    pub(super) fn distribute_list(&self, processor: &mut MutexGuard<'_, Processor>) {
         self.lists.send_modify(|lists| *lists += 1);
-        self.distribute_from(processor, changes, initial, Audience::Resyncing);
+        self.distribute(processor);
         self.call(processor, |processor, removed| processor.end_initial_list(removed));
         self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
     }
 
-    pub(super) fn distribute(
-        &self,
-        processor: &mut MutexGuard<'_, Processor>,
-        changes: Vec<Change>,
-        audience: Audience,
-    ) {
-        self.distribute_from(processor, changes.into_iter(), false, audience);
-    }
-
-    fn distribute_from(
-        &self,
-        processor: &mut MutexGuard<'_, Processor>,
-        mut changes: impl Iterator<Item = Change>,
-        initial: bool,
-        audience: Audience,
-    ) {
-        // Those who join between two chunks get these changes with the objects of the store.
-        let members = processor.members_so_far();
-        loop {
-            let more = self.call(processor, |processor, removed| {
-                for _ in 0..CHUNK {
-                    let Some(change) = changes.next() else { return false };
-                    processor.distribute(&change, initial, audience, members, removed);
-                }
-                true
-            });
-            if !more {
-                return;
-            }
+    /// Calls listeners for all queued changes.
+    pub(super) fn distribute(&self, processor: &mut MutexGuard<'_, Processor>) {
+        while self.call(processor, Processor::distribute) {
             MutexGuard::bump(processor);
         }
     }
 
     /// Announces every object again to the listeners that are due, a batch at a time.
     async fn resync(&self, fifo: &DeltaFifo) {
-        if !self.processor.lock().begin_resync() {
+        if !lock(&self.processor).await.begin_resync() {
             return;
         }
         count(&self.resyncs);
         for keys in self.indexer.keys().chunks(DeltaFifo::BATCH) {
             {
-                let mut processor = self.processor.lock();
+                let mut processor = lock(&self.processor).await;
                 // What is about to change is not announced in its old state.
                 let pending = fifo.pending_keys();
                 let calm = keys.iter().filter(|key| !pending.contains(*key));
                 let changes = self.indexer.apply_shared(calm.map(|key| Delta::Sync(key.clone())));
-                self.distribute(&mut processor, changes, Audience::Due);
+                processor.enqueue(changes.into_iter(), false, Audience::Due);
+                self.distribute(&mut processor);
             }
             tokio::task::yield_now().await;
         }
-        self.processor.lock().end_resync();
+        lock(&self.processor).await.end_resync();
     }
 
     /// What goes on beside the handling of work, without end: resyncs that become due, initial objects of listeners that
@@ -201,8 +173,12 @@ impl Inner {
         loop {
             // First, also: a pipeline that ended in the middle of a replay leaves the rest to the next one.
             while {
-                let mut processor = self.processor.lock();
-                self.call(&mut processor, |processor, removed| processor.replay(removed))
+                let mut processor = lock(&self.processor).await;
+                for new in std::mem::take(&mut self.deferred.lock().joining) {
+                    processor.add(new, &self.indexer.snapshot());
+                    self.resyncs_changed.notify_one();
+                }
+                self.call(&mut processor, Processor::replay)
             } {
                 tokio::task::yield_now().await;
             }
@@ -215,7 +191,7 @@ impl Inner {
         // Before that there is nothing to announce.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
         loop {
-            let next = self.processor.lock().next_resync();
+            let next = lock(&self.processor).await.next_resync();
             let due = async {
                 match next {
                     Some(at) => sleep_until(at).await,
@@ -225,7 +201,7 @@ impl Inner {
             tokio::select! {
                 () = self.resyncs_changed.notified() => {}
                 () = due => {
-                    if self.processor.lock().mark_due(Instant::now()) {
+                    if lock(&self.processor).await.mark_due(Instant::now()) {
                         let fifo = self.queue.lock().fifo.clone();
                         if self.followed.lock().is_some() {
                             self.resync(&fifo).await;
@@ -256,20 +232,40 @@ impl Inner {
         processor: &mut Processor,
         calls: impl FnOnce(&mut Processor, &dyn Fn(u64) -> bool) -> R,
     ) -> R {
-        let removed = |id| self.any_leaving.load(Ordering::Acquire) && self.leaving.lock().contains(&id);
-        let outcome = {
-            let _guard = CallGuard::new(self);
-            calls(processor, &removed)
-        };
-        if self.any_leaving.swap(false, Ordering::AcqRel) {
-            self.leaving.lock().drain(..).for_each(|id| processor.remove(id));
-        }
+        let removed =
+            |id| self.any_leaving.load(Ordering::Acquire) && self.deferred.lock().leaving.contains(&id);
+        // Also while listeners are dropped: they may remove others.
+        let _guard = CallGuard::new(self);
+        let outcome = calls(processor, &removed);
+        self.remove_leaving(processor);
         outcome
     }
 
-    /// Whether this thread is inside a call of a listener, with the processor locked.
+    /// Removes the listeners that left from inside a call.
+    fn remove_leaving(&self, processor: &mut Processor) {
+        while let Some(id) = self.next_leaving() {
+            processor.remove(id);
+        }
+    }
+
+    fn next_leaving(&self) -> Option<u64> {
+        if !self.any_leaving.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut deferred = self.deferred.lock();
+        let next = deferred.leaving.pop();
+        self.any_leaving.store(next.is_some(), Ordering::Release);
+        next
+    }
+
+    /// Whether this thread is inside a call of a listener of this informer, with the processor locked.
     pub(super) fn is_calling(&self) -> bool {
         CALLING.with_borrow(|calling| calling.contains(&std::ptr::from_ref(self)))
+    }
+
+    /// Locks the processor; on a runtime with threads, other tasks go on while it waits.
+    pub(super) fn lock_processor(&self) -> MutexGuard<'_, Processor> {
+        self.processor.try_lock().unwrap_or_else(|| aside(|| self.processor.lock()))
     }
 
     /// The figures of the listeners, without waiting for work that is being handled.
@@ -282,15 +278,30 @@ impl Inner {
     }
 }
 
+/// Whether this thread is inside a call of a listener of any informer.
+pub(super) fn is_in_call() -> bool {
+    CALLING.with_borrow(|calling| !calling.is_empty())
+}
+
 impl Remove for Inner {
     fn remove_listener(&self, id: u64) {
-        if self.is_calling() {
-            // Our caller holds the processor: leave a note. It is the only thread that can.
-            self.leaving.lock().push(id);
-            self.any_leaving.store(true, Ordering::Release);
+        if !is_in_call() {
+            let mut processor = self.lock_processor();
+            self.deferred.lock().joining.retain(|new| new.id != id);
+            processor.remove(id);
+            drop(processor);
+            self.resyncs_changed.notify_one();
             return;
         }
-        self.processor.lock().remove(id);
-        self.resyncs_changed.notify_one();
+        let mut deferred = self.deferred.lock();
+        deferred.joining.retain(|new| new.id != id);
+        deferred.leaving.push(id);
+        self.any_leaving.store(true, Ordering::Release);
+        drop(deferred);
+        match self.processor.try_lock() {
+            Some(mut processor) => self.remove_leaving(&mut processor),
+            // The thread that has it locked may have looked already.
+            None => self.replays.notify_one(),
+        }
     }
 }

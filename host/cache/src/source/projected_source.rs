@@ -3,6 +3,7 @@
 //!
 //! Invariants:
 //! - a list and a watch are cut by one projection each, the one that was current when they began;
+//! - a list at an exact version checks a streaming list, is passed on to nobody, and moves nothing here;
 //! - `listed` is the generation of the last projection of which the reflector has passed on a list. Widening makes a new
 //!   generation, and the factory then asks the informer for a list.
 
@@ -13,11 +14,11 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use parking_lot::Mutex;
-use pilothouse_client::{ApiResource, ListParams, Result, WatchEvent, WatchParams};
+use pilothouse_client::{ApiResource, ListParams, ResourceVersionMatch, Result, WatchEvent, WatchParams};
 use pilothouse_object::{ListMeta, Object, Projection};
 use tokio::sync::watch;
 
-use crate::source::lister_watcher::{EventStream, ItemSink, ListerWatcher};
+use crate::source::lister_watcher::{EventStream, ItemSink, ListerWatcher, both};
 
 /// The generation of the projection that an informer begins with.
 pub(crate) const FIRST_GENERATION: u64 = 1;
@@ -26,6 +27,8 @@ pub(crate) const FIRST_GENERATION: u64 = 1;
 pub(crate) struct ProjectedSource {
     server: Arc<dyn ListerWatcher>,
     resource: ApiResource,
+    /// `metadata.name=NAME` of an informer of a single name; otherwise empty.
+    field_selector: String,
     wanted: Mutex<Wanted>,
     listed: watch::Sender<u64>,
     /// Items that came in the list under way, or in the last one.
@@ -45,12 +48,14 @@ impl ProjectedSource {
     pub(crate) fn new(
         server: Arc<dyn ListerWatcher>,
         resource: ApiResource,
+        name: Option<&str>,
         projection: Projection,
     ) -> Arc<Self> {
         let wanted = Wanted { projection, generation: FIRST_GENERATION, listing: 0 };
         Arc::new(Self {
             server,
             resource,
+            field_selector: name.map(|name| format!("metadata.name={name}")).unwrap_or_default(),
             wanted: Mutex::new(wanted),
             listed: watch::Sender::new(0),
             items: AtomicUsize::new(0),
@@ -66,6 +71,11 @@ impl ProjectedSource {
             wanted.generation += 1;
         }
         (wanted.generation, widens)
+    }
+
+    /// Whether it has the objects of a single name only.
+    pub(crate) fn is_of_one_name(&self) -> bool {
+        !self.field_selector.is_empty()
     }
 
     pub(crate) fn projection(&self) -> Projection {
@@ -113,17 +123,23 @@ impl ProjectedSource {
 impl ListerWatcher for Arc<ProjectedSource> {
     fn list<'a>(&'a self, params: &'a ListParams, item: ItemSink<'a>) -> BoxFuture<'a, Result<ListMeta>> {
         Box::pin(async move {
+            let begins_list = params.continue_token.is_none();
+            let checks = params.resource_version_match == Some(ResourceVersionMatch::Exact);
             let projection = {
                 let mut wanted = self.wanted.lock();
-                if params.continue_token.is_none() {
+                if begins_list && !checks {
                     wanted.listing = wanted.generation;
                     self.items.store(0, Relaxed);
                 }
                 wanted.projection.clone()
             };
-            let params = ListParams { metadata_only: projection.is_metadata_only(), ..params.clone() };
+            let params = ListParams {
+                metadata_only: projection.is_metadata_only(),
+                field_selector: both(&params.field_selector, &self.field_selector),
+                ..params.clone()
+            };
             let mut keep = |object: Object| {
-                self.items.fetch_add(1, Relaxed);
+                self.items.fetch_add(usize::from(!checks), Relaxed);
                 item(self.cut(&object, &projection));
             };
             self.server.list(&params, &mut keep).await
@@ -136,7 +152,11 @@ impl ListerWatcher for Arc<ProjectedSource> {
                 let wanted = self.wanted.lock();
                 (wanted.projection.clone(), wanted.generation, wanted.listing)
             };
-            let params = WatchParams { metadata_only: projection.is_metadata_only(), ..params.clone() };
+            let params = WatchParams {
+                metadata_only: projection.is_metadata_only(),
+                field_selector: both(&params.field_selector, &self.field_selector),
+                ..params.clone()
+            };
             if !params.send_initial_events && listing > *self.listed.borrow() {
                 // The reflector opens a watch after it has passed its list on.
                 self.set_listed(listing);

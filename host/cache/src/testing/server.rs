@@ -12,7 +12,9 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
 use parking_lot::Mutex;
-use pilothouse_client::{ApiResource, Error, ListParams, Result, WatchEvent, WatchParams};
+use pilothouse_client::{
+    ApiResource, Error, ListParams, ResourceVersionMatch, Result, WatchEvent, WatchParams,
+};
 use pilothouse_object::{ListMeta, Object, ObjectKey};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -388,13 +390,17 @@ impl State {
             self.continued.remove(token).ok_or_else(errors::expired)?
         } else {
             let wanted = params.resource_version.as_deref().map(str::parse::<u64>);
-            let frozen = if wanted.is_some() { self.stale_lists.pop_front() } else { None };
+            let exact = params.resource_version_match == Some(ResourceVersionMatch::Exact);
+            let frozen = if wanted.is_some() && !exact { self.stale_lists.pop_front() } else { None };
             if let Some(Ok(wanted)) = wanted
                 && wanted > self.version
             {
                 return Err(errors::too_large_dialects()[0].clone());
             }
-            frozen.unwrap_or_else(|| (self.version, self.objects.values().cloned().collect()))
+            match wanted {
+                Some(Ok(wanted)) if exact => (wanted, self.objects_at(wanted)?),
+                _ => frozen.unwrap_or_else(|| (self.version, self.objects.values().cloned().collect())),
+            }
         };
         items.retain(|object| selection.shows(object));
         let mut meta = ListMeta { resource_version: version.to_string(), ..ListMeta::default() };
@@ -407,6 +413,22 @@ impl State {
             self.continued.insert(meta.continue_token.clone(), (version, rest));
         }
         Ok((items, meta))
+    }
+
+    /// What existed at a version.
+    fn objects_at(&self, version: u64) -> Result<Vec<Object>> {
+        if version < self.compacted {
+            return Err(errors::expired());
+        }
+        let mut objects = self.objects.clone();
+        for past in self.history.iter().rev().take_while(|past| past.version > version) {
+            match (&past.before, &past.event) {
+                (Some(before), _) => _ = objects.insert(before.key().clone(), before.clone()),
+                (None, WatchEvent::Added(object)) => _ = objects.remove(object.key()),
+                (None, _) => {}
+            }
+        }
+        Ok(objects.into_values().collect())
     }
 
     fn watch(&mut self, namespace: Option<&str>, params: &WatchParams) -> Result<EventStream> {

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use pilothouse_client::{ApiResource, Client, ClientOptions, DeleteParams, Error, WriteParams};
 use pilothouse_devserver::{DevServer, DevServerOptions};
-use pilothouse_object::Gvk;
+use pilothouse_object::{Gvk, Projection};
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::{server, soon};
 use crate::testing::{FakeControllerSource, Recorder, config_maps, errors};
 use crate::{
-    CacheError, FactoryOptions, InformerId, InformerOptions, ListOptions, SharedInformerFactory, Start,
+    CacheError, FactoryOptions, InformerId, InformerLease, InformerOptions, ListOptions,
+    SharedInformerFactory, Start,
 };
 
 pub(super) fn factory(server: &FakeControllerSource) -> SharedInformerFactory {
@@ -22,7 +23,7 @@ pub(super) fn factory(server: &FakeControllerSource) -> SharedInformerFactory {
 }
 
 fn id(namespace: Option<&str>) -> InformerId {
-    InformerId { resource: config_maps().gvr(), namespace: namespace.map(str::to_owned) }
+    InformerId::new(config_maps().gvr(), namespace)
 }
 
 /// Lets tasks that were ended come to their end.
@@ -54,6 +55,44 @@ async fn one_informer_serves_all_who_lease_the_same_resource_and_scope() {
     assert_eq!(status.len(), 2);
     assert!(status.iter().all(|informer| informer.reflector.synced && !informer.stopped));
     assert_eq!(factory.metrics()[0].1.objects, 1);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_of_one_name_has_a_watch_of_its_own_beside_wider_ones() {
+    let server = server();
+    for key in ["a/x", "a/y", "b/x"] {
+        server.create(key, json!({}));
+    }
+    let factory = factory(&server);
+    let full = Projection::full();
+    let named = factory.named_informer(&config_maps(), Some("a"), "x", &full);
+    let anywhere = factory.named_informer(&config_maps(), None, "x", &full);
+    let wide = factory.informer(&config_maps(), None);
+    let keys = |lease: &InformerLease| {
+        let mut keys: Vec<String> = lease.indexer().list().iter().map(|o| o.key().to_string()).collect();
+        keys.sort_unstable();
+        keys
+    };
+    for lease in [&named, &anywhere, &wide] {
+        assert!(soon(lease.wait_synced()).await);
+    }
+    assert_eq!(keys(&named), ["a/x"]);
+    assert_eq!(keys(&anywhere), ["a/x", "b/x"]);
+    assert_eq!(keys(&wide), ["a/x", "a/y", "b/x"]);
+    soon(server.wait_for_watches(3)).await;
+    server.create("c/x", json!({}));
+    server.delete("a/x");
+    soon(async {
+        while !(keys(&named).is_empty() && keys(&anywhere) == ["b/x", "c/x"]) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    assert_eq!((factory.informers().len(), server.open_watches()), (3, 3));
+    let id = named.id();
+    assert!(id.covers(&"a/x".parse().unwrap()) && !id.covers(&"a/y".parse().unwrap()));
+    assert!(!id.covers(&"b/x".parse().unwrap()));
     factory.shutdown().await;
 }
 

@@ -12,17 +12,11 @@ use pilothouse_object::{ListMeta, ObjectKey, Projection};
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use super::factory::{factory, tasks};
 use super::{server, soon};
-use crate::factory_informer::FactoryInformer;
-use crate::source::projected_source::ProjectedSource;
 use crate::testing::{Call, FakeControllerSource, Recorder, View, config_map, config_maps, errors};
-use crate::{
-    FactoryOptions, FnListerWatcher, Indexer, InformerLease, InformerOptions, ListerWatcher, SharedInformer,
-    SharedInformerFactory,
-};
+use crate::{FactoryOptions, FnListerWatcher, Indexer, InformerLease, ListerWatcher, SharedInformerFactory};
 
 /// Lets everything that can run do so.
 async fn settle() {
@@ -325,57 +319,37 @@ async fn a_list_that_was_asked_for_comes_also_when_the_wide_informer_ends_before
     assert!(narrow.lease.indexer().is_empty(), "{:?}", narrow.lease.indexer().keys());
 }
 
-/// An informer of the factory's kind, run by hand.
-fn by_hand(server: &FakeControllerSource, namespace: Option<&str>) -> FactoryInformer {
-    let source = ProjectedSource::new(server.source_in(namespace), config_maps(), Projection::full());
-    let informer = SharedInformer::new(
-        Arc::new(Arc::clone(&source)),
-        config_maps(),
-        namespace,
-        InformerOptions::default(),
-    );
-    FactoryInformer::new(informer, source)
-}
-
 #[tokio::test(start_paused = true)]
 async fn changes_wake_no_task_of_a_follower() {
     let server = server();
     server.create("b/x", json!({}));
-    let (wide, cancel) = (by_hand(&server, None), CancellationToken::new());
-    let (run, token) = (wide.clone(), cancel.clone());
-    tokio::spawn(async move { run.run(token).await });
-    assert!(soon(wide.wait_complete(1)).await);
+    let factory = factory(&server);
+    let wide = factory.informer(&config_maps(), None);
+    assert!(soon(wide.wait_synced()).await);
     soon(server.wait_for_watches(1)).await;
-    let polls = Arc::new(AtomicUsize::new(0));
-    let narrow: Vec<_> = (0..1000).map(|n| by_hand(&server, Some(&format!("n{n}")))).collect();
+    let narrow: Vec<_> =
+        (0..1000).map(|n| factory.informer(&config_maps(), Some(&format!("n{n}")))).collect();
     for narrow in &narrow {
-        narrow.follow(Some(&wide));
-        let (run, token, polls) = (narrow.clone(), cancel.clone(), polls.clone());
-        tokio::spawn(async move {
-            let mut run = Box::pin(run.run(token));
-            std::future::poll_fn(|context| {
-                polls.fetch_add(1, Ordering::Relaxed);
-                run.as_mut().poll(context)
-            })
-            .await;
-        });
-        assert!(soon(narrow.wait_complete(1)).await);
+        assert!(soon(narrow.wait_synced()).await);
     }
     settle().await;
-    let before = polls.load(Ordering::Relaxed);
+    let wakeups = |leases: &[InformerLease]| {
+        leases.iter().map(|lease| lease.informer().metrics().informer_wakeups_total).sum::<u64>()
+    };
+    let (before, of_wide) = (wakeups(&narrow), wakeups(std::slice::from_ref(&wide)));
     assert!(before >= 1000);
     for _ in 0..100 {
         server.update("b/x", json!({}));
-        caught_up(wide.informer.indexer(), &server).await;
+        caught_up(wide.indexer(), &server).await;
     }
     server.create("n500/y", json!({}));
-    caught_up(narrow[500].informer.indexer(), &server).await;
+    caught_up(narrow[500].indexer(), &server).await;
     settle().await;
-    assert_eq!(polls.load(Ordering::Relaxed), before);
-    assert_eq!(narrow[500].informer.indexer().len(), 1);
-    assert!(narrow.iter().all(|narrow| narrow.informer.indexer().has_seen(&server.version())));
+    assert_eq!(wakeups(&narrow), before);
+    assert!(wakeups(&[wide]) >= of_wide + 100);
+    assert_eq!(narrow[500].indexer().len(), 1);
+    assert!(narrow.iter().all(|narrow| narrow.indexer().has_seen(&server.version())));
     assert_eq!(server.requests().len(), 2, "the narrow ones asked the server");
-    cancel.cancel();
 }
 
 #[tokio::test(start_paused = true)]

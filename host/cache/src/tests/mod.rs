@@ -8,6 +8,7 @@ mod handlers;
 mod handover;
 mod indexer;
 mod invariants;
+mod joining;
 mod listeners;
 mod lister;
 mod long_life;

@@ -8,7 +8,10 @@ use pilothouse_object::{Dictionary, Gvk, Object};
 use serde_json::{Value, json};
 
 use crate::testing::{FakeControllerSource, config_maps, object};
-use crate::{Change, Compression, Delta, IndexFn, Indexer, InformerOptions, SharedInformer};
+use crate::{
+    Change, Compression, Delta, FactoryOptions, IndexFn, Indexer, InformerOptions, SharedInformer,
+    SharedInformerFactory,
+};
 
 /// An object that resembles its siblings as real ones do; `seed` makes the rest.
 fn like(kind: &Gvk, key: &str, version: u32, seed: u32) -> Object {
@@ -396,4 +399,35 @@ async fn an_informer_of_secrets_packs_nothing_in_whatever_form_they_come() {
     super::soon(running.informer.wait_synced()).await;
     assert_eq!((packed(running.informer.indexer()), running.informer.indexer().len()), (0, 300));
     running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn packed_objects_reach_the_followers_of_their_namespace_alone() {
+    let server = super::server();
+    for n in 0..300 {
+        server.create(config(n, 1).key().as_str(), serde_json::from_str(config(n, 1).json()).unwrap());
+    }
+    let mut options = FactoryOptions::default();
+    options.informer.compression = Compression::Auto;
+    let source = server.clone();
+    let factory =
+        SharedInformerFactory::new(Arc::new(move |_, namespace| source.source_in(namespace)), options);
+    let wide = factory.informer(&config_maps(), None);
+    assert!(super::soon(wide.wait_synced()).await);
+    let [same, other] = ["ns-0", "ns-1"].map(|namespace| factory.informer(&config_maps(), Some(namespace)));
+    assert!(super::soon(same.wait_synced()).await && super::soon(other.wait_synced()).await);
+    let before = other.indexer().snapshot();
+    for n in 0..100 {
+        let changed = config(n * 3, 2);
+        server.update(changed.key().as_str(), serde_json::from_str(changed.json()).unwrap());
+        super::soon(wide.indexer().wait_until_seen(&server.version())).await;
+    }
+    // The objects that are no longer hot, in both stores.
+    let cooled = packed(same.indexer());
+    assert!((60..100).contains(&cooled), "{cooled}");
+    for held in same.indexer().snapshot().objects() {
+        assert!(wide.indexer().snapshot().get(held.key().as_str()).unwrap().is_same(held));
+    }
+    assert!(other.indexer().snapshot().is_same(&before), "the store of another namespace was changed");
+    factory.shutdown().await;
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use pilothouse_client::{ListParams, Result, WatchParams};
+use pilothouse_client::{ListParams, ResourceVersionMatch, Result, WatchParams};
 use pilothouse_object::{ListMeta, Object, Projection};
 use serde_json::json;
 
 use super::factory::factory;
 use super::{server, soon};
+use crate::source::projected_source::ProjectedSource;
 use crate::testing::{Call, FakeControllerSource, Recorder, Request, config_maps};
 use crate::{EventStream, FactoryOptions, ItemSink, Lister, ListerWatcher, SharedInformerFactory};
 
@@ -176,4 +177,25 @@ async fn an_update_that_changes_no_field_in_view_is_still_an_update() {
     server.update("a/x", json!({"data": {"one": 1, "two": 9}}));
     soon(lease.indexer().wait_until_seen("3")).await;
     assert_eq!(recorder.take(), [Call::Update("a/x".into(), "2".into(), "3".into(), false)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_checks_a_streaming_list_counts_as_no_list_of_a_generation() {
+    let server = server();
+    let source = ProjectedSource::new(server.source(), config_maps(), None, Projection::metadata_only());
+    assert_eq!(source.widen(&Projection::full()), (2, true));
+    let resource_version = Some(server.version());
+    let lists = async |resource_version_match| {
+        let params = ListParams {
+            resource_version: resource_version.clone(),
+            resource_version_match,
+            ..ListParams::default()
+        };
+        source.list(&params, &mut |_| {}).await.unwrap();
+        let params = WatchParams { resource_version: resource_version.clone(), ..WatchParams::default() };
+        drop(source.watch(&params).await.unwrap());
+        *source.listed().borrow()
+    };
+    assert_eq!(lists(Some(ResourceVersionMatch::Exact)).await, 0);
+    assert_eq!(lists(None).await, 2);
 }

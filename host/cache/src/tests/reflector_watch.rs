@@ -421,5 +421,6 @@ async fn an_event_that_cannot_be_decoded_is_skipped_and_the_watch_goes_on() {
     soon(running.informer.indexer().wait_until_seen("9")).await;
     assert_eq!(running.informer.indexer().len(), 2);
     assert_eq!((lists.load(Ordering::Relaxed), openings.load(Ordering::Relaxed)), (1, 1));
+    assert_eq!(running.informer.metrics().reflector_skipped_events_total, 2);
     running.stop().await;
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use parking_lot::Mutex;
-use pilothouse_client::{WatchEvent, WatchParams};
-use pilothouse_object::{ListMeta, Object};
+use pilothouse_client::{ResourceVersionMatch, WatchEvent, WatchParams};
+use pilothouse_object::{ListMeta, Object, Projection};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Running, server, soon};
-use crate::testing::{Call, FakeControllerSource, Recorder, config_map, config_maps, errors};
+use crate::testing::{Call, FakeControllerSource, Recorder, Request, config_map, config_maps, errors};
 use crate::{EventStream, FnListerWatcher, InformerOptions, ReflectorOptions, SharedInformer};
 
 fn streaming() -> FakeControllerSource {
@@ -425,5 +425,93 @@ async fn cancelling_ends_a_streaming_list_and_its_pauses_at_once() {
     running.stop().await;
     let (running, _) = scripted(|_, _| Err(errors::too_many_requests(Some(100))));
     sleep(Duration::from_secs(1)).await;
+    running.stop().await;
+}
+
+fn checking() -> ReflectorOptions {
+    ReflectorOptions { check_watch_lists: true, ..ReflectorOptions::default() }
+}
+
+/// Streaming lists that were found to differ from a list.
+fn inconsistencies(running: &Running) -> u64 {
+    running.informer.metrics().reflector_inconsistent_watch_lists_total
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_checked_streaming_list_is_compared_with_a_list_of_exactly_its_version() {
+    let server = streaming();
+    server.create("a/x", json!({"data": {"k": "v"}}));
+    let running = Running::with(&server, checking());
+    soon(running.informer.wait_synced()).await;
+    let lists = || {
+        let exact = server.requests().into_iter().filter_map(|request| match request {
+            Request::List { params, .. } => Some((params.resource_version, params.resource_version_match)),
+            Request::Watch { .. } => None,
+        });
+        exact.collect::<Vec<_>>()
+    };
+    let exactly = |version: &str| (Some(version.to_owned()), Some(ResourceVersionMatch::Exact));
+    assert_eq!(lists(), [exactly("2")]);
+    server.update("a/x", json!({}));
+    server.create("a/y", json!({}));
+    running.caught_up(&server).await;
+    running.informer.relist();
+    soon(server.wait_for_lists(2)).await;
+    // Later changes do not count.
+    server.delete("a/y");
+    running.caught_up(&server).await;
+    assert_eq!((lists()[1..].to_vec(), inconsistencies(&running)), (vec![exactly("4")], 0));
+    assert_eq!(running.informer.metrics().reflector_lists_total, 0, "the check counts as a list");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_lost_an_object_is_found_and_used_all_the_same() {
+    let list = |_: &_| {
+        let meta = ListMeta { resource_version: "7".to_owned(), ..ListMeta::default() };
+        Ok((vec![config_map("a/x", "5"), config_map("a/lost", "6")], meta))
+    };
+    let watch = |_: &WatchParams| {
+        let events = [added("a/x", "5"), bookmark("7", true)];
+        Ok(stream::iter(events).chain(stream::pending()).boxed())
+    };
+    for (reflector, found) in [(checking(), 1), (ReflectorOptions::default(), 0)] {
+        let source = Arc::new(FnListerWatcher::new(list, watch).with_watch_list());
+        let options = InformerOptions { reflector, ..InformerOptions::default() };
+        let running = Running::of(SharedInformer::new(source, config_maps(), None, options));
+        soon(running.informer.wait_synced()).await;
+        assert_eq!(inconsistencies(&running), found);
+        assert_eq!(running.informer.indexer().keys(), ["a/x".parse().unwrap()]);
+        running.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_whose_version_cannot_be_listed_is_not_checked() {
+    let server = streaming();
+    server.create("a/x", json!({}));
+    server.fail_lists([errors::expired()]);
+    let running = Running::with(&server, checking());
+    soon(running.informer.wait_synced()).await;
+    assert_eq!((server.list_versions().len(), inconsistencies(&running)), (1, 0));
+    assert!(running.informer.status().reflector.last_error.is_none());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_transform_makes_of_objects_is_compared() {
+    let server = streaming();
+    server.create("a/x", json!({"data": {"k": "v"}}));
+    server.create("a/refused", json!({}));
+    let transform = |object: Object| {
+        if object.name() == "refused" {
+            return Err("refused".into());
+        }
+        Ok(Projection::metadata_only().apply(&object))
+    };
+    let options = ReflectorOptions { transform: Some(Arc::new(transform)), ..checking() };
+    let running = Running::with(&server, options);
+    soon(running.informer.wait_synced()).await;
+    assert_eq!((server.list_versions().len(), inconsistencies(&running)), (1, 0));
     running.stop().await;
 }

@@ -181,3 +181,33 @@ fn a_batch_and_its_index_entries_appear_at_once() {
     done.store(true, Ordering::Relaxed);
     assert!(reader.join().unwrap() > 0);
 }
+
+#[test]
+fn the_last_holder_of_a_large_store_that_was_replaced_leaves_freeing_it_to_another_thread() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    let _context = runtime.enter();
+    for (objects, freed_at_once) in [(10_001, false), (100, true)] {
+        let indexer = Indexer::new(true);
+        let list = (0..objects).map(|n| config_map(&format!("a/{n}"), "1")).collect();
+        indexer.replace(list, Some("1"), false);
+        let snapshot = indexer.snapshot();
+        let held = snapshot.downgrade();
+        indexer.replace(Vec::new(), Some("2"), false);
+        // The only thread for blocking work is busy.
+        let (let_go, wait) = std::sync::mpsc::channel::<()>();
+        let busy = runtime.spawn_blocking(move || wait.recv());
+        let cursor = snapshot.cursor();
+        drop(snapshot);
+        assert!(held.upgrade().is_some(), "the cursor holds it");
+        drop(cursor);
+        assert_eq!(held.upgrade().is_none(), freed_at_once);
+        drop(let_go);
+        runtime.block_on(busy).unwrap().unwrap_err();
+        runtime.block_on(runtime.spawn_blocking(|| {})).unwrap();
+        assert!(held.upgrade().is_none());
+    }
+}

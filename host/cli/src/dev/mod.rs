@@ -31,9 +31,9 @@ use clap::Args;
 use pilothouse_cache::Compression;
 use pilothouse_client::ClientOptions;
 use pilothouse_devserver::{DevServer, DevServerOptions};
+use pilothouse_executor::Executor;
 use pilothouse_manager::ManagerOptions;
 use tokio::net::TcpListener;
-use tokio::runtime::Handle;
 
 use self::folder::Folder;
 use self::log::{Log, Tone, counted, spell};
@@ -77,7 +77,7 @@ impl Dev {
         on_runtimes(|guests| self.serve(log, guests))
     }
 
-    async fn serve(self, log: Log, guests: Handle) -> Result<()> {
+    async fn serve(self, log: Log, guests: Executor) -> Result<()> {
         let mut signals = Signals::catch()?;
         let dropped = log.clone();
         tokio::spawn(async move { dropped.tell_of_dropped().await });
@@ -112,7 +112,7 @@ impl Dev {
         Ok(())
     }
 
-    async fn start(&self, log: &Log, guests: Handle) -> Result<Started> {
+    async fn start(&self, log: &Log, guests: Executor) -> Result<Started> {
         let folder = Arc::new(Folder::open(Path::new("."))?);
         let Found { projects, left_out } = if self.api_only {
             Found::default()

@@ -96,6 +96,15 @@ impl Client {
         }
     }
 
+    /// Waits for a turn of the identity's own rate limit, for a request that is made as the host.
+    pub(crate) async fn own_turn(&self) -> Result<()> {
+        let identity = self.identity.as_ref().map_err(Error::clone)?;
+        if let Some(limiter) = &identity.rate_limiter {
+            limiter.turn(&identity.flow).await;
+        }
+        Ok(())
+    }
+
     /// Waits for a turn of the identity's rate limit and then of the client's.
     async fn turn(&self, call: &Call, until: Option<Instant>) -> Result<()> {
         let identity = self.identity.as_ref().map_err(Error::clone)?;
@@ -151,6 +160,7 @@ impl Client {
         watch: bool,
         until: Option<Instant>,
     ) -> Result<Response<ResponseBody>> {
+        self.core.tls.after_rejection().await;
         let (request, credential) = self.request(call, watch).await?;
         let mut observed =
             Observed { client: self, method: &call.method, watch, began: Instant::now(), code: None };

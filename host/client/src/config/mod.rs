@@ -22,8 +22,7 @@ use std::sync::Arc;
 
 use http::Uri;
 
-use crate::credentials::Authorizer;
-use crate::credentials::Tls;
+use crate::credentials::{Authorizer, Tls, blocking};
 use crate::error::{Error, Result};
 use crate::identity::Impersonation;
 use crate::options::ClientOptions;
@@ -49,7 +48,13 @@ pub(crate) struct Loaded {
 /// Reads the configuration that the options ask for; runs an exec plugin if there is one.
 pub(crate) async fn load(options: &ClientOptions) -> Result<Loaded> {
     let environment = Environment::of_process();
-    let mut chosen = chosen(options, &environment)?;
+    let asked = options.clone();
+    let (environment, chosen) = blocking(move || {
+        let chosen = chosen(&asked, &environment);
+        (environment, chosen)
+    })
+    .await?;
+    let mut chosen = chosen?;
     let overrides = &options.overrides;
     chosen.namespace = overrides.namespace.clone().or(chosen.namespace);
     let loaded = prepare::prepare(chosen, &environment.proxies, options.observer.clone()).await?;

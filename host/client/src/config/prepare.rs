@@ -59,11 +59,11 @@ pub(super) async fn prepare(
     }
     // With another credential a certificate that has expired is not needed.
     let alone = matches!(method, Method::None);
-    let tls = tls(&chosen, &server, proxy.as_ref(), plugin.as_ref(), alone)?;
+    let tls = tls(&chosen, &server, proxy.as_ref(), plugin.as_ref(), alone).await?;
     let authorizer = match method {
         Method::None => Authorizer::None,
         Method::Token(token) => Authorizer::token(token, &format!("{source}: token of the user"))?,
-        Method::TokenFile(path, token) => Authorizer::token_file(PathBuf::from(path), token, source)?,
+        Method::TokenFile(path, token) => Authorizer::token_file(PathBuf::from(path), token, source).await?,
         Method::Basic(name, password) => Authorizer::basic(name, password),
         Method::Plugin(_) => plugin.map_or(Authorizer::None, Authorizer::Plugin),
     };
@@ -127,7 +127,7 @@ fn method(chosen: &Chosen) -> Result<Method<'_>> {
     }
 }
 
-fn tls(
+async fn tls(
     chosen: &Chosen,
     server: &Uri,
     proxy: Option<&Proxy>,
@@ -152,7 +152,7 @@ fn tls(
     }
     let secure = server.scheme_str() == Some("https");
     if !secure && proxy.is_none_or(|proxy| proxy.protocol != Protocol::Https) {
-        return Tls::unused();
+        return Tls::unused().await;
     }
     if insecure {
         let whose = if secure { "the server's" } else { "the proxy's" };
@@ -177,7 +177,7 @@ fn tls(
             return Err(error(message.to_owned()));
         }
     };
-    let tls = Tls::new(source.clone(), authority, insecure, identity, server_name)?;
+    let tls = Tls::new(source.clone(), authority, insecure, identity, server_name).await?;
     if alone {
         tls.refuse_expired()?;
     }

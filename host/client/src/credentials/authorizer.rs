@@ -12,7 +12,7 @@ use http::header::HeaderValue;
 use parking_lot::Mutex;
 
 use crate::credentials::exec::ExecPlugin;
-use crate::credentials::file_reader::FileReader;
+use crate::credentials::file_reader::{FileReader, blocking};
 use crate::error::{Error, Result};
 
 /// Where the credentials of requests come from.
@@ -59,8 +59,9 @@ impl Authorizer {
     }
 
     /// A bearer token in a file; `source` says who names it. `instead` is used as long as the file cannot be read.
-    pub(crate) fn token_file(path: PathBuf, instead: Option<&str>, source: &str) -> Result<Self> {
-        let header = match (read(&path), instead) {
+    pub(crate) async fn token_file(path: PathBuf, instead: Option<&str>, source: &str) -> Result<Self> {
+        let file = path.clone();
+        let header = match (blocking(move || read(&file)).await?, instead) {
             (Ok(header), _) => header,
             (Err(error), Some(token)) => {
                 tracing::warn!(

@@ -14,8 +14,17 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::error::{Error, Result};
+
 /// Kubelets and cert-manager rotate long before a certificate or a token expires.
 const LIFE: Duration = Duration::from_secs(60);
+
+/// Runs `read`, which may wait for files, on a thread for blocking work: other tasks go on while a file system hangs.
+pub(crate) async fn blocking<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(read)
+        .await
+        .map_err(|e| Error::Config(format!("the files of the configuration were not read: {e}")))
+}
 
 /// How long somebody waits for files; local ones take less than a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -52,8 +61,13 @@ impl<T: Send + 'static> FileReader<T> {
 
     /// Whether the content is old, or was refused.
     pub(crate) fn is_due(&self) -> bool {
+        self.is_refused() || self.age.lock().read.elapsed() >= LIFE
+    }
+
+    /// Whether the server has refused the content, and nothing was read since.
+    pub(crate) fn is_refused(&self) -> bool {
         let age = self.age.lock();
-        age.read.elapsed() >= LIFE || age.refused.is_some_and(|refused| age.read < refused)
+        age.refused.is_some_and(|refused| age.read < refused)
     }
 
     /// The server has refused the content: it is due.

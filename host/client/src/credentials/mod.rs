@@ -16,4 +16,5 @@ mod validity;
 
 pub(crate) use authorizer::Authorizer;
 pub(crate) use exec::{Command, ExecPlugin, displayed};
+pub(crate) use file_reader::blocking;
 pub(crate) use tls::{Checked, ClientIdentity, Source, Tls};

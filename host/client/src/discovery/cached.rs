@@ -13,7 +13,7 @@ use super::live::{DiscoveryClient, RootPath};
 use crate::client::Client;
 use crate::documents::{
     Access, ApiGroup, DocumentCache, FailedGroup, Fetched, GroupVersion, GroupVersionResources,
-    ResourceListResult, Root, RootPart, RootResponse, ServerResources, unknown,
+    REFRESH_SPACING, ResourceListResult, Root, RootPart, RootResponse, ServerResources, may_pass, unknown,
 };
 #[cfg(feature = "discovery-disk")]
 use crate::documents::{DiskCacheOptions, DocumentFiles};
@@ -84,6 +84,21 @@ impl CachedDiscovery {
     /// When the groups could not be read. Failures of single groups are in the result.
     pub async fn groups_and_resources(&self) -> Result<ServerResources> {
         self.all(Access::PLAIN).await
+    }
+
+    /// Whether the resources of a group version are cached.
+    pub(super) fn knows(&self, group: &str, version: &str) -> bool {
+        self.cache
+            .cached_list(&GroupVersion::new(group, version), Access::PLAIN)
+            .is_some_and(|list| list.is_ok())
+    }
+
+    /// Reads the groups again when they are older than [`REFRESH_SPACING`]. A server that hides them is no error.
+    pub(super) async fn refresh_groups(&self) -> Result<()> {
+        match self.root(Access::newer_than(REFRESH_SPACING)).await {
+            Err(error) if may_pass(&error) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Lets nothing be used that is cached now, here or in the files. What the server confirms by `ETag` may be.
@@ -235,18 +250,15 @@ impl CachedDiscovery {
         let failed = root.failed();
         let mut places = Vec::new();
         for ApiGroup { name, versions } in root.groups() {
-            let mut add = |versions: &[&str], access| {
-                places.extend(versions.iter().map(|version| (GroupVersion::new(name, version), access)));
-            };
-            add(&versions.iter().map(String::as_str).collect::<Vec<_>>(), access);
+            let place = |version: &str| GroupVersion::new(name, version);
+            places.extend(versions.iter().map(|version| (place(version), access)));
             match failed.get(name.as_str()) {
-                Some(versions) => add(versions, failed_access),
+                Some(versions) => {
+                    places.extend(versions.iter().map(|version| (place(version), failed_access)));
+                }
                 None if versions.is_empty() => match self.versions(name, access).await {
-                    Ok(versions) => add(&versions.iter().map(String::as_str).collect::<Vec<_>>(), access),
-                    Err(error) => {
-                        let group_version = GroupVersion::new(name, "");
-                        result.failed.push(FailedGroup { group_version, error });
-                    }
+                    Ok(versions) => places.extend(versions.iter().map(|version| (place(version), access))),
+                    Err(error) => result.failed.push(FailedGroup { group_version: place(""), error }),
                 },
                 None => {}
             }

@@ -34,8 +34,8 @@ struct SearchScope<'a> {
 
 #[derive(Clone, Copy)]
 enum GroupScope<'a> {
-    Any,
     Named(&'a str),
+    /// Any group if this is empty.
     BeginsWith(&'a str),
 }
 
@@ -198,7 +198,7 @@ impl RestMapper {
     /// See [`MappingError`]; a category that nothing is in is a [`MappingError::NoMatch`].
     pub async fn expand_category(&self, category: &str) -> Result<Vec<ApiResource>> {
         let fit = |resource: &ApiResource| resource.categories.iter().any(|c| c == category).then_some(0);
-        let place = SearchScope { group: GroupScope::Any, version: None };
+        let place = SearchScope { group: GroupScope::BeginsWith(""), version: None };
         let mut found = self.find(&format!("category {category:?}"), place, false, fit).await?;
         let mut seen = std::collections::HashSet::new();
         found.retain(|resource| seen.insert((resource.gvk.group.clone(), resource.plural.clone())));
@@ -218,11 +218,11 @@ impl RestMapper {
         let wanted = wanted_resource(resource);
         let version = resource.version.as_deref();
         let Some(group) = resource.group.as_deref() else {
-            return self.find(&wanted, SearchScope { group: GroupScope::Any, version }, first, fit).await;
+            let place = SearchScope { group: GroupScope::BeginsWith(""), version };
+            return self.find(&wanted, place, first, fit).await;
         };
-        let exact =
-            self.find(&wanted, SearchScope { group: GroupScope::Named(group), version }, first, fit).await;
-        match exact {
+        let place = SearchScope { group: GroupScope::Named(group), version };
+        match self.find(&wanted, place, first, fit).await {
             Err(error) if error.is_no_match() && !group.is_empty() => {
                 // As kubectl: the beginning of a group is enough.
                 let place = SearchScope { group: GroupScope::BeginsWith(group), version };
@@ -250,7 +250,9 @@ impl RestMapper {
                 GroupScope::Named(group) => {
                     self.look_in_group(group, place.version, first, access, &fit).await
                 }
-                _ => self.look_everywhere(place, access, &fit).await,
+                GroupScope::BeginsWith(start) => {
+                    self.look_everywhere(start, place.version, access, &fit).await
+                }
             };
             let looked = match looked {
                 // Nobody has asked for a while, and it may be otherwise by now.
@@ -308,19 +310,15 @@ impl RestMapper {
 
     async fn look_everywhere(
         &self,
-        place: SearchScope<'_>,
+        start: &str,
+        version: Option<&str>,
         access: Access,
         fit: &impl Fn(&ApiResource) -> Fit,
     ) -> Result<SearchResult> {
         let all = self.discovery.all(access).await?;
         let here = |listed: &GroupVersion| {
-            let group = match place.group {
-                GroupScope::Any => true,
-                GroupScope::Named(group) => listed.group == group,
-                GroupScope::BeginsWith(start) => listed.group.starts_with(start),
-            };
-            let version = |version: &str| listed.version == version || listed.version.is_empty();
-            group && place.version.is_none_or(version)
+            let fits = |version: &str| listed.version == version || listed.version.is_empty();
+            listed.group.starts_with(start) && version.is_none_or(fits)
         };
         let mut looked = SearchResult::default();
         for listed in all.resources.iter().filter(|listed| here(&listed.group_version)) {

@@ -63,6 +63,21 @@ impl Client {
         found.map_err(|error| not_mapped(error, &kind.group, &kind.kind))
     }
 
+    /// As [`Client::discover`], for a kind that somebody else chooses: a document that is not cached waits for a turn of
+    /// this client's rate limit, and a group version that the server does not have costs no request. For that, the list
+    /// of all groups is read when it is older than ten seconds.
+    ///
+    /// # Errors
+    /// As [`Client::discover`].
+    pub async fn discover_charged(&self, kind: &Gvk) -> Result<ApiResource> {
+        let discovery = self.cached_discovery();
+        if !discovery.knows(&kind.group, &kind.version) {
+            self.own_turn().await?;
+            discovery.refresh_groups().await?;
+        }
+        self.discover(kind).await
+    }
+
     /// The resource of a plural name, as `deployments` of `apps/v1`.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Certificates made for a test, and kubeconfig files.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -77,7 +78,7 @@ impl Kubeconfig {
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let name = self.dir.path().join(name);
         std::fs::rename(path, &name).unwrap();
-        Hanging { path: name, _file: file }
+        Hanging { path: name, file }
     }
 
     /// A kubeconfig that trusts a server's certificate.
@@ -99,7 +100,17 @@ impl Kubeconfig {
 /// A file whose reading hangs while this lives.
 pub(crate) struct Hanging {
     path: PathBuf,
-    _file: File,
+    file: File,
+}
+
+impl Hanging {
+    /// Gives this text to the reader of the file, and puts a file with it in its place.
+    pub(crate) fn end_with(mut self, text: &str) {
+        let new = self.path.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, &self.path).unwrap();
+        self.file.write_all(text.as_bytes()).unwrap();
+    }
 }
 
 impl Drop for Hanging {

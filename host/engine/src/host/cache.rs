@@ -1,6 +1,7 @@
 //! [`CacheImports`]: the host side of the interface `cache`.
 
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -55,11 +56,16 @@ pub trait CacheImports {
     ) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Err(no_cache())
     }
-    /// The values of an index.
+    /// Calls `visit` with the values of an index in their order, until it breaks.
     ///
     /// # Errors
     /// When the plugin may not read the objects, does not watch their kind, or has no such index.
-    fn cache_index_values(&self, _kind: &Gvk, _index: &str) -> Result<Vec<String>, Refusal> {
+    fn cache_index_values(
+        &self,
+        _kind: &Gvk,
+        _index: &str,
+        _visit: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<(), Refusal> {
         Err(no_cache())
     }
     /// Waits until the caches contain the plugin's own writes, at most for `limit`.

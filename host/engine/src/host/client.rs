@@ -29,6 +29,8 @@ pub struct ClientCall {
     pub verb: ClientVerb,
     /// Options as JSON; an empty text is equivalent to `{}`.
     pub options: String,
+    /// Bytes that the bodies of the answer may have in all: what is left of `limits.handleBytes`.
+    pub max_bytes: usize,
     /// The call of the guest that made this live call.
     pub context: CallContext,
 }

@@ -18,7 +18,8 @@ use wasmtime_wasi_http::{
 use super::client::{ExchangeLimits, HttpResult, RequestError, not_granted};
 use super::destination::Destination;
 use super::{BODY_CHUNK, MAX_FIELDS};
-use crate::host::{CallContext, HostImports, LogLevel};
+use crate::host::{HostImports, LogLevel};
+use crate::state::CurrentCall;
 
 /// The `wasi:http` part of an instance's store.
 pub(crate) struct Http {
@@ -27,19 +28,17 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    pub(crate) fn new(host: Arc<dyn HostImports>) -> Self {
+    pub(crate) fn new(host: Arc<dyn HostImports>, call: CurrentCall) -> Self {
         let mut ctx = WasiHttpCtx::new();
         ctx.set_field_size_limit(MAX_FIELDS);
-        let (call, deadline) = (CallContext::default(), Instant::now());
-        Self { ctx, hooks: Hooks { host, call, deadline, lives: Arc::new(()) } }
+        Self { ctx, hooks: Hooks { host, call, deadline: Instant::now(), lives: Arc::new(()) } }
     }
 }
 
 /// wasmtime calls these hooks for each outgoing request of a guest.
 pub(crate) struct Hooks {
     host: Arc<dyn HostImports>,
-    /// The running call; updated before each use.
-    pub(crate) call: CallContext,
+    call: CurrentCall,
     /// The deadline of the running call; updated before each use.
     pub(crate) deadline: Instant,
     /// Dropped with the instance; request bodies have a weak reference to it.
@@ -77,7 +76,7 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Sending {
-        let (host, call) = (Arc::clone(&self.host), self.call.clone());
+        let (host, call) = (Arc::clone(&self.host), self.call.get());
         let say = move |refused: RequestError| {
             if let Some(message) = &refused.message {
                 host.log(&call, LogLevel::Warn, message, &[]);

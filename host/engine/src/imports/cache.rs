@@ -2,16 +2,25 @@
 //!
 //! Reads run on the guest's thread and are charged to its CPU budget. Only the wait for writes is not charged.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
 
-use super::{Cursor, gvk, key};
+use super::{Answer, Cursor, gvk, key};
 use crate::bindings::pilothouse::controller::cache::{CacheError, Gvk, Host, HostCursor, ObjectKey};
 use crate::host::{ObjectCursor, Refusal};
 use crate::instance::wit_key;
 use crate::state::StoreState;
+
+/// How many entries of an answer are made between two looks at the CPU budget.
+const CHECK_EVERY: usize = 1024;
+
+/// The cost of a text in an answer: its bytes, and its pointer and length in the guest.
+fn text_bytes(text: &str) -> usize {
+    text.len() + 8
+}
 
 impl From<Refusal> for CacheError {
     fn from(refusal: Refusal) -> Self {
@@ -29,7 +38,7 @@ impl StoreState {
         objects: Result<Box<dyn ObjectCursor>, Refusal>,
     ) -> wasmtime::Result<Result<Resource<Cursor>, CacheError>> {
         Ok(match objects {
-            Ok(objects) => Ok(self.handles.push(Cursor(objects))?),
+            Ok(objects) => Ok(self.handles.push_cursor(Cursor(objects))?),
             Err(refusal) => Err(refusal.into()),
         })
     }
@@ -57,8 +66,20 @@ impl Host for StoreState {
     }
 
     fn keys(&mut self, kind: Gvk, query: String) -> wasmtime::Result<Result<Vec<ObjectKey>, CacheError>> {
-        let objects = self.host.cache_list(&gvk(kind), &query);
-        Ok(objects.map(|objects| objects.map(|o| wit_key(o.key())).collect()).map_err(Into::into))
+        let objects = match self.host.cache_list(&gvk(kind), &query) {
+            Ok(objects) => objects,
+            Err(refusal) => return Ok(Err(refusal.into())),
+        };
+        let mut room = Answer::new("keys", self.limits.answer_bytes);
+        let mut keys = Vec::new();
+        for object in objects {
+            room.add(text_bytes(object.namespace().unwrap_or_default()) + text_bytes(object.name()))?;
+            keys.push(wit_key(object.key()));
+            if keys.len().is_multiple_of(CHECK_EVERY) && !self.budget.has_left() {
+                return Err(wasmtime::Error::msg("CPU budget"));
+            }
+        }
+        Ok(Ok(keys))
     }
 
     fn by_index(
@@ -76,7 +97,23 @@ impl Host for StoreState {
         kind: Gvk,
         index: String,
     ) -> wasmtime::Result<Result<Vec<String>, CacheError>> {
-        Ok(self.host.cache_index_values(&gvk(kind), &index).map_err(Into::into))
+        let mut room = Answer::new("index-values", self.limits.answer_bytes);
+        let mut values = Vec::new();
+        let mut broken = Ok(());
+        let listed = self.host.cache_index_values(&gvk(kind), &index, &mut |value| {
+            broken = room.add(text_bytes(value));
+            if broken.is_err() {
+                return ControlFlow::Break(());
+            }
+            values.push(value.to_owned());
+            if values.len().is_multiple_of(CHECK_EVERY) && !self.budget.has_left() {
+                broken = Err(wasmtime::Error::msg("CPU budget"));
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        broken?;
+        Ok(listed.map(|()| values).map_err(Into::into))
     }
 
     async fn wait_for_writes(&mut self, milliseconds: u32) -> wasmtime::Result<bool> {
@@ -84,27 +121,23 @@ impl Host for StoreState {
         // A tenth of the remaining time is left for the guest to act on the result.
         let limit = Duration::from_millis(milliseconds.into()).min(left - left / 10);
         let wait = self.host.cache_wait_for_writes(limit);
-        self.budget.wait();
-        let seen = wait.await;
-        self.budget.resume();
-        Ok(seen)
+        Ok(wait.await)
     }
 }
 
 impl HostCursor for StoreState {
     fn next(&mut self, this: Resource<Cursor>, max: u32) -> wasmtime::Result<Vec<Resource<Object>>> {
-        let cursor = self.handles.get_mut(&this)?;
-        let portion: Vec<Object> = cursor.0.by_ref().take(max as usize).collect();
-        portion.into_iter().map(|object| Ok(self.handles.push(object)?)).collect()
+        let most = (max as usize).min(self.limits.page_objects);
+        let portion: Vec<Object> = self.handles.cursor(&this)?.0.by_ref().take(most).collect();
+        portion.into_iter().map(|object| self.handles.push_cached(object)).collect()
     }
 
     fn remaining(&mut self, this: Resource<Cursor>) -> wasmtime::Result<u32> {
-        Ok(u32::try_from(self.handles.get(&this)?.0.remaining()).unwrap_or(u32::MAX))
+        Ok(u32::try_from(self.handles.cursor(&this)?.0.remaining()).unwrap_or(u32::MAX))
     }
 
     fn drop(&mut self, this: Resource<Cursor>) -> wasmtime::Result<()> {
-        // A cursor from an earlier call was dropped at its end.
-        let _ = self.handles.delete(this);
+        self.handles.delete(&this);
         Ok(())
     }
 }

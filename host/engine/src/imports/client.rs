@@ -1,5 +1,5 @@
 //! The `client` interface: live calls to the API server. The guest's fiber is suspended meanwhile, so no thread blocks,
-//! and the wait is not charged to its CPU budget.
+//! and the wait is not charged to its CPU budget. Reading options and bodies, and decoding answers, is charged.
 
 use pilothouse_object::{Object, ObjectKey as Key};
 use wasmtime::component::Resource;
@@ -31,12 +31,9 @@ fn checked(k: &ObjectKey) -> Result<Key, ApiError> {
 
 impl StoreState {
     async fn call(&mut self, kind: Gvk, verb: ClientVerb, options: String) -> Result<ClientAnswer, ApiError> {
-        let call = ClientCall { kind: gvk(kind), verb, options, context: self.call.clone() };
-        let answer = self.host.client(call);
-        self.budget.wait();
-        let answer = answer.await;
-        self.budget.resume();
-        answer.map_err(ApiError::from)
+        let max_bytes = self.handles.free_bytes();
+        let call = ClientCall { kind: gvk(kind), verb, options, max_bytes, context: self.call.get() };
+        self.host.client(call).await.map_err(ApiError::from)
     }
 
     async fn call_for_object(
@@ -46,7 +43,7 @@ impl StoreState {
         options: String,
     ) -> wasmtime::Result<Result<Resource<Object>, ApiError>> {
         Ok(match self.call(kind, verb, options).await {
-            Ok(ClientAnswer::Object(object)) => Ok(self.handles.push(object)?),
+            Ok(ClientAnswer::Object(object)) => Ok(self.handles.push_live(object)?),
             Ok(other) => Err(local("invalid", format!("the server answered no object: {other:?}"))),
             Err(error) => Err(error),
         })
@@ -70,7 +67,7 @@ impl Host for StoreState {
         Ok(match self.call(kind, ClientVerb::List, options).await {
             Ok(ClientAnswer::Page { items, continue_token, resource_version }) => {
                 let items: wasmtime::Result<Vec<_>> =
-                    items.into_iter().map(|object| Ok(self.handles.push(object)?)).collect();
+                    items.into_iter().map(|object| self.handles.push_live(object)).collect();
                 Ok(Page { items: items?, continue_token, resource_version })
             }
             Ok(other) => Err(local("invalid", format!("the server answered no list: {other:?}"))),

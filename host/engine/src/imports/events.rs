@@ -17,7 +17,9 @@ impl From<Refusal> for EventError {
 impl StoreState {
     fn target(&self, regarding: Regarding) -> wasmtime::Result<Result<EventTarget, Refusal>> {
         Ok(match regarding {
-            Regarding::Object(handle) => Ok(EventTarget::Object(Object::clone(self.object(&handle)?))),
+            Regarding::Object(handle) => {
+                Ok(EventTarget::Object(Object::clone(self.handles.object(&handle)?)))
+            }
             Regarding::Reference(reference) => match key(&reference.key) {
                 Ok(key) => Ok(EventTarget::Reference {
                     kind: gvk(reference.kind),
@@ -47,7 +49,7 @@ impl Host for StoreState {
         let recorded = match (regarding, related) {
             (Ok(regarding), Ok(related)) => {
                 let event = GuestEvent { regarding, related, event_type, reason, action, note, options };
-                self.host.record_event(&self.call, event)
+                self.host.record_event(&self.call.get(), event)
             }
             (Err(refusal), _) | (_, Err(refusal)) => Err(refusal),
         };

@@ -16,7 +16,7 @@ fn level(level: Level) -> LogLevel {
 
 impl Host for StoreState {
     fn write(&mut self, l: Level, message: String, fields: Vec<(String, String)>) -> wasmtime::Result<()> {
-        self.host.log(&self.call, level(l), &message, &fields);
+        self.host.log(&self.call.get(), level(l), &message, &fields);
         Ok(())
     }
 

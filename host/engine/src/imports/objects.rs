@@ -1,44 +1,36 @@
 //! The `objects` interface: reads single fields of an object without copying the rest.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
 
+use super::Answer;
 use crate::bindings::pilothouse::controller::objects::{Gvk, Host, HostObject, ObjectKey, OwnerReference};
+use crate::error::OverLimit;
 use crate::instance::{wit_key, wit_kind};
 use crate::state::StoreState;
-
-impl StoreState {
-    /// The object behind a handle; an error (a trap) when the handle is from an earlier call.
-    pub(super) fn object(&self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
-        self.handles.get(handle).map_err(|_| {
-            wasmtime::Error::msg(
-                "an object handle was used after the call that got it; handles must not be kept",
-            )
-        })
-    }
-}
 
 impl StoreState {
     /// The object behind a handle, for reading its text. A text unpacked through the handle would stay in the host's
     /// memory, outside the guest's limit, as long as the guest keeps the handle. Therefore the text is unpacked into
     /// `reading`, which keeps one object at a time.
     fn readable(&mut self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
-        let object = self.object(handle)?;
+        let object = self.handles.object(handle)?;
         if !object.is_packed() {
-            return self.object(handle);
+            return self.handles.object(handle);
         }
         if !self.reading.as_ref().is_some_and(|reading| reading.is_same(object)) {
             self.reading = Some(object.fresh());
         }
         Ok(self.reading.as_ref().expect("it was put there"))
     }
-}
 
-impl StoreState {
     /// Makes a handle of an object that the guest got by its key, and will most likely read next. The cache shares the
     /// unpacked text of such objects between reads, so `reading` keeps `object` with that text; the handle does not.
     pub(super) fn read_alone(&mut self, object: Object) -> wasmtime::Result<Resource<Object>> {
-        let handle = self.handles.push(object.fresh())?;
+        let handle = self.handles.push_cached(object.fresh())?;
         if object.is_packed() {
             self.reading = Some(object);
         }
@@ -47,10 +39,10 @@ impl StoreState {
 }
 
 /// The JSON text at a pointer. The whole text of a partial object contains the partial annotation.
-fn at(object: &Object, pointer: &str) -> Option<String> {
+fn at<'a>(object: &'a Object, pointer: &str) -> Option<Cow<'a, str>> {
     match pointer {
-        "" => Some(object.marked_json().into_owned()),
-        pointer => object.get(pointer).map(str::to_owned),
+        "" => Some(object.marked_json()),
+        pointer => object.get(pointer).map(Cow::Borrowed),
     }
 }
 
@@ -62,27 +54,27 @@ fn pairs<'a, S: AsRef<str> + 'a>(map: impl IntoIterator<Item = (S, S)>) -> Vec<(
 
 impl HostObject for StoreState {
     fn key(&mut self, this: Resource<Object>) -> wasmtime::Result<ObjectKey> {
-        Ok(wit_key(self.object(&this)?.key()))
+        Ok(wit_key(self.handles.object(&this)?.key()))
     }
 
     fn kind(&mut self, this: Resource<Object>) -> wasmtime::Result<Gvk> {
-        Ok(wit_kind(&self.object(&this)?.gvk()))
+        Ok(wit_kind(&self.handles.object(&this)?.gvk()))
     }
 
     fn uid(&mut self, this: Resource<Object>) -> wasmtime::Result<String> {
-        Ok(self.object(&this)?.uid().to_owned())
+        Ok(self.handles.object(&this)?.uid().to_owned())
     }
 
     fn resource_version(&mut self, this: Resource<Object>) -> wasmtime::Result<String> {
-        Ok(self.object(&this)?.resource_version().to_owned())
+        Ok(self.handles.object(&this)?.resource_version().to_owned())
     }
 
     fn generation(&mut self, this: Resource<Object>) -> wasmtime::Result<Option<i64>> {
-        Ok(self.object(&this)?.generation())
+        Ok(self.handles.object(&this)?.generation())
     }
 
     fn labels(&mut self, this: Resource<Object>) -> wasmtime::Result<Vec<(String, String)>> {
-        Ok(pairs(self.object(&this)?.labels()))
+        Ok(pairs(self.handles.object(&this)?.labels()))
     }
 
     fn annotations(&mut self, this: Resource<Object>) -> wasmtime::Result<Vec<(String, String)>> {
@@ -90,7 +82,7 @@ impl HostObject for StoreState {
     }
 
     fn owner_references(&mut self, this: Resource<Object>) -> wasmtime::Result<Vec<OwnerReference>> {
-        let owners = self.object(&this)?.owner_references().into_iter();
+        let owners = self.handles.object(&this)?.owner_references().into_iter();
         Ok(owners
             .map(|o| OwnerReference {
                 api_version: o.api_version.into_owned(),
@@ -103,11 +95,14 @@ impl HostObject for StoreState {
     }
 
     fn deletion_timestamp(&mut self, this: Resource<Object>) -> wasmtime::Result<Option<String>> {
-        Ok(self.object(&this)?.deletion_timestamp().map(str::to_owned))
+        Ok(self.handles.object(&this)?.deletion_timestamp().map(str::to_owned))
     }
 
     fn get(&mut self, this: Resource<Object>, pointer: String) -> wasmtime::Result<Option<String>> {
-        Ok(at(self.readable(&this)?, &pointer))
+        let mut room = Answer::new("get", self.limits.answer_bytes);
+        let value = at(self.readable(&this)?, &pointer);
+        room.add(value.as_ref().map_or(0, |value| value.len()))?;
+        Ok(value.map(Cow::into_owned))
     }
 
     fn get_many(
@@ -115,21 +110,47 @@ impl HostObject for StoreState {
         this: Resource<Object>,
         pointers: Vec<String>,
     ) -> wasmtime::Result<Vec<Option<String>>> {
+        let most = self.limits.get_many_pointers;
+        if pointers.len() > most {
+            return Err(OverLimit::new(format_args!(
+                "get-many was called with {} pointers, at most {most} are allowed (limits.getManyPointers): make \
+                 several calls, or raise the limit",
+                pointers.len()
+            )));
+        }
+        if pointers.iter().any(String::is_empty) {
+            return Err(OverLimit::new(
+                "get-many was called with the empty pointer, which is the whole object: use `bytes`",
+            ));
+        }
+        let budget = Arc::clone(&self.budget);
+        let mut room = Answer::new("get-many", self.limits.answer_bytes);
         let object = self.readable(&this)?;
-        Ok(pointers.iter().map(|pointer| at(object, pointer)).collect())
+        let mut values = Vec::with_capacity(pointers.len());
+        for pointer in &pointers {
+            let value = object.get(pointer);
+            room.add(value.map_or(0, str::len))?;
+            values.push(value.map(str::to_owned));
+            if !budget.has_left() {
+                return Err(wasmtime::Error::msg("CPU budget"));
+            }
+        }
+        Ok(values)
     }
 
     fn bytes(&mut self, this: Resource<Object>) -> wasmtime::Result<Vec<u8>> {
-        Ok(self.readable(&this)?.marked_json().into_owned().into_bytes())
+        let mut room = Answer::new("bytes", self.limits.answer_bytes);
+        let json = self.readable(&this)?.marked_json();
+        room.add(json.len())?;
+        Ok(json.into_owned().into_bytes())
     }
 
     fn is_partial(&mut self, this: Resource<Object>) -> wasmtime::Result<bool> {
-        Ok(self.object(&this)?.is_partial())
+        Ok(self.handles.object(&this)?.is_partial())
     }
 
     fn drop(&mut self, this: Resource<Object>) -> wasmtime::Result<()> {
-        // A handle from an earlier call was dropped at its end.
-        let _ = self.handles.delete(this);
+        self.handles.delete(&this);
         Ok(())
     }
 }

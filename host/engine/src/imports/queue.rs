@@ -3,17 +3,16 @@
 
 use std::time::Duration;
 
-use wasmtime::Error;
-
 use super::key;
 use crate::bindings::pilothouse::controller::queue::{Host, ObjectKey};
+use crate::error::OverLimit;
 use crate::state::StoreState;
 
 impl StoreState {
     /// Converts a key and checks that the queue has room for it.
     fn key_to_add(&self, k: &ObjectKey) -> wasmtime::Result<pilothouse_object::ObjectKey> {
         let key = key(k)?;
-        self.host.queue_room(&key).map_err(Error::msg)?;
+        self.host.queue_room(&key).map_err(OverLimit::new)?;
         Ok(key)
     }
 }

@@ -60,7 +60,7 @@ async fn a_stalled_server_is_cut_at_the_deadline_of_the_call() -> Result<()> {
         let mut instance =
             plugin.instance(Limits { call_timeout: Duration::from_secs(1), ..Limits::default() }).await?;
         let fault = reconcile(&mut instance).await.err();
-        assert_eq!(fault.map(|fault| fault.kind), Some(FaultKind::Deadline));
+        assert_eq!(fault.map(|fault| fault.kind), Some(FaultKind::Waiting));
         server.arrived(count + 1).await?;
         drop(instance);
         // Cancelled with the instance; the connection does not return to the pool.

@@ -175,7 +175,7 @@ async fn code() -> Result<Code> {
         prepare().map_err(|error| format!("{error:#}"))
     });
     let prepared = PREPARED.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
-    Ok(prepared.engine.prepare(&prepared.wasm).await?)
+    Ok(prepared.engine.prepare(prepared.wasm.clone()).await?)
 }
 
 impl ConfigImports for Plugin {

@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use pilothouse_engine::{Code, Engine, Event, Failure, Fault, Instance, Outcome, Request};
+use pilothouse_engine::{
+    Code, Engine, Event, Failure, Fault, HostImports, Instance, LoadError, Outcome, Request,
+};
 use pilothouse_plugin::{Limits, World};
-
-use crate::imports::plugin_imports::PluginImports;
 
 /// The answer of a guest for one key.
 pub(crate) type Answer = Result<Outcome, Failure>;
 
 /// Makes components ready to run.
 pub(crate) trait Compiler: Send + Sync {
-    /// Compiles a component, or finds it in the compile cache; the error is for people.
-    fn prepare<'a>(&'a self, wasm: &'a Bytes) -> BoxFuture<'a, Result<Arc<dyn Component>, String>>;
+    /// Compiles a component, or finds it in the compile cache.
+    fn prepare<'a>(&'a self, wasm: &'a Bytes) -> BoxFuture<'a, Result<Arc<dyn Component>, LoadError>>;
 }
 
 /// A component ready to run.
@@ -26,8 +26,8 @@ pub(crate) trait Component: Send + Sync {
     /// `sha256:…` of the component's bytes.
     fn digest(&self) -> &str;
 
-    /// The world that the component targets; the error is for people.
-    fn world(&self) -> Result<World, String>;
+    /// The world that the component targets.
+    fn world(&self) -> Result<World, LoadError>;
 
     /// Drops the mapping of the code; the next instance maps it again.
     fn unload(&self);
@@ -35,7 +35,7 @@ pub(crate) trait Component: Send + Sync {
     /// Makes an instance.
     fn instantiate(
         &self,
-        imports: Arc<PluginImports>,
+        imports: Arc<dyn HostImports>,
         limits: Limits,
     ) -> BoxFuture<'_, Result<Box<dyn Guest>, Fault>>;
 }
@@ -44,6 +44,9 @@ pub(crate) trait Component: Send + Sync {
 pub(crate) trait Guest: Send {
     /// Whether the instance can run another call.
     fn is_usable(&self) -> bool;
+
+    /// Bytes of memory that the instance has.
+    fn memory(&self) -> usize;
 
     /// Asks for the description; the inner error is the guest's own message.
     fn describe<'a>(&'a mut self, config: &'a [u8]) -> BoxFuture<'a, Result<Result<Vec<u8>, String>, Fault>>;
@@ -67,11 +70,10 @@ pub(crate) trait Guest: Send {
 }
 
 impl Compiler for Engine {
-    fn prepare<'a>(&'a self, wasm: &'a Bytes) -> BoxFuture<'a, Result<Arc<dyn Component>, String>> {
-        Box::pin(async move {
-            let code = Engine::prepare(self, wasm).await.map_err(|error| error.to_string())?;
-            Ok(Arc::new(code) as Arc<dyn Component>)
-        })
+    fn prepare<'a>(&'a self, wasm: &'a Bytes) -> BoxFuture<'a, Result<Arc<dyn Component>, LoadError>> {
+        Box::pin(
+            async move { Ok(Arc::new(Engine::prepare(self, wasm.clone()).await?) as Arc<dyn Component>) },
+        )
     }
 }
 
@@ -80,8 +82,8 @@ impl Component for Code {
         Self::digest(self)
     }
 
-    fn world(&self) -> Result<World, String> {
-        Self::world(self).map_err(|error| error.to_string())
+    fn world(&self) -> Result<World, LoadError> {
+        Self::world(self)
     }
 
     fn unload(&self) {
@@ -90,7 +92,7 @@ impl Component for Code {
 
     fn instantiate(
         &self,
-        imports: Arc<PluginImports>,
+        imports: Arc<dyn HostImports>,
         limits: Limits,
     ) -> BoxFuture<'_, Result<Box<dyn Guest>, Fault>> {
         Box::pin(async move {
@@ -103,6 +105,10 @@ impl Component for Code {
 impl Guest for Instance {
     fn is_usable(&self) -> bool {
         Self::is_usable(self)
+    }
+
+    fn memory(&self) -> usize {
+        Self::memory(self)
     }
 
     fn describe<'a>(&'a mut self, config: &'a [u8]) -> BoxFuture<'a, Result<Result<Vec<u8>, String>, Fault>> {

@@ -121,7 +121,8 @@ impl LeadershipGate {
         self.still_closed().map_or(0, |closed| closed.tombstones.len())
     }
 
-    fn is_open(&self) -> bool {
+    /// Whether changes go into the queue.
+    pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 

@@ -42,6 +42,10 @@ impl RateLimiter<ObjectKey> for PluginLimiter {
         self.0.read().when(key)
     }
 
+    fn when_all(&self, keys: &[&ObjectKey]) -> Vec<Duration> {
+        self.0.read().when_all(keys)
+    }
+
     fn forget(&self, key: &ObjectKey) {
         self.0.read().forget(key);
     }

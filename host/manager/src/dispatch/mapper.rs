@@ -7,6 +7,7 @@
 //! key to a second and a third must enqueue all three, and the queue itself keeps one entry a key, so nothing grows with
 //! the number of changes (`docs/decisions/0002-native-mapping-before-the-ring.md`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pilothouse_cache::{EventFilter as _, Listener};
@@ -17,9 +18,13 @@ use pilothouse_workqueue::Priority;
 use crate::dispatch::leadership_gate::LeadershipGate;
 use crate::dispatch::mapping::{self, Filter, Seen};
 use crate::dispatch::reasons::Reasons;
+use crate::observe::warnings::{DataLimit, Warnings};
 
 /// Keys that are added under one lock of the queue.
 const ADDED_AT_ONCE: usize = 64;
+
+/// Keys of one object that are compared with each other one by one; a hash set compares more.
+const MOST_SCANNED: usize = 32;
 
 /// Turns changes into keys.
 pub(crate) struct Mapper {
@@ -28,8 +33,16 @@ pub(crate) struct Mapper {
     pub(crate) predicates: Vec<Predicate>,
     pub(crate) map: KeyMap,
     pub(crate) namespaced_owner: bool,
-    /// Why the keys of the initial list are reconciled; none when they are not.
-    pub(crate) initial: Option<Reasons>,
+    pub(crate) bound: KeyBound,
+}
+
+/// The limit of keys that one object maps to.
+pub(crate) struct KeyBound {
+    /// Most keys.
+    pub(crate) most: usize,
+    /// The watch, as warnings name it.
+    pub(crate) subject: String,
+    pub(crate) warnings: Arc<Warnings>,
 }
 
 impl Mapper {
@@ -39,7 +52,17 @@ impl Mapper {
     }
 
     fn keys(&self, object: &Object, found: &mut dyn FnMut(ObjectKey)) {
-        mapping::keys(&self.map, self.namespaced_owner, object, found);
+        let mut count = 0_usize;
+        mapping::keys(&self.map, self.namespaced_owner, object, &mut |key| {
+            count += 1;
+            if count <= self.bound.most {
+                found(key);
+            }
+        });
+        if count > self.bound.most {
+            let KeyBound { most, subject, warnings } = &self.bound;
+            warnings.exceeded(DataLimit::MappedKeys, *most, subject, object.key());
+        }
     }
 
     fn add(&self, object: &Object, reason: Reasons, priority: Priority) {
@@ -51,34 +74,30 @@ impl Mapper {
         self.keys(object, &mut |key| self.gate.add_deleted(key, reason));
     }
 
-    /// Queues the keys of all objects of a cache, as if they were listed for the first time, and returns their number. The
-    /// gate is open.
-    pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>) -> usize {
+    /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number. The gate is
+    /// open. A key that waits for its time runs now, and not again then.
+    pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>, reason: Reasons) -> usize {
         let mut count = 0;
         let mut keys = Vec::new();
         for object in objects.filter(|object| self.filter.shows(object)) {
-            self.keys(&object, &mut |key| keys.push((key, Reasons::ADDED, Priority::LOW)));
+            self.keys(&object, &mut |key| keys.push((key, reason, Priority::LOW)));
             // Workers have taken up the first of them by the time the last is found.
             if keys.len() >= ADDED_AT_ONCE {
                 count += keys.len();
-                self.gate.queue().add_batch(keys.drain(..));
+                self.gate.queue().add_batch_coalesced(keys.drain(..));
             }
         }
         count += keys.len();
-        self.gate.queue().add_batch(keys);
+        self.gate.queue().add_batch_coalesced(keys);
         count
     }
 }
 
 impl Listener for Mapper {
     fn on_add(&self, object: &Object, is_in_initial_list: bool) {
-        if !self.filter.shows(object) {
-            return;
-        }
-        if !is_in_initial_list {
+        // The keys of objects that were there before are added little by little (`backfill.rs`).
+        if !is_in_initial_list && self.filter.shows(object) {
             self.add(object, self.reason(Reasons::ADDED), Priority::NORMAL);
-        } else if let Some(reason) = self.initial {
-            self.add(object, reason, Priority::LOW);
         }
     }
 
@@ -112,8 +131,12 @@ impl Listener for Mapper {
         }
         let mut present = Vec::new();
         self.keys(new, &mut |key| present.push(key));
+        // An object chooses how many keys there are, and this runs inside the informer.
+        let set: Option<HashSet<&ObjectKey>> =
+            (present.len() > MOST_SCANNED).then(|| present.iter().collect());
         self.keys(old, &mut |key| {
-            if !present.contains(&key) {
+            let is_present = set.as_ref().map_or_else(|| present.contains(&key), |set| set.contains(&key));
+            if !is_present {
                 self.gate.add_deleted(key, reason);
             }
         });
@@ -151,10 +174,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::observe::host_events::HostEvents;
     use pilothouse_plugin::{Grants, Rule};
 
     /// A mapper of pods with these labels, and its queue.
     fn mapper(labels: &str, map: KeyMap, open: bool) -> (Mapper, Queue<ObjectKey, Reasons>) {
+        limited(labels, map, open, 1_000)
+    }
+
+    fn limited(labels: &str, map: KeyMap, open: bool, most: usize) -> (Mapper, Queue<ObjectKey, Reasons>) {
         let queue: Queue<ObjectKey, Reasons> = Queue::new();
         let rule = Rule {
             groups: vec![String::new()],
@@ -168,8 +196,11 @@ mod tests {
             namespaces: Vec::new(),
             labels: labels.parse().unwrap(),
             fields: pilothouse_object::FieldSelector::default(),
+            elsewhere: Arc::default(),
         };
         let name = Arc::from("p");
+        let reporter = Arc::new(HostEvents::default().of(Arc::clone(&name)));
+        let warnings = Arc::new(Warnings::new(Arc::clone(&name), reporter, Default::default()));
         let gate = if open {
             LeadershipGate::opened(&name, &queue)
         } else {
@@ -181,7 +212,7 @@ mod tests {
             predicates: Vec::new(),
             map,
             namespaced_owner: true,
-            initial: Some(Reasons::ADDED),
+            bound: KeyBound { most, subject: "watch of v1/Pod".to_owned(), warnings },
         };
         (mapper, queue)
     }
@@ -246,7 +277,7 @@ mod tests {
         mapper.on_delete(&"ns/unseen".parse().unwrap(), Some(&pod("unseen", "a", "db", 6)), false);
         assert_eq!(drain(&queue), BTreeMap::new());
         assert_eq!(mapper.gate.open(), Some(2));
-        assert_eq!(mapper.queue_all([there, pod("leaves", "a", "db", 5)].into_iter()), 1);
+        assert_eq!(mapper.queue_all([there, pod("leaves", "a", "db", 5)].into_iter(), Reasons::ADDED), 1);
         let wanted = [
             ("ns/goes", "deleted", Priority::NORMAL),
             ("ns/leaves", "deleted", Priority::NORMAL),
@@ -254,6 +285,59 @@ mod tests {
         ];
         let wanted = wanted.map(|(key, reason, priority)| (key.to_owned(), (vec![reason], priority)));
         assert_eq!(drain(&queue), wanted.into());
+    }
+
+    #[test]
+    fn a_key_of_a_cached_object_that_waits_for_its_time_runs_once() {
+        let (mapper, queue) = mapper("", KeyMap::Itself, true);
+        queue.add_after(
+            "ns/x".parse().unwrap(),
+            Reasons::REQUEUED,
+            Priority::NORMAL,
+            std::time::Duration::from_secs(60),
+        );
+        assert_eq!(queue.len_delayed(), 1);
+        mapper.queue_all([pod("x", "a", "", 1)].into_iter(), Reasons::ADDED);
+        assert_eq!(
+            drain(&queue),
+            [("ns/x".to_owned(), (vec!["added", "requeued"], Priority::NORMAL))].into()
+        );
+        assert_eq!(queue.len_delayed(), 0);
+    }
+
+    fn with_refs(count: usize, from: usize) -> Object {
+        let refs: Vec<String> = (from..from + count).map(|n| format!("k{n}")).collect();
+        let json = json!({
+            "apiVersion": "v1", "kind": "Pod", "spec": {"refs": refs},
+            "metadata": {"namespace": "ns", "name": "x", "uid": "x", "resourceVersion": from.to_string()},
+        });
+        Object::decode(json.to_string().as_bytes()).unwrap()
+    }
+
+    fn by_refs() -> KeyMap {
+        KeyMap::Field { path: "/spec/refs/[*]".parse().unwrap(), same_namespace: true }
+    }
+
+    /// On both sides of the number above which a set compares.
+    #[test]
+    fn an_update_of_many_keys_adds_each_of_both_states_once() {
+        for count in [MOST_SCANNED, MOST_SCANNED + 1, 900] {
+            let (mapper, queue) = mapper("", by_refs(), true);
+            mapper.on_update(&with_refs(count, 0), &with_refs(count, 10), false);
+            let keys: BTreeSet<String> = drain(&queue).into_keys().collect();
+            assert_eq!(keys, (0..count + 10).map(|n| format!("ns/k{n}")).collect(), "{count}");
+        }
+    }
+
+    #[test]
+    fn an_object_maps_to_a_bounded_number_of_keys_and_a_warning_says_so() {
+        let (mapper, queue) = limited("", by_refs(), true, 50);
+        mapper.on_add(&with_refs(50, 0), false);
+        assert_eq!((drain(&queue).len(), mapper.bound.warnings.texts()), (50, vec![]));
+        mapper.on_add(&with_refs(100_000, 0), false);
+        assert_eq!(drain(&queue).len(), 50);
+        let warned = mapper.bound.warnings.texts().join("");
+        assert!(warned.contains("watch of v1/Pod: object ns/x exceeds limits.mappedKeys (50)"), "{warned}");
     }
 
     #[test]
@@ -285,7 +369,7 @@ mod tests {
                 let tell = |change: &dyn Fn(&Mapper)| [&always, &standby].into_iter().for_each(change);
                 if begins == version {
                     standby.gate.open();
-                    standby.queue_all(cache.values().cloned());
+                    standby.queue_all(cache.values().cloned(), Reasons::ADDED);
                     begun = true;
                 }
                 match (action, cache.get(&name).cloned()) {
@@ -312,7 +396,7 @@ mod tests {
             }
             if !begun {
                 standby.gate.open();
-                standby.queue_all(cache.values().cloned());
+                standby.queue_all(cache.values().cloned(), Reasons::ADDED);
             }
             let added: BTreeSet<String> = drain(&queue).into_keys().collect();
             // Turns after the begin change nothing.
@@ -320,7 +404,7 @@ mod tests {
             prop_assert!(lately.is_subset(&added), "{lately:?} are not all in {added:?}");
             let visible: Vec<_> = cache.values().filter(|object| standby.filter.shows(object)).cloned().collect();
             let (fresh, there) = mapper("", map(), true);
-            fresh.queue_all(visible.into_iter());
+            fresh.queue_all(visible.into_iter(), Reasons::ADDED);
             prop_assert!(drain(&there).into_keys().all(|key| added.contains(&key)));
         }
     }

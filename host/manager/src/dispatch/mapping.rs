@@ -4,7 +4,9 @@
 //! one that goes out of view is deleted. Predicates apply to updates alone, and all must hold. Owner, label and field
 //! mappings give the keys of the old **and** the new object.
 
-use pilothouse_cache::EventFilter;
+use std::sync::Arc;
+
+use pilothouse_cache::{EventFilter, InformerId};
 use pilothouse_object::{FieldSelector, LabelSelector, Object, ObjectKey, json_string};
 use pilothouse_plugin::{KeyMap, Visibility, WatchSpec};
 
@@ -16,6 +18,8 @@ pub(crate) struct Filter {
     pub(crate) namespaces: Vec<String>,
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
+    /// Other informers, whose listeners deliver the objects that they have.
+    pub(crate) elsewhere: Arc<[InformerId]>,
 }
 
 /// An update as a filter shows it.
@@ -28,12 +32,13 @@ pub(crate) enum Seen {
 }
 
 impl Filter {
-    pub(crate) fn new(watch: &WatchSpec, visible: Visibility) -> Self {
+    pub(crate) fn new(watch: &WatchSpec, visible: Visibility, elsewhere: Arc<[InformerId]>) -> Self {
         Self {
             visible,
             namespaces: watch.namespaces.clone().unwrap_or_default(),
             labels: watch.label_selector.clone(),
             fields: watch.field_selector.clone(),
+            elsewhere,
         }
     }
 
@@ -49,9 +54,12 @@ impl Filter {
 
 impl EventFilter for Filter {
     fn shows_key(&self, key: &ObjectKey) -> bool {
+        // The namespaces are sorted.
         let wanted = self.namespaces.is_empty()
-            || key.namespace().is_none_or(|ns| self.namespaces.iter().any(|wanted| wanted == ns));
-        wanted && self.visible.sees(key)
+            || key
+                .namespace()
+                .is_none_or(|ns| self.namespaces.binary_search_by(|own| (**own).cmp(ns)).is_ok());
+        wanted && self.visible.sees(key) && !self.elsewhere.iter().any(|id| id.covers(key))
     }
 
     fn shows(&self, object: &Object) -> bool {

@@ -1,7 +1,9 @@
 //! From a change of an object to a call of the plugin: filters, key mapping, the leadership gate, workers, pumps of handlers.
 
+pub(crate) mod backfill;
+pub(crate) mod call_id;
 pub(crate) mod guest;
-pub(crate) mod instance;
+pub(crate) mod instance_pool;
 pub(crate) mod leadership_gate;
 pub(crate) mod limiter;
 pub(crate) mod mapper;
@@ -10,5 +12,4 @@ pub(crate) mod pump;
 pub(crate) mod reasons;
 pub(crate) mod tombstones;
 pub(crate) mod worker;
-pub(crate) mod worker_count;
 pub(crate) mod writes;

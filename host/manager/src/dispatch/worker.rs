@@ -9,9 +9,11 @@
 //!
 //! A key of the worlds `reconciler` and `controller` goes the same way: it is a batch of one.
 //!
-//! One permanent worker of each plugin waits for keys for as long as the plugin lives; it is small while it waits. Where the
-//! generation allows several, a helper waits whenever all others are in a call, and ends when no key came for a while. A
-//! busy worker keeps its instance warm, and drops it after a time without keys.
+//! A plugin without keys has no worker: no task, no timer, no lease of an instance. The hook of its queue starts a worker when
+//! a key becomes ready, and a worker starts another one for further keys, up to the number of the generation. A worker ends
+//! when it finds no key. The protocol by which no key is left without a worker is that of [`WorkerCount`].
+//!
+//! [`WorkerCount`]: pilothouse_workqueue::WorkerCount
 
 mod call;
 mod outcome;
@@ -23,14 +25,16 @@ mod tests;
 
 use std::sync::Arc;
 
+use pilothouse_executor::yield_after_slice;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Item;
 
-pub(crate) use self::outcome::record_fault;
-use self::parts::BatchSize;
-use crate::dispatch::instance::WarmInstance;
+pub(crate) use self::outcome::record_event_fault;
+pub(crate) use self::parts::BatchSize;
+use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::reasons::Reasons;
 use crate::lifecycle::plugin::Plugin;
+use crate::lifecycle::state::CallKind;
 
 /// A key that a worker took from the queue.
 type Key = Item<ObjectKey, Reasons>;
@@ -39,59 +43,38 @@ type Key = Item<ObjectKey, Reasons>;
 /// metrics), `after` (the delay of a requeue) and `milliseconds`. It costs nothing unless the log's filter names it.
 pub const RECONCILES: &str = "pilothouse::reconciles";
 
-/// The permanent worker.
-pub(crate) async fn run_permanent(plugin: Arc<Plugin>) {
-    loop {
-        let item = tokio::select! {
-            biased;
-            () = plugin.stopping().cancelled() => break,
-            item = next_key_of_leader(&plugin) => item,
-        };
-        let Some(item) = item else { break };
-        // Boxed, so that the waiting task stays small: there is one for each plugin.
-        Box::pin(work(&plugin, item, false)).await;
-    }
-    plugin.workers().remove();
-}
-
-/// A helper, which waits for keys that come while all other workers are in a call.
-pub(crate) async fn run_helper(plugin: Arc<Plugin>) {
-    if let Some(item) = next_key_or_idle(&plugin).await {
-        work(&plugin, item, true).await;
-    }
-    plugin.workers().remove();
-}
-
-/// Reconciles keys until none came for a while, or this worker is one too many.
-async fn work(plugin: &Arc<Plugin>, first: Key, is_helper: bool) {
+/// A worker: reconciles keys until there is none.
+pub(crate) async fn run(plugin: Arc<Plugin>) {
+    // Also when it panics.
+    let _counted = Counted(&plugin);
     let mut warm = WarmInstance::default();
-    let mut size = BatchSize::default();
-    let mut next = Some(first);
-    while let Some(item) = next {
-        let Some(taken) = take::take(plugin, item, is_helper, size).await else { return };
-        round::run(plugin, taken, &mut warm, &mut size).await;
+    plugin.quarantine_over(CallKind::Reconcile, || warm.release()).await;
+    plugin.workers().started();
+    let mut size = plugin.batch_size();
+    let mut count = 0;
+    while !plugin.workers().is_surplus()
+        && let Some(item) = plugin.take_key(&mut count).await
+    {
+        let Some(taken) = take::take(&plugin, item, size, &mut warm).await else { break };
+        round::run(&plugin, taken, &mut warm, &mut size).await;
+        plugin.set_batch_size(size);
+        if plugin.instances().is_contended() {
+            warm.release();
+        }
         // Other plugins' tasks run.
-        tokio::task::coop::consume_budget().await;
+        yield_after_slice().await;
         // Before a key is taken: a key that waits out a quarantine in the queue is not in progress.
-        plugin.quarantine_pause().await;
-        next = match plugin.queue().try_get() {
-            Some(item) => Some(item),
-            None => next_key_or_idle(plugin).await,
-        };
+        plugin.quarantine_over(CallKind::Reconcile, || warm.release()).await;
     }
 }
 
-/// Waits for a key on the leader. On a standby keys stay in the queue.
-async fn next_key_of_leader(plugin: &Plugin) -> Option<Key> {
-    plugin.election().wait_until_leader().await;
-    plugin.next_key().await
-}
+/// A worker among the workers of its plugin.
+struct Counted<'a>(&'a Arc<Plugin>);
 
-/// Waits for a key as long as an instance is kept warm; none when no key came, or the plugin stops.
-async fn next_key_or_idle(plugin: &Plugin) -> Option<Key> {
-    tokio::select! {
-        biased;
-        () = plugin.stopping().cancelled() => None,
-        next = tokio::time::timeout(plugin.idle_ttl(), plugin.next_key()) => next.ok().flatten(),
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.workers().remove();
+        // A key may have come since this worker looked for the last time.
+        self.0.start_worker_if_wanted();
     }
 }

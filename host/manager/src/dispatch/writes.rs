@@ -152,13 +152,21 @@ impl Writes {
         self.notes.lock().retain(|id, _| ids.contains(&id));
     }
 
-    /// Notes a write to an object of this resource, in this namespace unless the kind has none.
-    pub(crate) fn note(&self, resource: &ApiResource, namespace: Option<&str>, written: Written<'_>) {
+    /// Notes a write to an object of this resource and name, in this namespace unless the kind has none.
+    pub(crate) fn note(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+        written: Written<'_>,
+    ) {
         let mut notes = self.notes.lock();
         for (id, note) in &mut *notes {
             // One resource has one sequence of versions, whatever API version it is read and written in.
             let same = id.resource.group == resource.gvk.group && id.resource.resource == resource.plural;
-            if same && id.namespace.as_deref().is_none_or(|shown| namespace == Some(shown)) {
+            let shows = id.namespace.as_deref().is_none_or(|shown| namespace == Some(shown))
+                && id.name.as_deref().is_none_or(|shown| name == shown);
+            if same && shows {
                 note.take(written);
                 if note.state == NoteState::Open {
                     self.unmet.store(true, Release);

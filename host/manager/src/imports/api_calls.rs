@@ -14,7 +14,7 @@ use pilothouse_client::{
     ApiResource, Client, DeleteParams, Error, ListParams, PAGE_SIZE, Patch, Preconditions, Propagation,
     WriteParams,
 };
-use pilothouse_engine::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientVerb};
+use pilothouse_engine::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientVerb, HANDLE_BYTES};
 use pilothouse_object::{Object, ObjectKey};
 use pilothouse_plugin::{Access, Grants, Place};
 use serde::Deserialize;
@@ -26,9 +26,6 @@ use self::body::{Body, BodyMeta};
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
 use crate::observe::host_events::Reporter;
-
-/// Bytes that one page of a live list may have: 500 objects of 128 KB each.
-const LARGEST_PAGE: usize = 64 << 20;
 
 /// The API client of one plugin; a cheap clone.
 #[derive(Clone)]
@@ -154,24 +151,24 @@ fn api_error(error: &Error) -> ApiError {
     }
 }
 
-/// The error of a call while the server refuses connections.
-fn away() -> ApiError {
+/// The error of a call that nothing is wrong with, and which may succeed later.
+fn unavailable(message: &str) -> ApiError {
     ApiError {
         code: 0,
         reason: "unavailable".to_owned(),
-        message: "the API server refuses connections; the host retries in the background".to_owned(),
+        message: message.to_owned(),
         retry_after_seconds: None,
     }
 }
 
+/// The error of a call while the server refuses connections.
+fn away() -> ApiError {
+    unavailable("the API server refuses connections; the host retries in the background")
+}
+
 /// The error of a write while another host is the leader.
 fn standing_by() -> ApiError {
-    ApiError {
-        code: 0,
-        reason: "unavailable".to_owned(),
-        message: "this host is not the leader (--leader-elect): only the leader writes".to_owned(),
-        retry_after_seconds: None,
-    }
+    unavailable("this host is not the leader (--leader-elect): only the leader writes")
 }
 
 /// Reports the result of a request to the shared availability. A request that was neither answered nor refused says nothing
@@ -204,7 +201,7 @@ impl ApiCalls {
             let (resource, permit) = live.permitted(&call, &options, &target).await?;
             match call.verb {
                 ClientVerb::Get(_) | ClientVerb::List => {
-                    live.read(&resource, call.verb, options, permit).await
+                    live.read(&resource, call.verb, options, call.max_bytes, permit).await
                 }
                 _ => live.write(resource, call, options, target, permit).await,
             }
@@ -241,7 +238,7 @@ impl ApiCalls {
             check(verb, &guess_plural(&call.kind.kind), Place::of_object(namespace))?;
         }
         let permit = self.availability.try_enter().ok_or_else(away)?;
-        let resource = match self.client.discover(&call.kind).await {
+        let resource = match self.client.discover_charged(&call.kind).await {
             Ok(resource) => resource,
             Err(error) => {
                 // An answer from the client's memory says nothing about the server; a refused connection does.
@@ -261,6 +258,12 @@ impl ApiCalls {
             // An apply creates a missing object; the API server checks both verbs as well.
             check("create", &resource.plural, place)?;
         }
+        if let ClientVerb::Update(body) = &call.verb
+            && options.subresource.is_none()
+            && body::update_creates(&resource, body)
+        {
+            check("create", &resource.plural, place)?;
+        }
         Ok((resource, permit))
     }
 
@@ -269,6 +272,7 @@ impl ApiCalls {
         resource: &ApiResource,
         verb: ClientVerb,
         options: Options,
+        max_bytes: usize,
         permit: Permit,
     ) -> Result<ClientAnswer, ApiError> {
         if let ClientVerb::Get(key) = verb {
@@ -285,23 +289,24 @@ impl ApiCalls {
             ..ListParams::default()
         };
         let mut items = Vec::new();
-        let mut bytes = 0;
+        let mut room = max_bytes;
         // Servers ignore the limit of a list from version "0", and answer with all objects.
-        let mut keep = |object: Object| {
-            bytes += object.json().len();
-            if bytes <= LARGEST_PAGE {
+        let mut keep = |object: Object| match room.checked_sub(object.json().len() + HANDLE_BYTES) {
+            Some(left) => {
+                room = left;
                 items.push(object);
+                Ok(())
             }
+            // The rest is not downloaded.
+            None => Err(Error::Request(format!(
+                "the page exceeds the {max_bytes} bytes that the call has left for objects (limits.handleBytes): ask for \
+                 smaller pages with a limit and without a resourceVersion, drop objects, or read the cache"
+            ))),
         };
-        let page = self.client.list_page(resource, options.namespace.as_deref(), &params, &mut keep).await;
+        let page =
+            self.client.list_page_until(resource, options.namespace.as_deref(), &params, &mut keep).await;
         settle(permit, &page);
         let meta = page.map_err(|e| api_error(&e))?;
-        if bytes > LARGEST_PAGE {
-            return Err(invalid(format_args!(
-                "the list is larger than {LARGEST_PAGE} bytes: ask for it in pages, with a limit and without a \
-                 resourceVersion, or read the cache"
-            )));
-        }
         Ok(ClientAnswer::Page {
             items,
             continue_token: Some(meta.continue_token).filter(|token| !token.is_empty()),
@@ -336,7 +341,7 @@ impl ApiCalls {
             }
         };
         self.tasks.spawn_on(write, &self.io);
-        answer.await.map_err(|_| invalid("the host is shutting down"))?
+        answer.await.map_err(|_| unavailable("the host is shutting down"))?
     }
 
     async fn send(
@@ -399,7 +404,7 @@ impl ApiCalls {
                 settle(permit, &deleted);
                 if let (Ok(deleted), false) = (&deleted, params.dry_run) {
                     let written = Written::by_delete(deleted, key, params.preconditions.uid.as_deref());
-                    written.into_iter().for_each(|written| self.note(resource, target, written));
+                    written.into_iter().for_each(|written| self.note(resource, target, key.name(), written));
                 }
                 return deleted.map(|_| ClientAnswer::Deleted).map_err(|e| api_error(&e));
             }
@@ -407,15 +412,15 @@ impl ApiCalls {
         };
         settle(permit, &object);
         if let (Ok(object), false) = (&object, params.dry_run) {
-            self.note(resource, target, Written::by_change(object));
+            self.note(resource, target, object.name(), Written::by_change(object));
         }
         object.map(ClientAnswer::Object).map_err(|e| api_error(&e))
     }
 
     /// Records a write before the guest has the answer: the next read of the guest must wait for it.
-    fn note(&self, resource: &ApiResource, target: &Target, written: Written<'_>) {
+    fn note(&self, resource: &ApiResource, target: &Target, name: &str, written: Written<'_>) {
         let namespace = target.namespace.as_deref().filter(|_| resource.namespaced);
-        self.writes.note(resource, namespace, written);
+        self.writes.note(resource, namespace, name, written);
     }
 }
 
@@ -440,7 +445,7 @@ fn target(verb: &ClientVerb, options: &Options) -> Result<Target, ApiError> {
         }
         ClientVerb::Create(body) | ClientVerb::Update(body) => {
             let body: Body = serde_json::from_slice(body).map_err(|e| invalid(format_args!("body: {e}")))?;
-            let BodyMeta { namespace, name, generate_name } = body.metadata;
+            let BodyMeta { namespace, name, generate_name, .. } = body.metadata;
             let named = name.is_some() || (matches!(verb, ClientVerb::Create(_)) && generate_name.is_some());
             if !named {
                 return Err(invalid("body: metadata.name is missing"));

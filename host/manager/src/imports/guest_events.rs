@@ -26,7 +26,7 @@ use pilothouse_events::{
     SinkError,
 };
 use pilothouse_object::is_qualified_name;
-use pilothouse_plugin::{Access, Grants, Place};
+use pilothouse_plugin::{Access, Grants, Place, PluginLimits};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
@@ -34,10 +34,6 @@ use crate::imports::token_bucket::TokenBucket;
 
 /// Annotation of every event of or about a plugin: the plugin's name. `pilothouse events` finds them by it.
 pub const PLUGIN_ANNOTATION: &str = "pilothouse.dev/plugin";
-
-/// Events that a plugin may record in a second, in the long run, and at once: what a kubelet allows itself (`--event-qps`,
-/// `--event-burst`).
-const DEFAULT_QPS: f64 = 50.0;
 
 /// After a rest so many times as many events may come at once as in a second of the long run.
 const BURST_SECONDS: f64 = 2.0;
@@ -106,7 +102,7 @@ fn invalid(message: impl std::fmt::Display) -> Refusal {
 impl PluginEvents {
     /// Records nothing yet. Events are written on `io`; `host` is the reporting instance.
     pub(crate) fn new(plugin: Arc<str>, host: Arc<str>, io: Handle) -> Self {
-        let (qps, burst) = rate(None);
+        let (qps, burst) = rate(PluginLimits::default().event_qps);
         Self {
             plugin,
             host,
@@ -121,7 +117,7 @@ impl PluginEvents {
     }
 
     /// A new generation took over: events are written with its client, and counted against its quota.
-    pub(crate) fn speak_as(&self, generation: u64, client: Client, qps: Option<f64>) {
+    pub(crate) fn speak_as(&self, generation: u64, client: Client, qps: f64) {
         self.identity.0.store(Some(Arc::new(CoreV1Sink::new(client))));
         let (qps, burst) = rate(qps);
         let mut quota = self.quota.lock();
@@ -271,8 +267,7 @@ struct Checked {
     details: EventDetails,
 }
 
-fn rate(qps: Option<f64>) -> (f64, f64) {
-    let qps = qps.unwrap_or(DEFAULT_QPS);
+fn rate(qps: f64) -> (f64, f64) {
     (qps, (qps * BURST_SECONDS).max(1.0))
 }
 

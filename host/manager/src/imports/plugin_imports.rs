@@ -3,18 +3,20 @@
 //! Cached reads and queue calls are answered here; live calls go to [`ApiCalls`]. The engine calls this from guest
 //! threads; nothing in this file blocks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pilothouse_cache::InformerLease;
+use pilothouse_cache::{CacheError, Cursor, InformerId, InformerLease};
+use pilothouse_client::ApiResource;
 use pilothouse_engine::{
     CacheImports, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports, EventImports,
     GuestEvent, HttpClient, HttpImports, LogImports, LogLevel, ObjectCursor, QueueImports, Refusal,
     WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
-use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility};
+use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility, printable};
 use pilothouse_workqueue::{Priority, Queue};
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -24,7 +26,8 @@ use crate::dispatch::writes::{self, WaitOutcome, WaitScope};
 use crate::imports::api_calls::ApiCalls;
 use crate::imports::guest_events::PluginEvents;
 use crate::imports::log_limit::LogLimit;
-use crate::imports::visible_objects::VisibleObjects;
+use crate::imports::visible_objects::{ShownCursor, VisibleObjects};
+use crate::observe::warnings::Warnings;
 
 /// The imports of one generation.
 pub(crate) struct PluginImports {
@@ -39,14 +42,18 @@ pub(crate) struct PluginImports {
     pub(crate) events: Arc<PluginEvents>,
     /// Sends HTTP requests to the granted hosts.
     pub(crate) http: HttpClient,
-    pub(crate) log_limit: LogLimit,
+    pub(crate) log_limit: Arc<LogLimit>,
+    pub(crate) warnings: Arc<Warnings>,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
     pub(crate) kinds: OnceLock<HashMap<Gvk, KindView>>,
 }
 
 /// One kind as this generation may see it.
 pub(crate) struct KindView {
-    pub(crate) lease: InformerLease,
+    /// The informers of the kind, at least one: one for each namespace or name where the grants are that narrow.
+    pub(crate) leases: Vec<InformerLease>,
+    /// For each of them, those before it that may have the same objects: they show them.
+    pub(crate) shown_before: Vec<Arc<[InformerId]>>,
     grants: Grants,
     /// The objects that `get` shows.
     gettable: Visibility,
@@ -58,8 +65,13 @@ pub(crate) struct KindView {
 }
 
 impl KindView {
-    pub(crate) fn new(lease: InformerLease, grants: &Grants) -> Self {
-        let resource = lease.resource();
+    pub(crate) fn new(leases: Vec<InformerLease>, grants: &Grants) -> Self {
+        let before = |at: usize| {
+            let earlier = leases[..at].iter().map(InformerLease::id);
+            earlier.filter(|id| id.overlaps(leases[at].id())).cloned().collect()
+        };
+        let shown_before = (0..leases.len()).map(before).collect();
+        let resource = leases[0].resource();
         let (group, plural) = (resource.gvk.group.clone(), resource.plural.clone());
         Self {
             gettable: grants.visibility("get", &group, &plural),
@@ -67,18 +79,35 @@ impl KindView {
             list_scope: grants.scope("list", &group, &plural, resource.namespaced),
             grants: grants.clone(),
             indexes: HashMap::new(),
-            lease,
+            shown_before,
+            leases,
         }
+    }
+
+    /// The resource of the kind.
+    pub(crate) fn resource(&self) -> &ApiResource {
+        self.leases[0].resource()
+    }
+
+    /// The objects of the informers that hold a namespace, or of all, as if they had one store. An object that two of them
+    /// have, as one of a name and one of a namespace may, is shown by the first.
+    fn cursors(
+        &self,
+        namespace: Option<&str>,
+        cursor: impl Fn(&InformerLease) -> Result<Cursor, CacheError>,
+    ) -> Result<Vec<ShownCursor>, CacheError> {
+        let held = self.leases.iter().zip(&self.shown_before).filter(|(lease, _)| holds(lease, namespace));
+        held.map(|(lease, before)| Ok((cursor(lease)?, Arc::clone(before)))).collect()
     }
 
     /// Which objects a subscription of this kind may show.
     pub(crate) fn watchable(&self) -> Visibility {
-        let resource = self.lease.resource();
+        let resource = self.resource();
         self.grants.visibility("watch", &resource.gvk.group, &resource.plural)
     }
 
     fn forbidden(&self, api_calls: &ApiCalls, verb: &str, place: Place<'_>, name: Option<&str>) -> Refusal {
-        let resource = self.lease.resource();
+        let resource = self.resource();
         let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
         let access = Access { verb, group, resource: plural, subresource: None, place, name };
         let missing = self.grants.check(&access).err().map(|missing| missing.to_string());
@@ -87,10 +116,9 @@ impl KindView {
         Refusal { reason: "forbidden", message }
     }
 
-    /// Whether the informer holds one namespace only, and this is another one.
+    /// Whether no informer of the kind holds objects of this namespace.
     fn outside(&self, namespace: Option<&str>) -> bool {
-        let held = self.lease.id().namespace.as_deref();
-        held.is_some() && namespace.is_some() && held != namespace
+        !self.leases.iter().any(|lease| holds(lease, namespace))
     }
 
     /// Whether a list may show anything at all, in one namespace or in all.
@@ -100,16 +128,23 @@ impl KindView {
             (Scope::All, _) | (Scope::Some(_), None) => true,
             (Scope::Some(namespaces), Some(wanted)) => namespaces.iter().any(|ns| ns == wanted),
         };
-        let everywhere = if self.lease.resource().namespaced { Place::AllNamespaces } else { Place::Cluster };
+        let everywhere = if self.resource().namespaced { Place::AllNamespaces } else { Place::Cluster };
         let place = namespace.map_or(everywhere, Place::Namespace);
         if allowed { Ok(()) } else { Err(self.forbidden(api_calls, "list", place, None)) }
     }
 }
 
+/// Whether an informer holds objects of a namespace, or any where none is asked for.
+fn holds(lease: &InformerLease, namespace: Option<&str>) -> bool {
+    lease.id().namespace.as_deref().is_none_or(|held| namespace.is_none_or(|wanted| held == wanted))
+}
+
 impl Drop for KindView {
     fn drop(&mut self) {
         for name in self.indexes.values() {
-            self.lease.indexer().remove_indexer(name);
+            for lease in &self.leases {
+                lease.indexer().remove_indexer(name);
+            }
         }
     }
 }
@@ -132,7 +167,7 @@ impl PluginImports {
     /// The caches that this generation reads; none before its kinds are resolved.
     pub(crate) fn caches(&self) -> impl Iterator<Item = writes::Cache<'_>> {
         let views = self.kinds.get().into_iter().flat_map(HashMap::values);
-        views.map(|view| (view.lease.id(), view.lease.indexer()))
+        views.flat_map(|view| &view.leases).map(|lease| (lease.id(), lease.indexer()))
     }
 
     /// The view of a watched kind; none before the kinds are resolved.
@@ -184,10 +219,17 @@ impl LogImports for PluginImports {
     }
 
     fn log(&self, context: &CallContext, level: LogLevel, message: &str, fields: &[(String, String)]) {
-        if !self.log_enabled(level) || !self.log_limit.allows(&self.plugin) {
+        if !self.log_enabled(level) {
             return;
         }
-        let message = clip(message);
+        let message = printable(message);
+        let fields = Fields::of(fields);
+        if !self
+            .log_limit
+            .allows(&self.plugin, message.len() + fields.as_ref().map_or(0, |fields| fields.0.len()))
+        {
+            return;
+        }
         macro_rules! line {
             ($level:ident) => {
                 tracing::event!(
@@ -197,7 +239,7 @@ impl LogImports for PluginImports {
                     generation = self.generation,
                     key = context.key.as_ref().map(tracing::field::display),
                     call = (context.call_id > 0).then_some(context.call_id),
-                    fields = (!fields.is_empty()).then(|| tracing::field::display(Fields(fields))),
+                    fields = fields.as_ref().map(|fields| tracing::field::display(&fields.0)),
                     "{message}"
                 )
             };
@@ -219,10 +261,11 @@ impl CacheImports for PluginImports {
             let place = Place::of_object(key.namespace());
             return Err(view.forbidden(&self.api_calls, "get", place, Some(key.name())));
         }
-        if view.outside(key.namespace()) {
+        let mut holding = view.leases.iter().filter(|lease| lease.id().covers(key)).peekable();
+        if holding.peek().is_none() {
             return Err(self.not_watched(kind, key.namespace()));
         }
-        Ok(view.lease.indexer().get(key))
+        Ok(holding.find_map(|lease| lease.indexer().get(key)))
     }
 
     fn cache_list(&self, kind: &Gvk, query: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
@@ -237,11 +280,14 @@ impl CacheImports for PluginImports {
         if view.outside(namespace) {
             return Err(self.not_watched(kind, namespace));
         }
-        let snapshot = view.lease.indexer().snapshot();
-        let objects = match namespace {
-            Some(namespace) => snapshot.cursor_of_namespace(namespace),
-            None => snapshot.cursor(),
-        };
+        let objects = view.cursors(namespace, |lease| {
+            let snapshot = lease.indexer().snapshot();
+            Ok(match namespace {
+                Some(namespace) => snapshot.cursor_of_namespace(namespace),
+                None => snapshot.cursor(),
+            })
+        });
+        let objects = objects.map_err(|e| invalid(&e))?;
         Ok(Box::new(VisibleObjects::new(objects, selector, view.listable.clone())))
     }
 
@@ -249,29 +295,40 @@ impl CacheImports for PluginImports {
         let view = self.view(kind)?;
         let name = self.indexed(view, kind, index)?;
         view.check_list(&self.api_calls, None)?;
-        let snapshot = view.lease.indexer().snapshot();
-        let objects = snapshot.cursor_of_index(name, value).map_err(|e| invalid(&e))?;
+        let objects = view.cursors(None, |lease| lease.indexer().snapshot().cursor_of_index(name, value));
+        let objects = objects.map_err(|e| invalid(&e))?;
         Ok(Box::new(VisibleObjects::new(objects, LabelSelector::default(), view.listable.clone())))
     }
 
-    fn cache_index_values(&self, kind: &Gvk, index: &str) -> Result<Vec<String>, Refusal> {
+    fn cache_index_values(
+        &self,
+        kind: &Gvk,
+        index: &str,
+        visit: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<(), Refusal> {
         let view = self.view(kind)?;
         let name = self.indexed(view, kind, index)?;
         view.check_list(&self.api_calls, None)?;
-        let indexer = view.lease.indexer();
-        let values = indexer.index_values(name).map_err(|e| invalid(&e))?;
-        if view.listable.sees_all() {
-            return Ok(values.iter().map(ToString::to_string).collect());
+        // Objects of several informers may have the same value.
+        let mut values = BTreeSet::new();
+        for lease in &view.leases {
+            values.extend(lease.indexer().index_values(name).map_err(|e| invalid(&e))?);
         }
-        // A value that only hidden objects have is hidden too.
-        let mut seen = Vec::new();
         for value in values {
-            let keys = indexer.index_keys(name, &value).map_err(|e| invalid(&e))?;
-            if keys.iter().any(|key| view.listable.sees(key)) {
-                seen.push(value.to_string());
+            let mut shown = view.listable.sees_all();
+            for lease in &view.leases {
+                if shown {
+                    break;
+                }
+                // A value that only hidden objects have is hidden too.
+                let keys = lease.indexer().index_keys(name, &value).map_err(|e| invalid(&e))?;
+                shown = keys.iter().any(|key| view.listable.sees(key));
+            }
+            if shown && visit(&value).is_break() {
+                break;
             }
         }
-        Ok(seen)
+        Ok(())
     }
 
     fn cache_wait_for_writes(&self, limit: Duration) -> WaitFuture {
@@ -348,22 +405,17 @@ impl QueueImports for PluginImports {
     }
 }
 
-/// Longest text of a guest that one log line holds, in bytes, and the most fields.
-const MAX_TEXT: usize = 8 << 10;
+/// Maximum number of fields of a guest in one log line.
 const MAX_FIELDS: usize = 32;
 
-/// The beginning of a text that a guest made.
-pub(crate) fn clip(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_TEXT)]
-}
-
 /// A guest's own fields as one JSON object: their names are not known at compile time, as tracing's must be.
-struct Fields<'a>(&'a [(String, String)]);
+struct Fields(String);
 
-impl std::fmt::Display for Fields<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let map: serde_json::Map<String, serde_json::Value> =
-            self.0.iter().take(MAX_FIELDS).map(|(k, v)| (clip(k).to_owned(), clip(v).into())).collect();
-        write!(f, "{}", serde_json::Value::Object(map))
+impl Fields {
+    fn of(fields: &[(String, String)]) -> Option<Self> {
+        let texts =
+            fields.iter().take(MAX_FIELDS).map(|(name, value)| (printable(name), printable(value).into()));
+        let map: serde_json::Map<String, serde_json::Value> = texts.collect();
+        (!map.is_empty()).then(|| Self(serde_json::Value::Object(map).to_string()))
     }
 }

@@ -27,12 +27,22 @@ impl TokenBucket {
 
     /// Takes a token; `false` when the bucket is empty.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
-        self.fill(now);
-        let one = self.tokens >= 1.0;
+        let one = self.has(1.0, now);
         if one {
-            self.tokens -= 1.0;
+            self.spend(1.0);
         }
         one
+    }
+
+    /// Whether the bucket has so many tokens.
+    pub(crate) fn has(&mut self, tokens: f64, now: Instant) -> bool {
+        self.fill(now);
+        self.tokens >= tokens
+    }
+
+    /// Takes so many tokens, which [`TokenBucket::has`] has found.
+    pub(crate) fn spend(&mut self, tokens: f64) {
+        self.tokens -= tokens;
     }
 
     fn fill(&mut self, now: Instant) {

@@ -3,23 +3,37 @@
 //! Invariant: every object that it hands out is one that the plugin's grants let it see. Nothing is copied beforehand; the
 //! snapshot is held until the cursor is dropped, at the latest when the guest's call ends.
 
-use pilothouse_cache::Cursor;
+use std::sync::Arc;
+
+use pilothouse_cache::{Cursor, InformerId};
 use pilothouse_engine::ObjectCursor;
 use pilothouse_object::{LabelSelector, Object};
 use pilothouse_plugin::Visibility;
 
-/// The objects of a cursor that a plugin may see.
+/// A cursor, and the informers whose cursors before it show the objects that they have too.
+pub(crate) type ShownCursor = (Cursor, Arc<[InformerId]>);
+
+/// The objects of some cursors that a plugin may see.
 pub(crate) struct VisibleObjects {
-    cursor: Cursor,
-    /// Whether the cursor leaves out objects by their labels.
+    /// The cursors that are left, the next one last.
+    cursors: Vec<ShownCursor>,
+    /// Whether the cursors leave out objects by their labels.
     selects: bool,
     seen: Visibility,
 }
 
 impl VisibleObjects {
-    pub(crate) fn new(cursor: Cursor, selector: LabelSelector, seen: Visibility) -> Self {
-        Self { selects: !selector.is_empty(), cursor: cursor.select(selector), seen }
+    pub(crate) fn new(cursors: Vec<ShownCursor>, selector: LabelSelector, seen: Visibility) -> Self {
+        let selects = !selector.is_empty();
+        let selected = cursors.into_iter().rev();
+        let cursors = selected.map(|(cursor, before)| (cursor.select(selector.clone()), before)).collect();
+        Self { selects, cursors, seen }
     }
+}
+
+/// Whether an object is visible, and was not shown by another cursor.
+fn is_shown(seen: &Visibility, before: &[InformerId], object: &Object) -> bool {
+    seen.sees(object.key()) && !before.iter().any(|id| id.covers(object.key()))
 }
 
 impl Iterator for VisibleObjects {
@@ -27,23 +41,35 @@ impl Iterator for VisibleObjects {
 
     fn next(&mut self) -> Option<Object> {
         let seen = &self.seen;
-        self.cursor.find(|object| seen.sees(object.key()))
+        loop {
+            let (cursor, before) = self.cursors.last_mut()?;
+            if let Some(object) = cursor.find(|object| is_shown(seen, before, object)) {
+                return Some(object);
+            }
+            self.cursors.pop();
+        }
     }
 }
 
 impl ObjectCursor for VisibleObjects {
     fn remaining(&self) -> usize {
-        if !self.selects && self.seen.sees_all() {
-            return self.cursor.at_most();
-        }
-        // Keys and labels lie beside the body, which is not unpacked for this.
-        self.cursor.clone().filter(|object| self.seen.sees(object.key())).count()
+        let count = |(cursor, before): &ShownCursor| {
+            if !self.selects && self.seen.sees_all() && before.is_empty() {
+                return cursor.at_most();
+            }
+            // Keys and labels lie beside the body, which is not unpacked for this.
+            cursor.clone().filter(|object| is_shown(&self.seen, before, object)).count()
+        };
+        self.cursors.iter().map(count).sum()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use pilothouse_cache::Indexer;
+    use pilothouse_object::Gvr;
     use serde_json::json;
 
     use super::*;
@@ -82,7 +108,7 @@ mod tests {
             (&["n1"], "odd=1", 5),
             (&["n9"], "", 0),
         ] {
-            let cursor = indexer.snapshot().cursor();
+            let cursor = vec![(indexer.snapshot().cursor(), Arc::default())];
             let mut objects = VisibleObjects::new(cursor, selector.parse().unwrap(), seen(namespaces));
             for taken in 0..wanted {
                 assert_eq!(objects.remaining(), wanted - taken, "{namespaces:?} {selector:?}");
@@ -96,11 +122,27 @@ mod tests {
         }
     }
 
+    /// As the informer of a name in all namespaces and that of a namespace may have the same object.
+    #[test]
+    fn an_object_of_two_informers_is_shown_once() {
+        let indexer = indexer();
+        let of_n1 = InformerId::new(Gvr::new("", "v1", "configmaps"), Some("n1"));
+        let cursors = vec![
+            (indexer.snapshot().cursor_of_namespace("n1"), Arc::default()),
+            (indexer.snapshot().cursor(), Arc::new([of_n1]) as Arc<[_]>),
+        ];
+        let objects = VisibleObjects::new(cursors, LabelSelector::default(), seen(&["*"]));
+        assert_eq!(objects.remaining(), 30);
+        let keys: Vec<_> = objects.map(|object| object.key().clone()).collect();
+        assert!(keys[..10].iter().all(|key| key.namespace() == Some("n1")), "{keys:?}");
+        assert_eq!((keys.len(), keys.iter().collect::<HashSet<_>>().len()), (30, 30));
+    }
+
     #[test]
     fn a_list_is_of_the_moment_it_was_asked_for() {
         let indexer = indexer();
-        let objects =
-            VisibleObjects::new(indexer.snapshot().cursor(), LabelSelector::default(), seen(&["*"]));
+        let cursor = vec![(indexer.snapshot().cursor(), Arc::default())];
+        let objects = VisibleObjects::new(cursor, LabelSelector::default(), seen(&["*"]));
         for object in indexer.list() {
             indexer.delete(object.key());
         }

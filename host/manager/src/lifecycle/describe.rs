@@ -2,49 +2,56 @@
 
 use std::sync::Arc;
 
-use pilothouse_plugin::{Description, Grants, World};
-use tokio_util::task::AbortOnDropHandle;
+use pilothouse_engine::FaultKind;
+use pilothouse_plugin::{Description, Grants, World, printable};
 
+use crate::imports::describe_imports::DescribeImports;
 use crate::imports::plugin_imports::PluginImports;
-use crate::lifecycle::load::{Load, Loader, Refused};
+use crate::lifecycle::load::{Load, LoadFailure, Loader};
 use crate::lifecycle::plugin::Plugin;
+use crate::observe::warnings::Warnings;
 
-/// Most watches, indexes or schedules of one plugin: each costs the host time on every change or tick.
-const MAX_ENTRIES: usize = 256;
+/// Number of hosts that a warning names.
+const HOSTS_NAMED: usize = 3;
 
 impl Loader {
     /// Calls `describe` and checks the answer.
     pub(super) async fn describe(
         &self,
+        plugin: &Plugin,
         load: &Load<'_>,
         world: World,
         imports: &Arc<PluginImports>,
-    ) -> Result<Description, Refused> {
-        let answer = self.call_describe(load, imports).await?;
-        let description = Description::parse(&answer, world).map_err(|e| format!("describe: {e}"))?;
-        let entries = [description.watches.len(), description.indexes.len(), description.schedules.len()];
-        if entries.into_iter().any(|count| count > MAX_ENTRIES) {
-            return Err(format!(
-                "describe: more than {MAX_ENTRIES} watches, indexes or schedules; split the plugin"
-            )
-            .into());
-        }
-        Ok(description)
+    ) -> Result<Description, LoadFailure> {
+        let answer = Self::call_describe(plugin, load, imports).await?;
+        let limits = &load.manifest().limits.descriptor;
+        Ok(Description::parse(&answer, world, limits).map_err(|e| format!("describe: {e}"))?)
     }
 
-    async fn call_describe(&self, load: &Load<'_>, imports: &Arc<PluginImports>) -> Result<Vec<u8>, Refused> {
-        let (code, imports) = (Arc::clone(load.code), Arc::clone(imports));
+    async fn call_describe(
+        plugin: &Plugin,
+        load: &Load<'_>,
+        imports: &Arc<PluginImports>,
+    ) -> Result<Vec<u8>, LoadFailure> {
+        let (code, imports) = (Arc::clone(load.code), Arc::new(DescribeImports(Arc::clone(imports))));
         let (config, limits) = (Arc::clone(load.config.json()), load.manifest().limits.engine);
-        // Guest code runs on the guest runtime only. A load that is cancelled takes its call with it.
-        let call = AbortOnDropHandle::new(self.guests.spawn(async move {
+        // Guest code runs on the guest threads only. A load that is cancelled takes its call with it.
+        let call = plugin.spawn(async move {
             let mut guest = code.instantiate(imports, limits).await?;
             guest.describe(&config).await
-        }));
-        let answer = call.await.map_err(|e| format!("describe: {e}"))?;
+        });
+        let panicked =
+            || LoadFailure::Retry("describe: the host panicked, or it is shutting down".to_owned());
+        let answer = call.abort_on_drop().await.ok_or_else(panicked)?;
         let answer = answer.map_err(|fault| {
+            // A deadline may pass on a busy host.
+            if fault.kind.is_of_host() || fault.kind == FaultKind::Deadline {
+                return LoadFailure::Retry(format!("describe failed: {fault}"));
+            }
             format!(
                 "describe failed: {fault}; see the plugin's own log lines; correct the plugin or spec.config of the manifest"
             )
+            .into()
         })?;
         Ok(answer.map_err(|message| {
             format!(
@@ -53,28 +60,36 @@ impl Loader {
         })?)
     }
 
-    /// Logs each permission and host that the guest asks for and the manifest does not grant.
+    /// Sums up the permissions and hosts that the guest asks for and the manifest does not grant: one line of the log and one
+    /// warning for each.
     pub(super) fn warn_of_missing_grants(
         plugin: &Plugin,
         load: &Load<'_>,
         grants: &Grants,
         description: &Description,
+        warnings: &Warnings,
     ) {
-        for missing in grants.not_granted(&description.permissions) {
-            let missing = load.config.hide(missing.to_string());
-            tracing::warn!(
-                event = "permissions_missing",
-                plugin = &**plugin.name(),
-                "the manifest does not grant all requested permissions; missing: {missing}"
-            );
+        let missing = grants.not_granted(&description.permissions);
+        if !missing.is_empty() {
+            let text = printable(&load.config.hide(missing.to_string()));
+            tracing::warn!(event = "permissions_missing", plugin = &**plugin.name(), "{text}");
+            warnings.set("permissions", text);
         }
-        for missing in load.manifest().outgoing_hosts.not_granted(&description.outgoing_hosts) {
-            let missing = load.config.hide(missing.to_string());
-            tracing::warn!(
-                event = "outgoing_host_missing",
-                plugin = &**plugin.name(),
-                "the plugin asks for HTTP to {missing}, which is not granted; to grant it, add to spec.outgoingHosts of the manifest: \"{missing}\""
+        let hosts = load.manifest().outgoing_hosts.not_granted(&description.outgoing_hosts);
+        if !hosts.is_empty() {
+            let named: Vec<String> =
+                hosts.iter().take(HOSTS_NAMED).map(|host| format!("{:?}", host.to_string())).collect();
+            let more = match hosts.len() - named.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let text = format!(
+                "HTTP hosts not granted; to grant, add to spec.outgoingHosts of the manifest: {}{more}",
+                named.join(", ")
             );
+            let text = printable(&load.config.hide(text));
+            tracing::warn!(event = "outgoing_host_missing", plugin = &**plugin.name(), "{text}");
+            warnings.set("outgoingHosts", text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Feeds`]: what brings work to a generation: mappers of mapped watches, rings and pumps of handler watches, schedules.
+//! [`Feeds`]: what brings changed objects to a generation: mappers of mapped watches, rings and pumps of handler watches.
 //!
 //! A reload moves from the old feeds to the new ones in this order, so that no change is missed and none is delivered by two
 //! pumps at once:
@@ -9,15 +9,15 @@
 
 use std::sync::Arc;
 
-use pilothouse_cache::{CacheError, FilteringResourceEventHandler, Registration, Ring, RingOptions};
-use pilothouse_object::{Gvk, ObjectKey};
-use pilothouse_plugin::{Delivery, KeyMap, OnReload, Schedule, WatchSpec};
-use pilothouse_workqueue::{Priority, Queue};
-use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use pilothouse_cache::{
+    CacheError, FilteringResourceEventHandler, InformerId, InformerLease, Registration, Ring, RingOptions,
+};
+use pilothouse_executor::JoinHandle;
+use pilothouse_plugin::{Delivery, KeyMap, OnReload, WatchSpec};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::mapper::Mapper;
+use crate::dispatch::backfill::BackfillPart;
+use crate::dispatch::mapper::{KeyBound, Mapper};
 use crate::dispatch::mapping::Filter;
 use crate::dispatch::pump::{Leftover, Pump};
 use crate::dispatch::reasons::Reasons;
@@ -31,20 +31,22 @@ use crate::lifecycle::plugin::Plugin;
 pub(crate) struct Feeds {
     mappers: Vec<MapperFeed>,
     handlers: Vec<HandlerFeed>,
-    /// Ends pumps and schedules.
+    /// Ends pumps.
     cancel: CancellationToken,
 }
 
 /// A mapped watch: its listener adds keys to the queue.
 struct MapperFeed {
-    kind: Gvk,
+    watch: WatchSpec,
     mapper: Arc<Mapper>,
-    _registration: Registration,
+    /// One for each informer of the kind.
+    _registrations: Vec<Registration>,
 }
 
-/// A handler watch: its listener is a ring, which a pump empties.
+/// A handler watch in one informer: its listener is a ring, which a pump empties.
 struct HandlerFeed {
     watch: WatchSpec,
+    informer: InformerId,
     ring: Arc<Ring>,
     registration: Registration,
     pump: JoinHandle<Leftover>,
@@ -53,6 +55,7 @@ struct HandlerFeed {
 /// A handler watch that has its listener and no pump yet.
 struct Unpumped {
     watch: WatchSpec,
+    informer: InformerId,
     ring: Arc<Ring>,
     registration: Registration,
     /// The pump that is replaced.
@@ -66,18 +69,19 @@ impl Feeds {
         generation: &Arc<Generation>,
         before: Option<&Arc<Generation>>,
         mut old: Self,
-        io: &Handle,
     ) -> Self {
         let mut feeds = Self::default();
         let mut unpumped = Vec::new();
+        let unfinished = plugin.backfill().replace(Vec::new());
         for watch in &generation.description.watches {
             let Some(view) = generation.imports.kind(&watch.kind) else { continue };
             let listening = if matches!(watch.map, KeyMap::Handler) {
-                listen_with_ring(plugin, generation, watch, view, &mut old.handlers)
-                    .map(|handler| unpumped.push(handler))
+                (0..view.leases.len()).try_for_each(|at| {
+                    listen_with_ring(plugin, generation, watch, (view, at), &mut old.handlers)
+                        .map(|handler| unpumped.push(handler))
+                })
             } else {
-                listen_with_mapper(plugin, generation, watch, view, before)
-                    .map(|mapper| feeds.mappers.push(mapper))
+                listen_with_mapper(plugin, generation, watch, view).map(|mapper| feeds.mappers.push(mapper))
             };
             if let Err(error) = listening {
                 // Only a host that shuts down stops informers that have leases.
@@ -89,25 +93,51 @@ impl Feeds {
         for handler in unpumped {
             feeds.start_pump(plugin, generation, handler);
         }
-        for schedule in &generation.description.schedules {
-            let ticks = run_schedule(plugin.queue().clone(), schedule.clone(), feeds.cancel.clone());
-            plugin.tasks().spawn_on(ticks, io);
+        // After the listeners are there, so each object is in the snapshots or its change is heard. A standby queues nothing.
+        if plugin.gate().is_open() {
+            let parts = feeds.backfill(&generation.imports, |watch| {
+                reason_of_initial_list(watch, generation.on_reload, before)
+            });
+            let carried = feeds.carry_over(unfinished, &parts);
+            plugin.backfill().replace([carried, parts].into_iter().flatten().collect());
         }
         feeds
     }
 
-    /// Ends pumps and schedules, and removes the listeners.
+    /// Ends pumps, and removes the listeners.
     pub(super) fn stop(self) {
         self.cancel.cancel();
     }
 
-    /// Queues the keys of all cached objects that the mapped watches show, and returns their number.
-    pub(super) fn queue_all(&self, imports: &PluginImports) -> usize {
-        let queue = |feed: &MapperFeed| {
-            let objects = imports.kind(&feed.kind)?.lease.indexer().snapshot().cursor();
-            Some(feed.mapper.queue_all(objects))
+    /// All cached objects of the mapped watches, to be reconciled for the reason that `reason` gives for a watch, if any.
+    pub(super) fn backfill(
+        &self,
+        imports: &PluginImports,
+        reason: impl Fn(&WatchSpec) -> Option<Reasons>,
+    ) -> Vec<BackfillPart> {
+        let parts = |feed: &MapperFeed| {
+            let leases = imports.kind(&feed.watch.kind).map_or(&[][..], |view| &view.leases);
+            let reason = reason(&feed.watch);
+            let part = |lease: &InformerLease| {
+                let objects = lease.indexer().snapshot().cursor();
+                let (watch, mapper) = (feed.watch.clone(), Arc::clone(&feed.mapper));
+                Some(BackfillPart { reason: reason?, watch, mapper, objects })
+            };
+            leases.iter().filter_map(part).collect::<Vec<_>>()
         };
-        self.mappers.iter().filter_map(queue).sum()
+        self.mappers.iter().flat_map(parts).filter(|part| part.objects.at_most() > 0).collect()
+    }
+
+    /// The parts that the generation before did not finish, for equal watches whose lists this one does not begin anew.
+    fn carry_over(&self, unfinished: Vec<BackfillPart>, begun: &[BackfillPart]) -> Vec<BackfillPart> {
+        let carried = |part: BackfillPart| {
+            if begun.iter().any(|new| new.watch == part.watch) {
+                return None;
+            }
+            let feed = self.mappers.iter().find(|feed| feed.watch == part.watch)?;
+            Some(BackfillPart { mapper: Arc::clone(&feed.mapper), ..part })
+        };
+        unfinished.into_iter().filter_map(carried).collect()
     }
 
     /// Drops old deletions from the rings, if that is `due` or a ring holds too many.
@@ -120,7 +150,7 @@ impl Feeds {
     }
 
     fn start_pump(&mut self, plugin: &Arc<Plugin>, generation: &Arc<Generation>, handler: Unpumped) {
-        let Unpumped { watch, ring, registration, predecessor } = handler;
+        let Unpumped { watch, informer, ring, registration, predecessor } = handler;
         let pump = Pump {
             plugin: Arc::clone(plugin),
             generation: Arc::clone(generation),
@@ -129,9 +159,10 @@ impl Feeds {
             ring: Arc::clone(&ring),
             predecessor,
             cancel: self.cancel.clone(),
+            faulted: Vec::new(),
         };
         let pump = plugin.spawn(pump.run());
-        self.handlers.push(HandlerFeed { watch, ring, registration, pump });
+        self.handlers.push(HandlerFeed { watch, informer, ring, registration, pump });
     }
 }
 
@@ -140,19 +171,24 @@ fn listen_with_mapper(
     generation: &Generation,
     watch: &WatchSpec,
     view: &KindView,
-    before: Option<&Arc<Generation>>,
 ) -> Result<MapperFeed, CacheError> {
     let mapper = Arc::new(Mapper {
         gate: Arc::clone(plugin.gate()),
-        filter: Filter::new(watch, view.watchable()),
+        // A key that two informers have is queued once.
+        filter: Filter::new(watch, view.watchable(), Arc::default()),
         predicates: watch.predicates.clone(),
         map: watch.map.clone(),
         namespaced_owner: has_namespaced_owner(&watch.map, &generation.imports),
-        initial: reason_of_initial_list(watch, generation.on_reload, before),
+        bound: KeyBound {
+            most: generation.data.mapped_keys,
+            subject: format!("watch of {}", watch.kind),
+            warnings: Arc::clone(&generation.imports.warnings),
+        },
     });
-    let listener = Arc::clone(&mapper) as _;
-    let registration = view.lease.add_listener(listener, generation.description.resync)?;
-    Ok(MapperFeed { kind: watch.kind.clone(), mapper, _registration: registration })
+    let listen =
+        |lease: &InformerLease| lease.add_listener(Arc::clone(&mapper) as _, generation.description.resync);
+    let registrations = view.leases.iter().map(listen).collect::<Result<_, _>>()?;
+    Ok(MapperFeed { watch: watch.clone(), mapper, _registrations: registrations })
 }
 
 /// Why the keys of the initial list are reconciled. None when they are not: the generation before had the same watch, and the
@@ -172,46 +208,52 @@ fn has_namespaced_owner(map: &KeyMap, imports: &PluginImports) -> bool {
     let KeyMap::Owner { group, kind, .. } = map else { return true };
     let mut views = imports.kinds.get().into_iter().flatten();
     let view = views.find(|(gvk, _)| gvk.group == *group && gvk.kind == *kind);
-    view.is_none_or(|(_, view)| view.lease.resource().namespaced)
+    view.is_none_or(|(_, view)| view.resource().namespaced)
 }
 
-/// The ring of a handler watch. An equal watch keeps its old ring where the manifest says so; any other gets a new ring, whose
+/// The ring of a handler watch in the informer at this place of the view. An equal watch keeps its old ring where the manifest says so; any other gets a new ring, whose
 /// listener starts with the objects in the cache.
 fn listen_with_ring(
     plugin: &Plugin,
     generation: &Generation,
     watch: &WatchSpec,
-    view: &KindView,
+    (view, at): (&KindView, usize),
     old: &mut Vec<HandlerFeed>,
 ) -> Result<Unpumped, CacheError> {
-    let replaced = take_replaced(old, watch, &generation.description.watches);
+    let informer = view.leases[at].id().clone();
+    let is_kept = |feed: &HandlerFeed| {
+        let has_informer = view.leases.iter().any(|lease| *lease.id() == feed.informer);
+        has_informer && generation.description.watches.contains(&feed.watch)
+    };
+    let replaced = take_replaced(old, watch, &informer, is_kept);
     if let Some(feed) = replaced {
-        if generation.on_reload == OnReload::Keep && feed.watch == *watch {
-            let HandlerFeed { watch, ring, registration, pump } = feed;
-            return Ok(Unpumped { watch, ring, registration, predecessor: Some(pump) });
+        if generation.on_reload == OnReload::Keep && feed.watch == *watch && feed.informer == informer {
+            let HandlerFeed { watch, informer, ring, registration, pump } = feed;
+            return Ok(Unpumped { watch, informer, ring, registration, predecessor: Some(pump) });
         }
-        let (ring, registration) = new_ring(plugin, generation, watch, view)?;
+        let (ring, registration) = new_ring(plugin, generation, watch, (view, at))?;
         // After the new listener is there, so no change is missed.
         drop(feed.registration);
         if !plugin.election().was_elected() {
             ring.adopt_deletions(&feed.ring);
         }
-        return Ok(Unpumped { watch: watch.clone(), ring, registration, predecessor: Some(feed.pump) });
+        let predecessor = Some(feed.pump);
+        return Ok(Unpumped { watch: watch.clone(), informer, ring, registration, predecessor });
     }
-    let (ring, registration) = new_ring(plugin, generation, watch, view)?;
-    Ok(Unpumped { watch: watch.clone(), ring, registration, predecessor: None })
+    let (ring, registration) = new_ring(plugin, generation, watch, (view, at))?;
+    Ok(Unpumped { watch: watch.clone(), informer, ring, registration, predecessor: None })
 }
 
-/// Takes the old feed that a watch replaces: the one of an equal watch, else one of the same kind that equals no watch of the new
-/// generation.
+/// Takes the old feed that a watch replaces: the one of an equal watch in the same informer, else one of the same kind that is
+/// not kept for another watch of the new generation.
 fn take_replaced(
     old: &mut Vec<HandlerFeed>,
     watch: &WatchSpec,
-    watches: &[WatchSpec],
+    informer: &InformerId,
+    is_kept: impl Fn(&HandlerFeed) -> bool,
 ) -> Option<HandlerFeed> {
-    let equal = old.iter().position(|feed| feed.watch == *watch);
-    let of_same_kind =
-        || old.iter().position(|feed| feed.watch.kind == watch.kind && !watches.contains(&feed.watch));
+    let equal = old.iter().position(|feed| feed.watch == *watch && feed.informer == *informer);
+    let of_same_kind = || old.iter().position(|feed| feed.watch.kind == watch.kind && !is_kept(feed));
     let at = equal.or_else(of_same_kind)?;
     Some(old.swap_remove(at))
 }
@@ -220,8 +262,9 @@ fn new_ring(
     plugin: &Plugin,
     generation: &Generation,
     watch: &WatchSpec,
-    view: &KindView,
+    (view, at): (&KindView, usize),
 ) -> Result<(Arc<Ring>, Registration), CacheError> {
+    let lease = &view.leases[at];
     let delivery = match watch.delivery {
         Delivery::Latest => pilothouse_cache::Delivery::Latest,
         Delivery::Every => pilothouse_cache::Delivery::Every,
@@ -229,21 +272,13 @@ fn new_ring(
     // A leader before this host may have delivered objects that this ring never held.
     let told_elsewhere = plugin.election().is_enabled();
     let options = RingOptions { delivery, told_elsewhere, ..RingOptions::default() };
-    let ring = Ring::new(view.lease.indexer().clone(), options);
-    let filter = Filter::new(watch, view.watchable());
+    let ring = Ring::new(lease.indexer().clone(), options);
+    // An object that two informers have is delivered by the first.
+    let filter = Filter::new(watch, view.watchable(), Arc::clone(&view.shown_before[at]));
     // The filter sees each change, before the ring merges any.
     let listener = Arc::new(FilteringResourceEventHandler::new(filter, Arc::clone(&ring)));
-    let registration = view.lease.add_listener(listener, generation.description.resync)?;
+    let registration = lease.add_listener(listener, generation.description.resync)?;
     Ok((ring, registration))
-}
-
-/// Adds the key of a schedule to the queue at each tick.
-async fn run_schedule(queue: Queue<ObjectKey, Reasons>, schedule: Schedule, cancel: CancellationToken) {
-    let mut ticks = tokio::time::interval(schedule.every);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    while cancel.run_until_cancelled(ticks.tick()).await.is_some() {
-        queue.add_with(schedule.key.clone(), Reasons::SCHEDULED, Priority::NORMAL);
-    }
 }
 
 #[cfg(test)]

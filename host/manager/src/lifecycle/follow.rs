@@ -3,12 +3,11 @@
 //!
 //! Invariants: the same configuration is not loaded again after an error of its sources; a newer configuration cancels the load
 //! of the one before; whatever is wrong with the newest one, the running generation goes on. Without `spec.configFrom` there
-//! is one load.
+//! is one load. A generation that fails its probation is rolled back, and the task of a plugin lasts for as long.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use pilothouse_plugin::directory::Files;
 use tokio_util::sync::CancellationToken;
 
@@ -24,19 +23,13 @@ impl Loader {
     /// the plugin was removed.
     pub(crate) async fn follow(&self, plugin: &Arc<Plugin>, mut files: Files, cancel: &CancellationToken) {
         let mut number = Some(plugin.next_number());
-        let code = match cancel.run_until_cancelled(self.prepare(&files)).await {
-            None => return,
-            Some(Err(refused)) => return refused.record(plugin, &files),
-            Some(Ok(code)) => code,
-        };
+        let Some(code) = self.prepare(plugin, &mut files, cancel).await else { return };
         let follows = !files.manifest.config_from.is_empty();
         if follows {
             // The configuration may come late.
             code.unload();
         }
-        // The compile cache has the component; these bytes may be many.
-        files.wasm = Bytes::new();
-        let mut sources = ConfigSources::new(&files.manifest, &self.client, self.factory.availability());
+        let mut sources = ConfigSources::new(&files.manifest, &self.sources);
         let mut loaded: Option<MergedConfig> = None;
         let mut load: Option<LoadInProgress<'_>> = None;
         loop {
@@ -45,9 +38,13 @@ impl Loader {
                 () = cancel.cancelled() => return,
                 () = load_ended(&mut load) => {
                     load = None;
-                    if !follows {
-                        return;
-                    }
+                    continue;
+                }
+                rollback = plugin.rollback_wanted(follows), if load.is_none() && loaded.is_some() => {
+                    // Without one, nothing is left to do.
+                    let Some(rollback) = rollback else { return };
+                    let files = &files;
+                    load = Some(Box::pin(async move { self.roll_back(plugin, files, &rollback, cancel).await }));
                     continue;
                 }
                 change = sources.next() => change,
@@ -84,7 +81,8 @@ impl Loader {
             let number = number.take().unwrap_or_else(|| plugin.next_number());
             let (files, code) = (&files, &code);
             load = Some(Box::pin(async move {
-                self.load(plugin, &Load { files, code, config: &config, number }, cancel).await;
+                let load = Load { files, code, config: &config, number, rollback: None };
+                self.load(plugin, &load, cancel).await;
             }));
         }
     }

@@ -8,30 +8,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use pilothouse_plugin::{Description, Limits, Manifest, OnReload, World};
-use tokio::runtime::Handle;
+use pilothouse_plugin::{DataLimits, Description, KeyMap, Limits, OnReload, WatchSpec, World};
 
+use crate::dispatch::backfill::BackfillPart;
 use crate::dispatch::guest::Component;
+use crate::dispatch::reasons::Reasons;
 use crate::imports::plugin_imports::PluginImports;
 use crate::lifecycle::feeds::Feeds;
+use crate::lifecycle::load::Load;
 use crate::lifecycle::plugin::Plugin;
-
-/// Most concurrent reconciles that a plugin gets by asking; a manifest may grant more. Each may hold an instance with its
-/// memory.
-const DEFAULT_MAX_CONCURRENT: u32 = 16;
+use crate::lifecycle::rollback::{Rollback, Version};
 
 /// One loaded version of a plugin.
 pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) code: Arc<dyn Component>,
+    /// What a rollback to this generation restores.
+    pub(crate) version: Version,
+    /// The rollback that made this generation.
+    pub(crate) rollback: Option<Rollback>,
     pub(crate) imports: Arc<PluginImports>,
     pub(crate) limits: Limits,
+    /// The limits of what data of the cluster may cost.
+    pub(crate) data: DataLimits,
     pub(crate) max_concurrent: u32,
     /// Whether the component reconciles many keys in one call.
     pub(crate) batches: bool,
     pub(crate) description: Description,
     /// Events that guests may record in a second.
-    pub(crate) event_qps: Option<f64>,
+    pub(crate) event_qps: f64,
     pub(crate) on_reload: OnReload,
     /// Whether the component reconciles keys.
     reconciles: bool,
@@ -43,19 +48,21 @@ pub(crate) struct Generation {
 impl Generation {
     /// A generation that is not fed yet.
     pub(crate) fn new(
-        number: u64,
-        code: Arc<dyn Component>,
+        load: &Load<'_>,
         world: World,
         imports: Arc<PluginImports>,
         description: Description,
-        manifest: &Manifest,
     ) -> Self {
-        let granted = manifest.limits.max_concurrent_reconciles.unwrap_or(DEFAULT_MAX_CONCURRENT);
+        let manifest = load.manifest();
+        let granted = manifest.limits.max_concurrent_reconciles;
         Self {
-            number,
-            code,
+            number: load.number,
+            code: Arc::clone(load.code),
+            version: load.version(),
+            rollback: load.rollback.cloned(),
             imports,
             limits: manifest.limits.engine,
+            data: manifest.limits.data,
             max_concurrent: description.max_concurrent_reconciles.min(granted),
             batches: world.batches(),
             description,
@@ -68,13 +75,11 @@ impl Generation {
     }
 
     /// Feeds this generation, which is the current one by now, in place of the one before.
-    pub(crate) fn start(self: &Arc<Self>, plugin: &Arc<Plugin>, before: Option<&Arc<Self>>, io: &Handle) {
+    pub(crate) fn start(self: &Arc<Self>, plugin: &Arc<Plugin>, before: Option<&Arc<Self>>) {
         let old = before.map(|generation| std::mem::take(&mut *generation.feeds.lock())).unwrap_or_default();
-        let feeds = Feeds::take_over(plugin, self, before, old, io);
+        let feeds = Feeds::take_over(plugin, self, before, old);
         *self.feeds.lock() = feeds;
-        if self.reconciles {
-            plugin.start_workers();
-        }
+        plugin.start_worker_if_wanted();
     }
 
     /// Ends feeding: the plugin is retired.
@@ -88,15 +93,25 @@ impl Generation {
         std::mem::take(&mut *self.feeds.lock())
     }
 
-    /// Queues the keys of all cached objects that the mapped watches show, and returns their number. The gate of the plugin is
-    /// open.
-    pub(crate) fn queue_all(&self) -> usize {
-        self.feeds.lock().queue_all(&self.imports)
+    /// All cached objects of the mapped watches, to be reconciled as if they had just been added.
+    pub(crate) fn backfill(&self) -> Vec<BackfillPart> {
+        self.feeds.lock().backfill(&self.imports, |_| Some(Reasons::ADDED))
     }
 
     /// Drops old deletions from the rings of handlers on a standby, if that is `due` or a ring holds too many.
     pub(crate) fn rotate_tombstones(&self, due: bool) {
         self.feeds.lock().rotate_tombstones(due);
+    }
+
+    /// Workers that reconcile keys at the same time.
+    pub(crate) fn max_workers(&self) -> u32 {
+        if self.reconciles { self.max_concurrent } else { 0 }
+    }
+
+    /// Instances that reconciles and handlers borrow from: one for each concurrent reconcile, and one more for handlers.
+    pub(crate) fn max_instances(&self) -> u32 {
+        let is_handler = |watch: &WatchSpec| matches!(watch.map, KeyMap::Handler);
+        self.max_concurrent + u32::from(self.description.watches.iter().any(is_handler))
     }
 
     /// Keys that one call may have.

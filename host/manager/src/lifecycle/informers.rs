@@ -1,125 +1,185 @@
-//! The steps of a load between the description and the switch: resolve the watched kinds, lease their informers, build the
-//! indexes, wait for the first lists.
+//! The steps of a load between the resolved kinds and the switch: lease the informers, build the indexes, wait for the
+//! first lists.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_cache::{IndexFn, InformerLease};
+use pilothouse_cache::{IndexFn, IndexLimit, IndexLimits};
 use pilothouse_client::ApiResource;
 use pilothouse_object::{Gvk, Projection};
-use pilothouse_plugin::{Access, Description, Grants, IndexSource, IndexSpec, Place, Scope};
+use pilothouse_plugin::{
+    Access, DataLimits, Description, Grants, IndexSource, IndexSpec, NoScopes, Place, Scope, WatchScope,
+};
 
-use crate::imports::plugin_imports::KindView;
-use crate::lifecycle::config_sources::MergedConfig;
+use crate::imports::plugin_imports::{KindView, PluginImports};
 use crate::lifecycle::load::Loader;
 use crate::lifecycle::plugin::Plugin;
-
-/// First and longest wait before the API server is asked again.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+use crate::lifecycle::state::LoadWait;
+use crate::observe::warnings::{DataLimit, Warnings};
 
 /// How often a load that waits for a first list updates the reason in the status.
 const WAITING_REASON_PERIOD: Duration = Duration::from_millis(500);
 
 impl Loader {
-    /// Asks the server for the resources of the watched kinds, until it answers for all.
-    pub(super) async fn resolve_kinds(
-        &self,
-        plugin: &Plugin,
-        description: &Description,
-        config: &MergedConfig,
-    ) -> HashMap<Gvk, ApiResource> {
-        let mut resources = HashMap::new();
-        for watch in &description.watches {
-            let mut wait = RETRY.0;
-            while !resources.contains_key(&watch.kind) {
-                let permit = self.factory.availability().enter().await;
-                let answer = self.client.discover(&watch.kind).await;
-                permit.settle(answer.as_ref().is_err_and(pilothouse_client::Error::is_connection_refused));
-                match answer {
-                    Ok(resource) => {
-                        resources.insert(watch.kind.clone(), resource);
-                    }
-                    Err(error) => {
-                        let message = config.hide(format!("cannot watch {}: {error}; retrying", watch.kind));
-                        tracing::warn!(event = "plugin_waiting", plugin = &**plugin.name(), "{message}");
-                        plugin.set_error(Some(message));
-                        tokio::time::sleep(wait.mul_f64(rand::random_range(0.8..1.2))).await;
-                        wait = (wait * 2).min(RETRY.1);
-                    }
-                }
-            }
-        }
-        resources
-    }
-
     /// Leases the informers that the watches need, and builds their indexes.
     pub(crate) fn lease_informers(
         &self,
         plugin: &Plugin,
-        number: u64,
-        description: &Description,
+        load: &Leasing<'_>,
         resources: &HashMap<Gvk, ApiResource>,
-        grants: &Grants,
     ) -> Result<HashMap<Gvk, KindView>, String> {
         let mut kinds = HashMap::new();
+        let mut informers = 0;
         for (kind, resource) in resources {
-            let lease = self.lease_informer(kind, resource, description, grants)?;
-            kinds.insert(kind.clone(), KindView::new(lease, grants));
+            let scopes = load.scopes(kind, resource)?;
+            informers += scopes.len();
+            if informers > load.data.informers {
+                return Err(too_many_informers(informers, load.data.informers));
+            }
+            let projection = load.description.kept_fields(kind).map_or_else(Projection::full, Projection::of);
+            let leases = scopes.iter().map(|scope| {
+                let namespace = scope.namespace.as_deref();
+                match &scope.name {
+                    Some(name) => self.factory.named_informer(resource, namespace, name, &projection),
+                    None => self.factory.projected_informer(resource, namespace, &projection),
+                }
+            });
+            kinds.insert(kind.clone(), KindView::new(leases.collect(), load.grants));
         }
-        for index in &description.indexes {
+        for index in &load.description.indexes {
             // The description was refused otherwise.
             let Some(view) = kinds.get_mut(&index.kind) else { continue };
             // Private to this generation: the next one may use the name for another function.
-            let name = format!("{}@{number}/{}", plugin.name(), index.name);
-            view.lease.indexer().add_indexer(&name, index_function(index)).map_err(|e| e.to_string())?;
-            view.indexes.insert(index.name.clone(), name);
+            let name = format!("{}@{}/{}", plugin.name(), load.number, index.name);
+            // Before they are added: what is in the view is removed with it.
+            view.indexes.insert(index.name.clone(), name.clone());
+            for lease in &view.leases {
+                lease.indexer().add_indexer(&name, load.index_function(index)).map_err(|e| e.to_string())?;
+            }
         }
         Ok(kinds)
     }
+}
 
-    fn lease_informer(
-        &self,
-        kind: &Gvk,
-        resource: &ApiResource,
-        description: &Description,
-        grants: &Grants,
-    ) -> Result<InformerLease, String> {
-        let mut namespaces = BTreeSet::new();
-        for watch in description.watches.iter().filter(|watch| watch.kind == *kind) {
-            namespaces.extend(watched_namespaces(
-                grants,
-                resource,
-                watch.namespaces.as_deref().unwrap_or_default(),
-            )?);
-        }
-        let namespace = match namespaces.iter().collect::<Vec<_>>().as_slice() {
-            [Some(namespace)] => Some(namespace.as_str()),
-            // Several: one watch of all namespaces, filtered on the way to the plugin.
-            _ => None,
+/// The generation for which informers are leased.
+pub(crate) struct Leasing<'a> {
+    /// Number of the generation.
+    pub(crate) number: u64,
+    pub(crate) description: &'a Description,
+    pub(crate) grants: &'a Grants,
+    pub(crate) data: DataLimits,
+    pub(crate) warnings: &'a Arc<Warnings>,
+}
+
+impl Leasing<'_> {
+    /// The scopes of the informers of a kind: what its watches ask for, where both `list` and `watch` are granted.
+    fn scopes(&self, kind: &Gvk, resource: &ApiResource) -> Result<Vec<WatchScope>, String> {
+        let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
+        let most = self.data.informers;
+        let missing = |place| {
+            let access =
+                |verb| Access { verb, group, resource: plural, subresource: None, place, name: None };
+            let missing = ["list", "watch"].map(|verb| self.grants.check(&access(verb)).err());
+            missing.into_iter().flatten().next().map(|missing| missing.to_string())
         };
-        Ok(match description.kept_fields(kind) {
-            Some(fields) => self.factory.projected_informer(resource, namespace, &Projection::of(fields)),
-            None => self.factory.informer(resource, namespace),
+        let granted = self.grants.watch_scopes(group, plural, resource.namespaced, most);
+        let granted = granted.map_err(|none| match none {
+            NoScopes::TooMany(count) => too_many_informers(count, most),
+            NoScopes::Empty => {
+                let watches = self.description.watches.iter().filter(|watch| watch.kind == *kind);
+                let wanted = watches.flat_map(|watch| watch.namespaces.iter().flatten()).next();
+                let is_granted = |verb| {
+                    self.grants.scope(verb, group, plural, resource.namespaced) != Scope::None
+                };
+                if is_granted("list") && is_granted("watch") {
+                    return format!(
+                        "list and watch of {plural} are granted for different objects, so none can be watched; grant both verbs in one rule of spec.permissions"
+                    );
+                }
+                let everywhere = if resource.namespaced { Place::AllNamespaces } else { Place::Cluster };
+                missing(wanted.map_or(everywhere, |namespace| Place::Namespace(namespace))).unwrap_or_default()
+            }
+        })?;
+        let mut scopes = BTreeSet::new();
+        for watch in self.description.watches.iter().filter(|watch| watch.kind == *kind) {
+            let wanted = watch.namespaces.as_ref().filter(|_| resource.namespaced);
+            let Some(wanted) = wanted else {
+                scopes.extend(granted.iter().cloned());
+                continue;
+            };
+            for namespace in wanted {
+                let asked = WatchScope { namespace: Some(namespace.clone()), name: None };
+                let mut met = granted.iter().filter_map(|granted| granted.meet(&asked)).peekable();
+                if met.peek().is_none() {
+                    return Err(missing(Place::Namespace(namespace)).unwrap_or_default());
+                }
+                scopes.extend(met);
+                if scopes.len() > most {
+                    scopes = WatchScope::reduce(scopes).into_iter().collect();
+                }
+                if scopes.len() > most {
+                    return Err(too_many_informers(scopes.len(), most));
+                }
+            }
+        }
+        Ok(WatchScope::reduce(scopes))
+    }
+
+    fn index_function(&self, index: &IndexSpec) -> IndexFn {
+        let mut function = match &index.source {
+            IndexSource::Path(path) => IndexFn::path(path.clone()),
+            IndexSource::Label(name) => IndexFn::label(name),
+            IndexSource::Owner => IndexFn::owner_uid(),
+        };
+        if let Some(path) = &index.only_where {
+            function = function.where_present(path.clone());
+        }
+        if let Some(separator) = &index.split {
+            function = function.split(separator);
+        }
+        let DataLimits { index_values, split_bytes, .. } = self.data;
+        let warnings = Arc::clone(self.warnings);
+        let subject = format!("index {} of {}", index.name, index.kind);
+        function.limited(IndexLimits {
+            values: index_values,
+            split_bytes,
+            exceeded: Arc::new(move |object, limit| {
+                let (limit, most) = match limit {
+                    IndexLimit::Values => (DataLimit::IndexValues, index_values),
+                    IndexLimit::SplitBytes => (DataLimit::SplitBytes, split_bytes),
+                };
+                warnings.exceeded(limit, most, &subject, object.key());
+            }),
         })
     }
 }
 
+fn too_many_informers(count: usize, most: usize) -> String {
+    format!(
+        "the permissions need {count} informers or more, one for each namespace or name, and {most} are allowed; grant all namespaces (\"*\"), or raise limits.informers"
+    )
+}
+
 /// Waits until all caches have their first list, and shows the reason while it takes long. `false` when the host shuts down.
 pub(super) async fn wait_for_caches<'a>(plugin: &Plugin, kinds: impl Iterator<Item = &'a KindView>) -> bool {
-    for view in kinds {
+    for lease in kinds.flat_map(|view| &view.leases) {
         loop {
             tokio::select! {
-                synced = view.lease.wait_synced() => {
+                synced = lease.wait_synced() => {
                     if !synced {
                         return false;
                     }
                     break;
                 }
                 () = tokio::time::sleep(WAITING_REASON_PERIOD) => {
-                    let resource = view.lease.resource().gvr();
-                    let error = view.lease.status().reflector.last_error;
+                    let resource = lease.resource().gvr();
+                    let error = lease.status().reflector.last_error;
+                    // It may take long until somebody grants a permission, or installs the kind.
+                    let may_be_long = error.as_ref().is_some_and(|e| e.is_forbidden() || e.is_not_found());
                     let why = error.map_or_else(|| "still listing".to_owned(), |e| e.to_string());
-                    plugin.set_error(Some(format!("waiting for the first list of {resource}: {why}")));
+                    let reason = format!("waiting for the first list of {resource}: {why}");
+                    plugin.load_waits(Some(LoadWait { reason, may_be_long, next_try: None }));
                 }
             }
         }
@@ -127,56 +187,14 @@ pub(super) async fn wait_for_caches<'a>(plugin: &Plugin, kinds: impl Iterator<It
     true
 }
 
-fn index_function(index: &IndexSpec) -> IndexFn {
-    let mut function = match &index.source {
-        IndexSource::Path(path) => IndexFn::path(path.clone()),
-        IndexSource::Label(name) => IndexFn::label(name),
-        IndexSource::Owner => IndexFn::owner_uid(),
-    };
-    if let Some(path) = &index.only_where {
-        function = function.where_present(path.clone());
-    }
-    if let Some(separator) = &index.split {
-        function = function.split(separator);
-    }
-    function
-}
-
-/// The namespaces that a watch covers (`None`: all of them, or the cluster), if the grants allow it.
-fn watched_namespaces(
-    grants: &Grants,
-    resource: &ApiResource,
-    wanted: &[String],
-) -> Result<Vec<Option<String>>, String> {
-    let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
-    let mut covered: Option<Vec<Option<String>>> = None;
-    for verb in ["list", "watch"] {
-        let refuse = |place| {
-            let access = Access { verb, group, resource: plural, subresource: None, place, name: None };
-            grants.check(&access).err().map_or_else(String::new, |missing| missing.to_string())
-        };
-        let scope = match grants.scope(verb, group, plural, resource.namespaced) {
-            Scope::All => wanted.iter().cloned().map(Some).collect(),
-            Scope::None => {
-                let everywhere = if resource.namespaced { Place::AllNamespaces } else { Place::Cluster };
-                return Err(refuse(wanted.first().map_or(everywhere, |ns| Place::Namespace(ns))));
-            }
-            Scope::Some(namespaces) if wanted.is_empty() => namespaces.into_iter().map(Some).collect(),
-            Scope::Some(namespaces) => {
-                if let Some(outside) = wanted.iter().find(|ns| !namespaces.contains(ns)) {
-                    return Err(refuse(Place::Namespace(outside)));
-                }
-                wanted.iter().cloned().map(Some).collect::<Vec<_>>()
-            }
-        };
-        let scope = if scope.is_empty() { vec![None] } else { scope };
-        covered = Some(match covered {
-            // The scope of `list` counts, unless it is everything.
-            Some(listed) if listed != [None] => listed,
-            _ => scope,
-        });
-    }
-    Ok(covered.unwrap_or_default())
+/// Why the server refuses a watch of a running generation: a permission was revoked, or the kind removed.
+pub(super) fn refused_watch(imports: &PluginImports) -> Option<String> {
+    let views = imports.kinds.get().into_iter().flatten();
+    views.flat_map(|(_, view)| &view.leases).find_map(|lease| {
+        let error = lease.status().reflector.last_error?;
+        let refused = error.is_forbidden() || error.is_not_found();
+        refused.then(|| format!("cannot watch {}: {error}", lease.resource().gvr()))
+    })
 }
 
 #[cfg(test)]

@@ -4,57 +4,93 @@
 //! prepare ─ describe ─ resolve kinds ─ lease informers, build indexes ─ wait for caches ─ await predecessor ─ switch
 //! ```
 //!
-//! The generation before, if there is one, works until the switch; an error before the switch leaves it in place. Steps that
-//! depend on the API server are tried again until it answers.
+//! The generation before, if there is one, works until the switch; an error before the switch leaves it in place. A refusal
+//! waits for a change of the files or of the configuration. Steps that depend on the API server are tried again until it
+//! answers, and a failure of the host (input and output, time, resources) leads to another try of the whole load.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use pilothouse_cache::SharedInformerFactory;
+use bytes::Bytes;
+use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
-use pilothouse_engine::{HttpClient, HttpClientOptions, SystemResolver};
-use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{Grants, Manifest};
+use pilothouse_engine::{HttpClient, HttpClientOptions, LoadError, SystemResolver};
+use pilothouse_plugin::directory::{Files, read_component};
+use pilothouse_plugin::{Grants, Manifest, printable};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::dispatch::guest::{Compiler, Component};
 use crate::imports::api_calls::ApiCalls;
-use crate::imports::log_limit::LogLimit;
 use crate::imports::plugin_imports::PluginImports;
-use crate::lifecycle::config_sources::MergedConfig;
+use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
 use crate::lifecycle::generation::Generation;
-use crate::lifecycle::informers::wait_for_caches;
+use crate::lifecycle::informers::{Leasing, wait_for_caches};
+use crate::lifecycle::load_slots::{LoadSlots, SLOW_AFTER};
 use crate::lifecycle::plugin::Plugin;
+use crate::lifecycle::rollback::{Rollback, Version};
+use crate::lifecycle::state::LoadWait;
 
 /// The parts of the host that loading needs.
 pub(crate) struct Loader {
     pub(crate) compiler: Arc<dyn Compiler>,
     pub(crate) client: Client,
+    /// What `spec.configFrom` of the plugins names.
+    pub(crate) sources: SharedSources,
     pub(crate) factory: SharedInformerFactory,
     pub(crate) io: Handle,
-    pub(crate) guests: Handle,
     /// Refuse plugins that would act with the host's own identity.
     pub(crate) require_service_account: bool,
+    /// Bounds the loads that work at once.
+    pub(crate) slots: LoadSlots,
 }
 
-/// Keys that a queue may hold when its guest adds another, unless the manifest says otherwise: more than a cluster has objects of
-/// one kind, and about 30 MiB.
-const DEFAULT_QUEUE_DEPTH: usize = 250_000;
-
 /// The sources of one generation.
+#[derive(Clone, Copy)]
 pub(crate) struct Load<'a> {
     pub(crate) files: &'a Files,
     pub(crate) code: &'a Arc<dyn Component>,
     pub(crate) config: &'a MergedConfig,
     /// Number of the generation.
     pub(crate) number: u64,
+    /// The component and the configuration are those of an earlier generation.
+    pub(crate) rollback: Option<&'a Rollback>,
 }
 
 impl Load<'_> {
-    pub(super) fn manifest(&self) -> &Manifest {
+    pub(crate) fn manifest(&self) -> &Manifest {
         &self.files.manifest
     }
+
+    /// The component and the configuration.
+    pub(crate) fn version(&self) -> Version {
+        Version { code: Arc::clone(self.code), config: self.config.clone() }
+    }
+
+    /// Says of a refusal that it is one of a rollback.
+    fn with_rollback(&self, refused: Refused) -> Refused {
+        match self.rollback {
+            None => refused,
+            Some(rollback) => Refused {
+                reason: format!(
+                    "generation {} stays, since the component of generation {} is refused under the present manifest: {}",
+                    rollback.from, rollback.to, refused.reason
+                ),
+                ..refused
+            },
+        }
+    }
+}
+
+/// Why a load ended without a generation.
+#[derive(Debug)]
+pub(crate) enum LoadFailure {
+    /// The plugin is to blame: only a change of its files or of its configuration helps.
+    Refused(Refused),
+    /// The host is to blame, for this reason: the load is tried again.
+    Retry(String),
 }
 
 /// Why a generation is refused, and which file is to blame.
@@ -76,8 +112,11 @@ impl Refused {
         Self { file: Blamed::Manifest, reason }
     }
 
-    /// Records it on the plugin and logs it, with the name of the file to blame.
-    pub(super) fn record(&self, plugin: &Plugin, files: &Files) {
+    /// Records it on the plugin and logs it, with the name of the file to blame. Does nothing when `cancelled`.
+    pub(super) fn record(&self, plugin: &Plugin, files: &Files, cancelled: &CancellationToken) {
+        if cancelled.is_cancelled() {
+            return;
+        }
         let manifest = files.manifest_path.as_ref().filter(|_| self.file == Blamed::Manifest);
         let message = format!("{}: {}", manifest.unwrap_or(&files.wasm_path).display(), self.reason);
         let kept = plugin.current().map(|generation| generation.number);
@@ -87,7 +126,7 @@ impl Refused {
             kept,
             "plugin not loaded: {message}"
         );
-        plugin.load_failed(&message);
+        plugin.load_failed(&message, cancelled);
     }
 }
 
@@ -98,63 +137,177 @@ impl From<String> for Refused {
     }
 }
 
+impl From<Refused> for LoadFailure {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+/// The component is to blame.
+impl From<String> for LoadFailure {
+    fn from(reason: String) -> Self {
+        Self::Refused(reason.into())
+    }
+}
+
+impl From<LoadError> for LoadFailure {
+    fn from(error: LoadError) -> Self {
+        if error.is_refusal() { error.to_string().into() } else { Self::Retry(error.to_string()) }
+    }
+}
+
+/// The pauses between the tries of a load: 1 s, doubling to 5 min, and up to twice as long.
+pub(super) fn retries() -> Backoff {
+    Backoff::new(Duration::from_secs(1), Duration::from_secs(300), Duration::MAX)
+}
+
 impl Loader {
-    /// Makes the component of a plugin's files ready to run, if this host accepts them.
-    pub(super) async fn prepare(&self, files: &Files) -> Result<Arc<dyn Component>, Refused> {
+    /// Makes the component of a plugin's files ready to run. A refusal is recorded; a failure that is no fault of the plugin
+    /// is tried again. None when there is no component, and after `cancel`.
+    pub(super) async fn prepare(
+        &self,
+        plugin: &Plugin,
+        files: &mut Files,
+        cancel: &CancellationToken,
+    ) -> Option<Arc<dyn Component>> {
+        let mut backoff = retries();
+        loop {
+            match cancel.run_until_cancelled(self.try_prepare(files)).await? {
+                Ok(code) => return Some(code),
+                Err(LoadFailure::Refused(refused)) => {
+                    refused.record(plugin, files, cancel);
+                    return None;
+                }
+                Err(LoadFailure::Retry(reason)) => {
+                    await_retry(plugin, &files.wasm_path, &reason, backoff.failure(), cancel).await?;
+                }
+            }
+        }
+    }
+
+    /// One try. The component's bytes are held only while a slot is: those of plugins that wait for one are read again.
+    async fn try_prepare(&self, files: &mut Files) -> Result<Arc<dyn Component>, LoadFailure> {
         if self.require_service_account && files.manifest.service_account.is_none() {
             return Err(Refused::manifest(
                 "spec.serviceAccount is missing, and the host runs with --require-service-account: name the ServiceAccount for live calls"
                     .to_owned(),
-            ));
+            )
+            .into());
         }
-        Ok(self.compiler.prepare(&files.wasm).await?)
+        let mut wasm = std::mem::take(&mut files.wasm);
+        let slot = match self.slots.try_prepare() {
+            Ok(slot) => slot,
+            Err(_) => {
+                wasm = Bytes::new();
+                self.slots.prepare().await.map_err(LoadFailure::Retry)?
+            }
+        };
+        if wasm.is_empty() {
+            let (path, digest) = (files.wasm_path.clone(), files.digest.clone());
+            let read = tokio::task::spawn_blocking(move || read_component(&path, &digest)).await;
+            let read = read.map_err(std::io::Error::from).and_then(|read| read);
+            let read = read.map_err(|e| LoadFailure::Retry(format!("it cannot be read: {e}")))?;
+            // The directory reports the change, and cancels this load.
+            wasm = read.ok_or_else(|| LoadFailure::Retry("it changed while it was loaded".to_owned()))?;
+        }
+        let mut prepared = self.compiler.prepare(&wasm);
+        if let Ok(prepared) = tokio::time::timeout(SLOW_AFTER, &mut prepared).await {
+            return Ok(prepared?);
+        }
+        let _slow = self.slots.try_slow().map_err(LoadFailure::Retry)?;
+        drop(slot);
+        Ok(prepared.await?)
     }
 
-    /// Loads a generation and switches to it; a failure is recorded on the plugin and logged with the file's name. Does nothing
-    /// more once `cancel` says that newer files are loaded instead, or that the plugin was removed.
+    /// Loads a generation and switches to it; a refusal is recorded on the plugin and logged with the file's name, and a
+    /// failure that is no fault of the plugin is tried again. Does nothing more once `cancel` says that newer files are
+    /// loaded instead, or that the plugin was removed.
     pub(super) async fn load(&self, plugin: &Arc<Plugin>, load: &Load<'_>, cancel: &CancellationToken) {
-        match cancel.run_until_cancelled(self.build(plugin, load)).await {
-            None => {}
-            Some(Err(refused)) => {
-                // The next load may come late.
-                load.code.unload();
-                // A guest may repeat its configuration in an error.
-                let refused = Refused { reason: load.config.hide(refused.reason), ..refused };
-                refused.record(plugin, load.files);
+        let mut load = *load;
+        let mut backoff = retries();
+        loop {
+            let Some(built) = cancel.run_until_cancelled(self.build(plugin, &load)).await else { return };
+            let failure = match built {
+                Ok(generation) => return self.switch(plugin, generation, &load, cancel),
+                Err(failure) => failure,
+            };
+            // The next load may come late.
+            load.code.unload();
+            // A guest may repeat its configuration in an error.
+            match failure {
+                LoadFailure::Refused(refused) => {
+                    let reason = printable(&load.config.hide(refused.reason));
+                    let refused = Refused { reason, ..refused };
+                    return load.with_rollback(refused).record(plugin, load.files, cancel);
+                }
+                LoadFailure::Retry(reason) => {
+                    let reason = printable(&load.config.hide(reason));
+                    let path = &load.files.wasm_path;
+                    if await_retry(plugin, path, &reason, backoff.failure(), cancel).await.is_none() {
+                        return;
+                    }
+                }
             }
-            Some(Ok(generation)) => self.switch(plugin, generation, cancel),
+            // Indexes of the last try may still be there under its number.
+            load.number = plugin.next_number();
         }
     }
 
     /// The steps up to the switch.
-    async fn build(&self, plugin: &Arc<Plugin>, load: &Load<'_>) -> Result<Generation, Refused> {
+    async fn build(&self, plugin: &Arc<Plugin>, load: &Load<'_>) -> Result<Generation, LoadFailure> {
         let world = load.code.world()?;
         let grants = Grants::new(load.manifest().permissions.clone());
         let imports = Arc::new(self.imports(plugin, load, &grants));
-        let description = self.describe(load, world, &imports).await?;
-        Self::warn_of_missing_grants(plugin, load, &grants, &description);
+        let description = {
+            let _slot = self.slots.describe().await.map_err(LoadFailure::Retry)?;
+            self.describe(plugin, load, world, &imports).await?
+        };
+        Self::warn_of_missing_grants(plugin, load, &grants, &description, &imports.warnings);
         let resources = self.resolve_kinds(plugin, &description, load.config).await;
-        let kinds = self
-            .lease_informers(plugin, load.number, &description, &resources, &grants)
-            .map_err(Refused::manifest)?;
-        plugin.writes().watch(kinds.values().map(|view| view.lease.id().clone()));
+        let leasing = Leasing {
+            number: load.number,
+            description: &description,
+            grants: &grants,
+            data: load.manifest().limits.data,
+            warnings: &imports.warnings,
+        };
+        let kinds = self.lease_informers(plugin, &leasing, &resources).map_err(Refused::manifest)?;
+        plugin.writes().watch(kinds.values().flat_map(|view| &view.leases).map(|lease| lease.id().clone()));
         if !wait_for_caches(plugin, kinds.values()).await {
-            return Err("the host is shutting down".to_owned().into());
+            return Err(LoadFailure::Retry("the host is shutting down".to_owned()));
         }
         plugin.await_predecessor().await;
-        plugin.set_error(None);
+        plugin.load_waits(None);
         // The first call maps it again: a plugin that is never called costs no mapping.
         load.code.unload();
         // Set once, by this task alone.
         let _ = imports.kinds.set(kinds);
-        let code = Arc::clone(load.code);
-        Ok(Generation::new(load.number, code, world, imports, description, load.manifest()))
+        Ok(Generation::new(load, world, imports, description))
     }
 
-    fn switch(&self, plugin: &Arc<Plugin>, generation: Generation, cancel: &CancellationToken) {
+    fn switch(
+        &self,
+        plugin: &Arc<Plugin>,
+        generation: Generation,
+        load: &Load<'_>,
+        cancel: &CancellationToken,
+    ) {
         let number = generation.number;
         let digest = generation.code.digest().to_owned();
-        let Some(switched) = plugin.switch(Arc::new(generation), &self.io, cancel) else { return };
+        let Some(switched) = plugin.switch(Arc::new(generation), cancel) else { return };
+        if let Some(rollback) = load.rollback {
+            tracing::error!(
+                event = "plugin_rolled_back",
+                plugin = &**plugin.name(),
+                generation = number,
+                from = rollback.from,
+                to = rollback.to,
+                digest = digest.as_str(),
+                "plugin rolled back: {rollback}; a change of its files or of its configuration is tried again"
+            );
+            plugin.metrics().rollbacks.inc();
+            return plugin.reporter().rolled_back(rollback, number);
+        }
         tracing::info!(
             event = "plugin_running",
             plugin = &**plugin.name(),
@@ -174,7 +327,7 @@ impl Loader {
             generation: load.number,
             config: Arc::clone(load.config.json()),
             queue: plugin.queue().clone(),
-            queue_depth: manifest.limits.queue_depth.unwrap_or(DEFAULT_QUEUE_DEPTH),
+            queue_depth: manifest.limits.queue_depth,
             api_calls: ApiCalls {
                 plugin: Arc::clone(plugin.name()),
                 reporter: Arc::clone(plugin.reporter()),
@@ -195,10 +348,31 @@ impl Loader {
                 io: self.io.clone(),
                 observer: Arc::new(plugin.metrics().http.clone()),
             }),
-            log_limit: LogLimit::default(),
+            log_limit: Arc::clone(plugin.log_limit()),
+            warnings: Arc::new(plugin.warnings()),
             kinds: OnceLock::new(),
         }
     }
+}
+
+/// Shows why a load waits for its next try, and waits. None when it was cancelled.
+async fn await_retry(
+    plugin: &Plugin,
+    file: &Path,
+    reason: &str,
+    delay: Duration,
+    cancel: &CancellationToken,
+) -> Option<()> {
+    let reason = format!("{}: {reason}", file.display());
+    tracing::warn!(
+        event = "plugin_load_delayed",
+        plugin = &**plugin.name(),
+        retry_in = ?delay,
+        "plugin not loaded yet, and it is not the plugin's fault: {reason}"
+    );
+    let next_try = Instant::now() + delay;
+    plugin.load_waits(Some(LoadWait { reason, may_be_long: true, next_try: Some(next_try) }));
+    cancel.run_until_cancelled(tokio::time::sleep_until(next_try)).await
 }
 
 /// The path of the manifest, or of the component where the plugin has no manifest.

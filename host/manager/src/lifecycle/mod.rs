@@ -4,10 +4,11 @@
 //! |---|---|
 //! | `directory/` | changes of the plugin directory |
 //! | `follow.rs`, `config_sources/` | one plugin's files and configuration: a load for each change |
-//! | `load.rs`, `describe.rs`, `informers.rs` | the steps of a load |
-//! | `generation.rs`, `feeds.rs` | one loaded version, and what brings work to it |
+//! | `load.rs`, `load_slots.rs`, `describe.rs`, `kinds.rs`, `informers.rs` | the steps of a load |
+//! | `generation.rs`, `feeds.rs`, `schedules.rs` | one loaded version, and what brings work to it |
 //! | `plugin.rs`, `standby.rs` | the parts of a plugin that survive a reload |
-//! | `state.rs`, `quarantine.rs`, `tracker.rs` | the state machine of a plugin's life |
+//! | `state.rs`, `tracker.rs` | the state machine of a plugin's life |
+//! | `quarantine.rs`, `probation.rs`, `rollback.rs` | what follows from faults |
 
 pub(crate) mod config_sources;
 mod describe;
@@ -15,10 +16,15 @@ pub(crate) mod directory;
 mod feeds;
 mod follow;
 pub(crate) mod generation;
-mod informers;
+pub(crate) mod informers;
+mod kinds;
 pub(crate) mod load;
+pub(crate) mod load_slots;
 pub(crate) mod plugin;
-mod quarantine;
+mod probation;
+pub(crate) mod quarantine;
+pub(crate) mod rollback;
+pub(crate) mod schedules;
 mod standby;
-mod state;
-mod tracker;
+pub(crate) mod state;
+pub(crate) mod tracker;

@@ -1,79 +1,106 @@
 //! [`Plugin`]: the parts of a plugin that survive a reload: name, queue, workers, metrics, state.
 //!
 //! Invariants: at most one generation is current; every call runs on the generation that was current when it began; all
-//! generations share the queue, so no key is reconciled twice at once. Workers and pumps are tasks of the guest runtime,
+//! generations share the queue, so no key is reconciled twice at once. Workers and pumps are tasks on the guest threads,
 //! counted in `tasks`; they end with their call when the plugin stops. Live writes are counted there as well, because a
 //! write may outlive its call. `handover` is held while a generation takes over, while the plugin is retired, and while the
 //! term of a standby begins; the state and `current` change under it together.
 
-use std::sync::Arc;
+use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
 use parking_lot::Mutex;
+use pilothouse_executor::{Executor, Group, JoinHandle, yield_after_slice};
 use pilothouse_object::ObjectKey;
-use pilothouse_workqueue::{Item, Queue};
+use pilothouse_workqueue::{Item, Queue, Timekeeper, WorkerCount};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::dispatch::backfill::{Backfill, PORTION};
+use crate::dispatch::instance_pool::{InstancePool, Tenant};
 use crate::dispatch::leadership_gate::LeadershipGate;
 use crate::dispatch::limiter::PluginLimiter;
 use crate::dispatch::reasons::Reasons;
-use crate::dispatch::worker;
-use crate::dispatch::worker_count::WorkerCount;
+use crate::dispatch::worker::{self, BatchSize};
 use crate::dispatch::writes::Writes;
 use crate::imports::guest_events::PluginEvents;
+use crate::imports::log_limit::LogLimit;
 use crate::leader_election::LeaderElection;
 use crate::lifecycle::config_sources::Unusable;
 use crate::lifecycle::generation::Generation;
+use crate::lifecycle::informers::refused_watch;
+use crate::lifecycle::quarantine::Quarantined;
+use crate::lifecycle::rollback::Rollback;
+use crate::lifecycle::schedules::{PluginSchedules, Schedules};
 use crate::lifecycle::standby::stand_by;
-use crate::lifecycle::state::LifecycleState;
-use crate::lifecycle::tracker::StateTracker;
+use crate::lifecycle::state::{CallKind, Faults, LifecycleState, LoadWait};
+use crate::lifecycle::tracker::{CallPermit, StateTracker};
 use crate::observe::host_events::{HostEvents, Reporter};
 use crate::observe::metrics::{Metrics, PluginMetrics};
-use crate::observe::status::PluginStatus;
+use crate::observe::status::{PluginState, PluginStatus};
+use crate::observe::warnings::Warnings;
 
 /// What the plugins of a host have in common; a cheap clone.
 #[derive(Debug, Clone)]
 pub(crate) struct HostContext {
-    /// The runtime of the guests.
-    pub(crate) guests: Handle,
+    /// The threads of the guests.
+    pub(crate) guests: Executor,
     /// The runtime of the network.
     pub(crate) io: Handle,
     /// Whether the host may call guests.
     pub(crate) election: LeaderElection,
-    /// How long an instance is kept warm without a call.
-    pub(crate) idle_ttl: Duration,
+    /// The instances of all plugins.
+    pub(crate) instances: InstancePool,
+    /// Keeps the time for the queues of all plugins.
+    pub(crate) timekeeper: Timekeeper,
     /// The name of the host in events.
     pub(crate) host: Arc<str>,
     pub(crate) host_events: HostEvents,
+    /// The schedules of all plugins.
+    pub(crate) schedules: Schedules,
 }
+
+/// Ready keys below which keys of cached objects are added; how often a worker counts the ready ones; and after how many keys
+/// it adds some even so.
+const FEW_READY: usize = 100;
+const FEED_EVERY: usize = 32;
+const FEED_ANYWAY: usize = 1024;
 
 /// The parts of a plugin that survive a reload.
 pub(crate) struct Plugin {
     name: Arc<str>,
     queue: Queue<ObjectKey, Reasons>,
+    /// Empty until the term of a standby begins.
+    schedules: PluginSchedules,
     gate: Arc<LeadershipGate>,
+    backfill: Backfill,
     limiter: PluginLimiter,
     metrics: PluginMetrics,
     writes: Arc<Writes>,
     events: Arc<PluginEvents>,
+    log_limit: Arc<LogLimit>,
     reporter: Arc<Reporter>,
     tasks: TaskTracker,
     election: LeaderElection,
-    idle_ttl: Duration,
-    guests: Handle,
-    state: StateTracker,
+    /// Its account of instances.
+    instances: Arc<Tenant>,
+    /// Its share of the guest threads.
+    group: Group,
+    state: Arc<StateTracker>,
     current: ArcSwapOption<Generation>,
     handover: Mutex<()>,
     /// Numbers handed out to generations, those that failed to load included.
     last_number: AtomicU64,
     /// The plugin that had this name before, until its calls have ended.
     predecessor: Mutex<Option<Arc<Self>>>,
-    workers: WorkerCount,
+    workers: Arc<WorkerCount>,
+    /// Keys of a batch after calls that exceeded their deadline.
+    batch_size: Mutex<BatchSize>,
     calls: AtomicU64,
 }
 
@@ -91,38 +118,62 @@ impl Plugin {
         metrics: &Metrics,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
-        let HostContext { guests, io, election, idle_ttl, host, host_events } = host.clone();
+        let HostContext { guests, io, election, instances, timekeeper, host, host_events, schedules } =
+            host.clone();
+        // One account for all plugins that have the name one after the other.
+        let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
         let limiter = PluginLimiter::default();
-        let queue = Queue::builder().name(name).rate_limiter(limiter.clone()).build();
         let name = Arc::from(name);
         let is_standby = !election.was_elected();
-        let gate = if is_standby {
-            LeadershipGate::closed(&name, &queue, metrics.remembered(&name))
-        } else {
-            LeadershipGate::opened(&name, &queue)
-        };
-        let events = Arc::new(PluginEvents::new(Arc::clone(&name), host, io));
-        metrics.watch_events(&name, Arc::clone(&events));
-        let plugin = Arc::new(Self {
-            events,
-            reporter: Arc::new(host_events.of(Arc::clone(&name))),
-            metrics: metrics.plugin(&name, &queue),
-            name,
-            queue,
-            gate: Arc::new(gate),
-            limiter,
-            writes: Arc::default(),
-            tasks: TaskTracker::new(),
-            election,
-            idle_ttl,
-            guests,
-            state: StateTracker::default(),
-            current: ArcSwapOption::empty(),
-            handover: Mutex::default(),
-            last_number: AtomicU64::new(predecessor.as_ref().map_or(0, |p| p.last_number.load(Relaxed))),
-            predecessor: Mutex::new(predecessor),
-            workers: WorkerCount::default(),
-            calls: AtomicU64::new(0),
+        let workers = Arc::new(WorkerCount::default());
+        let plugin = Arc::new_cyclic(|plugin: &Weak<Self>| {
+            let hook = {
+                let (plugin, workers) = (Weak::clone(plugin), Arc::clone(&workers));
+                move || {
+                    // Called for each key that comes: most times there are workers enough.
+                    if workers.has_room()
+                        && let Some(plugin) = plugin.upgrade()
+                    {
+                        plugin.start_worker();
+                    }
+                }
+            };
+            let queue = Queue::builder()
+                .name(Arc::clone(&name))
+                .rate_limiter(limiter.clone())
+                .build_with_hook(&timekeeper, hook);
+            let gate = if is_standby {
+                LeadershipGate::closed(&name, &queue, metrics.remembered(&name))
+            } else {
+                LeadershipGate::opened(&name, &queue)
+            };
+            let events = Arc::new(PluginEvents::new(Arc::clone(&name), host, io));
+            metrics.watch_events(&name, Arc::clone(&events));
+            Self {
+                events,
+                log_limit: Arc::default(),
+                reporter: Arc::new(host_events.of(Arc::clone(&name))),
+                metrics: metrics.plugin(&name, &queue, &group),
+                schedules: schedules.of(&queue),
+                state: StateTracker::new(metrics.quarantined(&name)),
+                name,
+                queue,
+                gate: Arc::new(gate),
+                backfill: Backfill::default(),
+                limiter,
+                writes: Arc::default(),
+                tasks: TaskTracker::new(),
+                election,
+                instances: instances.tenant(),
+                group,
+                current: ArcSwapOption::empty(),
+                handover: Mutex::default(),
+                last_number: AtomicU64::new(predecessor.as_ref().map_or(0, |p| p.last_number.load(Relaxed))),
+                predecessor: Mutex::new(predecessor),
+                workers,
+                batch_size: Mutex::default(),
+                calls: AtomicU64::new(0),
+            }
         });
         if is_standby {
             plugin.spawn(stand_by(Arc::clone(&plugin)));
@@ -152,6 +203,16 @@ impl Plugin {
         &self.writes
     }
 
+    /// The log's limit, which all generations share; its rate is that of the current one.
+    pub(crate) fn log_limit(&self) -> &Arc<LogLimit> {
+        &self.log_limit
+    }
+
+    /// Whether a line of the host with so many bytes of the guest may be written: it counts as a line of the guest.
+    pub(crate) fn may_log(&self, bytes: usize) -> bool {
+        self.log_limit.allows(&self.name, bytes)
+    }
+
     /// The Events that the guests record.
     pub(crate) fn events(&self) -> &Arc<PluginEvents> {
         &self.events
@@ -160,6 +221,12 @@ impl Plugin {
     /// The Events that the host records about this plugin.
     pub(crate) fn reporter(&self) -> &Arc<Reporter> {
         &self.reporter
+    }
+
+    /// The warnings about a new generation: none yet.
+    pub(crate) fn warnings(&self) -> Warnings {
+        let (name, reporter) = (Arc::clone(&self.name), Arc::clone(&self.reporter));
+        Warnings::new(name, reporter, self.metrics.limits_exceeded.clone())
     }
 
     /// The tasks that end before the plugin does.
@@ -172,9 +239,9 @@ impl Plugin {
         &self.election
     }
 
-    /// How long an instance is kept warm without a call.
-    pub(crate) fn idle_ttl(&self) -> Duration {
-        self.idle_ttl
+    /// Its account of instances.
+    pub(crate) fn instances(&self) -> &Arc<Tenant> {
+        &self.instances
     }
 
     /// Cancelled when the plugin is to run no more calls.
@@ -187,13 +254,13 @@ impl Plugin {
         self.stopping().is_cancelled()
     }
 
-    /// Runs a task of this plugin on the guest runtime.
-    pub(crate) fn spawn<F>(&self, task: F) -> tokio::task::JoinHandle<F::Output>
+    /// Runs a task on the guest threads, in this plugin's share.
+    pub(crate) fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.tasks.spawn_on(task, &self.guests)
+        self.group.spawn(self.tasks.track_future(task))
     }
 
     // Generations.
@@ -213,7 +280,6 @@ impl Plugin {
     pub(crate) fn switch(
         self: &Arc<Self>,
         next: Arc<Generation>,
-        io: &Handle,
         cancelled: &CancellationToken,
     ) -> Option<Switched> {
         let _handover = self.handover.lock();
@@ -222,14 +288,22 @@ impl Plugin {
         }
         self.metrics.max_concurrent.set(i64::from(next.max_concurrent));
         self.metrics.generation.set(i64::try_from(next.number).unwrap_or(i64::MAX));
+        self.log_limit.change(next.limits.log_bytes);
         self.limiter.replace(&next.description.rate_limiter);
         self.events.speak_as(next.number, next.imports.api_calls.client.clone(), next.event_qps);
         let before = self.current.swap(Some(Arc::clone(&next)));
         // A write that the generation before still makes to a kind that only it watched is not tracked.
         self.writes.watch_only(&next.imports.caches().map(|(id, _)| id).collect::<Vec<_>>());
-        self.state.update_quietly(|state| state.generation_started(next.number, next.code.digest()));
+        self.state.update_quietly(|state| {
+            state.generation_started(next.number, &next.version, next.rollback.as_ref());
+        });
+        self.instances.set_generation(next.number, next.max_instances());
+        self.workers.set_limit(next.max_workers());
         self.queue.release_backoff();
-        next.start(self, before.as_ref(), io);
+        next.start(self, before.as_ref());
+        if self.election.was_elected() {
+            self.schedules.set(&next.description.schedules);
+        }
         // After the start: a pump that wakes from a quarantine finds that it has been replaced.
         self.state.wake_waiters();
         Some(Switched { before: before.map(|generation| generation.number) })
@@ -239,22 +313,32 @@ impl Plugin {
     pub(crate) fn retire(&self) {
         let _handover = self.handover.lock();
         self.state.retire();
+        self.schedules.set(&[]);
         self.queue.shut_down();
         if let Some(generation) = self.current.swap(None) {
             generation.stop();
         }
+        self.backfill.replace(Vec::new());
+        self.instances.retire();
         self.tasks.close();
     }
 
-    /// The term of a standby begins: opens the gate, which queues the tombstones, then queues the keys of all cached objects.
+    /// The term of a standby begins: opens the gate, which queues the tombstones, and has the keys of all cached objects queued.
     /// A change of an object either passes the open gate or is in the cache by then. A generation that takes over later
     /// queues its own keys.
-    pub(crate) fn begin_term(&self) {
+    pub(crate) fn begin_term(self: &Arc<Self>) {
         let _handover = self.handover.lock();
         let began = Instant::now();
         let Some(remembered) = self.gate.open() else { return };
-        let shown = self.current().map_or(0, |generation| generation.queue_all());
-        tracing::info!(event = "leader_term_keys_queued", plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "keys queued at the start of the term");
+        let generation = self.current();
+        let parts = generation.as_ref().map_or_else(Vec::new, |generation| generation.backfill());
+        let shown: usize = parts.iter().map(|part| part.objects.at_most()).sum();
+        self.backfill.replace(parts);
+        self.start_worker_if_wanted();
+        if let Some(generation) = generation {
+            self.schedules.set(&generation.description.schedules);
+        }
+        tracing::info!(event = "leader_term_keys_queued", plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "deletions queued at the start of the term; the keys of cached objects follow");
     }
 
     /// Drops old tombstones of a standby if that is `due`, and those of buffers that have grown too large.
@@ -287,24 +371,69 @@ impl Plugin {
 
     // Workers and calls.
 
-    /// Starts the permanent worker, unless it runs already.
-    pub(crate) fn start_workers(self: &Arc<Self>) {
-        if self.workers.add_permanent() {
-            self.spawn(worker::run_permanent(Arc::clone(self)));
+    /// Starts a worker, unless there are enough of them, or the host calls no guests.
+    pub(crate) fn start_worker(self: &Arc<Self>) {
+        if !self.is_stopping() && self.election.is_leader() && self.workers.try_add() {
+            self.spawn(worker::run(Arc::clone(self)));
         }
     }
 
-    /// A worker is about to call: starts a helper that waits for keys meanwhile, unless a worker waits or `limit` workers run.
-    pub(crate) fn start_helper(self: &Arc<Self>, limit: u32) {
-        if self.workers.add_helper(limit) {
-            self.spawn(worker::run_helper(Arc::clone(self)));
+    /// Starts a worker if there is work: a ready key, or objects whose keys are to be added and no worker that does it.
+    pub(crate) fn start_worker_if_wanted(self: &Arc<Self>) {
+        if self.backfill.is_pending() && self.workers.running() == 0 {
+            self.start_worker();
+        } else {
+            self.start_worker_if_ready();
         }
     }
 
-    /// Waits for a key; the worker counts as waiting.
-    pub(crate) async fn next_key(&self) -> Option<Item<ObjectKey, Reasons>> {
-        let _waiting = self.workers.waiting();
-        self.queue.get().await
+    /// Takes a key. When few keys are ready, adds keys of objects that were cached before; and at times in any case, since
+    /// other keys may never become few. `taken` counts the keys of this worker.
+    pub(crate) async fn take_key(&self, taken: &mut usize) -> Option<Item<ObjectKey, Reasons>> {
+        *taken += 1;
+        if self.backfill.is_pending()
+            && (taken.is_multiple_of(FEED_ANYWAY)
+                || taken.is_multiple_of(FEED_EVERY) && self.queue.len() < FEW_READY)
+        {
+            self.feed_queue();
+        }
+        loop {
+            if let Some(item) = self.queue.try_get() {
+                return Some(item);
+            }
+            if !self.feed_queue() {
+                return None;
+            }
+            // Filters may show none of these objects.
+            yield_after_slice().await;
+        }
+    }
+
+    fn feed_queue(&self) -> bool {
+        let batch = || self.current().map_or(0, |generation| generation.batch_max());
+        self.backfill.is_pending() && self.backfill.feed(PORTION.max(batch()))
+    }
+
+    /// The keys that are still to be added for objects that were cached before.
+    pub(crate) fn backfill(&self) -> &Backfill {
+        &self.backfill
+    }
+
+    /// Starts a worker if a key is ready for it.
+    pub(crate) fn start_worker_if_ready(self: &Arc<Self>) {
+        if self.workers.has_room() && !self.queue.is_empty() {
+            self.start_worker();
+        }
+    }
+
+    /// Keys of the next batch of a worker.
+    pub(crate) fn batch_size(&self) -> BatchSize {
+        *self.batch_size.lock()
+    }
+
+    /// The size of the batches has changed.
+    pub(crate) fn set_batch_size(&self, size: BatchSize) {
+        *self.batch_size.lock() = size;
     }
 
     /// The workers of this plugin.
@@ -317,26 +446,71 @@ impl Plugin {
         self.calls.fetch_add(1, Relaxed);
     }
 
-    /// A call was answered, well or with a failure.
-    pub(crate) fn record_answer(&self) {
-        self.state.record_answer();
+    /// Calls for these keys were answered, well or with failures.
+    pub(crate) fn record_answer<'a>(
+        &self,
+        kind: CallKind,
+        generation: u64,
+        keys: impl IntoIterator<Item = &'a ObjectKey>,
+    ) {
+        self.state.record_answer(kind, generation, keys);
     }
 
-    /// A call faulted; after many faults in a row the plugin is quarantined.
-    pub(crate) fn record_fault(&self, error: &str) {
-        let Some(quarantined) = self.state.record_fault(error.to_owned()) else { return };
-        let (faults, pause) = (quarantined.faults, quarantined.pause);
-        self.reporter.quarantined(faults, pause, error);
+    /// A round of calls faulted; after faults of several keys the plugin is quarantined.
+    pub(crate) fn record_faults(&self, faults: &Faults<'_>) {
+        let Some(quarantined) = self.state.record_faults(faults) else { return };
+        self.metrics.quarantines.inc();
+        self.reporter.quarantined(quarantined, faults.error);
+        let Quarantined { keys, pause } = quarantined;
         tracing::warn!(
             event = "plugin_quarantined",
             plugin = &*self.name,
-            "plugin quarantined after {faults} faults in a row; next call in {pause:?}, or at once with a new version"
+            "plugin quarantined after faults of {keys} different keys; one call tries it again in {pause:?}, and a new version at once"
         );
     }
 
-    /// Waits for the end of a quarantine. A new generation ends it at once, and so does the end of the plugin.
-    pub(crate) async fn quarantine_pause(&self) {
-        self.state.quarantine_pause().await;
+    /// A call could not be answered, and that is no fault of the plugin.
+    pub(crate) fn record_host_condition(&self, generation: u64, condition: &str) {
+        self.state.update_quietly(|state| state.record_host_condition(generation, condition.to_owned()));
+    }
+
+    /// Waits until a call may begin. Held until the outcome of the call is recorded. `before_wait` runs before each wait: it
+    /// ends the lease of an instance, which the call that the others wait for may need.
+    pub(crate) async fn quarantine_pause(&self, kind: CallKind, before_wait: impl FnMut()) -> CallPermit {
+        self.state.admit(kind, before_wait).await
+    }
+
+    /// Whether the last call for a key faulted.
+    pub(crate) fn is_failing(&self, kind: CallKind, key: &ObjectKey) -> bool {
+        self.state.is_failing(kind, key)
+    }
+
+    /// Waits for the end of a quarantine, without a call. `before_wait` is as for
+    /// [`quarantine_pause`](Self::quarantine_pause).
+    pub(crate) async fn quarantine_over(&self, kind: CallKind, before_wait: impl FnMut()) {
+        self.state.quarantine_over(kind, before_wait).await;
+    }
+
+    /// Whether the current generation may still be rolled back: its events are kept until then.
+    pub(crate) fn is_on_probation(&self) -> bool {
+        self.state.is_on_probation()
+    }
+
+    /// Waits until a rollback is wanted; none when none can be, unless `for_ever`. Cancel-safe.
+    pub(crate) async fn rollback_wanted(&self, for_ever: bool) -> Option<Rollback> {
+        self.state.rollback_wanted(for_ever).await
+    }
+
+    /// A task of this plugin panicked, which is a bug of the host. Returns the message for the status.
+    pub(crate) fn task_panicked(&self, task: &str, panic: &(dyn Any + Send)) -> String {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text =
+            text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        let message = format!("bug of the host: {task} panicked: {text}");
+        tracing::error!(event = "plugin_task_panicked", plugin = &*self.name, "{message}; please report it");
+        self.metrics.panics.inc();
+        self.state.update(|state| state.task_panicked(message.clone()));
+        message
     }
 
     // Loads.
@@ -346,14 +520,27 @@ impl Plugin {
         self.state.update_quietly(LifecycleState::load_started);
     }
 
-    /// A load failed; the generation before, if any, goes on.
-    pub(crate) fn load_failed(&self, error: &str) {
-        self.report_failure(error, |state| state.load_failed(error.to_owned()));
+    /// A load was refused; the generation before, if any, goes on. Does nothing when `cancelled`, which means that newer files
+    /// are loaded.
+    pub(crate) fn load_failed(&self, error: &str, cancelled: &CancellationToken) {
+        self.state.update_unless(cancelled, |state| {
+            state.load_failed(error.to_owned());
+            self.reporter.failed(error, state.generation());
+        });
+    }
+
+    /// A load waits; none: it goes on.
+    pub(crate) fn load_waits(&self, wait: Option<LoadWait>) {
+        self.state.update(|state| state.load_waits(wait));
     }
 
     /// The files are not usable; the generation before, if any, goes on.
     pub(crate) fn files_failed(&self, error: &str) {
-        self.report_failure(error, |state| state.files_failed(error.to_owned()));
+        let generation = self.state.update(|state| {
+            state.files_failed(error.to_owned());
+            state.generation()
+        });
+        self.reporter.failed(error, generation);
     }
 
     /// The configuration is not usable; the generation before, if any, goes on. Does nothing when `cancelled`, which means that
@@ -371,11 +558,6 @@ impl Plugin {
         self.state.update_unless(cancelled, |state| state.config_usable(loads));
     }
 
-    /// Sets the reason why a load waits, or an error that changes nothing else; none removes it.
-    pub(crate) fn set_error(&self, error: Option<String>) {
-        self.state.update_quietly(|state| state.set_error(error));
-    }
-
     /// Waits for the first generation, for the failure of its load, or for the removal of the plugin.
     pub(crate) async fn first_load_over(&self) {
         self.state.first_load_over().await;
@@ -384,23 +566,29 @@ impl Plugin {
     /// The plugin as `/plugins` shows it.
     pub(crate) fn status(&self) -> PluginStatus {
         let view = self.state.view();
+        let refused_watch = || refused_watch(&self.current()?.imports);
+        let refused_watch = if view.state == PluginState::Running { refused_watch() } else { None };
+        let from_now = |at: Instant| {
+            let left = at.saturating_duration_since(Instant::now());
+            Timestamp::now().checked_add(left).ok().map(|time| time.to_string())
+        };
         PluginStatus {
             name: self.name.to_string(),
             generation: view.generation,
             digest: view.digest,
-            state: view.state,
+            state: if refused_watch.is_some() { PluginState::Waiting } else { view.state },
             last_error: view.last_error,
+            warnings: self
+                .current()
+                .map(|generation| generation.imports.warnings.texts())
+                .unwrap_or_default(),
+            waiting_for: refused_watch.or(view.waiting_for),
+            next_try: view.next_try.and_then(from_now),
+            host_condition: view.host_condition,
+            rolled_back: view.rolled_back,
             calls: self.calls.load(Relaxed),
             queue_depth: self.queue.len(),
         }
-    }
-
-    fn report_failure(&self, error: &str, change: impl FnOnce(&mut LifecycleState)) {
-        let generation = self.state.update(|state| {
-            change(state);
-            state.generation()
-        });
-        self.reporter.failed(error, generation);
     }
 }
 

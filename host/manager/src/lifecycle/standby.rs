@@ -1,4 +1,4 @@
-//! The task of a plugin on a standby: it keeps tombstones bounded, and fills the queue when the term of the host begins.
+//! The task of a plugin on a standby: it keeps tombstones bounded, and begins to fill the queue when the term of the host begins.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! ```text
 //!                load_started                     generation_started
 //!  NotLoaded ───────────────────► Loading ─────────────────────────► Running ─┐ generation_started
-//!      ▲                             │                                  ▲     │ (a reload)
+//!      ▲                             │                                  ▲     │ (a reload, a rollback)
 //!      └─────────────────────────────┘                                  └─────┘
 //!         load_failed, config_failed
 //!
@@ -11,27 +11,45 @@
 //! ```
 //!
 //! Invariants: a plugin that runs goes on running when a reload fails, so `Running` is left for `Draining` alone; nothing
-//! leaves `Draining`. Quarantine is a condition of `Running` with a policy of its own. Errors of files and of the
-//! configuration stay until these are usable or the files change; they go before the last error of a load or a call.
+//! leaves `Draining`. Quarantine and probation are conditions of `Running` with policies of their own; both belong to the
+//! current generation, so calls of another one change nothing. Waiting is a condition of a load. Errors of files and of the
+//! configuration stay until these are usable or the files change; they go before the last error of a load or a call, and
+//! that goes before the reason why a load waits.
 //!
 //! No lock, no clock and no task in this file; [`StateTracker`](super::tracker::StateTracker) shares it between tasks.
 
+use pilothouse_object::ObjectKey;
 use tokio::time::Instant;
 
+use crate::lifecycle::probation::{Probation, Verdict};
 use crate::lifecycle::quarantine::{Quarantine, Quarantined};
-use crate::observe::status::PluginState;
+use crate::lifecycle::rollback::{Rollback, Version};
+use crate::observe::status::{PluginState, RollbackView};
 
 /// The state of one plugin.
 #[derive(Debug, Default)]
 pub(crate) struct LifecycleState {
     phase: Phase,
-    quarantine: Quarantine,
+    reconciles: Quarantine,
+    events: Quarantine,
+    probation: Option<Probation>,
+    /// The last generation that was good when another one replaced it.
+    last_good: Option<(u64, Version)>,
+    /// A rollback that is wanted and has not begun.
+    rollback: Option<Rollback>,
+    /// A rollback is being loaded.
+    rolls_back: bool,
+    /// The rollback that started the current generation.
+    rolled_back: Option<RollbackView>,
     /// Why the files in the directory are not usable.
     file_error: Option<String>,
     /// Why the sources of `spec.configFrom` are not usable.
     config_error: Option<String>,
-    /// The last error of a load or a call, or the reason why a load waits.
+    /// The last error of a load or a call.
     last_error: Option<String>,
+    /// Why calls cannot be answered, where that is no fault of the plugin.
+    host_condition: Option<String>,
+    load_wait: Option<LoadWait>,
 }
 
 #[derive(Debug, Default)]
@@ -42,9 +60,42 @@ enum Phase {
     /// No generation yet; the first is being loaded.
     Loading,
     /// A generation is current; another one may be loading.
-    Running { number: u64, digest: String },
+    Running { number: u64, version: Version },
     /// Removed; its last calls end.
     Draining { digest: String },
+}
+
+/// The calls that have a quarantine of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallKind {
+    /// `reconcile` and `reconcile-many`.
+    Reconcile,
+    /// `on-add`, `on-update` and `on-delete`.
+    Event,
+}
+
+/// The faults of one round of calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Faults<'a> {
+    pub(crate) kind: CallKind,
+    /// The generation that was called.
+    pub(crate) generation: u64,
+    /// The keys that faulted.
+    pub(crate) keys: &'a [ObjectKey],
+    /// Whether another call of the round was answered.
+    pub(crate) any_answer: bool,
+    /// The last fault, for the status.
+    pub(crate) error: &'a str,
+}
+
+/// What a load waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LoadWait {
+    pub(crate) reason: String,
+    /// Whether it may take so long that the host is ready without this plugin.
+    pub(crate) may_be_long: bool,
+    /// When it is tried again, if a time is known.
+    pub(crate) next_try: Option<Instant>,
 }
 
 /// A state as `/plugins` shows it.
@@ -56,6 +107,11 @@ pub(crate) struct StateView {
     /// Digest of the last generation's component; empty before the first.
     pub(crate) digest: String,
     pub(crate) last_error: Option<String>,
+    pub(crate) waiting_for: Option<String>,
+    /// The end of a quarantine's pause, or the next try of a load.
+    pub(crate) next_try: Option<Instant>,
+    pub(crate) host_condition: Option<String>,
+    pub(crate) rolled_back: Option<RollbackView>,
 }
 
 impl LifecycleState {
@@ -64,12 +120,21 @@ impl LifecycleState {
         self.await_first_generation();
         self.file_error = None;
         self.config_error = None;
+        self.load_wait = None;
+        self.end_rollback();
     }
 
-    /// A load failed.
+    /// A load was refused: only a change of its files or of its configuration helps.
     pub(crate) fn load_failed(&mut self, error: String) {
         self.give_up_first_generation();
+        self.load_wait = None;
+        self.end_rollback();
         self.last_error = Some(error);
+    }
+
+    /// The load waits; none: it goes on.
+    pub(crate) fn load_waits(&mut self, wait: Option<LoadWait>) {
+        self.load_wait = wait;
     }
 
     /// The files are not usable; a load of the files before goes on.
@@ -93,45 +158,126 @@ impl LifecycleState {
         self.config_error = None;
     }
 
-    /// Sets the reason why a load waits, or an error that changes nothing else; none removes it.
-    pub(crate) fn set_error(&mut self, error: Option<String>) {
-        self.last_error = error;
+    /// A task of the plugin ended with a panic.
+    pub(crate) fn task_panicked(&mut self, error: String) {
+        self.last_error = Some(error);
     }
 
-    /// A generation is current from now on.
-    pub(crate) fn generation_started(&mut self, number: u64, digest: &str) {
+    /// A generation is current from now on; with `rollback` it restores an earlier version.
+    pub(crate) fn generation_started(&mut self, number: u64, version: &Version, rollback: Option<&Rollback>) {
         if matches!(self.phase, Phase::Draining { .. }) {
             return;
         }
-        self.phase = Phase::Running { number, digest: digest.to_owned() };
-        self.last_error = None;
-        self.quarantine.reset();
+        let was_good = !self.is_on_probation() && !self.is_quarantined();
+        let before = std::mem::replace(&mut self.phase, Phase::Running { number, version: version.clone() });
+        if let Phase::Running { number, version } = before
+            && was_good
+        {
+            self.last_good = Some((number, version));
+        }
+        let failing = std::mem::take(&mut self.reconciles).into_failing().into_iter();
+        let failing = failing.chain(std::mem::take(&mut self.events).into_failing()).collect();
+        let replaces_good = self.last_good.as_ref().is_some_and(|(_, good)| good != version);
+        self.probation = replaces_good.then(|| Probation::new(failing));
+        self.end_rollback();
+        self.rolled_back = rollback.map(Rollback::view);
+        self.last_error = rollback.map(ToString::to_string);
+        self.host_condition = None;
+        self.load_wait = None;
     }
 
-    /// A call was answered, well or with a failure.
-    pub(crate) fn record_answer(&mut self) {
-        self.quarantine.reset();
+    /// Calls for these keys were answered, well or with failures.
+    pub(crate) fn record_answer<'a>(
+        &mut self,
+        kind: CallKind,
+        generation: u64,
+        keys: impl IntoIterator<Item = &'a ObjectKey>,
+        now: Instant,
+    ) {
+        if !self.is_current(generation) {
+            return;
+        }
+        self.host_condition = None;
+        self.quarantine_mut(kind).answered(keys);
+        let verdict = self.probation.as_mut().map(|probation| probation.answered(now));
+        self.end_probation(verdict, "");
     }
 
-    /// A call faulted; a quarantine begins after many faults in a row.
-    pub(crate) fn record_fault(&mut self, error: String, now: Instant) -> Option<Quarantined> {
-        self.last_error = Some(error);
-        self.quarantine.record_fault(now)
+    /// A round of calls faulted; a quarantine begins after faults of several keys, and a rollback is wanted when the
+    /// generation fails its probation.
+    pub(crate) fn record_faults(&mut self, faults: &Faults<'_>, now: Instant) -> Option<Quarantined> {
+        let Faults { kind, generation, keys, any_answer, error } = *faults;
+        if !self.is_current(generation) {
+            return None;
+        }
+        self.last_error = Some(error.to_owned());
+        let verdict = self.probation.as_mut().map(|probation| probation.faulted(keys, now));
+        self.end_probation(verdict, error);
+        let quarantine = self.quarantine_mut(kind);
+        if any_answer {
+            keys.iter().for_each(|key| _ = quarantine.mark_failing(key));
+            return None;
+        }
+        quarantine.faulted(keys, now)
+    }
+
+    /// A call could not be answered, and that is no fault of the plugin.
+    pub(crate) fn record_host_condition(&mut self, generation: u64, condition: String) {
+        if self.is_current(generation) {
+            self.host_condition = Some(condition);
+        }
+    }
+
+    fn end_probation(&mut self, verdict: Option<Verdict>, reason: &str) {
+        if verdict.is_none_or(|verdict| verdict == Verdict::Open) {
+            return;
+        }
+        self.probation = None;
+        if verdict == Some(Verdict::RollBack)
+            && let (Phase::Running { number, version }, Some((to, good))) = (&self.phase, &self.last_good)
+        {
+            self.rollback = Some(Rollback {
+                from: *number,
+                digest: version.digest().to_owned(),
+                to: *to,
+                version: good.clone(),
+                reason: reason.to_owned(),
+            });
+        }
+    }
+
+    /// Takes the rollback that is wanted: its load begins.
+    pub(crate) fn take_rollback(&mut self) -> Option<Rollback> {
+        let rollback = self.rollback.take();
+        self.rolls_back |= rollback.is_some();
+        rollback
+    }
+
+    fn end_rollback(&mut self) {
+        self.rollback = None;
+        self.rolls_back = false;
+    }
+
+    /// Whether the current generation may still be rolled back.
+    pub(crate) fn is_on_probation(&self) -> bool {
+        self.probation.is_some() || self.rollback.is_some() || self.rolls_back
     }
 
     /// The plugin was removed, or the host shuts down.
     pub(crate) fn retired(&mut self) {
         let digest = match std::mem::take(&mut self.phase) {
-            Phase::Running { digest, .. } | Phase::Draining { digest } => digest,
+            Phase::Running { version, .. } => version.digest().to_owned(),
+            Phase::Draining { digest } => digest,
             Phase::NotLoaded | Phase::Loading => String::new(),
         };
         self.phase = Phase::Draining { digest };
+        self.end_rollback();
     }
 
-    /// Whether no more than the first load keeps the host from being ready: it is over, or it waits for a configuration,
-    /// which may take long.
+    /// Whether no more than the first load keeps the host from being ready: it is over, or it waits for something that may
+    /// take long.
     pub(crate) fn is_first_load_over(&self) -> bool {
-        self.config_error.is_some() || !matches!(self.phase, Phase::Loading)
+        self.waits_long() || !matches!(self.phase, Phase::Loading)
     }
 
     /// Number of the current generation.
@@ -142,28 +288,62 @@ impl LifecycleState {
         }
     }
 
-    /// The row of faults and the quarantine.
-    pub(crate) fn quarantine(&self) -> &Quarantine {
-        &self.quarantine
+    /// The quarantine of one sort of calls.
+    pub(crate) fn quarantine_mut(&mut self, kind: CallKind) -> &mut Quarantine {
+        match kind {
+            CallKind::Reconcile => &mut self.reconciles,
+            CallKind::Event => &mut self.events,
+        }
+    }
+
+    /// Whether reconciles or event handlers are in quarantine.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.reconciles.is_active() || self.events.is_active()
+    }
+
+    /// Whether the next answer of a call changes the state.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.probation.is_some()
+            || self.host_condition.is_some()
+            || self.reconciles.awaits_answer()
+            || self.events.awaits_answer()
     }
 
     /// The state as `/plugins` shows it.
     pub(crate) fn view(&self, now: Instant) -> StateView {
-        let quarantined = self.quarantine.ends_at(now).is_some();
         let (state, digest) = match &self.phase {
             Phase::Draining { digest } => (PluginState::Draining, digest.as_str()),
-            Phase::Running { digest, .. } if quarantined => (PluginState::Quarantined, digest.as_str()),
-            Phase::Running { digest, .. } => (PluginState::Running, digest.as_str()),
+            Phase::Running { version, .. } if self.is_quarantined() => {
+                (PluginState::Quarantined, version.digest())
+            }
+            Phase::Running { version, .. } => (PluginState::Running, version.digest()),
+            Phase::Loading if self.waits_long() => (PluginState::Waiting, ""),
             Phase::Loading => (PluginState::Loading, ""),
             Phase::NotLoaded => (PluginState::Failed, ""),
         };
-        let errors = [&self.file_error, &self.config_error, &self.last_error];
+        let waiting_for = self.load_wait.as_ref().map(|wait| &wait.reason);
+        let errors = [self.file_error.as_ref(), self.config_error.as_ref(), self.last_error.as_ref()];
+        let quarantines = [&self.reconciles, &self.events];
+        let pause_ends = quarantines.into_iter().filter_map(|quarantine| quarantine.ends_at(now)).min();
         StateView {
             state,
             generation: self.generation().unwrap_or(0),
             digest: digest.to_owned(),
-            last_error: errors.into_iter().find_map(Clone::clone),
+            last_error: errors.into_iter().chain([waiting_for]).flatten().next().cloned(),
+            waiting_for: waiting_for.cloned(),
+            next_try: pause_ends.or_else(|| self.load_wait.as_ref()?.next_try),
+            host_condition: self.host_condition.clone(),
+            rolled_back: self.rolled_back.clone(),
         }
+    }
+
+    /// Whether this generation is the current one, or there is none.
+    fn is_current(&self, generation: u64) -> bool {
+        self.generation().is_none_or(|current| current == generation)
+    }
+
+    fn waits_long(&self) -> bool {
+        self.config_error.is_some() || self.load_wait.as_ref().is_some_and(|wait| wait.may_be_long)
     }
 
     fn await_first_generation(&mut self) {
@@ -180,146 +360,4 @@ impl LifecycleState {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lifecycle::quarantine::FAULTS_TO_QUARANTINE;
-
-    fn shown(state: &LifecycleState) -> (PluginState, u64, String, Option<String>) {
-        let StateView { state, generation, digest, last_error } = state.view(Instant::now());
-        (state, generation, digest, last_error)
-    }
-
-    fn running() -> LifecycleState {
-        let mut state = LifecycleState::default();
-        state.load_started();
-        state.generation_started(1, "sha256:a");
-        state
-    }
-
-    #[test]
-    fn a_plugin_is_loaded_runs_and_drains() {
-        let mut state = LifecycleState::default();
-        state.load_started();
-        assert_eq!(shown(&state), (PluginState::Loading, 0, String::new(), None));
-        state.generation_started(1, "sha256:a");
-        assert_eq!(shown(&state), (PluginState::Running, 1, "sha256:a".to_owned(), None));
-        state.generation_started(3, "sha256:b");
-        assert_eq!(shown(&state), (PluginState::Running, 3, "sha256:b".to_owned(), None));
-        state.retired();
-        assert_eq!(shown(&state), (PluginState::Draining, 0, "sha256:b".to_owned(), None));
-    }
-
-    #[test]
-    fn a_failed_first_load_is_shown_until_new_files_are_loaded() {
-        let mut state = LifecycleState::default();
-        state.load_started();
-        state.load_failed("no wasm".to_owned());
-        assert_eq!(shown(&state).0, PluginState::Failed);
-        assert_eq!(shown(&state).3.as_deref(), Some("no wasm"));
-        state.load_started();
-        assert_eq!(shown(&state).0, PluginState::Loading);
-        state.generation_started(2, "sha256:a");
-        assert_eq!(shown(&state).3, None);
-    }
-
-    #[test]
-    fn a_failed_reload_leaves_the_running_generation_and_shows_its_error() {
-        let mut state = running();
-        state.load_started();
-        assert_eq!(shown(&state).0, PluginState::Running);
-        state.load_failed("describe: no".to_owned());
-        let error = Some("describe: no".to_owned());
-        assert_eq!(shown(&state), (PluginState::Running, 1, "sha256:a".to_owned(), error));
-        assert_eq!(state.generation(), Some(1));
-    }
-
-    #[test]
-    fn a_configuration_that_may_still_come_keeps_the_load_waiting_and_the_host_ready() {
-        let mut state = LifecycleState::default();
-        state.load_started();
-        assert!(!state.is_first_load_over());
-        state.config_failed("no ConfigMap".to_owned(), true);
-        assert_eq!(shown(&state).0, PluginState::Loading);
-        assert!(state.is_first_load_over());
-        state.config_usable(true);
-        assert_eq!((shown(&state).0, shown(&state).3), (PluginState::Loading, None));
-        assert!(!state.is_first_load_over());
-    }
-
-    #[test]
-    fn a_configuration_that_cannot_come_fails_the_load_until_it_is_usable() {
-        let mut state = LifecycleState::default();
-        state.load_started();
-        state.config_failed("not JSON".to_owned(), false);
-        assert_eq!(shown(&state).0, PluginState::Failed);
-        // Usable again, with the content that was refused before.
-        state.config_usable(false);
-        assert_eq!(shown(&state).0, PluginState::Failed);
-        state.config_usable(true);
-        assert_eq!(shown(&state).0, PluginState::Loading);
-    }
-
-    #[test]
-    fn errors_of_files_and_configuration_go_before_the_last_error_and_stay_over_a_new_generation() {
-        let mut state = running();
-        state.set_error(Some("waiting".to_owned()));
-        state.config_failed("config".to_owned(), true);
-        state.files_failed("files".to_owned());
-        assert_eq!(shown(&state).3.as_deref(), Some("files"));
-        state.generation_started(2, "sha256:b");
-        assert_eq!(shown(&state).3.as_deref(), Some("files"));
-        state.load_started();
-        assert_eq!(shown(&state).3, None);
-        state.config_failed("config".to_owned(), true);
-        state.set_error(Some("fault".to_owned()));
-        assert_eq!(shown(&state).3.as_deref(), Some("config"));
-        state.config_usable(false);
-        assert_eq!(shown(&state).3.as_deref(), Some("fault"));
-    }
-
-    #[test]
-    fn broken_files_fail_a_new_plugin_and_leave_a_load_under_way_alone() {
-        let mut state = LifecycleState::default();
-        state.files_failed("two components".to_owned());
-        assert_eq!(shown(&state).0, PluginState::Failed);
-        assert!(state.is_first_load_over());
-        state.load_started();
-        state.files_failed("two components".to_owned());
-        assert_eq!(shown(&state).0, PluginState::Loading);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_quarantine_is_shown_until_its_pause_is_over_an_answer_comes_or_a_generation_begins() {
-        let quarantined = || {
-            let mut state = running();
-            for _ in 0..FAULTS_TO_QUARANTINE {
-                state.record_fault("trap".to_owned(), Instant::now());
-            }
-            assert_eq!(shown(&state).0, PluginState::Quarantined);
-            assert_eq!(shown(&state).3.as_deref(), Some("trap"));
-            state
-        };
-        let mut answered = quarantined();
-        answered.record_answer();
-        assert_eq!(shown(&answered).0, PluginState::Running);
-        let mut replaced = quarantined();
-        replaced.generation_started(2, "sha256:b");
-        assert_eq!((shown(&replaced).0, shown(&replaced).3), (PluginState::Running, None));
-        let waited = quarantined();
-        tokio::time::advance(std::time::Duration::from_secs(1)).await;
-        assert_eq!(shown(&waited).0, PluginState::Running);
-    }
-
-    #[test]
-    fn nothing_leaves_draining() {
-        let mut state = running();
-        state.retired();
-        state.load_started();
-        state.generation_started(2, "sha256:b");
-        state.config_usable(true);
-        state.load_failed("late".to_owned());
-        state.retired();
-        assert_eq!((shown(&state).0, shown(&state).1), (PluginState::Draining, 0));
-        assert_eq!(shown(&state).2, "sha256:a");
-    }
-}
+mod tests;

@@ -1,30 +1,67 @@
 //! [`StateTracker`]: shares the [`LifecycleState`] of a plugin between its tasks, and wakes those that wait for a change.
 //!
-//! Invariants: `state` is the only truth; `has_faults` repeats one bit of it, so that the answer to a call costs one load of
-//! an atomic, and `stopping` is cancelled right before the state becomes `Draining`. The lock is held for a few
+//! Invariants: `state` is the only truth; `awaits_answer` repeats one bit of it, so that the answer to a call costs one load
+//! of an atomic, and `stopping` is cancelled right before the state becomes `Draining`. The lock is held for a few
 //! instructions, and never across an `await`.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use pilothouse_object::ObjectKey;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::lifecycle::quarantine::Quarantined;
-use crate::lifecycle::state::{LifecycleState, StateView};
+use crate::lifecycle::quarantine::{Admission, Quarantined};
+use crate::lifecycle::rollback::Rollback;
+use crate::lifecycle::state::{CallKind, Faults, LifecycleState, StateView};
 
 /// The state of a plugin, shared by its tasks.
 #[derive(Default)]
 pub(crate) struct StateTracker {
     state: Mutex<LifecycleState>,
-    has_faults: AtomicBool,
-    /// Wakes pauses of a quarantine and waits for the first load.
+    awaits_answer: AtomicBool,
+    /// Wakes pauses of a quarantine, waits for the first load, and waits for a rollback.
     changed: Notify,
     stopping: CancellationToken,
+    /// 1 in quarantine, for the metrics.
+    quarantined: Gauge,
+}
+
+/// The permission for one call or one round of calls. Held until its outcome is recorded: the probe of a quarantine that
+/// is dropped without an outcome, as with its task, is followed by another one.
+#[must_use]
+#[derive(Default)]
+pub(crate) struct CallPermit(Option<Probe>);
+
+struct Probe {
+    tracker: Arc<StateTracker>,
+    kind: CallKind,
+    number: u64,
+}
+
+impl CallPermit {
+    /// Whether this is the only call that a quarantine lets through: it is for one key.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        let (kind, number) = (self.kind, self.number);
+        self.tracker.update(|state| state.quarantine_mut(kind).end_probe(number, Instant::now()));
+    }
 }
 
 impl StateTracker {
+    /// The state of a new plugin, whose quarantine the gauge shows.
+    pub(crate) fn new(quarantined: Gauge) -> Arc<Self> {
+        Arc::new(Self { quarantined, ..Self::default() })
+    }
+
     /// Changes the state, and wakes the tasks that wait for a change.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut LifecycleState) -> R) -> R {
         let result = self.update_quietly(change);
@@ -36,7 +73,8 @@ impl StateTracker {
     pub(crate) fn update_quietly<R>(&self, change: impl FnOnce(&mut LifecycleState) -> R) -> R {
         let mut state = self.state.lock();
         let result = change(&mut state);
-        self.has_faults.store(state.quarantine().has_faults(), Relaxed);
+        self.awaits_answer.store(state.awaits_answer(), Relaxed);
+        self.quarantined.set(state.is_quarantined().into());
         result
     }
 
@@ -64,32 +102,78 @@ impl StateTracker {
         self.update(LifecycleState::retired);
     }
 
-    /// A call was answered.
-    pub(crate) fn record_answer(&self) {
-        // Read first: workers share the cache line, and nearly always there is nothing to reset.
-        if self.has_faults.load(Relaxed) {
-            self.update_quietly(LifecycleState::record_answer);
+    /// Calls for these keys were answered.
+    pub(crate) fn record_answer<'a>(
+        &self,
+        kind: CallKind,
+        generation: u64,
+        keys: impl IntoIterator<Item = &'a ObjectKey>,
+    ) {
+        // Read first: workers share the cache line, and nearly always there is nothing to change.
+        if self.awaits_answer.load(Relaxed) {
+            self.update(|state| state.record_answer(kind, generation, keys, Instant::now()));
         }
     }
 
-    /// A call faulted; a quarantine begins after many faults in a row.
-    pub(crate) fn record_fault(&self, error: String) -> Option<Quarantined> {
-        self.update_quietly(|state| state.record_fault(error, Instant::now()))
+    /// A round of calls faulted; a quarantine begins after faults of several keys.
+    pub(crate) fn record_faults(&self, faults: &Faults<'_>) -> Option<Quarantined> {
+        self.update(|state| state.record_faults(faults, Instant::now()))
     }
 
-    /// Waits for the end of a quarantine. A new generation ends it at once, and so does the end of the plugin.
-    pub(crate) async fn quarantine_pause(&self) {
-        if !self.has_faults.load(Relaxed) {
-            return;
-        }
+    /// Waits until a call may begin: over the pause of a quarantine, and over a probe that another call makes. A new
+    /// generation ends both at once, and so does the end of the plugin. `before_wait` runs before each wait.
+    pub(crate) async fn admit(self: &Arc<Self>, kind: CallKind, mut before_wait: impl FnMut()) -> CallPermit {
         loop {
+            // A waiter from here on, so no change is missed.
             let changed = self.changed.notified();
-            let Some(end) = self.state.lock().quarantine().ends_at(Instant::now()) else { return };
-            tokio::select! {
-                () = tokio::time::sleep_until(end) => {}
-                () = changed => {}
-                () = self.stopping.cancelled() => return,
+            let admission = match self.awaits_answer.load(Relaxed) {
+                true => self.state.lock().quarantine_mut(kind).admit(Instant::now()),
+                false => Admission::Call,
+            };
+            match admission {
+                Admission::Call => return CallPermit(None),
+                Admission::Probe(number) => {
+                    return CallPermit(Some(Probe { tracker: Arc::clone(self), kind, number }));
+                }
+                Admission::Wait(until) => {
+                    before_wait();
+                    if !self.wait(until, changed).await {
+                        return CallPermit(None);
+                    }
+                }
             }
+        }
+    }
+
+    /// Whether the last call for a key faulted.
+    pub(crate) fn is_failing(&self, kind: CallKind, key: &ObjectKey) -> bool {
+        self.state.lock().quarantine_mut(kind).is_failing(key)
+    }
+
+    /// Waits until [`admit`](Self::admit) would not wait. `before_wait` runs before each wait.
+    pub(crate) async fn quarantine_over(&self, kind: CallKind, mut before_wait: impl FnMut()) {
+        while self.awaits_answer.load(Relaxed) {
+            let changed = self.changed.notified();
+            let Some(until) = self.state.lock().quarantine_mut(kind).blocked(Instant::now()) else { return };
+            before_wait();
+            if !self.wait(until, changed).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a change or a time. `false` when the plugin ends.
+    async fn wait(&self, until: Option<Instant>, changed: impl Future<Output = ()>) -> bool {
+        let time = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = time => true,
+            () = changed => true,
+            () = self.stopping.cancelled() => false,
         }
     }
 
@@ -102,6 +186,29 @@ impl StateTracker {
             }
             changed.await;
         }
+    }
+
+    /// Waits until a rollback is wanted, and takes it. Without one: none when no probation is under way, unless `for_ever`.
+    /// Cancel-safe.
+    pub(crate) async fn rollback_wanted(&self, for_ever: bool) -> Option<Rollback> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut state = self.state.lock();
+                if let Some(rollback) = state.take_rollback() {
+                    return Some(rollback);
+                }
+                if !for_ever && !state.is_on_probation() {
+                    return None;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether the current generation may still be rolled back.
+    pub(crate) fn is_on_probation(&self) -> bool {
+        self.state.lock().is_on_probation()
     }
 
     /// Cancelled when the plugin is to run no more calls.

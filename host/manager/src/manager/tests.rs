@@ -1,6 +1,6 @@
 //! What each change of the directory does to the plugins of a host.
 
-use pilothouse_engine::FaultKind;
+use pilothouse_engine::{FaultKind, LoadError};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -21,7 +21,7 @@ impl Host {
         let factory = SharedInformerFactory::for_client(client.clone(), Default::default());
         let metrics = Metrics::new();
         let options = ManagerOptions::new(PathBuf::from("/nowhere"));
-        let guests = Handle::current();
+        let guests = Executor::on_current_runtime();
         let engine = Arc::clone(&compiler) as _;
         let manager = Manager::new(options, engine, client, factory, metrics.clone(), guests).await;
         // As if the server had answered.
@@ -171,4 +171,31 @@ async fn a_shutdown_waits_for_calls_no_longer_than_its_grace() {
     assert_eq!(host.manager.not_ready().as_deref(), Some("shutting down"));
     assert!(host.manager.shutdown(Duration::from_secs(30)).await);
     assert!(call.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_load_that_panics_fails_the_plugin_and_the_host_is_ready() {
+    let host = Host::new().await;
+    host.manager.apply(Change::Changed(files(b"panic", &json!({}))));
+    host.apply(Change::Synced).await;
+    let status = host.plugin();
+    assert_eq!(status.state, PluginState::Failed);
+    let error = status.last_error.unwrap();
+    assert!(error.starts_with("bug of the host: the load panicked: "), "{error}");
+    assert_eq!(host.manager.not_ready(), None);
+    // A changed file is loaded like any other.
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    host.change_to(b"a").await;
+    assert_eq!(host.plugin().state, PluginState::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_waits_for_the_next_try_of_its_load_does_not_keep_the_host_from_being_ready() {
+    let host = Host::new().await;
+    host.compiler.fail_next(LoadError::Stopped("no memory".to_owned()));
+    host.manager.apply(Change::Changed(files(b"a", &json!({}))));
+    host.apply(Change::Synced).await;
+    assert_eq!(host.plugin().state, PluginState::Waiting);
+    assert_eq!(host.manager.not_ready(), None);
+    assert_eq!(host.plugin().waiting_for.as_deref(), Some("p.wasm: compilation did not finish: no memory"));
 }

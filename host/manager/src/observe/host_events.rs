@@ -22,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::imports::guest_events::{EventCounts, PLUGIN_ANNOTATION};
 use crate::imports::token_bucket::TokenBucket;
+use crate::lifecycle::quarantine::Quarantined;
+use crate::lifecycle::rollback::Rollback;
 
 /// The component of the host's own events.
 const HOST_COMPONENT: &str = "pilothouse";
@@ -330,15 +332,25 @@ impl Reporter {
         );
     }
 
-    /// The plugin rests after many faults.
-    pub(crate) fn quarantined(&self, faults: u32, rest: Duration, error: &str) {
+    /// The plugin is paused after faults of several keys.
+    pub(crate) fn quarantined(&self, quarantined: Quarantined, error: &str) {
+        let Quarantined { keys, pause } = quarantined;
         self.record(
             EventType::Warning,
             "PluginQuarantined",
             format!(
-                "plugin {} quarantined for {rest:?} after {faults} faults in a row; last fault: {error}",
+                "plugin {} quarantined for {pause:?} after faults of {keys} different keys; last fault: {error}",
                 self.plugin
             ),
+        );
+    }
+
+    /// A generation was rolled back; `generation` restores an earlier one.
+    pub(crate) fn rolled_back(&self, rollback: &Rollback, generation: u64) {
+        self.record(
+            EventType::Warning,
+            "PluginRolledBack",
+            format!("plugin {}: generation {generation} runs; {rollback}", self.plugin),
         );
     }
 
@@ -347,6 +359,11 @@ impl Reporter {
         if self.inner.is_some() && self.denials.lock().take(Instant::now()) {
             self.record(EventType::Warning, DENIED, what.to_owned());
         }
+    }
+
+    /// An object of the cluster exceeds one of the plugin's data limits.
+    pub(crate) fn limit_exceeded(&self, what: &str) {
+        self.record(EventType::Warning, "PluginLimitExceeded", format!("plugin {}: {what}", self.plugin));
     }
 
     /// The plugin was taken out of the directory.

@@ -3,6 +3,7 @@
 //! Hot counters are handles taken once for each plugin. Figures that others keep anyway (queues, informers, process) are
 //! read when a scrape comes, so they cost nothing in between. A plugin's series go with it.
 
+pub(crate) mod cpu;
 pub(crate) mod election;
 pub(crate) mod events;
 pub(crate) mod exec;
@@ -22,6 +23,7 @@ use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::{ExecPluginEvent, ObservedRequest, RequestObserver};
 use pilothouse_election::ElectionStatus;
 use pilothouse_engine::FaultKind;
+use pilothouse_executor::Group;
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::Queue;
 use prometheus_client::collector::Collector;
@@ -35,12 +37,14 @@ use prometheus_client::registry::Registry;
 use crate::dispatch::reasons::Reasons;
 use crate::imports::guest_events::PluginEvents;
 use crate::observe::host_events::HostEvents;
+use crate::observe::metrics::cpu::Groups;
 use crate::observe::metrics::events::AllEvents;
 use crate::observe::metrics::exec::ExecMetrics;
 use crate::observe::metrics::families::{PluginFamilies, Removals};
 use crate::observe::metrics::http::{HttpMetrics, PluginHttpMetrics};
 use crate::observe::metrics::queues::Queues;
 use crate::observe::metrics::rest::RestMetrics;
+use crate::observe::warnings::DataLimit;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Controller {
@@ -62,6 +66,12 @@ struct PluginFault {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginName {
     plugin: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginLimit {
+    plugin: String,
+    limit: &'static str,
 }
 
 /// How a histogram is divided.
@@ -93,6 +103,7 @@ struct Inner {
     registry: Mutex<Registry>,
     removals: Removals,
     queues: Queues,
+    groups: Groups,
     events: AllEvents,
     reconciles: Family<ControllerResult, Counter>,
     errors: Family<Controller, Counter>,
@@ -101,7 +112,12 @@ struct Inner {
     active_workers: Family<Controller, Gauge>,
     max_concurrent: Family<Controller, Gauge>,
     faults: Family<PluginFault, Counter>,
+    limits_exceeded: Family<PluginLimit, Counter>,
     generation: Family<Controller, Gauge>,
+    quarantined: Family<PluginName, Gauge>,
+    quarantines: Family<PluginName, Counter>,
+    rollbacks: Family<PluginName, Counter>,
+    panics: Family<PluginName, Counter>,
     handled: Family<Controller, Counter>,
     instantiations: Family<Controller, Counter>,
     instantiate_time: Family<Controller, Histogram, Buckets>,
@@ -127,7 +143,14 @@ pub(crate) struct PluginMetrics {
     pub(crate) reconcile_time: Histogram,
     pub(crate) active_workers: Gauge,
     pub(crate) max_concurrent: Gauge,
+    /// Objects beyond a data limit, in the order of [`DataLimit::ALL`].
+    pub(crate) limits_exceeded: [Counter; 3],
     pub(crate) generation: Gauge,
+    /// Quarantines begun or extended, and rollbacks.
+    pub(crate) quarantines: Counter,
+    pub(crate) rollbacks: Counter,
+    /// Panics of the host in tasks of the plugin.
+    pub(crate) panics: Counter,
     pub(crate) handled: Counter,
     pub(crate) instantiations: Counter,
     pub(crate) instantiate_time: Histogram,
@@ -146,12 +169,15 @@ impl PluginMetrics {
 }
 
 const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
-const FAULTS: [FaultKind; 6] = [
+const FAULTS: [FaultKind; 9] = [
     FaultKind::Trap,
     FaultKind::Cpu,
     FaultKind::Deadline,
+    FaultKind::Waiting,
     FaultKind::Memory,
+    FaultKind::Limit,
     FaultKind::Instantiate,
+    FaultKind::HostBusy,
     FaultKind::Answer,
 ];
 
@@ -177,9 +203,13 @@ impl Metrics {
         fn faults(name: &str) -> Vec<PluginFault> {
             FAULTS.map(|kind| PluginFault { plugin: name.to_owned(), kind: kind.as_str() }).into()
         }
+        fn limits(name: &str) -> Vec<PluginLimit> {
+            DataLimit::ALL.map(|limit| PluginLimit { plugin: name.to_owned(), limit: limit.name() }).into()
+        }
         let mut families = PluginFamilies::new();
         let f = &mut families;
         let queues = Queues::default();
+        let groups = Groups::default();
         let events = AllEvents::default();
         let reconciles = f.family("controller_runtime_reconcile", "Reconciles by result", results);
         let errors = f.family("controller_runtime_reconcile_errors", "Reconciles that failed", controller);
@@ -201,8 +231,23 @@ impl Metrics {
             controller,
         );
         let faults = f.family("pilothouse_guest_faults", "Calls that ended in a fault of the plugin", faults);
+        let limits_exceeded = f.family(
+            "pilothouse_data_limit_exceeded",
+            "Times that an object of the cluster exceeded a data limit of the plugin",
+            limits,
+        );
         let generation =
             f.family("pilothouse_plugin_generation", "Number of the running generation", controller);
+        let quarantined =
+            f.family("pilothouse_plugin_quarantined", "Whether the plugin is in quarantine", plugin);
+        let quarantines =
+            f.family("pilothouse_plugin_quarantines", "Quarantines that began or were extended", plugin);
+        let rollbacks = f.family("pilothouse_plugin_rollbacks", "Rollbacks to an earlier generation", plugin);
+        let panics = f.family(
+            "pilothouse_plugin_task_panics",
+            "Panics of the host in a task of the plugin, which are bugs of the host",
+            plugin,
+        );
         let handled = f.family("pilothouse_events_handled", "Events given to event handlers", controller);
         let instantiations = f.family("pilothouse_instantiations", "Instances made", controller);
         let instantiate_time = f.seconds(
@@ -232,6 +277,7 @@ impl Metrics {
         let exec = ExecMetrics::new();
         exec.register(f.registry());
         queues::register(f.registry(), &queues);
+        cpu::register(f.registry(), &groups);
         f.registry().register_collector(events::of_plugins(Arc::clone(&events)));
         f.registry().register_collector(Box::new(ProcessCollector));
         let (registry, removals) = families.finish();
@@ -239,6 +285,7 @@ impl Metrics {
             registry: Mutex::new(registry),
             removals,
             queues,
+            groups,
             events,
             reconciles,
             errors,
@@ -247,7 +294,12 @@ impl Metrics {
             active_workers,
             max_concurrent,
             faults,
+            limits_exceeded,
             generation,
+            quarantined,
+            quarantines,
+            rollbacks,
+            panics,
             handled,
             instantiations,
             instantiate_time,
@@ -270,9 +322,15 @@ impl Metrics {
         self.0.registry.lock().register_collector(election::election(election));
     }
 
-    pub(crate) fn plugin(&self, name: &str, queue: &Queue<ObjectKey, Reasons>) -> PluginMetrics {
+    pub(crate) fn plugin(
+        &self,
+        name: &str,
+        queue: &Queue<ObjectKey, Reasons>,
+        group: &Group,
+    ) -> PluginMetrics {
         let m = &self.0;
         m.queues.lock().insert(name.to_owned(), queue.clone());
+        m.groups.lock().insert(name.to_owned(), group.clone());
         let controller = Controller { controller: name.to_owned() };
         let plugin = PluginName { plugin: name.to_owned() };
         let result = |result| {
@@ -290,7 +348,14 @@ impl Metrics {
             reconcile_time: m.reconcile_time.get_or_create(&controller).clone(),
             active_workers: m.active_workers.get_or_create(&controller).clone(),
             max_concurrent: m.max_concurrent.get_or_create(&controller).clone(),
+            limits_exceeded: DataLimit::ALL.map(|limit| {
+                let labels = PluginLimit { plugin: name.to_owned(), limit: limit.name() };
+                m.limits_exceeded.get_or_create(&labels).clone()
+            }),
             generation: m.generation.get_or_create(&controller).clone(),
+            quarantines: m.quarantines.get_or_create(&plugin).clone(),
+            rollbacks: m.rollbacks.get_or_create(&plugin).clone(),
+            panics: m.panics.get_or_create(&plugin).clone(),
             handled: m.handled.get_or_create(&controller).clone(),
             instantiations: m.instantiations.get_or_create(&controller).clone(),
             instantiate_time: m.instantiate_time.get_or_create(&controller).clone(),
@@ -315,10 +380,16 @@ impl Metrics {
         self.0.remembered.get_or_create(&PluginName { plugin: name.to_owned() }).clone()
     }
 
+    /// Whether a plugin is in quarantine.
+    pub(crate) fn quarantined(&self, name: &str) -> Gauge {
+        self.0.quarantined.get_or_create(&PluginName { plugin: name.to_owned() }).clone()
+    }
+
     /// Drops a plugin's series.
     pub(crate) fn remove(&self, name: &str) {
         let m = &self.0;
         m.queues.lock().remove(name);
+        m.groups.lock().remove(name);
         m.events.lock().remove(name);
         m.removals.remove(name);
     }
@@ -392,14 +463,15 @@ fn resident_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use pilothouse_engine::{HttpObserver as _, HttpResult};
+    use pilothouse_executor::Executor;
 
     use super::*;
 
-    #[test]
-    fn a_plugin_s_series_have_the_names_dashboards_know_and_go_with_it() {
+    #[tokio::test]
+    async fn a_plugin_s_series_have_the_names_dashboards_know_and_go_with_it() {
         let metrics = Metrics::new();
         let queue = Queue::builder().name("p").build();
-        let plugin = metrics.plugin("p", &queue);
+        let plugin = metrics.plugin("p", &queue, &Executor::on_current_runtime().group());
         plugin.success.inc();
         plugin.fault(FaultKind::Cpu);
         plugin.reconcile_time.observe(0.1);
@@ -428,6 +500,7 @@ mod tests {
             "pilothouse_guest_http_sent_bytes_total{plugin=\"p\"} 3",
             "pilothouse_guest_http_received_bytes_total{plugin=\"p\"} 4",
             "pilothouse_guest_faults_total{plugin=\"p\",kind=\"cpu\"} 1",
+            "pilothouse_plugin_cpu_seconds_total{plugin=\"p\",part=\"guest\"} 0.0",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

@@ -4,3 +4,4 @@ pub mod admin;
 pub(crate) mod host_events;
 pub(crate) mod metrics;
 pub(crate) mod status;
+pub(crate) mod warnings;

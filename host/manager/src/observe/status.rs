@@ -14,9 +14,12 @@ pub enum PluginState {
     Running,
     /// Removed; calls in flight end.
     Draining,
-    /// No generation could be loaded.
+    /// No generation could be loaded; a change of the files or of the configuration is needed.
     Failed,
-    /// Paused after many faults in a row.
+    /// It waits for something that may take long: a kind that is not served, a permission of the host, a configuration, or
+    /// the next try of its load.
+    Waiting,
+    /// Paused after faults of several keys.
     Quarantined,
 }
 
@@ -29,6 +32,7 @@ impl PluginState {
             Self::Running => "running",
             Self::Draining => "draining",
             Self::Failed => "failed",
+            Self::Waiting => "waiting",
             Self::Quarantined => "quarantined",
         }
     }
@@ -48,10 +52,39 @@ pub struct PluginStatus {
     pub state: PluginState,
     /// The last error of a load or a call; none when a generation has started since.
     pub last_error: Option<String>,
+    /// What does not work as the plugin asks for, although it runs: permissions that are not granted, objects beyond a limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// What a load, or the running generation, waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<String>,
+    /// When the plugin is tried again (RFC 3339): the end of a quarantine's pause, or the next try of a load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try: Option<String>,
+    /// Why calls cannot be answered now, where that is no fault of the plugin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_condition: Option<String>,
+    /// The rollback that made the current generation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolled_back: Option<RollbackView>,
     /// Calls begun since the plugin was added.
     pub calls: u64,
     /// Keys that wait to be reconciled.
     pub queue_depth: usize,
+}
+
+/// A rollback: a generation whose first calls faulted, and the one that was restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RollbackView {
+    /// Number of the generation that faulted.
+    pub from: u64,
+    /// `sha256:…` of its component.
+    pub digest: String,
+    /// Number of the generation whose component and configuration run again.
+    pub to: u64,
+    /// The last fault.
+    pub reason: String,
 }
 
 /// The answer of `/plugins`.

@@ -1,6 +1,8 @@
 //! [`IndexSpec`]: an index of a descriptor, parsed and validated. The manager builds the index; guests read it through
 //! the `cache` import.
 
+use std::collections::HashSet;
+
 use pilothouse_object::{Gvk, Pointer};
 
 use super::text::IndexText;
@@ -67,13 +69,15 @@ pub(super) fn index(at: &str, text: IndexText) -> Result<IndexSpec, DescribeErro
 /// Checks that each index is on a watched kind, because the cache has no other kinds, and that kind and name are
 /// unique.
 pub(super) fn check(indexes: &[IndexSpec], watches: &[WatchSpec]) -> Result<(), DescribeError> {
+    let watched: HashSet<&Gvk> = watches.iter().map(|watch| &watch.kind).collect();
+    let mut names = HashSet::new();
     for (position, index) in indexes.iter().enumerate() {
         let at = format!("indexes[{position}] ({})", index.kind);
-        if indexes[..position].iter().any(|other| other.kind == index.kind && other.name == index.name) {
+        if !names.insert((&index.kind, index.name.as_str())) {
             let reason = format!("there is another index {:?} of this kind", index.name);
             return Err(error(at, reason, "give each index of a kind its own name"));
         }
-        if !watches.iter().any(|watch| watch.kind == index.kind) {
+        if !watched.contains(&index.kind) {
             return Err(error(
                 at,
                 "the kind is not watched, so nothing would be in the index",

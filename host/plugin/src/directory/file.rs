@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
+use crate::limits::Ceilings;
 use crate::manifest::{Manifest, ManifestError};
 
 /// Maximum size of a component in bytes.
@@ -160,7 +161,14 @@ impl Tracked {
     }
 
     /// Reads the file if it was unchanged for the settling time.
-    pub(super) fn settle(&mut self, path: &Path, role: Role, now: Instant, settle: Duration) -> Settled {
+    pub(super) fn settle(
+        &mut self,
+        path: &Path,
+        role: Role,
+        now: Instant,
+        settle: Duration,
+        ceilings: &Ceilings,
+    ) -> Settled {
         if self.due(settle).is_none_or(|due| due > now) {
             return Settled::Nothing;
         }
@@ -178,7 +186,9 @@ impl Tracked {
                     let digest: Digest = Sha256::digest(&bytes).into();
                     let view = match role {
                         Role::Component => View::Component(digest),
-                        Role::Manifest => View::Manifest(digest, Box::new(Manifest::parse(&bytes))),
+                        Role::Manifest => {
+                            View::Manifest(digest, Box::new(Manifest::parse_within(&bytes, ceilings)))
+                        }
                     };
                     (view, Some(bytes))
                 }

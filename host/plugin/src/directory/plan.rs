@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::file::{Digest, Role, Tracked, View, role, spell};
+use crate::limits::Ceilings;
 use crate::manifest::Manifest;
 
 /// The plugin that one file defines: a manifest, or a component without one.
@@ -49,6 +50,7 @@ pub(super) fn plan(
     known: &HashMap<String, Known>,
     now: Instant,
     patience: Duration,
+    ceilings: &Ceilings,
 ) -> Vec<Entry> {
     let manifests = || {
         files.iter().filter_map(|(head, file)| match role(head)? {
@@ -61,6 +63,7 @@ pub(super) fn plan(
     let manifest_to_come = manifests().any(|(_, _, file)| file.is_restless(now, patience));
 
     let mut entries: Vec<Entry> = Vec::new();
+    let mut guesses: Vec<usize> = Vec::new();
     // Index of the entry with a name. A guessed name claims none, because an error of one plugin must not stop another.
     let mut taken: HashMap<String, usize> = HashMap::new();
     for (head, file) in files {
@@ -71,18 +74,25 @@ pub(super) fn plan(
                 (Entry { head: head.clone(), name, component, outcome }, guessed)
             }
             Some((stem, Role::Component)) if !claimed.contains(head) => {
-                (bare(head, stem, file, manifest_to_come), false)
+                (bare(head, stem, file, manifest_to_come, ceilings), false)
             }
             _ => continue,
         };
         match taken.get(&entry.name).map(|first| &entries[*first]) {
-            _ if guessed => {}
+            _ if guessed => guesses.push(entries.len()),
             Some(first) => entry.outcome = second(first, &entry),
             None => {
                 taken.insert(entry.name.clone(), entries.len());
             }
         }
         entries.push(entry);
+    }
+    // An unreadable file must not put its error on a plugin that another file defines. No plugin is named like a file.
+    for guess in guesses {
+        let entry = &mut entries[guess];
+        if taken.contains_key(&entry.name) {
+            entry.name.clone_from(&entry.head);
+        }
     }
     entries
 }
@@ -155,8 +165,8 @@ fn with_manifest(head: &str, component: &str, file: &Tracked, files: &Files) -> 
     Outcome::Ready { manifest, manifest_digest: Some(*manifest_digest), digest: *digest }
 }
 
-fn bare(head: &str, stem: &str, file: &Tracked, manifest_to_come: bool) -> Entry {
-    let manifest = Manifest::bare(stem);
+fn bare(head: &str, stem: &str, file: &Tracked, manifest_to_come: bool, ceilings: &Ceilings) -> Entry {
+    let manifest = Manifest::bare_within(stem, ceilings);
     let name = manifest.as_ref().map_or_else(|_| stem.to_owned(), |manifest| manifest.name.clone());
     let outcome = match (file.view(), manifest) {
         (None, _) => Outcome::Hold,

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use super::file::{self, Digest, Look, Role, Settled, Tracked, role};
 use super::plan::{Entry, Known, Outcome, plan};
 use super::{Change, Files};
+use crate::limits::Ceilings;
 use crate::manifest::Manifest;
 
 /// Maximum bytes of components in one batch. A large directory is reported in several batches.
@@ -26,6 +27,7 @@ const PATIENCE: u32 = 20;
 pub struct Scanner {
     path: PathBuf,
     settle: Duration,
+    ceilings: Ceilings,
     /// Maximum bytes of components in one batch.
     batch: usize,
     files: BTreeMap<String, Tracked>,
@@ -59,12 +61,14 @@ pub struct Seen {
 }
 
 impl Scanner {
-    /// A scanner of a directory. Files count after they were unchanged for `settle`.
+    /// A scanner of a directory. Files count after they were unchanged for `settle`; limits of manifests are within
+    /// `ceilings`.
     #[must_use]
-    pub fn new(path: PathBuf, settle: Duration) -> Self {
+    pub fn new(path: PathBuf, settle: Duration, ceilings: Ceilings) -> Self {
         Self {
             path,
             settle,
+            ceilings,
             batch: BATCH,
             files: BTreeMap::new(),
             known: HashMap::new(),
@@ -99,7 +103,7 @@ impl Scanner {
             }
         }
         let fresh = self.settle(now);
-        let entries = plan(&self.files, &self.known, now, self.settle * PATIENCE);
+        let entries = plan(&self.files, &self.known, now, self.settle * PATIENCE, &self.ceilings);
         let (mut changes, complete) = self.compare(entries, fresh, now);
         let waits = self.files.values().any(|file| file.is_restless(now, self.settle * PATIENCE));
         if complete && !self.synced && !waits {
@@ -129,7 +133,7 @@ impl Scanner {
         let mut size = 0;
         self.files.retain(|name, file| {
             let Some((_, role)) = role(name) else { return false };
-            match file.settle(&self.path.join(name), role, now, self.settle) {
+            match file.settle(&self.path.join(name), role, now, self.settle, &self.ceilings) {
                 Settled::Nothing => {}
                 Settled::Gone => return false,
                 Settled::Read(bytes) => {
@@ -331,7 +335,7 @@ mod tests {
     fn a_file_counts_when_it_has_kept_still_for_long_enough() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.wasm");
-        let mut scanner = Scanner::new(dir.path().into(), SETTLE);
+        let mut scanner = Scanner::new(dir.path().into(), SETTLE, Ceilings::default());
         let start = Instant::now();
         std::fs::write(&path, "1").unwrap();
         let seen = scanner.look(start);
@@ -352,7 +356,7 @@ mod tests {
         for name in ["a.wasm", "b.wasm", "c.wasm"] {
             std::fs::write(dir.path().join(name), name).unwrap();
         }
-        let mut scanner = Scanner::new(dir.path().into(), SETTLE);
+        let mut scanner = Scanner::new(dir.path().into(), SETTLE, Ceilings::default());
         scanner.batch = 1;
         let start = Instant::now();
         scanner.look(start);
@@ -363,11 +367,37 @@ mod tests {
         }
     }
 
+    /// `foo.yaml` cannot be parsed, and `bar.yaml` defines the plugin `foo`.
+    #[test]
+    fn a_stray_file_blames_itself_and_not_the_plugin_of_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        write("c.wasm", "c");
+        write(
+            "bar.yaml",
+            "apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata: { name: foo }\nspec: { source: { file: c.wasm } }\n",
+        );
+        let mut scanner = Scanner::new(dir.path().into(), SETTLE, Ceilings::default());
+        let start = Instant::now();
+        scanner.look(start);
+        assert_eq!(told(&scanner.look(start + SETTLE)), ["foo", "+"]);
+        write("foo.yaml", "a: [");
+        scanner.look(start + SETTLE * 2);
+        let seen = scanner.look(start + SETTLE * 3);
+        let [Change::Broken { name, file, .. }] = &seen.changes[..] else { panic!("{:?}", seen.changes) };
+        assert_eq!((name.as_str(), file.file_name().unwrap().to_str()), ("foo.yaml", Some("foo.yaml")));
+        std::fs::remove_file(dir.path().join("foo.yaml")).unwrap();
+        scanner.look(start + SETTLE * 4);
+        let gone = scanner.look(start + SETTLE * 5).changes;
+        let removed = Change::Removed { name: "foo.yaml".to_owned() };
+        assert_eq!(gone, [removed], "the plugin foo is not loaded again");
+    }
+
     #[test]
     fn a_file_that_never_keeps_still_does_not_hold_up_the_others_for_good() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.wasm"), "a").unwrap();
-        let mut scanner = Scanner::new(dir.path().into(), SETTLE);
+        let mut scanner = Scanner::new(dir.path().into(), SETTLE, Ceilings::default());
         let start = Instant::now();
         let mut text = String::new();
         for step in 0..PATIENCE {

@@ -90,6 +90,12 @@ impl Rule {
         Ok(())
     }
 
+    /// The number of single accesses that the rule lists.
+    pub(crate) fn combinations(&self) -> usize {
+        let lists = [&self.groups, &self.resources, &self.verbs, &self.namespaces, &self.names];
+        lists.iter().fold(1, |product: usize, list| product.saturating_mul(list.len().max(1)))
+    }
+
     pub(super) fn covers_group(&self, verb: &str, group: &str) -> bool {
         any(&self.verbs, verb) && any(&self.groups, group)
     }

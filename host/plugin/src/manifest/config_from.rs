@@ -4,10 +4,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use pilothouse_object::is_dns_subdomain;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::{ManifestError, is_dns_label, is_dns_name, refused};
+use super::{ManifestError, is_dns_label, refused};
 
 /// Maximum number of entries. Each entry costs a file that is polled, or a watch.
 const MOST_ENTRIES: usize = 32;
@@ -100,7 +101,8 @@ fn one(entry: &ConfigFromText) -> Result<ConfigFrom, Fault> {
     };
     if let ConfigFrom::Secret(object) | ConfigFrom::ConfigMap(object) = &from {
         // Both become part of a URL, and the name part of a field selector.
-        let parts = [("namespace", is_dns_label(&object.namespace)), ("name", is_dns_name(&object.name))];
+        let parts =
+            [("namespace", is_dns_label(&object.namespace)), ("name", is_dns_subdomain(&object.name))];
         if let Some((part, _)) = parts.iter().find(|(_, good)| !good) {
             return Err(Fault {
                 part: format!(".{from}.{part}"),

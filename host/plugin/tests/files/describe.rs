@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use pilothouse_object::Gvk;
-use pilothouse_plugin::World;
 use pilothouse_plugin::{
-    Batch, Bucket, Delivery, DescribeError, Description, IndexSource, KeyMap, Predicate, RateLimiter,
+    Batch, Bucket, Delivery, DescribeError, Description, DescriptorLimits, IndexSource, KeyMap, Predicate,
+    RateLimiter, World,
 };
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn parse(mut value: Value, world: World) -> Result<Description, DescribeError> {
     let fields = value.as_object_mut().unwrap();
     fields.entry("apiVersion").or_insert("pilothouse.dev/describe/v1alpha1".into());
     fields.entry("name").or_insert("a".into());
-    Description::parse(value.to_string().as_bytes(), world)
+    Description::parse(value.to_string().as_bytes(), world, &DescriptorLimits::default())
 }
 
 /// Refused in the world `controller`, which takes the most; the text.
@@ -153,7 +153,9 @@ fn other_schemas_are_told_apart_first() {
         ],
     );
     for text in ["", "[]", "null", "{}", "{\"apiVersion\":1}", "\u{1}"] {
-        let error = Description::parse(text.as_bytes(), World::Reconciler).unwrap_err().to_string();
+        let error = Description::parse(text.as_bytes(), World::Reconciler, &DescriptorLimits::default())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("the description") && error.contains("docs/describe.md"), "{error}");
     }
 }
@@ -251,7 +253,7 @@ fn values_that_mean_nothing_are_refused_with_a_remedy() {
         (json!({"rateLimiter": {"baseDelay": "1m", "maxDelay": "1s"}}), ["rateLimiter.maxDelay", "raise it"]),
         (json!({"rateLimiter": {"qps": -1}}), ["rateLimiter.qps", "0 for no bucket"]),
         (json!({"rateLimiter": {"burst": 0}}), ["rateLimiter.burst", "1 or more"]),
-        (json!({"resync": "1ms"}), ["resync", "100ms or more"]),
+        (json!({"resync": "1ms"}), ["resync", "10s or more, or lower limits.shortestResync"]),
         (
             json!({"permissions": [{"groups": [""], "resources": ["pods"], "verbs": ["see"]}]}),
             ["permissions[0].verbs", "\"see\""],
@@ -384,7 +386,7 @@ fn a_projection_keeps_the_path_that_a_field_selector_reads_in_place_of_the_name_
 #[test]
 fn no_answer_of_a_guest_makes_it_panic() {
     proptest::proptest!(|(bytes: Vec<u8>)| {
-        let _ = Description::parse(&bytes, World::Controller);
+        let _ = Description::parse(&bytes, World::Controller, &DescriptorLimits::default());
     });
 }
 
@@ -410,4 +412,75 @@ fn only_guests_that_take_many_keys_say_how_many() {
     }
     let schedule = json!({"schedules": [{"every": "1s", "key": "a"}]});
     assert!(batch(schedule).is_ok());
+}
+
+/// A guest chooses these numbers; each is refused with its limit before any work that grows faster than the text.
+#[test]
+fn what_is_beyond_a_limit_is_refused_by_the_name_of_the_limit() {
+    let list = |count: usize, entry: Value| Value::Array(vec![entry; count]);
+    let words = |count: usize| (0..count).map(|n| format!("a{n}")).collect::<Vec<_>>();
+    let watches = |more: Value| json!({"watches": [watch(more)]});
+    let terms = |count: usize| words(count).join(",");
+    let rule = |groups: usize, resources: usize| json!({"permissions": [{"groups": words(groups), "resources": words(resources), "verbs": ["get"]}]});
+    let schedule = json!({"every": "1s", "key": "a"});
+    let generation = json!({"type": "generationChanged"});
+    for (value, at, limit, most) in [
+        (json!({"watches": list(65, json!({}))}), "watches", "watches", "65, and 64"),
+        (json!({"indexes": list(65, json!({}))}), "indexes", "indexes", "65, and 64"),
+        (json!({"projections": list(65, json!({}))}), "projections", "watches", "65, and 64"),
+        (json!({"schedules": list(65, schedule)}), "schedules", "schedules", "65, and 64"),
+        (json!({"permissions": list(101, json!({}))}), "permissions", "permissions", "101, and 100"),
+        (json!({"outgoingHosts": list(101, json!("a"))}), "outgoingHosts", "outgoingHosts", "101, and 100"),
+        (rule(101, 100), "permissions[0]", "ruleCombinations", "10100, and 10000"),
+        (rule(1000, 1000), "permissions[0]", "ruleCombinations", "1000000, and 10000"),
+        (watches(json!({"namespaces": words(65)})), ".namespaces", "watchNamespaces", "65, and 64"),
+        (watches(json!({"predicates": list(17, generation)})), ".predicates", "predicates", "17, and 16"),
+        (watches(json!({"labelSelector": terms(65)})), ".labelSelector", "selectorTerms", "65, and 64"),
+        (
+            watches(json!({"labelSelector": format!("a in ({})", terms(65))})),
+            ".labelSelector",
+            "selectorTerms",
+            "65, and 64",
+        ),
+        (watches(json!({"fieldSelector": terms(65)})), ".fieldSelector", "selectorTerms", "65, and 64"),
+    ] {
+        refused(value, &[at, most, "split the plugin", &format!("raise limits.{limit} in the manifest")]);
+    }
+    // As many as are allowed are taken.
+    assert!(parse(rule(100, 100), World::Reconciler).is_ok());
+    assert!(parse(watches(json!({"labelSelector": terms(64)})), World::Reconciler).is_ok());
+    refused(
+        json!({"name": "a".repeat(256 << 10)}),
+        &["the description", "262144 are allowed", "descriptorBytes"],
+    );
+}
+
+/// Each watch has its listener; the second would do the same work again.
+#[test]
+fn an_identical_watch_is_refused() {
+    let pod = json!({"version": "v1", "kind": "Pod", "namespaces": ["b", "a"]});
+    let same = json!({"version": "v1", "kind": "Pod", "namespaces": ["a", "b", "a"]});
+    let other = json!({"version": "v1", "kind": "Pod", "namespaces": ["a"]});
+    refused(
+        json!({"watches": [pod, other, same]}),
+        &["watches[2] (v1/Pod)", "identical to watches[0]", "leave one"],
+    );
+    assert!(parse(json!({"watches": [pod, other]}), World::Reconciler).is_ok());
+}
+
+#[test]
+fn a_limit_of_the_manifest_is_the_one_that_counts() {
+    let text = json!({
+        "apiVersion": "pilothouse.dev/describe/v1alpha1", "name": "a", "resync": "2s",
+        "watches": [{"version": "v1", "kind": "Pod"}, {"version": "v1", "kind": "Node"}],
+    })
+    .to_string();
+    let limits = DescriptorLimits {
+        watches: 2,
+        shortest_resync: Duration::from_secs(2),
+        ..DescriptorLimits::default()
+    };
+    assert!(Description::parse(text.as_bytes(), World::Reconciler, &limits).is_ok());
+    let fewer = DescriptorLimits { watches: 1, ..limits };
+    assert!(Description::parse(text.as_bytes(), World::Reconciler, &fewer).is_err());
 }

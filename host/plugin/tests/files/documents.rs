@@ -1,7 +1,9 @@
 //! The manifests and descriptors in the documents are ones that the host takes, and the messages shown are its
 //! messages.
 
-use pilothouse_plugin::{Access, Description, Grants, Manifest, Place, World};
+use pilothouse_plugin::{
+    Access, BOUNDS, Description, DescriptorLimits, Grants, HostLimits, Manifest, Place, World,
+};
 use pilothouse_testkit::documents::{blocks_in, documents};
 use pilothouse_testkit::paths::repository;
 
@@ -20,10 +22,36 @@ fn every_manifest_in_the_documents_is_taken() {
     assert!(manifests >= 2, "only {manifests} manifests were found");
 }
 
+/// `docs/limits.md` has one row for each adjustable limit, with the values of the code.
+#[test]
+fn the_table_of_limits_is_that_of_the_code() {
+    let document = std::fs::read_to_string(repository().join("docs/limits.md")).unwrap();
+    let header = "| limit | default | range | what is limited | beyond it |\n|---|---|---|---|---|\n";
+    let (_, rows) = document.split_once(header).expect("the table of limits");
+    let shown: Vec<&str> = rows.lines().take_while(|line| line.starts_with('|')).collect();
+    let wanted: Vec<String> = BOUNDS
+        .iter()
+        .map(|bound| {
+            let (low, high) = (bound.unit.write(bound.range.0), bound.unit.write(bound.range.1));
+            let default = bound.default_text().unwrap_or_else(|| "none".to_owned());
+            format!("| `{}` | {default} | {low} to {high} | {} | {} |", bound.name, bound.what, bound.beyond)
+        })
+        .collect();
+    assert_eq!(shown, wanted);
+}
+
+#[test]
+fn the_limits_file_in_the_documents_is_taken() {
+    let [file] = &blocks_in("docs/limits.md", "yaml").unwrap()[..] else { panic!("one limits file") };
+    let limits = HostLimits::parse(file.as_bytes(), "limits.yaml").unwrap();
+    assert_eq!(limits.max_connections, Some(32));
+}
+
 #[test]
 fn the_descriptor_in_the_documents_is_taken() {
     let [descriptor] = &blocks_in("docs/describe.md", "json").unwrap()[..] else { panic!("one descriptor") };
-    let description = Description::parse(descriptor.as_bytes(), World::Reconciler).unwrap();
+    let description =
+        Description::parse(descriptor.as_bytes(), World::Reconciler, &DescriptorLimits::default()).unwrap();
     assert_eq!(description.name, "node-report");
 }
 

@@ -1,5 +1,5 @@
 //! How many instructions an operation takes, beside what was recorded:
-//! `cargo bench -p pilothouse-workqueue --bench instructions`; with `-- --record` what it counts is recorded.
+//! `cargo bench -p pilothouse-workqueue --features valgrind --bench instructions`; with `-- --record` what it counts is recorded.
 //!
 //! Instructions are counted by valgrind, under which this program runs itself: each scenario with N and with 2N
 //! operations, so that start-up falls out of the difference, and all of that twice, so that jitter shows. Unlike time

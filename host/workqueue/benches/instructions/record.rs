@@ -69,7 +69,7 @@ impl Record {
     pub(crate) fn write(&self) -> io::Result<&'static str> {
         let Environment { rustc, target, libc } = &self.environment;
         let file = json!({
-            "note": "Instructions an operation. `cargo bench -p pilothouse-workqueue --bench instructions -- --record`",
+            "note": "Instructions an operation. `cargo bench -p pilothouse-workqueue --features valgrind --bench instructions -- --record`",
             "rustc": rustc,
             "target": target,
             "libc": libc,

@@ -34,8 +34,8 @@ pub(crate) const NAMED: Contender = ours("named");
 pub(crate) const BATCHES: Contender = ours("batches");
 /// Ours, with a thread for each producer and consumer instead of a task.
 pub(crate) const THREADS: Contender = ours("threads");
-/// Ours, a scheduler for all queues.
-pub(crate) const SCHEDULER: Contender = ours("scheduler");
+/// Ours, with hooks that start workers.
+pub(crate) const HOOKS: Contender = ours("hooks");
 pub(crate) const CLIENT_GO: Contender = peer("client-go", "client-go");
 /// With the histograms that controller-runtime registers.
 pub(crate) const CLIENT_GO_METRICS: Contender = peer("client-go, metrics", "client-go-metrics");

@@ -1,25 +1,23 @@
-//! A thousand queues with a task each, or with a scheduler and a few workers for all: all at rest, or all but one. How soon
+//! A thousand queues with a task each, or with hooks that start a worker: all at rest, or all but one. How soon
 //! an add to one at rest reaches its worker.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pilothouse_bench::{Aim, Report, quantile};
-use pilothouse_workqueue::Scheduler;
+use pilothouse_workqueue::{Timekeeper, WorkerCount};
 use tokio::sync::mpsc;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
 use crate::api::{Key, Queue, done, keys};
-use crate::contenders::{CLIENT_GO, PLAIN, PRIORITY, SCHEDULER, Table, quotient};
+use crate::contenders::{CLIENT_GO, HOOKS, PLAIN, PRIORITY, Table, quotient};
 use crate::measure::{Figures, Variant, figures, multi, on, per, scattered};
 
 const RUNS: usize = 3;
 /// Queues, of which the first is the busy one.
 const QUEUES: usize = 1_000;
-/// Workers of the scheduler.
-const WORKERS: usize = 2;
 /// How often one of the others is woken, and how long all rest before.
 const WAKES: usize = 2_000;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -27,24 +25,21 @@ const PAUSE: Duration = Duration::from_millis(1);
 const START: Duration = Duration::from_millis(200);
 
 pub(crate) fn measure(variant: Variant) -> anyhow::Result<Figures> {
-    let scheduler = Scheduler::new();
-    let open = |n| match variant.scheduler {
-        true => Queue::builder().build_in(&scheduler, n, 1),
-        false => (variant.open)(),
-    };
-    let queues: Vec<Queue> = (0..QUEUES).map(open).collect();
     let keys = keys(QUEUES);
     on(&multi()?, async move {
         let (came, mut comes) = mpsc::unbounded_channel();
         let worker = Worker { came, handed_out: Arc::default() };
         let handed_out = Arc::clone(&worker.handed_out);
-        if variant.scheduler {
-            (0..WORKERS).for_each(|_| drop(tokio::spawn(serve_all(scheduler.clone(), worker.clone()))));
-        } else {
-            for (n, queue) in queues.iter().cloned().enumerate() {
-                tokio::spawn(serve(n, queue, worker.clone()));
+        let timekeeper = Timekeeper::new();
+        let open = |n| {
+            if variant.hooks {
+                return hooked(n, &timekeeper, &worker);
             }
-        }
+            let queue = (variant.open)();
+            tokio::spawn(serve(n, queue.clone(), worker.clone()));
+            queue
+        };
+        let queues: Vec<Queue> = (0..QUEUES).map(open).collect();
         sleep(START).await;
         let (quiet50, quiet99) = wake(&queues, &keys, &mut comes).await;
         let (busy, of) = (queues[0].clone(), Arc::clone(&keys));
@@ -95,10 +90,35 @@ async fn serve(n: usize, queue: Queue, worker: Worker) {
     }
 }
 
-async fn serve_all(scheduler: Scheduler<Key, (), usize>, worker: Worker) {
-    while let Some(turn) = scheduler.next().await {
-        worker.has(*turn.owner());
-        turn.done();
+/// A queue whose hook starts a worker.
+fn hooked(n: usize, timekeeper: &Timekeeper, worker: &Worker) -> Queue {
+    let workers = Arc::new(WorkerCount::default());
+    workers.set_limit(1);
+    let own: Arc<OnceLock<Queue>> = Arc::default();
+    let (worker, of) = (worker.clone(), Arc::clone(&own));
+    let hook = move || {
+        if workers.try_add()
+            && let Some(queue) = of.get()
+        {
+            tokio::spawn(serve_ready(n, queue.clone(), worker.clone(), Arc::clone(&workers)));
+        }
+    };
+    let queue = Queue::builder().build_with_hook(timekeeper, hook);
+    own.get_or_init(|| queue).clone()
+}
+
+async fn serve_ready(n: usize, queue: Queue, worker: Worker, workers: Arc<WorkerCount>) {
+    loop {
+        workers.started();
+        while let Some(item) = queue.try_get() {
+            worker.has(n);
+            done(&queue, item);
+            consume_budget().await;
+        }
+        workers.remove();
+        if queue.is_empty() || !workers.try_add() {
+            return;
+        }
     }
 }
 
@@ -119,7 +139,7 @@ async fn wake(queues: &[Queue], keys: &[Key], comes: &mut mpsc::UnboundedReceive
 }
 
 pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
-    let mut table = Table::race(report, "many", RUNS, &[PLAIN, SCHEDULER, CLIENT_GO, PRIORITY])?;
+    let mut table = Table::race(report, "many", RUNS, &[PLAIN, HOOKS, CLIENT_GO, PRIORITY])?;
     let peers = [CLIENT_GO, PRIORITY];
     for percent in ["p50", "p99"] {
         let (quiet, busy) = (format!("quiet_{percent}_us"), format!("busy_{percent}_us"));
@@ -130,14 +150,8 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
         table.row_of(&change, "x", PLAIN, &peers, Aim::Shown, |table, contender| {
             Ok(quotient(&table.of(contender, &busy)?, &table.of(contender, &quiet)?))
         })?;
-        table.row(
-            &format!("{what}, all at rest, a scheduler"),
-            ("us", &quiet),
-            SCHEDULER,
-            &[],
-            Aim::Shown,
-        )?;
-        table.row(&format!("{what}, one busy, a scheduler"), ("us", &busy), SCHEDULER, &[], Aim::Shown)?;
+        table.row(&format!("{what}, all at rest, hooks"), ("us", &quiet), HOOKS, &[], Aim::Shown)?;
+        table.row(&format!("{what}, one busy, hooks"), ("us", &busy), HOOKS, &[], Aim::Shown)?;
     }
     // Whether the busy one was busy.
     let what = format!("keys of the busy one of {QUEUES} queues meanwhile");

@@ -40,19 +40,19 @@ pub(crate) struct Variant {
     pub(crate) batch: usize,
     /// With threads instead of tasks.
     pub(crate) threads: bool,
-    /// Many queues are served by a scheduler's workers instead of a task each.
-    pub(crate) scheduler: bool,
+    /// Many queues have hooks that start a worker for a key, instead of a task each.
+    pub(crate) hooks: bool,
 }
 
 impl Variant {
     fn parse(queue: &str) -> anyhow::Result<Self> {
-        let plain = Self { open: unnamed, batch: 1, threads: false, scheduler: false };
+        let plain = Self { open: unnamed, batch: 1, threads: false, hooks: false };
         Ok(match queue {
             "plain" => plain,
             "named" => Self { open: named, ..plain },
             "batches" => Self { batch: BATCH, ..plain },
             "threads" => Self { threads: true, ..plain },
-            "scheduler" => Self { scheduler: true, ..plain },
+            "hooks" => Self { hooks: true, ..plain },
             _ => bail!("unknown queue {queue:?}"),
         })
     }

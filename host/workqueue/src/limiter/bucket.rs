@@ -65,6 +65,10 @@ impl<K> RateLimiter<K> for BucketRateLimiter {
         self.reserve()
     }
 
+    fn when_all(&self, keys: &[&K]) -> Vec<Duration> {
+        if keys.is_empty() { Vec::new() } else { vec![self.reserve(); keys.len()] }
+    }
+
     fn forget(&self, _: &K) {}
 
     fn num_requeues(&self, _: &K) -> u32 {

@@ -31,6 +31,16 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
         self.limiters.iter().map(|limiter| limiter.when(key)).max().unwrap_or_default()
     }
 
+    fn when_all(&self, keys: &[&K]) -> Vec<Duration> {
+        let mut longest = vec![Duration::ZERO; keys.len()];
+        for limiter in &self.limiters {
+            for (longest, delay) in longest.iter_mut().zip(limiter.when_all(keys)) {
+                *longest = delay.max(*longest);
+            }
+        }
+        longest
+    }
+
     fn forget(&self, key: &K) {
         for limiter in &self.limiters {
             limiter.forget(key);

@@ -27,6 +27,10 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for WithMaxWait<L> {
         self.limiter.when(key).min(self.max)
     }
 
+    fn when_all(&self, keys: &[&K]) -> Vec<Duration> {
+        self.limiter.when_all(keys).into_iter().map(|delay| delay.min(self.max)).collect()
+    }
+
     fn forget(&self, key: &K) {
         self.limiter.forget(key);
     }

@@ -27,6 +27,11 @@ pub(crate) const FOREVER: Duration = Duration::from_nanos(i64::MAX as u64);
 pub trait RateLimiter<K>: Send + Sync {
     /// Counts one more try of the key and returns how long it has to wait for it.
     fn when(&self, key: &K) -> Duration;
+    /// Counts one more try of each key, and returns how long each has to wait for it. The keys failed together, in one call
+    /// say: a limit of all keys together counts one try.
+    fn when_all(&self, keys: &[&K]) -> Vec<Duration> {
+        keys.iter().map(|key| self.when(key)).collect()
+    }
     /// Forgets the key: the next `when` answers as the first did. Releases its memory.
     fn forget(&self, key: &K);
     /// How many tries of the key have been counted since it was forgotten; 0 for a limiter that does not tell keys
@@ -39,6 +44,10 @@ pub trait RateLimiter<K>: Send + Sync {
 impl<K, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
     fn when(&self, key: &K) -> Duration {
         (**self).when(key)
+    }
+
+    fn when_all(&self, keys: &[&K]) -> Vec<Duration> {
+        (**self).when_all(keys)
     }
 
     fn forget(&self, key: &K) {

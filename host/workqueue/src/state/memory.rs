@@ -1,7 +1,7 @@
 //! Release of unused memory, half a minute after a burst.
 //!
 //! Invariant: while most slots are unused, `release_at` is set; it is one of the queue's deadlines, so that the worker that
-//! keeps the time (or the scheduler) wakes for it. A queue that is filled and emptied by turns therefore allocates nothing,
+//! keeps the time (or the timekeeper) wakes for it. A queue that is filled and emptied by turns therefore allocates nothing,
 //! and an idle one holds a few slots. Called by the rules in `state`.
 
 use std::hash::Hash;

@@ -5,9 +5,9 @@
 //!   dirty; it joins `ready` when the worker gives it back.
 //! - The next call moves due delays to `ready`, in the order of their deadlines, before it adds anything else.
 //!   Only `done` may put a key in front of one that came due.
-//! - For each key that joins `ready` one future that waits in `get` is notified.
+//! - For each key that joins `ready` one future that waits in `get` is notified, or else the hook is called.
 //!
-//! Called by `queue`, the scheduler and the futures in `get` and `drain`, through `Shared::locked`, which calls the wakers that
+//! Called by `queue`, the timekeeper and the futures in `get` and `drain`, through `Shared::locked`, which calls the wakers that
 //! are collected in `wakes`. Delays are in `delays`, the end of a queue in `closing`, sleeping workers in `waiting`, memory in `memory`.
 
 mod closing;
@@ -23,13 +23,13 @@ use crate::classes::Classes;
 use crate::clock::{Nanos, Reader};
 use crate::shared::Settings;
 use crate::sleepers::Sleepers;
-use crate::slots::{Hash32, List, SlotState, Slots};
+use crate::slots::{Hash32, List, Slot, SlotState, Slots};
 use crate::stats::Measures;
 use crate::waiters::{Waiters, Wakes};
 use crate::wheel::Wheel;
 use crate::{Item, Merge, Priority, QueueStats};
 use closing::Phase;
-use waiting::SchedulerHook;
+use waiting::HookState;
 
 /// A call that adds a key.
 #[derive(Debug)]
@@ -70,8 +70,8 @@ pub(crate) struct State<K, M> {
     /// Of a queue with a name.
     measures: Option<Box<Measures>>,
     sleepers: Sleepers,
-    /// Of a queue that belongs to a scheduler.
-    hook: Option<SchedulerHook>,
+    /// Of a queue with a hook.
+    hook: Option<HookState>,
     /// To be called when the mutex is free.
     pub(crate) wakes: Wakes,
     wheel: Wheel,
@@ -103,7 +103,7 @@ impl<K, M> State<K, M> {
             release_at: None,
             measures: settings.name.as_ref().map(|_| Box::default()),
             sleepers: Sleepers::default(),
-            hook: settings.limit.map(|limit| SchedulerHook { scheduled: false, limit, alarm: None }),
+            hook: settings.has_hook.then(HookState::default),
             drainers: Waiters::default(),
             wakes: Wakes::default(),
         }
@@ -123,9 +123,6 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         if coalesce && let Some(delay) = self.delay_of(index) {
             self.end_delay(delay, payload, priority);
             return true;
-        }
-        if self.slots[index].place == SlotState::Delayed {
-            self.split(index);
         }
         self.make_ready(index, payload, priority, None);
         true
@@ -148,6 +145,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
             payload: mem::take(&mut slot.payload),
             priority: slot.priority,
             waited: 0,
+            slot: index,
         };
         if let Some(measures) = &mut self.measures {
             item.waited = now.saturating_sub(added);
@@ -159,30 +157,32 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
 
     /// Gives a key back.
     #[inline]
-    pub(crate) fn done(&mut self, hash: Hash32, key: &K) {
-        let Some(index) = self.slots.find(hash, key) else { return };
-        let place = self.slots[index].place;
+    pub(crate) fn done(&mut self, hash: Hash32, item: &Item<K, M>) {
+        let Some(index) = self.slots.find_near(item.slot, hash, &item.key) else { return };
+        let Slot { place, time: began, .. } = self.slots[index];
         if !matches!(place, SlotState::Running | SlotState::Again) {
             return;
         }
         self.slots.unlink(&mut self.processing, index);
         if let Some(measures) = &mut self.measures {
-            let took = self.clock.recent().saturating_sub(self.slots[index].time);
+            let took = self.clock.recent().saturating_sub(began);
             measures.work_duration.observe(took);
         }
         if place == SlotState::Again {
             self.again -= 1;
             let since = self.measures.as_mut().and_then(|measures| measures.again_since.remove(&index));
-            self.slots[index].place = SlotState::Ready;
-            self.slots[index].time = since.unwrap_or_else(|| self.next_number());
-            self.push_ready(index);
+            let slot = &mut self.slots[index];
+            slot.place = SlotState::Ready;
+            slot.time = since.unwrap_or_else(|| next_number(&mut self.sequence));
+            // No hook: the worker that gives the key back looks for the next one.
+            self.ready.push_back(&mut self.slots, index);
+            self.sleepers.notify_one(&mut self.wakes);
         } else if let Some(twin) = self.slots.twin(index) {
             self.rejoin(index, twin);
         } else {
             self.slots.release_hashed(index, hash);
             self.plan_release();
         }
-        self.invite();
         self.settle();
     }
 
@@ -231,7 +231,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         stats
     }
 
-    /// Makes a key ready whose slot is not delayed, or merges into the run that waits; a higher priority raises it to
+    /// Makes a key ready, beside its delay if it has one, or merges into the run that waits; a higher priority raises it to
     /// the end of its list. `at` is when it became ready; none means now.
     #[inline]
     fn make_ready(&mut self, index: u32, payload: M, priority: Priority, at: Option<Nanos>) {
@@ -266,27 +266,30 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
                 slot.priority = priority;
                 slot.payload = payload;
                 self.adds += 1;
-                self.slots[index].time = match at {
-                    _ if self.measures.is_none() => self.next_number(),
+                slot.time = match at {
+                    _ if self.measures.is_none() => next_number(&mut self.sequence),
                     Some(at) => at,
                     None => self.clock.recent(),
                 };
                 self.push_ready(index);
             }
-            SlotState::Delayed | SlotState::Twin => {}
+            SlotState::Delayed => {
+                self.split(index);
+                self.make_ready(index, payload, priority, at);
+            }
+            SlotState::Twin => unreachable!("a twin has no key"),
         }
     }
 
     #[inline]
     fn push_ready(&mut self, index: u32) {
         self.ready.push_back(&mut self.slots, index);
-        self.sleepers.notify_one(&mut self.wakes);
-        self.invite();
+        self.invite_worker();
     }
+}
 
-    #[inline]
-    fn next_number(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
-    }
+#[inline]
+fn next_number(sequence: &mut u64) -> u64 {
+    *sequence += 1;
+    *sequence
 }

@@ -1,27 +1,23 @@
-//! Workers that sleep in `get`, and the scheduler of the queue, if it has one.
+//! Workers that sleep in `get`, and the hook and the timekeeper of the queue, if it has them.
 //!
-//! Invariants: see `sleepers`. The queue rings its scheduler once when it has a ready key and may have one more processed, until
-//! the scheduler takes a turn; and gives it the next deadline whenever that is earlier than the last one given.
+//! Invariants: see `sleepers`. The hook is called for each key that becomes ready while nobody sleeps, unless `done` made it
+//! ready. The timekeeper has the next deadline or an earlier moment.
 //!
-//! Called by the future in `get`, by the scheduler, and by the rules in `state`.
+//! Called by the future in `get`, by the timekeeper, and by the rules in `state`.
 
 use std::hash::Hash;
 use std::task::Waker;
 
-use super::{State, Take};
+use super::State;
+use crate::Merge;
 use crate::clock::Nanos;
 use crate::waiters::Ticket;
-use crate::{Item, Merge};
 
-/// The state of a queue that belongs to a scheduler.
-#[derive(Debug)]
-pub(crate) struct SchedulerHook {
-    /// The scheduler was rung and has not taken its turn yet.
-    pub(crate) scheduled: bool,
-    /// Keys that may be processed at once.
-    pub(crate) limit: usize,
-    /// The deadline that the scheduler has.
-    pub(crate) alarm: Option<Nanos>,
+/// The state of a queue with a hook.
+#[derive(Debug, Default)]
+pub(crate) struct HookState {
+    /// The deadline that the timekeeper has.
+    alarm: Option<Nanos>,
 }
 
 impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
@@ -44,7 +40,15 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
     pub(crate) fn give_up(&mut self, ticket: Ticket) {
         self.leave(ticket);
         if !self.ready.is_empty() {
-            self.sleepers.notify_one(&mut self.wakes);
+            self.invite_worker();
+        }
+    }
+
+    /// A key is ready: notifies a future that waits, or else the hook.
+    #[inline]
+    pub(super) fn invite_worker(&mut self) {
+        if !self.sleepers.notify_one(&mut self.wakes) && self.hook.is_some() {
+            self.wakes.ready = true;
         }
     }
 
@@ -54,22 +58,7 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         self.tell_deadline();
     }
 
-    /// The scheduler comes: takes a key if one is ready and a worker more is allowed.
-    pub(crate) fn turn(&mut self) -> Option<Item<K, M>> {
-        let hook = self.hook.as_mut()?;
-        hook.scheduled = false;
-        let item = match self.processing.len() < hook.limit {
-            true => self.take(),
-            false => return None,
-        };
-        self.invite();
-        match item {
-            Take::Item(item) => Some(item),
-            Take::Empty | Take::Closed => None,
-        }
-    }
-
-    /// The deadline that the scheduler has is over.
+    /// The deadline that the timekeeper has is over.
     pub(crate) fn alarm(&mut self) {
         if let Some(hook) = &mut self.hook {
             hook.alarm = None;
@@ -77,27 +66,6 @@ impl<K: Clone + Eq + Hash, M: Merge> State<K, M> {
         // If more keys are due, the next deadline has passed already.
         self.has_more_due();
         self.tell_deadline();
-    }
-
-    /// Lets so many keys be processed at once.
-    pub(crate) fn set_limit(&mut self, limit: usize) {
-        if let Some(hook) = &mut self.hook {
-            hook.limit = limit;
-        }
-        self.invite();
-    }
-
-    /// Rings the scheduler, unless it was rung or nothing may be processed.
-    #[inline]
-    pub(super) fn invite(&mut self) {
-        if let Some(hook) = &mut self.hook
-            && !hook.scheduled
-            && !self.ready.is_empty()
-            && self.processing.len() < hook.limit
-        {
-            hook.scheduled = true;
-            self.wakes.ring = true;
-        }
     }
 
     fn tell_deadline(&mut self) {

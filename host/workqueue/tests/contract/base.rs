@@ -1,8 +1,7 @@
 //! The base queue: dirty and processing sets, one worker a key, waiting for a key.
 
-use std::collections::HashSet;
-
-use pilothouse_workqueue::{Priority, Queue};
+use pilothouse_workqueue::{Item, Priority, Queue};
+use tokio::time::advance;
 
 use crate::helpers::{Polled, Reasons, TestQueue, drain, ms, take};
 
@@ -31,7 +30,7 @@ fn adds_of_a_queued_key_merge_into_one_run() {
     assert_eq!(queue.len(), 1);
     let item = queue.try_get().expect("queued");
     assert_eq!((item.key, item.payload, item.priority), ("a", Reasons(0b111), Priority::NORMAL));
-    queue.done_key(&"a");
+    queue.done(item);
     assert!(queue.try_get().is_none());
 }
 
@@ -39,9 +38,9 @@ fn adds_of_a_queued_key_merge_into_one_run() {
 fn a_payload_is_handed_out_once() {
     let queue = TestQueue::new();
     queue.add_with("a", Reasons(1), Priority::NORMAL);
-    take(&queue);
+    let a = take(&queue);
     queue.add_with("a", Reasons(2), Priority::NORMAL);
-    queue.done_key(&"a");
+    queue.done(a);
     assert_eq!(queue.try_get().expect("dirty").payload, Reasons(2));
 }
 
@@ -59,14 +58,15 @@ fn a_key_in_processing_is_not_handed_out_again() {
 fn any_number_of_adds_during_processing_gives_exactly_one_more_run() {
     let queue = TestQueue::new();
     queue.add("a");
-    take(&queue);
+    let a = take(&queue);
     for bit in 0..5 {
         queue.add_with("a", Reasons(1 << bit), Priority::NORMAL);
     }
-    queue.done_key(&"a");
+    queue.done(a);
     assert_eq!(queue.len(), 1);
-    assert_eq!(queue.try_get().expect("dirty").payload, Reasons(0b1_1111));
-    queue.done_key(&"a");
+    let again = take(&queue);
+    assert_eq!(again.payload, Reasons(0b1_1111));
+    queue.done(again);
     assert_eq!(queue.len(), 0);
 }
 
@@ -74,10 +74,10 @@ fn any_number_of_adds_during_processing_gives_exactly_one_more_run() {
 fn a_key_added_during_processing_joins_the_end_when_it_is_given_back() {
     let queue = TestQueue::new();
     queue.add("a");
-    take(&queue);
+    let a = take(&queue);
     queue.add("a");
     queue.add("b");
-    queue.done_key(&"a");
+    queue.done(a);
     assert_eq!(drain(&queue), ["b", "a"]);
 }
 
@@ -86,21 +86,27 @@ fn other_keys_are_handed_out_during_processing() {
     let queue = TestQueue::new();
     queue.add("a");
     queue.add("b");
-    assert_eq!((take(&queue), take(&queue)), ("a", "b"));
-    queue.done_key(&"b");
-    queue.done_key(&"a");
+    let (a, b) = (take(&queue), take(&queue));
+    assert_eq!((a.key, b.key), ("a", "b"));
+    queue.done(b);
+    queue.done(a);
     assert_eq!(queue.stats().processing, 0);
 }
 
 #[test]
 fn done_of_a_key_that_nobody_processes_does_nothing() {
     let queue = TestQueue::new();
-    queue.done_key(&"unknown");
+    let done_elsewhere = |key| {
+        let other = TestQueue::new();
+        other.add(key);
+        queue.done(take(&other));
+    };
+    done_elsewhere("unknown");
     queue.add("queued");
-    queue.done_key(&"queued");
+    done_elsewhere("queued");
     assert_eq!(queue.len(), 1);
     assert_eq!(drain(&queue), ["queued"]);
-    queue.done_key(&"queued");
+    done_elsewhere("queued");
     assert!(queue.is_empty());
 }
 
@@ -128,11 +134,11 @@ fn get_waits_until_an_add() {
 fn get_waits_until_a_key_added_during_processing_is_given_back() {
     let queue = TestQueue::new();
     queue.add("a");
-    take(&queue);
+    let a = take(&queue);
     let mut get = Polled::pending(queue.get());
     queue.add("a");
     assert!(!get.woken());
-    queue.done_key(&"a");
+    queue.done(a);
     assert_eq!(get.output().expect("dirty").key, "a");
 }
 
@@ -155,7 +161,7 @@ fn a_dropped_get_loses_no_key() {
     queue.add("a");
     drop(get);
     assert_eq!(queue.len(), 1);
-    assert_eq!(take(&queue), "a");
+    assert_eq!(take(&queue).key, "a");
 }
 
 #[test]
@@ -184,7 +190,7 @@ fn a_waiter_whose_key_was_snatched_waits_on() {
     let queue = TestQueue::new();
     let mut get = Polled::pending(queue.get());
     queue.add("a");
-    assert_eq!(take(&queue), "a");
+    assert_eq!(take(&queue).key, "a");
     assert!(get.poll().is_pending());
     queue.add("b");
     assert_eq!(get.output().expect("added").key, "b");
@@ -217,19 +223,45 @@ fn handles_and_futures_may_go_to_other_threads() {
     is_send(&queue.shut_down_with_drain());
 }
 
+fn keys(items: &[Item<u32>]) -> Vec<u32> {
+    items.iter().map(|item| item.key).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_held_while_its_slot_was_moved_is_given_back_and_no_other() {
+    let queue: Queue<u32> = Queue::new();
+    (0..100).for_each(|key| queue.add(key));
+    let mut held: Vec<_> = (0..100).map(|_| queue.try_get().expect("queued")).collect();
+    let (last, fifth) = (held.remove(99), held.remove(5));
+    held.into_iter().for_each(|item| queue.done(item));
+    advance(ms(30_000)).await;
+    assert_eq!(queue.len(), 0, "looks at the queue, which now moves the two keys to its first slots");
+    (200..210).for_each(|key| queue.add(key));
+    let others: Vec<_> = (0..10).map(|_| queue.try_get().expect("queued")).collect();
+    // Its slot is another key's by now.
+    queue.done(fifth);
+    queue.done(last);
+    assert_eq!(queue.stats().processing, 10);
+    [5, 99].into_iter().chain(200..210).for_each(|key| queue.add(key));
+    assert_eq!(keys(&[queue.try_get().expect("5"), queue.try_get().expect("99")]), [5, 99]);
+    assert!(queue.try_get().is_none(), "the others are with their worker");
+    others.into_iter().for_each(|item| queue.done(item));
+    assert_eq!((queue.len(), queue.stats().processing), (10, 2));
+}
+
 #[test]
 fn keys_can_be_raised_out_of_the_middle_of_a_class_after_compaction() {
     let queue: Queue<u32> = Queue::new();
     (0..4_000).for_each(|key| queue.add(key));
-    let held: Vec<u32> = (0..4_000).map(|_| queue.try_get().expect("queued").key).collect();
+    let held: Vec<_> = (0..4_000).map(|_| queue.try_get().expect("queued")).collect();
     (0..4_000).step_by(400).for_each(|key| queue.add_with(key, (), Priority::LOW));
     // Given back from the last to the first, so that the list of keys in processing is cut at its end.
-    held.iter().rev().for_each(|key| queue.done_key(key));
+    held.into_iter().rev().for_each(|item| queue.done(item));
     queue.add(2_000);
     queue.add(400);
-    let rest: Vec<u32> = std::iter::from_fn(|| queue.try_get()).map(|item| item.key).collect();
-    assert_eq!(rest, [2_000, 400, 3_600, 3_200, 2_800, 2_400, 1_600, 1_200, 800, 0]);
-    rest.iter().for_each(|key| queue.done_key(key));
+    let rest: Vec<_> = std::iter::from_fn(|| queue.try_get()).collect();
+    assert_eq!(keys(&rest), [2_000, 400, 3_600, 3_200, 2_800, 2_400, 1_600, 1_200, 800, 0]);
+    rest.into_iter().for_each(|item| queue.done(item));
     assert_eq!((queue.len(), queue.stats().processing), (0, 0));
 }
 
@@ -237,8 +269,8 @@ fn keys_can_be_raised_out_of_the_middle_of_a_class_after_compaction() {
 fn all_keys_survive_the_growth_and_compaction_of_the_table() {
     let queue: Queue<u32> = Queue::new();
     (0..5_000).for_each(|key| queue.add(key));
-    let held: Vec<u32> = (0..5_000).map(|_| queue.try_get().expect("queued").key).collect();
-    assert!(held.iter().copied().eq(0..5_000), "first in, first out");
+    let held: Vec<_> = (0..5_000).map(|_| queue.try_get().expect("queued")).collect();
+    assert!(keys(&held).into_iter().eq(0..5_000), "first in, first out");
     // Every 50th key is wanted again or delayed when the others go; the table shrinks around them.
     for key in (0..5_000).step_by(50) {
         if key % 100 == 0 {
@@ -247,15 +279,13 @@ fn all_keys_survive_the_growth_and_compaction_of_the_table() {
             queue.add_after(key, (), Priority::NORMAL, ms(3_600_000));
         }
     }
-    held.iter().for_each(|key| queue.done_key(key));
+    held.into_iter().for_each(|item| queue.done(item));
     assert_eq!((queue.len(), queue.len_delayed()), (50, 50));
     assert_eq!(queue.expedite_all(|_| true), 50);
-    let rest: Vec<u32> = std::iter::from_fn(|| queue.try_get()).map(|item| item.key).collect();
-    let expected: HashSet<u32> = (0..5_000).step_by(50).collect();
-    assert_eq!(rest.len(), expected.len());
-    assert!(rest[..50].iter().copied().eq((0..5_000).step_by(100)), "first in, first out");
-    assert!(rest[50..].iter().copied().eq((50..5_000).step_by(100)), "in the order of the deadlines");
-    rest.iter().for_each(|key| queue.done_key(key));
+    let rest: Vec<_> = std::iter::from_fn(|| queue.try_get()).collect();
+    // First in, first out; then in the order of the deadlines.
+    assert!(keys(&rest).into_iter().eq((0..5_000).step_by(100).chain((50..5_000).step_by(100))));
+    rest.into_iter().for_each(|item| queue.done(item));
     queue.add(7);
     assert_eq!(queue.try_get().expect("added").key, 7);
 }

@@ -115,7 +115,7 @@ fn a_dropped_batch_loses_no_key_and_passes_its_wake_up_on() {
 #[test]
 fn keys_added_as_a_batch_are_added_as_one_after_another() {
     let queue = TestQueue::new();
-    have_one_running(&queue);
+    let running = have_one_running(&queue);
     queue.add_batch([
         ("low", Reasons(1), Priority::LOW),
         ("a", Reasons(1), Priority::NORMAL),
@@ -124,16 +124,16 @@ fn keys_added_as_a_batch_are_added_as_one_after_another() {
         ("urgent", Reasons(1), Priority(7)),
     ]);
     assert_eq!((queue.len(), queue.stats().adds), (3, 5));
-    assert_eq!(take(&queue), "urgent");
+    assert_eq!(take(&queue).key, "urgent");
     assert_eq!(queue.try_get().expect("added").payload, Reasons(3));
-    queue.done_key(&"running");
+    queue.done(running);
     assert_eq!(drain(&queue), ["running", "low"]);
 }
 
 /// Has one key with a worker.
-fn have_one_running(queue: &TestQueue) {
+fn have_one_running(queue: &TestQueue) -> Item<&'static str, Reasons> {
     queue.add("running");
-    take(queue);
+    take(queue)
 }
 
 #[test]

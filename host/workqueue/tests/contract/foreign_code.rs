@@ -2,9 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use pilothouse_workqueue::{Merge, Priority, Queue, Scheduler};
+use pilothouse_workqueue::{Merge, Priority, Queue, Timekeeper};
 use tokio::time::advance;
 
 use crate::helpers::{Polled, ms};
@@ -161,11 +161,13 @@ async fn a_batch_that_panics_wakes_a_worker_for_the_keys_before() {
 }
 
 #[tokio::test]
-async fn a_batch_that_panics_gives_its_queue_a_turn_of_the_scheduler() {
-    let scheduler: Scheduler<u32, Unmergeable, ()> = Scheduler::new();
-    let queue = Queue::builder().build_in(&scheduler, (), 2);
+async fn a_batch_that_panics_calls_the_hook_for_the_keys_before() {
+    let rung = Arc::new(AtomicUsize::new(0));
+    let ring = Arc::clone(&rung);
+    let hook = move || _ = ring.fetch_add(1, Ordering::Relaxed);
+    let queue: Queue<u32, Unmergeable> = Queue::builder().build_with_hook(&Timekeeper::new(), hook);
     queue.add(1);
-    let _running = scheduler.try_next().expect("just added");
+    let _running = queue.try_get().expect("just added");
     panics(|| queue.add_batch([2, 1].map(|key| (key, Unmergeable, Priority::NORMAL))));
-    assert_eq!(scheduler.try_next().map(|turn| *turn.key()), Some(2));
+    assert_eq!(rung.load(Ordering::Relaxed), 2);
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use pilothouse_workqueue::{Merge, Priority, Queue};
+use pilothouse_workqueue::{Item, Merge, Priority, Queue};
 
 /// A set of reasons, as the host has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,8 +38,8 @@ pub(crate) fn drain<M: Merge>(queue: &Queue<&'static str, M>) -> Vec<&'static st
 }
 
 /// Takes the next key, which must be there.
-pub(crate) fn take<M: Merge>(queue: &Queue<&'static str, M>) -> &'static str {
-    queue.try_get().expect("a key is ready").key
+pub(crate) fn take<M: Merge>(queue: &Queue<&'static str, M>) -> Item<&'static str, M> {
+    queue.try_get().expect("a key is ready")
 }
 
 /// Adds keys at normal priority, for no reason.

@@ -12,7 +12,6 @@ mod limiters;
 mod parallelize;
 mod priority;
 mod rate_limiting;
-mod scheduler;
-mod scheduler_delays;
 mod shutdown;
 mod stats;
+mod timekeeper;

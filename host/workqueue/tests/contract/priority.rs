@@ -65,12 +65,12 @@ fn a_lower_add_lowers_nothing() {
 fn a_key_added_during_processing_takes_the_highest_priority_of_these_adds() {
     let queue = TestQueue::new();
     queue.add("a");
-    take(&queue);
+    let a = take(&queue);
     low(&queue, "a");
     queue.add("a");
     low(&queue, "a");
     low(&queue, "low");
-    queue.done_key(&"a");
+    queue.done(a);
     assert_eq!(drain(&queue), ["a", "low"]);
 }
 
@@ -78,10 +78,10 @@ fn a_key_added_during_processing_takes_the_highest_priority_of_these_adds() {
 fn the_priority_of_a_run_is_not_kept_for_the_next() {
     let queue = TestQueue::new();
     queue.add("a");
-    take(&queue);
+    let a = take(&queue);
     low(&queue, "low");
     low(&queue, "a");
-    queue.done_key(&"a");
+    queue.done(a);
     assert_eq!(drain(&queue), ["low", "a"]);
 }
 
@@ -187,13 +187,13 @@ fn every_17th_key_is_the_longest_waiting_of_the_other_priorities() {
 async fn ageing_goes_by_time_in_a_queue_with_a_name() {
     let queue: Queue<u32> = Queue::builder().name("test").build();
     queue.add_with(1, (), Priority(1));
-    queue.try_get().expect("queued");
+    let running = queue.try_get().expect("queued");
     // Wanted first, but it runs; it waits since then all the same.
     queue.add_with(1, (), Priority(1));
     tokio::time::advance(ms(5)).await;
     queue.add_with(2, (), Priority(2));
     (100..150).for_each(|key| queue.add_with(key, (), Priority(9)));
-    queue.done_key(&1);
+    queue.done(running);
     let others: Vec<(usize, u32)> =
         keys(&queue).into_iter().enumerate().filter(|(_, key)| *key < 100).collect();
     assert_eq!(others, [(16, 1), (33, 2)]);
@@ -238,10 +238,10 @@ fn the_longest_waiting_goes_first_though_the_highest_priority_changes() {
 fn a_key_overtaken_while_it_runs_keeps_nobody_waiting() {
     let queue = TestQueue::new();
     queue.add_with("a", Reasons(0), Priority(9));
-    take(&queue);
+    let a = take(&queue);
     queue.add_with("a", Reasons(0), Priority(9));
     low(&queue, "b");
-    assert_eq!(take(&queue), "b", "the key with the highest priority is with a worker");
-    queue.done_key(&"a");
+    assert_eq!(take(&queue).key, "b", "the key with the highest priority is with a worker");
+    queue.done(a);
     assert_eq!(drain(&queue), ["a"]);
 }

@@ -111,11 +111,11 @@ async fn release_backoff_keeps_payload_and_priority() {
 async fn a_key_released_in_processing_runs_once_more() {
     let queue = exponential();
     queue.add("a");
-    take(&queue);
+    let a = take(&queue);
     retry(&queue, "a");
     assert_eq!(queue.release_backoff(), 1);
     assert!(queue.try_get().is_none());
-    queue.done_key(&"a");
+    queue.done(a);
     assert_eq!(drain(&queue), ["a"]);
 }
 
@@ -156,4 +156,28 @@ fn a_queue_that_is_shut_down_counts_no_failure() {
     queue.shut_down();
     assert_eq!(queue.add_rate_limited("a", Reasons(0), Priority::NORMAL), None);
     assert_eq!(queue.num_requeues(&"a"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_fail_together_take_one_token_of_a_bucket_and_each_its_own_backoff() {
+    let limiter = MaxOfRateLimiter::new([
+        Box::new(ItemExponentialFailureRateLimiter::new(ms(1), ms(1_000)))
+            as Box<dyn RateLimiter<&'static str>>,
+        Box::new(BucketRateLimiter::new(1.0, 2)),
+    ]);
+    let queue: TestQueue = Queue::with_rate_limiter(limiter);
+    queue.add_rate_limited("b", Reasons(0), Priority::NORMAL);
+    advance(ms(1)).await;
+    assert_eq!(drain(&queue), ["b"]);
+    let failed = ["a", "b", "c"].map(|key| (key, Reasons(0), Priority::NORMAL)).into();
+    queue.add_rate_limited_batch(failed, AddOptions::default());
+    advance(ms(1)).await;
+    assert_eq!(drain(&queue), ["a", "c"]);
+    advance(ms(1)).await;
+    assert_eq!(drain(&queue), ["b"], "it failed for the second time");
+    // Two tokens are gone, of the single key and of the batch; 3 ms have refilled a little.
+    assert_eq!(retry(&queue, "d"), 997);
+    queue.shut_down();
+    queue.add_rate_limited_batch(vec![("e", Reasons(0), Priority::NORMAL)], AddOptions::default());
+    assert_eq!((queue.len_delayed(), queue.num_requeues(&"e")), (0, 0));
 }

@@ -50,12 +50,12 @@ fn shut_down_may_be_called_again() {
 fn shut_down_does_not_wait_and_hands_out_a_key_that_is_given_back_dirty() {
     let queue = TestQueue::new();
     queue.add("a");
-    take(&queue);
+    let a = take(&queue);
     queue.add("a");
     queue.shut_down();
     let mut get = Polled::new(queue.get());
     assert!(get.poll().is_ready(), "nothing is queued now");
-    queue.done_key(&"a");
+    queue.done(a);
     assert_eq!(drain(&queue), ["a"]);
 }
 
@@ -100,12 +100,11 @@ fn a_drain_waits_for_done() {
     let queue = TestQueue::new();
     queue.add("a");
     queue.add("b");
-    take(&queue);
-    take(&queue);
+    let (a, b) = (take(&queue), take(&queue));
     let mut drain = Polled::pending(queue.shut_down_with_drain());
-    queue.done_key(&"a");
+    queue.done(a);
     assert!(!drain.woken() && drain.poll().is_pending());
-    queue.done_key(&"b");
+    queue.done(b);
     drain.output();
 }
 
@@ -122,14 +121,15 @@ fn a_drain_waits_for_queued_keys_even_if_no_worker_is_busy() {
 fn a_drain_waits_for_a_key_that_is_dirty_and_in_processing() {
     let queue = TestQueue::new();
     queue.add("a");
-    take(&queue);
+    let a = take(&queue);
     queue.add("a");
     let mut drain = Polled::pending(queue.shut_down_with_drain());
     let mut worker = Polled::pending(queue.get());
-    queue.done_key(&"a");
+    queue.done(a);
     assert!(!drain.woken());
-    assert_eq!(worker.output().expect("dirty").key, "a");
-    queue.done_key(&"a");
+    let again = worker.output().expect("dirty");
+    assert_eq!(again.key, "a");
+    queue.done(again);
     drain.output();
 }
 
@@ -157,11 +157,11 @@ async fn a_drain_waits_for_delayed_keys() {
 fn a_drain_ends_gets_as_soon_as_nothing_is_to_come() {
     let queue = TestQueue::new();
     queue.add("a");
-    take(&queue);
+    let a = take(&queue);
     let mut end = Polled::pending(queue.shut_down_with_drain());
     let mut get = Polled::new(queue.get());
     assert!(get.poll().is_ready(), "the key in processing is clean, and adds are dropped");
-    queue.done_key(&"a");
+    queue.done(a);
     end.output();
 }
 
@@ -169,12 +169,12 @@ fn a_drain_ends_gets_as_soon_as_nothing_is_to_come() {
 fn the_last_key_of_a_drain_ends_the_gets_of_all_other_workers() {
     let queue = TestQueue::new();
     queue.add("a");
-    take(&queue);
+    let a = take(&queue);
     queue.add("a");
     let _drain = queue.shut_down_with_drain();
     let mut first = Polled::pending(queue.get());
     let mut second = Polled::pending(queue.get());
-    queue.done_key(&"a");
+    queue.done(a);
     assert!(first.output().is_some());
     assert_eq!(second.output(), None);
 }

@@ -24,7 +24,7 @@ async fn queue_duration_starts_at_the_first_add_of_a_run() {
     advance(ms(100)).await;
     queue.add("a");
     advance(ms(1)).await;
-    queue.done_key(&"a");
+    queue.done(item);
     advance(ms(1)).await;
     assert_eq!(queue.try_get().expect("dirty").queued_for(), ms(2));
     let histogram = queue.stats().queue_duration;
@@ -87,16 +87,16 @@ async fn unfinished_work_is_the_sum_and_longest_running_the_maximum_over_process
     let queue = measured();
     queue.add("a");
     queue.add("b");
-    take(&queue);
+    let a = take(&queue);
     advance(ms(30)).await;
-    take(&queue);
+    let b = take(&queue);
     advance(ms(10)).await;
     let stats = queue.stats();
     assert_eq!((stats.processing, stats.unfinished_work, stats.longest_running), (2, ms(50), ms(40)));
-    queue.done_key(&"a");
+    queue.done(a);
     let stats = queue.stats();
     assert_eq!((stats.processing, stats.unfinished_work, stats.longest_running), (1, ms(10), ms(10)));
-    queue.done_key(&"b");
+    queue.done(b);
     assert_eq!(queue.stats().unfinished_work, Duration::ZERO);
 }
 

@@ -1,6 +1,6 @@
 //! No script leaves a waiting `get` asleep that has something to take.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -78,16 +78,20 @@ impl Getter<'_> {
     }
 }
 
+/// The keys in processing.
+type Processing = BTreeMap<Key, Item<Key, Bits>>;
+
 /// Takes note of a key handed out; it must not be in processing already.
-fn hand_out(processing: &mut BTreeSet<Key>, output: Output) -> Result<(), TestCaseError> {
+fn hand_out(processing: &mut Processing, output: Output) -> Result<(), TestCaseError> {
     if let Some(item) = output {
-        prop_assert!(processing.insert(item.key), "key {} is with two workers", item.key);
+        let key = item.key;
+        prop_assert!(processing.insert(key, item).is_none(), "key {key} is with two workers");
     }
     Ok(())
 }
 
 /// Polls every woken `get` until none is.
-fn settle(getters: &mut Vec<Getter<'_>>, processing: &mut BTreeSet<Key>) -> Result<(), TestCaseError> {
+fn settle(getters: &mut Vec<Getter<'_>>, processing: &mut Processing) -> Result<(), TestCaseError> {
     while let Some(n) = getters.iter().position(Getter::is_woken) {
         if let Poll::Ready(output) = getters[n].poll() {
             getters.remove(n);
@@ -100,7 +104,7 @@ fn settle(getters: &mut Vec<Getter<'_>>, processing: &mut BTreeSet<Key>) -> Resu
 async fn no_getter_sleeps_in_vain(script: Vec<Move>) -> Result<(), TestCaseError> {
     let queue: Queue<Key, Bits> = Queue::new();
     let mut getters: Vec<Getter<'_>> = Vec::new();
-    let mut processing = BTreeSet::new();
+    let mut processing = Processing::new();
     let mut drains = Vec::new();
     for next in script {
         match next {
@@ -132,11 +136,9 @@ async fn no_getter_sleeps_in_vain(script: Vec<Move>) -> Result<(), TestCaseError
             }
             Move::TryGet => hand_out(&mut processing, queue.try_get())?,
             Move::Done(which) => {
-                if let Some(key) =
-                    which.checked_rem(processing.len()).and_then(|n| processing.iter().nth(n).copied())
-                {
-                    processing.remove(&key);
-                    queue.done_key(&key);
+                let key = which.checked_rem(processing.len()).and_then(|n| processing.keys().nth(n).copied());
+                if let Some(item) = key.and_then(|key| processing.remove(&key)) {
+                    queue.done(item);
                 }
             }
             Move::CancelDelayed(key) => {
@@ -167,8 +169,8 @@ async fn no_getter_sleeps_in_vain(script: Vec<Move>) -> Result<(), TestCaseError
     prop_assert_eq!(queue.len_delayed(), 0, "all deadlines have passed");
     // The end: everything is given back, and a queue that was shut down lets all workers go.
     let was_shut = queue.shutting_down();
-    while let Some(key) = processing.pop_first() {
-        queue.done_key(&key);
+    while let Some((_, item)) = processing.pop_first() {
+        queue.done(item);
         settle(&mut getters, &mut processing)?;
     }
     prop_assert!(!was_shut || getters.is_empty(), "the queue is shut and a worker sleeps");

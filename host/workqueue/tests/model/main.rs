@@ -39,7 +39,8 @@ enum Step {
     Forget(Key),
     TryGet,
     Done(usize),
-    DoneUnknown(Key),
+    /// With the item of another queue.
+    DoneForeign(Key),
     Advance(Millis),
     CancelDelayed(Key),
     ExpediteEven,
@@ -63,7 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => key.clone().prop_map(Step::Forget),
         25 => Just(Step::TryGet),
         20 => any::<usize>().prop_map(Step::Done),
-        1 => key.clone().prop_map(Step::DoneUnknown),
+        1 => key.clone().prop_map(Step::DoneForeign),
         8 => (0..15_u64).prop_map(Step::Advance),
         2 => key.prop_map(Step::CancelDelayed),
         1 => Just(Step::ExpediteEven),
@@ -162,8 +163,10 @@ async fn against_the_model(script: Vec<Step>, named: bool, fair: bool) -> Result
                     model.done(key);
                 }
             }
-            Step::DoneUnknown(key) => {
-                queue.done_key(&key);
+            Step::DoneForeign(key) => {
+                let other = Queue::new();
+                other.add(key);
+                queue.done(other.try_get().expect("just added"));
                 model.done(key);
             }
             Step::Advance(millis) => {

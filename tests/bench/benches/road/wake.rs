@@ -31,7 +31,7 @@ pub(crate) fn run(report: &mut Report) -> anyhow::Result<()> {
     let plugins = runtime.block_on(async {
         let mut plugins = Vec::new();
         for number in 0..PLUGINS {
-            let code = engine.prepare(&super::plugins::component(number)?).await?;
+            let code = engine.prepare(super::plugins::component(number)?).await?;
             code.unload();
             plugins.push(code);
         }

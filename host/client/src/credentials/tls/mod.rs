@@ -4,9 +4,9 @@
 //! Invariants:
 //! * A whole new rustls configuration is made when a file has changed, so that no session of the old certificate is
 //!   resumed under the new one.
-//! * Files are compared at each handshake, and in between when they are a minute old or a request was refused: the first
-//!   request after that has them read in the background, and [`Tls::rotations`] tells later ones that new connections are
-//!   due. A file system that hangs delays no call, by [`FileReader`].
+//! * Files are compared at each handshake, and in between when they are a minute old: the first request after that has them
+//!   read in the background, and [`Tls::rotations`] tells later ones that new connections are due. The next request after
+//!   a refused one waits for them. A file system that hangs delays it by a second, and no other call, by [`FileReader`].
 //! * Files that cannot be used (half written, a key of another certificate) are logged once, and the old ones stay in use.
 //!
 //! `transport` asks for configurations, and whether certificates have rotated; `config` makes it.
@@ -26,7 +26,7 @@ use trust::{Trust, authorities, client_config};
 
 use super::certificate::Certificate;
 use super::exec::ExecPlugin;
-use super::file_reader::FileReader;
+use super::file_reader::{FileReader, blocking};
 use crate::error::{Error, Result};
 
 /// Something, or what is wrong with it: the end of a message.
@@ -127,7 +127,7 @@ impl Source {
 
 impl Tls {
     /// Reads and checks what is there. Without `authority` the platform's certificates are trusted.
-    pub(crate) fn new(
+    pub(crate) async fn new(
         source: String,
         authority: Option<Source>,
         insecure: bool,
@@ -136,12 +136,14 @@ impl Tls {
     ) -> Result<Self> {
         let sources = Arc::new(Sources { authority, identity });
         let (serial, certificate) = sources.credential();
-        let made = sources.read().and_then(|material| {
-            let material = Material { plugin: certificate, ..material };
-            let built = sources.build(&material, insecure)?;
+        let reader = Arc::clone(&sources);
+        let made = blocking(move || {
+            let material = Material { plugin: certificate, ..reader.read()? };
+            // The platform's certificates are files as well.
+            let built = reader.build(&material, insecure)?;
             Ok((material, built))
         });
-        let (material, current) = made.map_err(|e| Error::Config(format!("{source}: {e}")))?;
+        let (material, current) = made.await?.map_err(|e: String| Error::Config(format!("{source}: {e}")))?;
         let reading = FileReader::new(format!("{source}: files of certificates are"));
         let state = Mutex::new(TlsState { current, material, serial, complaint: None });
         let rotations = AtomicU64::new(0);
@@ -162,9 +164,9 @@ impl Tls {
     }
 
     /// For a server without TLS; nothing is read.
-    pub(crate) fn unused() -> Result<Self> {
+    pub(crate) async fn unused() -> Result<Self> {
         // Without an authority the platform's certificates would be looked for.
-        Self::new(String::new(), None, true, ClientIdentity::None, None)
+        Self::new(String::new(), None, true, ClientIdentity::None, None).await
     }
 
     /// For a handshake that begins now, with the server itself.
@@ -199,10 +201,18 @@ impl Tls {
         self.rotations.load(Ordering::Relaxed)
     }
 
-    /// The server did not know the user: files are read at once, for the next requests.
+    /// The server did not know the user: files are read at once, and the next request waits for them.
     pub(crate) fn rejected(&self) {
         self.reading.refused();
         self.reading.begin(self.reader());
+    }
+
+    /// Waits for the files that are read since [`Tls::rejected`], a second at most, for a request that begins now.
+    pub(crate) async fn after_rejection(&self) {
+        if self.reading.is_refused() {
+            let read = self.reading.latest(self.reader()).await;
+            self.take_over(read);
+        }
     }
 
     fn reader(&self) -> impl FnOnce() -> Checked<Material> + Send + 'static {

@@ -1,17 +1,19 @@
-//! The amount of unpacked text that stays in the host when a guest reads packed objects.
+//! The amount of unpacked text that stays in the host when a guest reads packed objects, and what a read may cost.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_object::{Body, Dictionary, Gvk, ObjectKey};
+use pilothouse_plugin::Limits;
 
 use super::*;
 use crate::bindings::pilothouse::controller::cache::{self, HostCursor};
 use crate::host::{
-    CacheImports, ClientImports, ConfigImports, EventImports, HostImports, HttpImports, LogImports,
-    QueueImports, Refusal,
+    CacheImports, CallContext, ClientImports, ConfigImports, EventImports, HostImports, HttpImports,
+    LogImports, ObjectCursor, QueueImports, Refusal,
 };
 use crate::imports::Cursor;
-use crate::wasi;
 
 /// A host whose cache has one object. The tests use no other import.
 #[derive(Default)]
@@ -41,7 +43,9 @@ type Read = fn(&mut StoreState, Resource<Object>);
 /// All methods that need the text.
 const READS: [Read; 4] = [
     |state, object| assert!(state.get(object, "/data/n".to_owned()).unwrap().is_some()),
-    |state, object| assert_eq!(state.get_many(object, vec![String::new(), "/no".into()]).unwrap().len(), 2),
+    |state, object| {
+        assert_eq!(state.get_many(object, vec!["/data/n".into(), "/no".into()]).unwrap().len(), 2);
+    },
     |state, object| assert!(state.bytes(object).unwrap().starts_with(b"{")),
     |state, object| assert_eq!(state.annotations(object).unwrap().len(), 1),
 ];
@@ -52,8 +56,7 @@ fn state() -> StoreState {
 
 fn state_with(object: Option<Object>) -> StoreState {
     let host: Arc<dyn HostImports> = Arc::new(OneObject(object));
-    let wasi = wasi::context(&host);
-    StoreState::new(host, 0, wasi)
+    StoreState::new(host, Limits::default())
 }
 
 fn packed() -> Vec<Object> {
@@ -88,23 +91,23 @@ fn borrow(handle: &Resource<Object>) -> Resource<Object> {
 fn a_guest_that_reads_many_packed_objects_in_one_call_keeps_one_text_unpacked() {
     let mut state = state();
     let cursor = Cursor(Box::new(packed().into_iter()));
-    let cursor = state.handles.push(cursor).unwrap();
+    let cursor = state.handles.push_cursor(cursor).unwrap();
     let handles = HostCursor::next(&mut state, cursor, 100).unwrap();
     assert_eq!(handles.len(), 100);
     for read in READS {
         for handle in &handles {
             read(&mut state, borrow(handle));
         }
-        let kept = handles.iter().filter(|handle| keeps_text(state.object(handle).unwrap())).count();
+        let kept = handles.iter().filter(|handle| keeps_text(state.handles.object(handle).unwrap())).count();
         assert_eq!(kept, 0, "beside the one that was read last");
     }
-    assert!(state.reading.as_ref().unwrap().is_same(state.object(&handles[99]).unwrap()));
+    assert!(state.reading.as_ref().unwrap().is_same(state.handles.object(&handles[99]).unwrap()));
 }
 
 #[test]
 fn one_object_that_is_read_again_and_again_is_unpacked_once() {
     let mut state = state();
-    let handle = state.handles.push(packed().remove(0)).unwrap();
+    let handle = state.handles.push_cached(packed().remove(0)).unwrap();
     READS[0](&mut state, borrow(&handle));
     // Kept alive, so that no other text gets the same address.
     let first = state.reading.clone().unwrap();
@@ -116,7 +119,7 @@ fn one_object_that_is_read_again_and_again_is_unpacked_once() {
 fn after_a_call_nothing_of_what_it_read_is_left_whether_or_not_the_guest_dropped_its_handles() {
     for drops in [false, true] {
         let mut state = state();
-        let handle = state.handles.push(packed().remove(0)).unwrap();
+        let handle = state.handles.push_cached(packed().remove(0)).unwrap();
         READS[0](&mut state, borrow(&handle));
         if drops {
             HostObject::drop(&mut state, handle).unwrap();
@@ -141,5 +144,107 @@ fn an_object_that_is_read_alone_is_read_from_the_text_that_the_cache_shares() {
     let handle = cache::Host::get(&mut state, kind, key).unwrap().unwrap().unwrap();
     assert!(state.get(borrow(&handle), "/data/n".to_owned()).unwrap().is_some());
     assert_eq!(state.reading.as_ref().map(|object| object.json().as_ptr()), Some(text));
-    assert!(!keeps_text(state.handles.get(&handle).unwrap()));
+    assert!(!keeps_text(state.handles.object(&handle).unwrap()));
+}
+
+/// A state with these limits and the handle of an object with a field of a megabyte.
+fn large(limits: Limits) -> (StoreState, Resource<Object>) {
+    let mut state = StoreState::new(Arc::new(OneObject::default()), limits);
+    let json = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"},
+        "data": {"first": "1", "large": "x".repeat(1 << 20)},
+    });
+    let handle = state.handles.push_cached(Object::decode(json.to_string().as_bytes()).unwrap()).unwrap();
+    state.begin(CallContext::default());
+    (state, handle)
+}
+
+fn fault(result: wasmtime::Result<impl std::fmt::Debug>) -> String {
+    result.unwrap_err().downcast_ref::<OverLimit>().expect("a limit is named").to_string()
+}
+
+#[test]
+fn get_many_answers_a_bounded_number_of_pointers_and_never_the_whole_object() {
+    let (mut state, handle) = large(Limits { get_many_pointers: 3, ..Limits::default() });
+    let pointers = |n: usize| vec!["/data/first".to_owned(); n];
+    assert_eq!(state.get_many(borrow(&handle), pointers(3)).unwrap().len(), 3);
+    let message = fault(state.get_many(borrow(&handle), pointers(4)));
+    assert!(message.contains("4 pointers") && message.contains("limits.getManyPointers"), "{message}");
+    let message = fault(state.get_many(borrow(&handle), vec!["/data/first".into(), String::new()]));
+    assert!(message.contains("empty pointer") && message.contains("`bytes`"), "{message}");
+}
+
+#[test]
+fn an_answer_beyond_its_bytes_is_refused_before_it_is_collected() {
+    let (mut state, handle) = large(Limits { answer_bytes: 5 << 19, ..Limits::default() });
+    let many = |n: usize| vec!["/data/large".to_owned(); n];
+    assert_eq!(state.get_many(borrow(&handle), many(2)).unwrap().len(), 2);
+    let message = fault(state.get_many(borrow(&handle), many(64)));
+    assert!(message.contains("get-many") && message.contains("limits.answerBytes"), "{message}");
+
+    let (mut state, handle) = large(Limits { answer_bytes: 1 << 19, ..Limits::default() });
+    assert!(fault(state.get(borrow(&handle), "/data/large".to_owned())).contains("limits.answerBytes"));
+    assert!(fault(state.get(borrow(&handle), String::new())).contains("limits.answerBytes"));
+    assert!(fault(state.bytes(borrow(&handle))).contains("limits.answerBytes"));
+}
+
+#[test]
+fn get_many_stops_when_the_budget_is_used() {
+    let (mut state, handle) = large(Limits { cpu_per_call: Duration::ZERO, ..Limits::default() });
+    let error = state.get_many(borrow(&handle), vec!["/data/first".into()]).unwrap_err();
+    assert!(state.budget.exceeded() && error.downcast_ref::<OverLimit>().is_none(), "{error}");
+}
+
+#[test]
+fn a_cursor_gives_at_most_a_page_and_goes_on_where_it_was() {
+    let mut state =
+        StoreState::new(Arc::new(OneObject::default()), Limits { page_objects: 30, ..Limits::default() });
+    let cursor = state.handles.push_cursor(Cursor(Box::new(packed().into_iter()))).unwrap();
+    let mut names = std::collections::BTreeSet::new();
+    for wanted in [30, 30, 30, 10, 0] {
+        let page = HostCursor::next(&mut state, Resource::new_borrow(cursor.rep()), u32::MAX).unwrap();
+        assert_eq!(page.len(), wanted);
+        names.extend(page.iter().map(|handle| state.handles.object(handle).unwrap().name().to_owned()));
+    }
+    assert_eq!(names.len(), 100);
+}
+
+#[test]
+fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
+    struct Many(Vec<Object>);
+    impl CacheImports for Many {
+        fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+            Ok(Box::new(self.0.clone().into_iter()))
+        }
+
+        fn cache_index_values(
+            &self,
+            _: &Gvk,
+            _: &str,
+            visit: &mut dyn FnMut(&str) -> ControlFlow<()>,
+        ) -> Result<(), Refusal> {
+            let mut visited = 0;
+            while visit("a value").is_continue() {
+                visited += 1;
+                assert!(visited <= 1_000_000, "the values have no end");
+            }
+            Ok(())
+        }
+    }
+    impl ConfigImports for Many {}
+    impl LogImports for Many {}
+    impl ClientImports for Many {}
+    impl EventImports for Many {}
+    impl HttpImports for Many {}
+    impl QueueImports for Many {}
+    let kind = || crate::instance::wit_kind(&Gvk::new("", "v1", "ConfigMap"));
+    let state = |answer_bytes| {
+        StoreState::new(Arc::new(Many(packed())), Limits { answer_bytes, ..Limits::default() })
+    };
+    // Two texts a key: a namespace of one byte and a name of two or three.
+    let keys = |answer_bytes| cache::Host::keys(&mut state(answer_bytes), kind(), String::new());
+    assert_eq!(keys(100 * 20).unwrap().unwrap().len(), 100);
+    assert!(fault(keys(99 * 19)).contains("the answer of keys exceeds 1881 bytes (limits.answerBytes)"));
+    let values = cache::Host::index_values(&mut state(1 << 20), kind(), String::new());
+    assert!(fault(values).contains("the answer of index-values"));
 }

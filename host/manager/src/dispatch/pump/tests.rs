@@ -1,7 +1,9 @@
 //! Delivery of events: order, faults, quarantine, standby, and the way over a reload.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use pilothouse_engine::FaultKind;
 use pilothouse_plugin::World;
 use serde_json::{Value, json};
@@ -80,8 +82,8 @@ async fn a_quarantine_holds_events_back_and_loses_none() {
         if call.keys[0].starts_with("ns/bad") { Err(fault(FaultKind::Trap)) } else { done(&call) }
     });
     test.run(component).await;
-    (0..10).for_each(|n| _ = test.server.create(&format!("ns/bad{n}"), json!({})));
-    assert_eq!(calls.so_far().await.len(), 10);
+    (0..3).for_each(|n| _ = test.server.create(&format!("ns/bad{n}"), json!({})));
+    assert_eq!(calls.so_far().await.len(), 3);
     test.server.create("ns/good", json!({}));
     assert_eq!(calls.so_far().await, [""; 0], "in quarantine");
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -126,6 +128,63 @@ async fn events_that_the_old_pump_did_not_deliver_come_first_in_the_new_generati
 }
 
 #[tokio::test(start_paused = true)]
+async fn events_that_fault_on_probation_are_delivered_again_by_the_generation_that_replaces_it() {
+    let test = TestPlugin::new().await;
+    let keep = json!({"onReload": "keep"});
+    test.run_with(handler("sha256:good", json!({})).0, keep.clone()).await;
+    let (bad, mut calls) = handler("sha256:bad", json!({}));
+    let bad = bad.script(|call| async move {
+        if call.keys == ["ns/bad"] { Err(fault(FaultKind::Trap)) } else { done(&call) }
+    });
+    test.run_with(bad, keep.clone()).await;
+    test.server.create("ns/bad", json!({}));
+    test.server.create("ns/good", json!({}));
+    assert_eq!(calls.so_far().await, ["on-add ns/bad", "on-add ns/good"]);
+    let (next, mut calls) = handler("sha256:next", json!({}));
+    test.run_with(next, keep).await;
+    assert_eq!(calls.so_far().await, ["on-add ns/bad"]);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_faulted_on_a_probation_that_was_passed_do_not_come_again() {
+    let test = TestPlugin::new().await;
+    let keep = json!({"onReload": "keep"});
+    test.run_with(handler("sha256:good", json!({})).0, keep.clone()).await;
+    let (new, mut calls) = handler("sha256:new", json!({"delivery": "every"}));
+    let new = new.script(|call| async move {
+        if call.keys == ["ns/bad"] { Err(fault(FaultKind::Trap)) } else { done(&call) }
+    });
+    test.run_with(new, keep.clone()).await;
+    test.server.create("ns/bad", json!({}));
+    (0..30).for_each(|n| _ = test.server.create(&format!("ns/{n}"), json!({})));
+    assert_eq!(calls.so_far().await.len(), 31);
+    let (next, mut calls) = handler("sha256:next", json!({"delivery": "every"}));
+    test.run_with(next, keep).await;
+    assert_eq!(calls.so_far().await, [""; 0]);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_host_in_a_delivery_loses_no_other_event() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = handler("sha256:h", json!({}));
+    let component = component.script(|call| async move {
+        assert_ne!(call.keys, ["ns/bug"], "a bug");
+        done(&call)
+    });
+    test.run(component).await;
+    for key in ["ns/a", "ns/bug", "ns/b"] {
+        test.server.create(key, json!({}));
+    }
+    assert_eq!(calls.so_far().await, ["on-add ns/a", "on-add ns/bug", "on-add ns/b"]);
+    assert_eq!(test.plugin.metrics().panics.get(), 1);
+    let error = test.plugin.status().last_error.unwrap();
+    assert!(error.starts_with("bug of the host: the delivery of an event panicked"), "{error}");
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_standby_delivers_nothing_until_it_is_elected() {
     let (election, begin) = standby();
     let test = TestPlugin::of(election).await;
@@ -151,4 +210,92 @@ async fn a_retired_plugin_ends_its_pump_with_the_call() {
     permits.add_permits(10);
     test.plugin.ended().await;
     assert_eq!(calls.so_far().await, [""; 0]);
+}
+
+/// A handler with three watches of ConfigMaps, by their label `app`, and two instances.
+fn three_watches(digest: &'static str) -> (FakeComponent, Calls) {
+    let watch =
+        |app| json!({"version": "v1", "kind": "ConfigMap", "labelSelector": app, "delivery": "every"});
+    let watches = ["app=a", "app=b", "app=c"].map(watch);
+    FakeComponent::new(digest, World::EventHandler, json!({"watches": watches}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn pumps_that_wait_out_a_quarantine_leave_the_instances_to_its_probe_and_all_events_are_delivered() {
+    let test = TestPlugin::new().await;
+    let (permits, healed) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicBool::new(false)));
+    let (held, is_healed) = (Arc::clone(&permits), Arc::clone(&healed));
+    let (component, mut calls) = three_watches("sha256:h");
+    let component = component.script(move |call| {
+        let (permits, healed) = (Arc::clone(&held), Arc::clone(&is_healed));
+        async move {
+            permits.acquire().await.unwrap().forget();
+            if healed.load(Relaxed) { done(&call) } else { Err(fault(FaultKind::Trap)) }
+        }
+    });
+    test.run(component).await;
+    let create = |app: &str, n: usize| {
+        test.server.create(&format!("ns/{app}{n}"), json!({"metadata": {"labels": {"app": app}}}));
+    };
+    (0..5).for_each(|n| ["a", "b"].iter().for_each(|app| create(app, n)));
+    let mut called = calls.so_far().await;
+    assert_eq!(called.len(), 2, "both instances are in a call");
+    // The third fault begins the quarantine while a fourth call is under way.
+    permits.add_permits(4);
+    called.extend(calls.so_far().await);
+    assert_eq!((called.len(), test.plugin.metrics().quarantines.get()), (4, 1));
+    create("c", 0);
+    assert_eq!(calls.so_far().await, [""; 0], "three pumps wait for the end of the quarantine");
+    let mut leases = [WarmInstance::default(), WarmInstance::default()];
+    for lease in &mut leases {
+        assert!(lease.lease(&test.plugin).now_or_never().is_some(), "a pump holds it while it waits");
+    }
+    drop(leases);
+    healed.store(true, Relaxed);
+    permits.add_permits(100);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    called.extend(calls.so_far().await);
+    called.sort();
+    let keys = (0..5).flat_map(|n| [format!("on-add ns/a{n}"), format!("on-add ns/b{n}")]);
+    let mut wanted: Vec<_> = keys.chain(["on-add ns/c0".to_owned()]).collect();
+    wanted.sort();
+    assert_eq!(called, wanted);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pump_that_waited_for_an_instance_makes_no_call_for_a_generation_that_was_replaced_meanwhile() {
+    let test = TestPlugin::new().await;
+    let (old, mut old_calls) = handler("sha256:old", json!({}));
+    test.run_with(old, json!({"onReload": "keep"})).await;
+    let mut leases = [WarmInstance::default(), WarmInstance::default()];
+    for lease in &mut leases {
+        lease.lease(&test.plugin).await;
+    }
+    test.server.create("ns/a", json!({}));
+    assert_eq!(old_calls.so_far().await, [""; 0], "no instance is free");
+    let (new, mut new_calls) = handler("sha256:new", json!({}));
+    test.run_with(new, json!({"onReload": "keep"})).await;
+    drop(leases);
+    assert_eq!(new_calls.so_far().await, ["on-add ns/a"]);
+    assert_eq!(old_calls.so_far().await, [""; 0]);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_call_waited_in_vain_is_delivered_again_and_not_for_ever() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = handler("sha256:h", json!({"delivery": "every"}));
+    let component = component.script(|call| async move {
+        if call.keys == ["ns/stuck"] { Err(fault(FaultKind::Waiting)) } else { done(&call) }
+    });
+    test.run(component).await;
+    test.server.create("ns/stuck", json!({}));
+    test.server.create("ns/next", json!({}));
+    assert_eq!(calls.so_far().await, ["on-add ns/stuck"]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let again = ["on-add ns/stuck"; 4].into_iter().chain(["on-add ns/next"]);
+    assert_eq!(calls.so_far().await, again.collect::<Vec<_>>());
+    assert_eq!(test.plugin.status().last_error, None);
+    test.end().await;
 }

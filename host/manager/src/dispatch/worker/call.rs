@@ -8,8 +8,9 @@ use tokio::time::Instant;
 
 use super::Key;
 use super::outcome::{self, KeyList};
+use crate::dispatch::call_id::next_call_id;
 use crate::dispatch::guest::Answer;
-use crate::dispatch::instance::{WarmInstance, next_call_id};
+use crate::dispatch::instance_pool::WarmInstance;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
@@ -23,10 +24,9 @@ pub(super) async fn reconcile(
 ) -> Result<(), Fault> {
     let call = Call::begin(plugin);
     let answers = answers(plugin, generation, warm, items, call.id).await;
-    let took = call.end(plugin);
+    let took = call.end();
     match answers {
         Ok(answers) => {
-            plugin.record_answer();
             outcome::record(plugin, generation, call.id, took, items.iter().zip(answers));
             Ok(())
         }
@@ -70,23 +70,30 @@ fn request<'a>(plugin: &Plugin, item: &'a Key, names: &'a mut ReasonNames) -> Re
 }
 
 /// A call in flight, for the metrics.
-struct Call {
+struct Call<'a> {
+    plugin: &'a Plugin,
     id: u64,
     began: Instant,
 }
 
-impl Call {
-    fn begin(plugin: &Plugin) -> Self {
+impl<'a> Call<'a> {
+    fn begin(plugin: &'a Plugin) -> Self {
         plugin.metrics().active_workers.inc();
         plugin.count_call();
-        Self { id: next_call_id(), began: Instant::now() }
+        Self { plugin, id: next_call_id(), began: Instant::now() }
     }
 
     /// Returns the duration of the call.
-    fn end(&self, plugin: &Plugin) -> Duration {
+    fn end(&self) -> Duration {
         let took = self.began.elapsed();
-        plugin.metrics().active_workers.dec();
-        plugin.metrics().reconcile_time.observe(took.as_secs_f64());
+        self.plugin.metrics().reconcile_time.observe(took.as_secs_f64());
         took
+    }
+}
+
+/// Also when the call panics.
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.plugin.metrics().active_workers.dec();
     }
 }

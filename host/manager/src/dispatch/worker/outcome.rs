@@ -6,16 +6,19 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::time::Duration;
 
-use pilothouse_engine::{Failure, Fault, Outcome};
+use pilothouse_engine::{Failure, Fault, FaultKind, Outcome};
 use pilothouse_object::ObjectKey;
 use pilothouse_workqueue::AddOptions;
 
 use super::{Key, RECONCILES};
 use crate::dispatch::guest::Answer;
 use crate::dispatch::reasons::Reasons;
-use crate::imports::plugin_imports::clip;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
+use crate::lifecycle::state::{CallKind, Faults};
+
+/// The longest backoff of a key that could not be reconciled because of the host or the API server.
+const MAX_HOST_BACKOFF: Duration = Duration::from_secs(30);
 
 /// Different failures of one call that are logged.
 const MAX_LOGGED_FAILURES: usize = 10;
@@ -88,11 +91,18 @@ fn record_failure(plugin: &Plugin, item: &Key, failure: &Failure) -> NextTry {
     ))
 }
 
-/// A key whose call faulted is tried again after a backoff.
-pub(super) fn record_backoff(plugin: &Plugin, item: &Key) {
-    plugin.metrics().errors.inc();
-    plugin.metrics().error.inc();
-    requeue(plugin, item, AddOptions { rate_limited: true, ..AddOptions::default() });
+/// Keys whose call faulted are tried again after a backoff. The bucket of the plugin counts one failure: a long batch would
+/// otherwise empty it for many minutes. Where the plugin is not to blame, the backoff has a lower limit: the keys are tried
+/// soon after the cause is gone.
+pub(super) fn record_backoff(plugin: &Plugin, part: &[Key], kind: FaultKind) {
+    let count = part.len() as u64;
+    plugin.metrics().errors.inc_by(count);
+    plugin.metrics().error.inc_by(count);
+    let adds = part.iter().map(|item| (item.key.clone(), Reasons::REQUEUED, item.priority)).collect();
+    let after = if kind.is_of_host() { MAX_HOST_BACKOFF } else { Duration::ZERO };
+    plugin
+        .queue()
+        .add_rate_limited_batch(adds, AddOptions { coalesce: true, after, ..AddOptions::default() });
 }
 
 /// Adds the key of a reconcile again, as controller-runtime does: a key that is queued already has that run only. Returns the
@@ -102,17 +112,27 @@ fn requeue(plugin: &Plugin, item: &Key, options: AddOptions) -> Option<Duration>
     plugin.queue().add_with_options(item.key.clone(), Reasons::REQUEUED, options)
 }
 
-/// Records a fault of a call for which nothing is tried again: metrics, log, and the row of faults.
-pub(crate) fn record_fault(
+/// Records the fault of an event's call: metrics, log, and the state of the plugin.
+pub(crate) fn record_event_fault(
     plugin: &Plugin,
     generation: &Generation,
-    key: &dyn Display,
+    key: &ObjectKey,
     call: u64,
     took: Duration,
     fault: &Fault,
 ) {
     log_fault(plugin, generation, key, call, took, fault);
-    count_fault_in_a_row(plugin, generation, key, fault);
+    let error = format!("{key}: {fault}");
+    if fault.kind.is_of_host() {
+        return plugin.record_host_condition(generation.number, &error);
+    }
+    plugin.record_faults(&Faults {
+        kind: CallKind::Event,
+        generation: generation.number,
+        keys: std::slice::from_ref(key),
+        any_answer: false,
+        error: &error,
+    });
 }
 
 /// Counts a fault in the metrics and logs it.
@@ -125,39 +145,15 @@ pub(super) fn log_fault(
     fault: &Fault,
 ) {
     plugin.metrics().fault(fault.kind);
-    tracing::error!(
-        event = "plugin_fault", plugin = &**plugin.name(),
-        generation = generation.number,
-        %key,
-        call,
-        fault = fault.kind.as_str(),
-        ?took,
-        "plugin fault: {fault}"
-    );
-}
-
-/// One more fault in a row, which may begin a quarantine. A fault of a replaced generation does not count.
-pub(super) fn count_fault_in_a_row(
-    plugin: &Plugin,
-    generation: &Generation,
-    key: &dyn Display,
-    fault: &Fault,
-) {
-    if is_current(plugin, generation) {
-        plugin.record_fault(&format!("{key}: {fault}"));
+    if !plugin.may_log(fault.message.len()) {
+        return;
     }
-}
-
-/// Shows a fault in the status, without counting it: other calls of the round were answered.
-pub(super) fn show_fault(plugin: &Plugin, generation: &Generation, key: &dyn Display, fault: &Fault) {
-    if is_current(plugin, generation) {
-        plugin.set_error(Some(format!("{key}: {fault}")));
+    let (name, number, kind) = (&**plugin.name(), generation.number, fault.kind.as_str());
+    if fault.kind.is_of_host() {
+        tracing::warn!(event = "call_not_answered", plugin = name, generation = number, %key, call, fault = kind, ?took, "call not answered, which is no fault of the plugin: {fault}");
+    } else {
+        tracing::error!(event = "plugin_fault", plugin = name, generation = number, %key, call, fault = kind, ?took, "plugin fault: {fault}");
     }
-}
-
-/// Whether no other generation has taken over: a fault of a replaced one says nothing about the current one.
-fn is_current(plugin: &Plugin, generation: &Generation) -> bool {
-    plugin.current().is_none_or(|current| current.number == generation.number)
 }
 
 /// Writes the debug event of a reconcile: one load of an atomic unless the log's filter names it.
@@ -232,6 +228,9 @@ impl<'a> Failures<'a> {
 
     fn log(&self, plugin: &Plugin, generation: &Generation, call: u64) {
         for (message, (keys, next)) in self.0.iter().take(MAX_LOGGED_FAILURES) {
+            if !plugin.may_log(message.len()) {
+                continue;
+            }
             let (kind, retry_in) = match next {
                 NextTry::Never => ("terminal", None),
                 NextTry::After(delay) => ("transient", *delay),
@@ -243,8 +242,7 @@ impl<'a> Failures<'a> {
                 call,
                 kind,
                 retry_in = retry_in.map(tracing::field::debug),
-                "reconcile failed: {}",
-                clip(message)
+                "reconcile failed: {message}"
             );
         }
         if self.0.len() > MAX_LOGGED_FAILURES {

@@ -48,6 +48,11 @@ impl Parts {
         self.waiting.pop()
     }
 
+    /// Takes the parts that were not called.
+    pub(super) fn take_waiting(&mut self) -> Vec<Range<usize>> {
+        std::mem::take(&mut self.waiting)
+    }
+
     /// Whether the round is given up: its parts are not called any more.
     pub(super) fn is_given_up(&self) -> bool {
         self.faults_in_a_row > self.tolerated
@@ -73,14 +78,14 @@ impl Parts {
 /// Whether a call with fewer keys may be answered. A deadline, or an instance that cannot be made, is not due to a key.
 fn may_be_of_one_key(kind: FaultKind) -> bool {
     match kind {
-        FaultKind::Trap | FaultKind::Cpu | FaultKind::Memory | FaultKind::Answer => true,
-        FaultKind::Deadline | FaultKind::Instantiate => false,
+        FaultKind::Trap | FaultKind::Cpu | FaultKind::Memory | FaultKind::Limit | FaultKind::Answer => true,
+        FaultKind::Deadline | FaultKind::Waiting | FaultKind::Instantiate | FaultKind::HostBusy => false,
     }
 }
 
 /// How many keys the rounds of one worker have, where that is fewer than the generation allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BatchSize(usize);
+pub(crate) struct BatchSize(usize);
 
 impl Default for BatchSize {
     fn default() -> Self {
@@ -104,7 +109,7 @@ impl BatchSize {
 
     /// A call of so many keys faulted.
     pub(super) fn faulted(&mut self, keys: usize, kind: FaultKind) {
-        if kind == FaultKind::Deadline {
+        if matches!(kind, FaultKind::Deadline | FaultKind::Waiting) {
             self.0 = (keys / 2).max(1);
         }
     }
@@ -164,7 +169,7 @@ mod tests {
 
     #[test]
     fn faults_that_are_not_due_to_a_key_halve_nothing() {
-        for kind in [FaultKind::Deadline, FaultKind::Instantiate] {
+        for kind in [FaultKind::Deadline, FaultKind::Waiting, FaultKind::Instantiate, FaultKind::HostBusy] {
             let mut parts = Parts::new(10, 10);
             let part = parts.next().unwrap();
             assert_eq!(parts.faulted(part, kind), AfterFault::Backoff);

@@ -1,60 +1,139 @@
 //! A round: calls for all keys that a worker took, in parts where a call faults.
 //!
-//! The faults of a round count as one fault of the plugin, and only if no call of the round was answered.
+//! The faults of a round are recorded together at its end, with the keys that faulted by themselves; they count towards a
+//! quarantine only if no call of the round was answered. A panic of the host ends the round: its remaining keys are tried
+//! again after a backoff.
 
+use std::any::Any;
+use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use super::call;
+use futures_util::FutureExt as _;
+use pilothouse_engine::FaultKind;
+use pilothouse_object::ObjectKey;
+
 use super::outcome::{self, KeyList};
 use super::parts::{AfterFault, BatchSize, Parts};
 use super::take::{Taken, add_again};
-use crate::dispatch::instance::WarmInstance;
+use super::{Key, call};
+use crate::dispatch::instance_pool::WarmInstance;
+use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
+use crate::lifecycle::state::{CallKind, Faults};
+
+/// One round.
+struct Round<'a> {
+    plugin: &'a Arc<Plugin>,
+    generation: &'a Arc<Generation>,
+    items: &'a [Key],
+    parts: Parts,
+    /// The part in a call.
+    called: Option<Range<usize>>,
+    /// The keys that faulted by themselves.
+    faulted: Vec<ObjectKey>,
+    /// The last fault of the guest, with its keys.
+    last_fault: Option<String>,
+    any_answer: bool,
+}
 
 /// Reconciles the keys, records an outcome for each, and ends their progress in the queue.
 pub(super) async fn run(plugin: &Arc<Plugin>, taken: Taken, warm: &mut WarmInstance, size: &mut BatchSize) {
-    let Taken { generation, items } = taken;
-    let mut parts = Parts::new(items.len(), generation.batch_max());
-    let (mut last_fault, mut any_answer) = (None, false);
-    while let Some(range) = parts.next() {
-        let part = &items[range.clone()];
-        if plugin.is_stopping() {
-            break;
-        }
-        let is_current = plugin.current().is_some_and(|current| current.number == generation.number);
-        if !is_current || !plugin.election().is_leader() {
-            // The keys are for the new generation, or for the next leader.
-            part.iter().for_each(|item| add_again(plugin, item));
-            while let Some(rest) = parts.next() {
-                items[rest].iter().for_each(|item| add_again(plugin, item));
-            }
-            break;
-        }
-        if parts.is_given_up() {
-            part.iter().for_each(|item| outcome::record_backoff(plugin, item));
-            continue;
-        }
-        match call::reconcile(plugin, &generation, warm, part).await {
-            Ok(()) => {
-                any_answer = true;
-                parts.answered();
-                size.answered(part.len());
-            }
-            Err(fault) => {
-                size.faulted(part.len(), fault.kind);
-                if parts.faulted(range, fault.kind) == AfterFault::Backoff {
-                    part.iter().for_each(|item| outcome::record_backoff(plugin, item));
-                }
-                last_fault = Some((KeyList::of(part), fault));
-            }
-        }
+    let Taken { generation, items, permit } = taken;
+    let mut round = Round {
+        plugin,
+        generation: &generation,
+        items: &items,
+        parts: Parts::new(items.len(), generation.batch_max()),
+        called: None,
+        faulted: Vec::new(),
+        last_fault: None,
+        any_answer: false,
+    };
+    let calls = AssertUnwindSafe(round.call_all(warm, size)).catch_unwind().await;
+    if let Err(panic) = calls {
+        warm.release();
+        round.record_panic(&*panic);
     }
-    if let Some((keys, fault)) = last_fault {
-        if any_answer {
-            outcome::show_fault(plugin, &generation, &keys, &fault);
-        } else {
-            outcome::count_fault_in_a_row(plugin, &generation, &keys, &fault);
-        }
+    if round.last_fault.is_some() {
+        // There is no instance in it, and somebody may wait.
+        warm.release();
     }
+    round.record_faults();
+    drop(permit);
     plugin.queue().done_batch(items);
+}
+
+impl Round<'_> {
+    async fn call_all(&mut self, warm: &mut WarmInstance, size: &mut BatchSize) {
+        let Self { plugin, generation, items, .. } = *self;
+        while let Some(range) = self.parts.next() {
+            if !self.parts.is_given_up() {
+                // First: the wait may be long, and what is checked below is to hold when the call begins.
+                warm.lease(plugin).await;
+            }
+            if plugin.is_stopping() {
+                return;
+            }
+            let part = &items[range.clone()];
+            let is_current = plugin.current().is_some_and(|current| current.number == generation.number);
+            if !is_current || !plugin.election().is_leader() {
+                // The keys are for the new generation, or for the next leader.
+                let waiting = self.parts.take_waiting().into_iter().flat_map(|range| &items[range]);
+                return part.iter().chain(waiting).for_each(|item| add_again(plugin, item));
+            }
+            if self.parts.is_given_up() {
+                outcome::record_backoff(plugin, part, FaultKind::Trap);
+                continue;
+            }
+            self.called = Some(range.clone());
+            let outcome = call::reconcile(plugin, generation, warm, part).await;
+            self.called = None;
+            match outcome {
+                Ok(()) => {
+                    self.any_answer = true;
+                    self.parts.answered();
+                    size.answered(part.len());
+                    let keys = part.iter().map(|item| &item.key);
+                    plugin.record_answer(CallKind::Reconcile, generation.number, keys);
+                }
+                Err(fault) => {
+                    size.faulted(part.len(), fault.kind);
+                    let error = format!("{}: {fault}", KeyList::of(part));
+                    let backs_off = self.parts.faulted(range, fault.kind) == AfterFault::Backoff;
+                    if backs_off {
+                        outcome::record_backoff(plugin, part, fault.kind);
+                    }
+                    if fault.kind.is_of_host() {
+                        plugin.record_host_condition(generation.number, &error);
+                    } else {
+                        // Of a part that is not halved nobody knows which key is to blame.
+                        self.faulted.extend(part.first().filter(|_| backs_off).map(|item| item.key.clone()));
+                        self.last_fault = Some(error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn record_faults(&self) {
+        if let Some(error) = &self.last_fault {
+            self.plugin.record_faults(&Faults {
+                kind: CallKind::Reconcile,
+                generation: self.generation.number,
+                keys: &self.faulted,
+                any_answer: self.any_answer,
+                error,
+            });
+        }
+    }
+
+    /// Gives the keys back that have no outcome.
+    fn record_panic(&mut self, panic: &(dyn Any + Send)) {
+        self.plugin.task_panicked("a reconcile", panic);
+        let unfinished = self.called.take().into_iter().chain(self.parts.take_waiting());
+        for range in unfinished {
+            outcome::record_backoff(self.plugin, &self.items[range], FaultKind::HostBusy);
+        }
+    }
 }

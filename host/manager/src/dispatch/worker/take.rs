@@ -9,43 +9,53 @@ use tokio::time::Instant;
 
 use super::Key;
 use super::parts::BatchSize;
+use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::writes::{WaitOutcome, WaitScope};
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
+use crate::lifecycle::state::CallKind;
+use crate::lifecycle::tracker::CallPermit;
 
 /// The longest that a reconcile waits until the cache shows the plugin's own writes.
 const READ_YOUR_WRITES_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Keys that are looked at for the probe of a quarantine.
+const MAX_PROBE_CANDIDATES: usize = 64;
 
 /// Keys to reconcile, at least one, and the generation that reconciles them.
 pub(super) struct Taken {
     pub(super) generation: Arc<Generation>,
     pub(super) items: Vec<Key>,
+    /// Held until the outcome of the round is recorded.
+    pub(super) permit: CallPermit,
 }
 
-/// Waits until `first` and the keys gathered with it may be reconciled. None when the worker is to end: the plugin stops, the
-/// host is not the leader, or there are more workers than the generation allows.
+/// Waits until `first` and the keys gathered with it may be reconciled. None when the worker is to end: the plugin stops,
+/// or the host is not the leader. The lease of `warm` ends if a quarantine has to be waited for.
 pub(super) async fn take(
     plugin: &Arc<Plugin>,
     first: Key,
-    is_helper: bool,
     size: BatchSize,
+    warm: &mut WarmInstance,
 ) -> Option<Taken> {
     let mut items = vec![first];
     // Before the generation is looked up: a new one ends the quarantine, and the call is for it.
-    plugin.quarantine_pause().await;
+    let permit = plugin.quarantine_pause(CallKind::Reconcile, || warm.release()).await;
     let Some(generation) = working_generation(plugin) else {
         return finish(plugin, items);
     };
-    if is_helper && plugin.workers().running() > generation.max_concurrent {
-        return put_back(plugin, items);
+    if permit.is_probe() {
+        choose_probe(plugin, &mut items[0]);
+    } else {
+        gather(plugin, &generation, size, &mut items).await;
     }
-    gather(plugin, &generation, size, &mut items).await;
     // Another generation may have taken over while keys were gathered.
     let Some(generation) = plugin.current() else {
         return finish(plugin, items);
     };
     if generation.max_concurrent > 1 {
-        plugin.start_helper(generation.max_concurrent);
+        // For keys that came together with these.
+        plugin.start_worker_if_ready();
     }
     let Some(generation) = read_own_writes(plugin, generation).await else {
         return finish(plugin, items);
@@ -53,7 +63,7 @@ pub(super) async fn take(
     if !plugin.election().is_leader() {
         return put_back(plugin, items);
     }
-    Some(Taken { generation, items })
+    Some(Taken { generation, items, permit })
 }
 
 /// Adds a key to the queue again, with its reasons and priority.
@@ -78,6 +88,18 @@ fn finish(plugin: &Plugin, items: Vec<Key>) -> Option<Taken> {
     None
 }
 
+/// Exchanges a key that faulted before for one of the next keys that did not, if there is one: the fault of such a key says
+/// nothing new about the plugin.
+fn choose_probe(plugin: &Plugin, probe: &mut Key) {
+    let mut passed = Vec::new();
+    while passed.len() < MAX_PROBE_CANDIDATES && plugin.is_failing(CallKind::Reconcile, &probe.key) {
+        let Some(next) = plugin.queue().try_get() else { break };
+        passed.push(std::mem::replace(probe, next));
+    }
+    passed.iter().for_each(|item| add_again(plugin, item));
+    plugin.queue().done_batch(passed);
+}
+
 /// Takes more keys: as many as one call may have, and no longer than the generation lets the first one wait.
 async fn gather(plugin: &Plugin, generation: &Generation, size: BatchSize, items: &mut Vec<Key>) {
     let limit = size.limit(generation.batch_max());
@@ -95,7 +117,7 @@ async fn gather(plugin: &Plugin, generation: &Generation, size: BatchSize, items
 }
 
 /// Waits until the caches show the plugin's own writes, a second at most. Returns the generation that is current by then; none
-/// when the plugin stops. No instance is in use meanwhile, and other workers take other keys.
+/// when the plugin stops. The worker keeps its lease meanwhile, and other workers take other keys.
 async fn read_own_writes(plugin: &Arc<Plugin>, mut generation: Arc<Generation>) -> Option<Arc<Generation>> {
     if !plugin.writes().may_be_unmet() {
         return Some(generation);

@@ -140,12 +140,12 @@ async fn after_a_fault_the_key_is_tried_again_on_a_new_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_faults_in_a_row_stop_all_calls_until_the_quarantine_is_over() {
+async fn faults_of_three_keys_stop_all_calls_until_the_pause_is_over() {
     let test = TestPlugin::new().await;
     let (component, mut calls) = FakeComponent::reconciler();
     test.run(component.script(|_| async { Err(fault(FaultKind::Trap)) })).await;
-    add_many(&test, 11);
-    for _ in 0..10 {
+    add_many(&test, 4);
+    for _ in 0..3 {
         calls.next().await;
     }
     settle().await;
@@ -161,8 +161,8 @@ async fn a_new_generation_ends_a_quarantine_at_once() {
     let test = TestPlugin::new().await;
     let (bad, mut calls) = FakeComponent::reconciler();
     test.run(bad.script(|_| async { Err(fault(FaultKind::Trap)) })).await;
-    add_many(&test, 12);
-    for _ in 0..11 {
+    add_many(&test, 4);
+    for _ in 0..3 {
         calls.next().await;
     }
     settle().await;
@@ -232,18 +232,142 @@ async fn a_batch_that_traps_is_halved_and_one_poisonous_key_alone_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_round_without_an_answer_counts_as_one_fault() {
+async fn the_faults_of_a_round_without_an_answer_are_recorded_together_at_its_end() {
     let test = TestPlugin::new().await;
     let (component, mut calls) = FakeComponent::new("sha256:b", World::BatchReconciler, json!({}));
     test.run(component.script(|_| async { Err(fault(FaultKind::Trap)) })).await;
     add_many(&test, 8);
-    // 8, 4, 2, 1, 1, 2, 1, 1 and the other half: more than ten faults, in one round.
+    // 8, 4, 2, 1, 1, 2, 1, 1 and the other half: all in one round.
     for _ in 0..15 {
         calls.next().await;
     }
     settle().await;
+    assert_eq!(test.plugin.metrics().quarantines.get(), 1);
+    let status = test.plugin.status();
+    assert_eq!(status.state, PluginState::Quarantined);
+    assert!(status.last_error.is_some());
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_poisonous_key_of_a_quiet_plugin_holds_up_no_other() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = FakeComponent::reconciler();
+    let component = component.script(|call| async move {
+        if call.keys == ["ns/bad"] { Err(fault(FaultKind::Trap)) } else { done(&call) }
+    });
+    test.run(component).await;
+    test.add("ns/bad");
+    // Nothing else is called: many faults in a row.
+    for _ in 0..12 {
+        assert_eq!(calls.next_keys().await, ["ns/bad"]);
+    }
     assert_eq!(test.plugin.status().state, PluginState::Running);
-    assert!(test.plugin.status().last_error.is_some());
+    test.add("ns/good");
+    assert_eq!(calls.so_far().await, ["reconcile ns/good"]);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_faults_of_three_keys_one_key_tries_the_plugin_and_its_answer_releases_all() {
+    let test = TestPlugin::new().await;
+    let healed = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_healed = Arc::clone(&healed);
+    let (component, mut calls) = FakeComponent::new(
+        "sha256:b",
+        World::BatchReconciler,
+        json!({"maxBatch": 8, "maxConcurrentReconciles": 4}),
+    );
+    let component = component.script(move |call| {
+        let healed = is_healed.load(std::sync::atomic::Ordering::Relaxed);
+        async move { if healed { done(&call) } else { Err(fault(FaultKind::Trap)) } }
+    });
+    test.run(component).await;
+    add_many(&test, 8);
+    calls.so_far().await;
+    let status = test.plugin.status();
+    assert_eq!(status.state, PluginState::Quarantined);
+    assert!(status.next_try.is_some());
+    assert_eq!(test.plugin.metrics().quarantines.get(), 1, "one round");
+    tokio::time::sleep(SECOND).await;
+    let probe = calls.so_far().await;
+    assert!(matches!(probe.as_slice(), [probe] if !probe.contains(',')), "one call with one key: {probe:?}");
+    assert_eq!(test.plugin.status().state, PluginState::Quarantined);
+    healed.store(true, std::sync::atomic::Ordering::Relaxed);
+    tokio::time::sleep(SECOND * 2).await;
+    calls.so_far().await;
+    assert_eq!(test.plugin.status().state, PluginState::Running);
+    tokio::time::sleep(SECOND * 60).await;
+    assert_eq!(test.plugin.metrics().success.get(), 8, "all keys were reconciled");
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_key_that_tries_the_plugin_is_one_that_did_not_fault_if_there_is_one() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = FakeComponent::reconciler();
+    let component = component.script(|call| async move {
+        if call.keys[0].starts_with("ns/bad") { Err(fault(FaultKind::Trap)) } else { done(&call) }
+    });
+    test.run(component).await;
+    ["ns/bad0", "ns/bad1", "ns/bad2"].iter().for_each(|key| test.add(key));
+    assert_eq!(calls.so_far().await.len(), 3);
+    // Their backoffs end within the pause, so they stand before this one.
+    tokio::time::sleep(SECOND / 2).await;
+    test.add("ns/good");
+    assert_eq!(calls.so_far().await, [""; 0]);
+    tokio::time::sleep(SECOND / 2).await;
+    assert_eq!(calls.next_keys().await, ["ns/good"]);
+    calls.so_far().await;
+    assert_eq!(test.plugin.status().state, PluginState::Running);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_the_host_could_not_answer_is_blamed_on_nobody_and_tried_again_within_30_seconds() {
+    for kind in [FaultKind::Waiting, FaultKind::HostBusy] {
+        let test = TestPlugin::new().await;
+        let (component, mut calls) = FakeComponent::reconciler();
+        test.run(component.script(move |_| async move { Err(fault(kind)) })).await;
+        add_many(&test, 5);
+        for _ in 0..100 {
+            calls.next().await;
+        }
+        let status = test.plugin.status();
+        assert_eq!((status.state, status.last_error), (PluginState::Running, None), "{kind:?}");
+        assert!(status.host_condition.is_some_and(|condition| condition.ends_with(": scripted")));
+        let began = Instant::now();
+        for _ in 0..5 {
+            calls.next().await;
+        }
+        assert!(began.elapsed() <= SECOND * 30, "{:?}", began.elapsed());
+        test.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_host_in_a_round_gives_its_keys_back_and_is_counted() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) =
+        FakeComponent::new("sha256:b", World::BatchReconciler, json!({"maxBatch": 2}));
+    let panicked = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let component = component.script(move |call| {
+        let panics =
+            call.keys == ["ns/2", "ns/3"] && !panicked.swap(true, std::sync::atomic::Ordering::Relaxed);
+        async move {
+            assert!(!panics, "a bug");
+            done(&call)
+        }
+    });
+    test.run(component).await;
+    add_many(&test, 6);
+    calls.so_far().await;
+    let status = test.plugin.status();
+    assert_eq!(status.last_error.as_deref(), Some("bug of the host: a reconcile panicked: a bug"));
+    assert_eq!((test.plugin.metrics().panics.get(), test.plugin.metrics().active_workers.get()), (1, 0));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(test.plugin.metrics().success.get(), 6);
+    assert_eq!(test.plugin.queue().stats().unfinished_work, Duration::ZERO);
     test.end().await;
 }
 
@@ -303,10 +427,7 @@ async fn as_many_calls_run_at_once_as_the_generation_allows() {
     assert_eq!(test.plugin.workers().running(), 3);
     gate.add_permits(5);
     assert_eq!(calls.so_far().await.len(), 2);
-    // Helpers end when no key came for a while.
-    tokio::time::sleep(IDLE_TTL).await;
-    settle().await;
-    assert_eq!(test.plugin.workers().running(), 1);
+    assert_eq!(test.plugin.workers().running(), 0, "without keys there is no worker");
     test.end().await;
 }
 
@@ -367,4 +488,22 @@ async fn a_retired_plugin_ends_its_call_and_begins_no_other() {
     test.plugin.ended().await;
     assert_eq!(calls.so_far().await, [""; 0]);
     assert_eq!(test.plugin.metrics().success.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waited_for_an_instance_makes_no_call_for_a_generation_that_was_replaced_meanwhile() {
+    let test = TestPlugin::new().await;
+    let (old, mut old_calls) = FakeComponent::new("sha256:old", World::Reconciler, json!({}));
+    test.run(old).await;
+    let mut lease = WarmInstance::default();
+    lease.lease(&test.plugin).await;
+    test.add("ns/a");
+    assert_eq!(old_calls.so_far().await, [""; 0], "no instance is free");
+    assert_eq!(test.plugin.metrics().active_workers.get(), 0, "to wait is not to reconcile");
+    let (new, mut new_calls) = FakeComponent::new("sha256:new", World::Reconciler, json!({}));
+    test.run(new).await;
+    drop(lease);
+    assert_eq!(new_calls.so_far().await, ["reconcile ns/a"]);
+    assert_eq!(old_calls.so_far().await, [""; 0]);
+    test.end().await;
 }

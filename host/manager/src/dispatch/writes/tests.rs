@@ -14,7 +14,7 @@ fn pods() -> ApiResource {
 }
 
 fn id(resource: &str, namespace: Option<&str>) -> InformerId {
-    InformerId { resource: Gvr::new("", "v1", resource), namespace: namespace.map(str::to_owned) }
+    InformerId::new(Gvr::new("", "v1", resource), namespace)
 }
 
 fn pod(uid: &str, version: &str) -> Object {
@@ -41,12 +41,12 @@ impl Plugin {
     }
 
     fn write(&self, version: &str) {
-        self.writes.note(&pods(), Some("a"), Written::Version(version));
+        self.writes.note(&pods(), Some("a"), "p", Written::Version(version));
     }
 
     fn delete(&self, object: &Object) {
         let gone = Written::Gone { key: object.key(), uid: object.uid(), version: "" };
-        self.writes.note(&pods(), Some("a"), gone);
+        self.writes.note(&pods(), Some("a"), "p", gone);
     }
 
     async fn wait_for(&self, scope: WaitScope, time: Duration) -> WaitOutcome {
@@ -183,7 +183,7 @@ async fn writes_that_come_during_a_wait_do_not_make_it_longer_and_are_waited_for
     plugin.write("11");
     let writes = Arc::clone(&plugin.writes);
     let busy = |cache: &Indexer| {
-        writes.note(&pods(), Some("a"), Written::Version("20"));
+        writes.note(&pods(), Some("a"), "p", Written::Version("20"));
         cache.bookmark("11");
     };
     assert_eq!(plugin.wait_while(busy).await, AFTER_CHANGE);
@@ -209,12 +209,19 @@ async fn a_write_during_a_wait_in_vain_is_not_given_up_with_it() {
 async fn only_writes_that_an_informer_shows_are_noted() {
     let writes = Writes::default();
     writes.watch([id("pods", Some("a")), id("secrets", None)]);
-    writes.note(&pods(), Some("b"), Written::Version("11"));
+    writes.note(&pods(), Some("b"), "p", Written::Version("11"));
     assert!(!writes.may_be_unmet());
     // One resource in another API version is the same objects.
     let mut newer = pods();
     newer.gvk.version = "v2".to_owned();
-    writes.note(&newer, Some("a"), Written::Version("11"));
+    writes.note(&newer, Some("a"), "p", Written::Version("11"));
+    assert!(writes.may_be_unmet());
+    // One of a single name never shows another one.
+    let writes = Writes::default();
+    writes.watch([InformerId { name: Some("q".to_owned()), ..id("pods", None) }]);
+    writes.note(&pods(), Some("a"), "p", Written::Version("11"));
+    assert!(!writes.may_be_unmet());
+    writes.note(&pods(), Some("a"), "q", Written::Version("11"));
     assert!(writes.may_be_unmet());
 }
 

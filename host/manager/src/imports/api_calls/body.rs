@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use pilothouse_client::ApiResource;
 use pilothouse_engine::{ApiError, ClientVerb};
 use pilothouse_object::PARTIAL_ANNOTATION;
 use serde::Deserialize;
@@ -22,6 +23,27 @@ pub(super) struct BodyMeta {
     pub(super) namespace: Option<String>,
     pub(super) name: Option<String>,
     pub(super) generate_name: Option<String>,
+    uid: Option<String>,
+}
+
+/// Resources whose missing objects the API server creates on update, by group.
+const CREATED_ON_UPDATE: [(&str, &[&str]); 3] = [
+    ("", &["endpoints", "events", "limitranges", "services"]),
+    ("coordination.k8s.io", &["leases"]),
+    ("rbac.authorization.k8s.io", &["clusterrolebindings", "clusterroles", "rolebindings", "roles"]),
+];
+
+/// Whether an update with this body may create the object. With a UID it cannot: the server compares it with that of the
+/// stored object.
+pub(super) fn update_creates(resource: &ApiResource, body: &[u8]) -> bool {
+    let is_created = |(group, plurals): &(&str, &[&str])| {
+        resource.gvk.group == *group && plurals.contains(&resource.plural.as_str())
+    };
+    if !CREATED_ON_UPDATE.iter().any(is_created) {
+        return false;
+    }
+    let body: Body = serde_json::from_slice(body).unwrap_or_default();
+    body.metadata.uid.is_none_or(|uid| uid.is_empty())
 }
 
 #[derive(Deserialize, Default)]

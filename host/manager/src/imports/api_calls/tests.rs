@@ -1,6 +1,8 @@
 //! What a live list hands a guest at most, on the development server.
 
-use pilothouse_client::ClientOptions;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use pilothouse_client::{ClientOptions, ObservedRequest, RequestObserver};
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_engine::CallContext;
 use pilothouse_object::Gvk;
@@ -14,7 +16,21 @@ use crate::observe::host_events::HostEvents;
 struct Plugin {
     server: DevServer,
     api_calls: ApiCalls,
+    requests: Arc<Requests>,
 }
+
+/// Counts the requests to the server.
+#[derive(Default)]
+struct Requests(AtomicUsize);
+
+impl RequestObserver for Requests {
+    fn request(&self, _: &ObservedRequest<'_>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// Bytes that a call may answer.
+const MAX_BYTES: usize = 64 << 20;
 
 /// A page as far as the tests look: the names, and whether there are more.
 type Names = (Vec<String>, Option<String>);
@@ -22,15 +38,22 @@ type Names = (Vec<String>, Option<String>);
 impl Plugin {
     async fn start() -> Self {
         let server = DevServer::start(DevServerOptions::default()).await.unwrap();
-        let options = ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
-        let rule: Rule = serde_json::from_value(json!({
-            "groups": [""], "resources": ["configmaps"], "verbs": ["list", "create"], "namespaces": ["default"],
-        }))
+        let requests = Arc::<Requests>::default();
+        let observer = Arc::clone(&requests) as Arc<dyn RequestObserver>;
+        let options = ClientOptions {
+            server: Some(server.url()),
+            observer: Some(observer),
+            ..ClientOptions::default()
+        };
+        let rules: Vec<Rule> = serde_json::from_value(json!([
+            {"groups": [""], "resources": ["configmaps"], "verbs": ["list", "create"], "namespaces": ["default"]},
+            {"groups": ["hostile.example"], "resources": ["*"], "verbs": ["get"], "namespaces": ["*"]},
+        ]))
         .unwrap();
         let api_calls = ApiCalls {
             plugin: "plugin".into(),
             reporter: Arc::new(HostEvents::default().of("plugin".into())),
-            grants: Grants::new(vec![rule]),
+            grants: Grants::new(rules),
             client: Client::new(options).await.unwrap(),
             availability: Availability::new(),
             io: Handle::current(),
@@ -38,7 +61,7 @@ impl Plugin {
             writes: Arc::default(),
             election: LeaderElection::disabled(),
         };
-        Self { server, api_calls }
+        Self { server, api_calls, requests }
     }
 
     /// One of a host that does not lead.
@@ -49,9 +72,13 @@ impl Plugin {
     }
 
     async fn call(&self, verb: ClientVerb, options: &str) -> Result<ClientAnswer, ApiError> {
-        let kind = Gvk::new("", "v1", "ConfigMap");
+        self.call_for(Gvk::new("", "v1", "ConfigMap"), verb, options).await
+    }
+
+    async fn call_for(&self, kind: Gvk, verb: ClientVerb, options: &str) -> Result<ClientAnswer, ApiError> {
         let options = options.to_owned();
-        self.api_calls.call(ClientCall { kind, verb, options, context: CallContext::default() }).await
+        let context = CallContext::default();
+        self.api_calls.call(ClientCall { kind, verb, options, max_bytes: MAX_BYTES, context }).await
     }
 
     /// Makes objects of so many bytes and a little.
@@ -97,22 +124,56 @@ async fn without_a_limit_and_with_one_too_large_a_list_comes_in_pages_of_500() {
 }
 
 #[tokio::test]
-async fn a_page_of_more_than_64_mib_is_refused_with_the_way_out_and_smaller_pages_are_not() {
+async fn a_page_beyond_the_bytes_of_the_call_is_refused_with_the_way_out_and_smaller_pages_are_not() {
     const OBJECT: usize = 2_900_000;
     let plugin = Plugin::start().await;
-    let too_many = LARGEST_PAGE / OBJECT + 1;
+    let too_many = MAX_BYTES / OBJECT + 1;
     plugin.create(too_many, OBJECT).await;
     // From version "0" the server answers with everything, whatever the limit.
     for options in [json!({}), json!({"resourceVersion": "0", "limit": 1})] {
         let error = plugin.list(options.clone()).await.unwrap_err();
         assert_eq!((error.code, error.reason.as_str()), (0, "invalid"), "{options}");
-        for way in ["67108864 bytes", "limit", "resourceVersion", "read the cache"] {
+        for way in ["67108864 bytes", "limits.handleBytes", "limit", "resourceVersion", "read the cache"] {
             assert!(error.message.contains(way), "{options}: {}", error.message);
         }
         assert!(plugin.api_calls.availability.is_up(), "the server is not to blame");
     }
     let (some, token) = plugin.list(json!({"limit": 2})).await.unwrap();
     assert_eq!((some.len(), token.is_some()), (2, true));
+    plugin.server.shutdown().await;
+}
+
+/// The server creates a Lease that an update does not find; `update` alone does not grant that.
+#[tokio::test]
+async fn an_update_that_may_create_needs_the_permission_to_create() {
+    let mut plugin = Plugin::start().await;
+    let grant = |verbs: &[&str]| {
+        let rule: Rule = serde_json::from_value(json!({
+            "groups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs, "namespaces": ["default"],
+        }))
+        .unwrap();
+        Grants::new(vec![rule])
+    };
+    let update = async |calls: &ApiCalls, uid: &str| {
+        let body = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "x", "namespace": "default", "uid": uid},
+        });
+        let kind = Gvk::new("coordination.k8s.io", "v1", "Lease");
+        let verb = ClientVerb::Update(body.to_string().into_bytes());
+        let context = CallContext::default();
+        calls.call(ClientCall { kind, verb, options: String::new(), context, max_bytes: usize::MAX }).await
+    };
+    plugin.api_calls.grants = grant(&["update"]);
+    let refused = update(&plugin.api_calls, "").await.unwrap_err();
+    assert_eq!(refused.reason, "forbidden");
+    assert!(refused.message.contains("no permission to create leases"), "{}", refused.message);
+    // With a UID nothing can be created, so the request is sent.
+    let sent = update(&plugin.api_calls, "1").await.unwrap_err();
+    assert_ne!(sent.reason, "forbidden", "{}", sent.message);
+    plugin.api_calls.grants = grant(&["update", "create"]);
+    let sent = update(&plugin.api_calls, "").await;
+    assert!(sent.as_ref().err().is_none_or(|error| error.reason != "forbidden"), "{sent:?}");
     plugin.server.shutdown().await;
 }
 
@@ -154,5 +215,38 @@ async fn a_write_that_outlives_its_call_is_still_a_task_of_the_plugin() {
     plugin.api_calls.tasks.close();
     plugin.api_calls.tasks.wait().await;
     assert_eq!(plugin.list(json!({})).await.unwrap().0, ["x"]);
+    plugin.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_write_that_the_end_of_the_host_prevents_may_be_tried_again() {
+    let mut plugin = Plugin::start().await;
+    let ended = tokio::runtime::Runtime::new().unwrap();
+    plugin.api_calls.io = ended.handle().clone();
+    ended.shutdown_background();
+    let body = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"},
+    });
+    let error = plugin.call(ClientVerb::Create(body.to_string().into_bytes()), "").await.unwrap_err();
+    assert_eq!(error.reason, "unavailable", "{}", error.message);
+    assert!(error.message.contains("shutting down"), "{}", error.message);
+    plugin.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn group_versions_that_nobody_serves_cost_no_requests_of_their_own() {
+    let plugin = Plugin::start().await;
+    let ask = async |version: u32| {
+        let kind = Gvk::new("hostile.example", &format!("v{version}"), "Thing");
+        let key: ObjectKey = "default/x".parse().unwrap();
+        let error = plugin.call_for(kind, ClientVerb::Get(key), "").await.unwrap_err();
+        assert_eq!((error.code, error.reason.as_str()), (404, "NotFound"), "{}", error.message);
+        plugin.requests.0.load(Relaxed)
+    };
+    let first = ask(0).await;
+    assert!(first <= 2, "the list of groups: {first} requests");
+    for version in 1..50 {
+        assert_eq!(ask(version).await, first, "version {version}");
+    }
     plugin.server.shutdown().await;
 }

@@ -69,7 +69,7 @@ async fn a_plugin_that_records_nothing_has_no_queue_and_ends_at_once() {
 async fn what_was_recorded_is_written_before_the_end() {
     let (_server, client) = server().await;
     let events = plugin();
-    events.speak_as(1, client.clone(), None);
+    events.speak_as(1, client.clone(), 50.0);
     for number in 0..20 {
         record(&events, event(&format!("Reason{number}"))).unwrap();
     }
@@ -86,7 +86,7 @@ async fn what_was_recorded_is_written_before_the_end() {
 async fn a_guest_cannot_speak_for_another_plugin() {
     let (_server, client) = server().await;
     let events = plugin();
-    events.speak_as(1, client.clone(), None);
+    events.speak_as(1, client.clone(), 50.0);
     let annotations = json!({"annotations": {"pilothouse.dev/plugin": "other", "a": "b"}}).to_string();
     record(&events, GuestEvent { options: annotations, ..event("Reason") }).unwrap();
     events.shutdown(Duration::from_secs(60)).await;
@@ -127,7 +127,7 @@ async fn what_is_malformed_names_what_is_wrong() {
 async fn more_than_the_quota_is_refused_and_counted() {
     let events = plugin();
     let (_server, client) = server().await;
-    events.speak_as(1, client, Some(0.01));
+    events.speak_as(1, client, 0.01);
     assert!(record(&events, event("R")).is_ok());
     assert_eq!(record(&events, event("R")).unwrap_err().reason, "over-quota");
     assert_eq!((events.counts().over_quota, events.counts().recorder.received), (1, 1));
@@ -137,7 +137,7 @@ async fn more_than_the_quota_is_refused_and_counted() {
 async fn only_generations_that_work_or_did_may_record_and_only_where_the_host_leads() {
     let events = plugin();
     let (_server, client) = server().await;
-    events.speak_as(2, client, None);
+    events.speak_as(2, client, 50.0);
     let outcome = |generation, leads| events.record(generation, leads, &grants(), event("R"));
     assert!(outcome(2, true).is_ok() && outcome(1, true).is_ok());
     assert_eq!(outcome(3, true).unwrap_err().reason, "unavailable");
@@ -149,7 +149,7 @@ async fn only_generations_that_work_or_did_may_record_and_only_where_the_host_le
 async fn an_event_that_stands_for_several_is_the_plugin_s_too() {
     let (_server, client) = server().await;
     let events = plugin();
-    events.speak_as(1, client.clone(), None);
+    events.speak_as(1, client.clone(), 50.0);
     for number in 0..15 {
         record(&events, GuestEvent { note: format!("note {number}"), ..event("Same") }).unwrap();
     }
@@ -168,10 +168,10 @@ async fn the_quota_is_full_at_first_and_a_reload_gives_none_of_it_back() {
     let events = plugin();
     let (_server, client) = server().await;
     let recorded = || (0..1000).filter(|_| record(&events, event("R")).is_ok()).count();
-    events.speak_as(1, client.clone(), Some(100.0));
+    events.speak_as(1, client.clone(), 100.0);
     // Twice the rate, and what comes in while they are counted.
     let first = recorded();
     assert!(first >= 200, "{first}");
-    events.speak_as(2, client, Some(0.01));
+    events.speak_as(2, client, 0.01);
     assert!(recorded() <= 1);
 }

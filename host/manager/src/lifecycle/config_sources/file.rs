@@ -1,20 +1,24 @@
-//! A file of `spec.configFrom`, polled: a mounted Secret changes by a swap of links, and inotify does not report changes on
+//! Files of `spec.configFrom`, polled by one task for all plugins: a mounted Secret changes by a swap of links, and inotify does not report changes on
 //! network file systems.
 //!
 //! Invariant: after the first read, a content counts only when the file was unchanged for a while, so half of a slow copy
 //! never replaces a good configuration.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use pilothouse_plugin::directory::{Fingerprint, read_up_to};
 use tokio::time::sleep;
 
 use super::entry::document;
-use super::{MOST_BYTES, Read, Report, Unusable};
+use super::shared::Shared;
+use super::{Holds, MOST_BYTES, Report, Unusable};
 
 /// Between two looks; as for the plugin directory.
 const POLL: Duration = Duration::from_secs(2);
@@ -24,23 +28,83 @@ const SETTLE: Duration = Duration::from_millis(150);
 /// How a file looks from outside, if it can be looked at.
 type Look = Result<Fingerprint, io::ErrorKind>;
 
-/// Tells what a file holds, now and whenever that changes, until it is dropped.
-pub(super) async fn follow(path: PathBuf, field: String, report: Report) {
-    report.send(read(path.clone(), field.clone()).await).await;
-    // None: what was told first may be the half of something, and is read again.
-    let mut known: Option<Look> = None;
+/// The content of a file, or why it cannot be used.
+type Content = Result<Holds, String>;
+
+/// The files of all plugins, in one task that polls them; a cheap clone.
+#[derive(Clone, Default)]
+pub(super) struct Files(Arc<Polled>);
+
+#[derive(Default)]
+struct Polled {
+    files: Shared<PathBuf, Content>,
+    is_running: Mutex<bool>,
+}
+
+impl Files {
+    /// Reports the content of a file to one entry, now and whenever it changes, until it is dropped.
+    pub(super) async fn follow(self, path: PathBuf, field: String, report: Report) {
+        let first = path.clone();
+        // The file is read at once; the poller reads it again, since this may be the half of something.
+        let source = self.0.files.source(path.clone(), |values| async move {
+            let content = blocking(move || content(&first)).await;
+            values.send_replace(Some(content));
+        });
+        self.poll();
+        let unusable = |reason| Unusable {
+            message: format!("{field}: {}: {reason}; correct the file, or leave it out", path.display()),
+            waits: false,
+        };
+        source.report(|content| content.map_err(unusable), report).await;
+    }
+
+    /// Starts the task, unless it runs.
+    fn poll(&self) {
+        let mut is_running = self.0.is_running.lock();
+        if !std::mem::replace(&mut *is_running, true) {
+            tokio::spawn(poll(Arc::clone(&self.0)));
+        }
+    }
+}
+
+/// Polls the files until nobody has one.
+async fn poll(polled: Arc<Polled>) {
+    let mut known: HashMap<PathBuf, Look> = HashMap::new();
     loop {
         sleep(POLL).await;
-        let now = look(path.clone()).await;
-        if known.as_ref() == Some(&now) {
+        let held = {
+            let mut is_running = polled.is_running.lock();
+            let held = polled.files.held();
+            if held.is_empty() {
+                // The next file to be followed starts another task.
+                *is_running = false;
+                return;
+            }
+            held
+        };
+        known.retain(|path, _| held.iter().any(|(file, _)| file == path));
+        let (looks, held) = blocking(move || {
+            let looks: Vec<Look> = held.iter().map(|(path, _)| look(path)).collect();
+            (looks, held)
+        })
+        .await;
+        let changed: Vec<_> =
+            held.into_iter().zip(looks).filter(|((path, _), now)| known.get(path) != Some(now)).collect();
+        if changed.is_empty() {
             continue;
         }
         sleep(SETTLE).await;
-        if look(path.clone()).await == now {
-            let read = read(path.clone(), field.clone()).await;
-            // Written to while it was read: the next look finds it changed.
-            report.send(read).await;
-            known = Some(now);
+        // Written to while it is read: the next look finds it changed.
+        let read = blocking(move || {
+            let still = changed.into_iter().filter(|((path, _), now)| look(path) == *now);
+            still.map(|(file, now)| (content(&file.0), file, now)).collect::<Vec<_>>()
+        })
+        .await;
+        for (content, (path, source), now) in read {
+            if let Some(source) = source.upgrade() {
+                source.set(content);
+            }
+            known.insert(path, now);
         }
     }
 }
@@ -54,19 +118,12 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-async fn look(path: PathBuf) -> Look {
-    blocking(move || fs::metadata(path).map(|metadata| Fingerprint::of(&metadata)).map_err(|e| e.kind()))
-        .await
+fn look(path: &Path) -> Look {
+    fs::metadata(path).map(|metadata| Fingerprint::of(&metadata)).map_err(|e| e.kind())
 }
 
-async fn read(path: PathBuf, field: String) -> Read {
-    blocking(move || {
-        contents(&path).and_then(|content| document(&content)).map_err(|reason| Unusable {
-            message: format!("{field}: {}: {reason}; correct the file, or leave it out", path.display()),
-            waits: false,
-        })
-    })
-    .await
+fn content(path: &Path) -> Content {
+    contents(path).and_then(|content| document(&content)).map(Arc::new)
 }
 
 fn contents(path: &Path) -> Result<Bytes, String> {

@@ -39,6 +39,12 @@ impl MergedConfig {
         Ok(Self { json: json.into(), from: from.into() })
     }
 
+    /// A configuration without fields.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        Self { json: Arc::from(&b"{}"[..]), from: Arc::default() }
+    }
+
     /// JSON for the guest. May be secret: never to be logged.
     pub(crate) fn json(&self) -> &Arc<[u8]> {
         &self.json

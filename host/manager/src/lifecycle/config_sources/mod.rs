@@ -2,15 +2,15 @@
 //! each change.
 //!
 //! ```text
-//!  file ──── looked at every two seconds ─┐
-//!  Secret ── list + watch of one object ──┼─► a burst is over? ─► merge ─► differs? ─► ConfigSources::next
+//!  file ──── looked at every two seconds ─┐ shared by
+//!  Secret ── list + watch of one object ──┼─ all plugins ─► a burst is over? ─► merge ─► differs? ─► ConfigSources::next
 //!  ConfigMap ── the same ─────────────────┘
 //! ```
 //!
 //! Invariants:
 //! * Values are in no log line, error or `Debug`: errors name the object or the file, the key, and the place in a document.
-//! * Each entry is followed by a task of its own; all tasks end when the `ConfigSources` is dropped. A plugin without entries
-//!   has none.
+//! * A file or object is followed once, however many entries name it. Each entry has a task that waits for changes; all tasks
+//!   of a plugin end when its `ConfigSources` is dropped. A plugin without entries has none.
 //! * Each result of `next` differs from the one before: another merged text, or another error.
 //!
 //! The objects are read with the host's own identity, one by one: a shared informer would hold all Secrets of a namespace.
@@ -20,6 +20,7 @@ mod entry;
 mod file;
 mod merged;
 mod object;
+mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use self::file::Files;
 pub(crate) use self::merged::MergedConfig;
+use self::object::Objects;
 
 /// A change is reported after so long without another one: several objects are often applied together.
 const QUIET: Duration = Duration::from_millis(250);
@@ -54,7 +57,21 @@ pub(crate) struct Unusable {
 type Holds = Arc<Map<String, Value>>;
 
 /// The result of one read of an entry.
-type Read = Result<Map<String, Value>, Unusable>;
+type Read = Result<Holds, Unusable>;
+
+/// The files and objects that plugins of a host name, each followed once; a cheap clone.
+#[derive(Clone)]
+pub(crate) struct SharedSources {
+    files: Files,
+    objects: Objects,
+}
+
+impl SharedSources {
+    /// Follows nothing yet. Objects are read through `client`.
+    pub(crate) fn new(client: Client, availability: Arc<Availability>) -> Self {
+        Self { files: Files::default(), objects: Objects::new(client, availability) }
+    }
+}
 
 /// Sends the reads of one entry to the `ConfigSources`.
 struct Report {
@@ -84,7 +101,7 @@ pub(crate) struct ConfigSources {
 
 impl ConfigSources {
     /// Begins to follow the entries of a manifest. To be called on the runtime of the connections.
-    pub(crate) fn new(manifest: &Manifest, client: &Client, availability: &Arc<Availability>) -> Self {
+    pub(crate) fn new(manifest: &Manifest, shared: &SharedSources) -> Self {
         let entries = &manifest.config_from;
         let (sender, reports) = mpsc::channel(entries.len().max(1));
         let mut tasks = JoinSet::new();
@@ -93,12 +110,11 @@ impl ConfigSources {
             let field = format!("spec.configFrom[{index}].{from}");
             match from {
                 ConfigFrom::File(path) => {
-                    tasks.spawn(file::follow(path.clone(), field, report));
+                    tasks.spawn(shared.files.clone().follow(path.clone(), field, report));
                 }
                 ConfigFrom::Secret(reference) | ConfigFrom::ConfigMap(reference) => {
                     let kind = object::Kind::of(from);
-                    let followed = object::Followed::new(kind, reference, &field);
-                    tasks.spawn(followed.follow(client.clone(), Arc::clone(availability), report));
+                    tasks.spawn(shared.objects.clone().follow(kind, reference.clone(), field, report));
                 }
             }
         }
@@ -145,7 +161,7 @@ impl ConfigSources {
     }
 
     fn take(&mut self, index: usize, read: Read) {
-        self.holds[index] = Some(read.map(Arc::new));
+        self.holds[index] = Some(read);
         self.stale = true;
     }
 

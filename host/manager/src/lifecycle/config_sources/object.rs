@@ -1,4 +1,5 @@
-//! A Secret or a ConfigMap of `spec.configFrom`: one list and then one watch, both of that single object, again and again.
+//! Secrets and ConfigMaps of `spec.configFrom`: one list and then one watch, both of that single object, again and again, for
+//! all plugins that name it.
 //!
 //! Invariants:
 //! * The object is reported only after the watch from its version is open. So an identity that may read and not watch gets one
@@ -13,9 +14,11 @@ use pilothouse_cache::{Availability, Backoff};
 use pilothouse_client::{ApiResource, Client, Error, ListParams, WatchEvent, WatchParams, WatchStream};
 use pilothouse_object::{Gvk, Object};
 use pilothouse_plugin::{ConfigFrom, ObjectReference};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Read, Report, Unusable, entry};
+use super::shared::Shared;
+use super::{Holds, Read, Report, Unusable, entry};
 
 /// From the beginning of a round to that of the next one, at least: servers end watches when they like.
 const SPACING: Duration = Duration::from_secs(1);
@@ -28,7 +31,7 @@ const RETRY: (Duration, Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(15), Duration::from_secs(60));
 
 /// What can be named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Secret,
     ConfigMap,
@@ -48,44 +51,84 @@ impl Kind {
     }
 }
 
+/// What is known of an object.
+#[derive(Clone)]
+pub(super) enum Seen {
+    Absent,
+    /// Its content, or why it cannot be used.
+    There(Result<Holds, String>),
+    /// It cannot be read or watched.
+    Failed(Arc<Error>),
+}
+
+/// The objects of all plugins, each with one watch; a cheap clone.
+#[derive(Clone)]
+pub(super) struct Objects {
+    client: Client,
+    availability: Arc<Availability>,
+    followed: Arc<Shared<(Kind, String, String), Seen>>,
+}
+
+impl Objects {
+    pub(super) fn new(client: Client, availability: Arc<Availability>) -> Self {
+        Self { client, availability, followed: Arc::default() }
+    }
+
+    /// Reports the content of an object to one entry, now and whenever it changes, until it is dropped.
+    pub(super) async fn follow(self, kind: Kind, reference: ObjectReference, field: String, report: Report) {
+        let key = (kind, reference.namespace.clone(), reference.name.clone());
+        let source = self.followed.source(key, |values| {
+            let followed = Followed::new(kind, &reference);
+            followed.follow(self.client.clone(), Arc::clone(&self.availability), values)
+        });
+        let entry = ObjectEntry::new(kind, reference, &field);
+        source.report(|seen| entry.read(seen), report).await;
+    }
+}
+
 /// One object that is followed.
-pub(super) struct Followed {
+struct Followed {
     kind: Kind,
-    reference: ObjectReference,
+    namespace: String,
     resource: ApiResource,
     selector: String,
-    /// Field and object, as an error begins.
-    place: String,
 }
 
 impl Followed {
-    pub(super) fn new(kind: Kind, reference: &ObjectReference, field: &str) -> Self {
+    fn new(kind: Kind, reference: &ObjectReference) -> Self {
         let (name, plural) = kind.names();
         Self {
             kind,
             resource: ApiResource::new(Gvk::new("", "v1", name), plural, true),
             selector: format!("metadata.name={}", reference.name),
-            place: format!("{field}: {name} {}/{}", reference.namespace, reference.name),
-            reference: reference.clone(),
+            namespace: reference.namespace.clone(),
         }
     }
 
-    /// Tells what the object holds, now and whenever that changes, until it is dropped.
-    pub(super) async fn follow(self, client: Client, availability: Arc<Availability>, report: Report) {
+    /// Sets what the object holds, now and whenever that changes, until it is dropped.
+    async fn follow(
+        self,
+        client: Client,
+        availability: Arc<Availability>,
+        values: watch::Sender<Option<Seen>>,
+    ) {
         let mut backoff = Backoff::new(RETRY.0, RETRY.1, RETRY.2);
         let mut known = false;
+        let set = |seen| {
+            values.send_replace(Some(seen));
+        };
         loop {
             let next = Instant::now() + SPACING;
             let failed = match self.open(&client, &availability).await {
                 Ok((object, watch)) => {
                     backoff.success();
                     known = true;
-                    report.send(self.read(object.as_ref())).await;
-                    self.watch(watch, &report).await.is_err()
+                    set(self.seen(object.as_ref()));
+                    self.watch(watch, &set).await.is_err()
                 }
                 Err(error) => {
                     if !known || error.is_forbidden() {
-                        report.send(Err(self.cannot(&error))).await;
+                        set(Seen::Failed(Arc::new(error)));
                     }
                     true
                 }
@@ -103,7 +146,7 @@ impl Followed {
         client: &Client,
         availability: &Arc<Availability>,
     ) -> Result<(Option<Object>, WatchStream), Error> {
-        let namespace = Some(self.reference.namespace.as_str());
+        let namespace = Some(self.namespace.as_str());
         // With the selector, both are allowed by a Role that names the object.
         let list = ListParams { field_selector: self.selector.clone(), ..ListParams::default() };
         let permit = availability.enter().await;
@@ -123,32 +166,52 @@ impl Followed {
     }
 
     /// Follows a watch to its end; the list that comes next tells what was missed.
-    async fn watch(&self, mut watch: WatchStream, report: &Report) -> Result<(), Error> {
+    async fn watch(&self, mut watch: WatchStream, set: &impl Fn(Seen)) -> Result<(), Error> {
         while let Some(event) = watch.next().await {
             match event? {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    report.send(self.read(Some(&object))).await;
-                }
-                WatchEvent::Deleted(_) => report.send(self.read(None)).await,
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => set(self.seen(Some(&object))),
+                WatchEvent::Deleted(_) => set(Seen::Absent),
                 WatchEvent::Bookmark { .. } => {}
             }
         }
         Ok(())
     }
 
-    fn read(&self, object: Option<&Object>) -> Read {
-        let Some(object) = object else {
-            if self.reference.optional {
-                return Ok(serde_json::Map::new());
+    fn seen(&self, object: Option<&Object>) -> Seen {
+        object
+            .map_or(Seen::Absent, |object| Seen::There(entry::keys(self.kind, object.bytes()).map(Arc::new)))
+    }
+}
+
+/// An entry of a manifest that names an object.
+struct ObjectEntry {
+    kind: Kind,
+    reference: ObjectReference,
+    /// Field and object, as an error begins.
+    place: String,
+}
+
+impl ObjectEntry {
+    fn new(kind: Kind, reference: ObjectReference, field: &str) -> Self {
+        let (name, _) = kind.names();
+        let place = format!("{field}: {name} {}/{}", reference.namespace, reference.name);
+        Self { kind, reference, place }
+    }
+
+    fn read(&self, seen: Seen) -> Read {
+        match seen {
+            Seen::Absent if self.reference.optional => Ok(Holds::default()),
+            Seen::Absent => {
+                let message =
+                    format!("{} does not exist; create it, or write `optional: true` there", self.place);
+                Err(Unusable { message, waits: true })
             }
-            let message =
-                format!("{} does not exist; create it, or write `optional: true` there", self.place);
-            return Err(Unusable { message, waits: true });
-        };
-        entry::keys(self.kind, object.bytes()).map_err(|reason| Unusable {
-            message: format!("{}, {reason}; correct the object, or leave it out", self.place),
-            waits: false,
-        })
+            Seen::There(holds) => holds.map_err(|reason| Unusable {
+                message: format!("{}, {reason}; correct the object, or leave it out", self.place),
+                waits: false,
+            }),
+            Seen::Failed(error) => Err(self.cannot(&error)),
+        }
     }
 
     fn cannot(&self, error: &Error) -> Unusable {

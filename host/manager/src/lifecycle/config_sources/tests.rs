@@ -154,7 +154,7 @@ fn waiting(message: &str) -> Unusable {
 #[tokio::test(start_paused = true)]
 async fn a_burst_is_told_once_and_what_is_the_same_not_at_all() {
     let (mut sources, sender) = by_hand(2);
-    let send = async |index, holds: Value| sender.send((index, Ok(map(holds)))).await.unwrap();
+    let send = async |index, holds: Value| sender.send((index, Ok(Arc::new(map(holds))))).await.unwrap();
     send(1, json!({"b": 1})).await;
     // One has not answered yet.
     assert!(tokio::time::timeout(LONGEST_BURST, sources.next()).await.is_err());
@@ -177,11 +177,11 @@ async fn a_burst_is_told_once_and_what_is_the_same_not_at_all() {
 #[tokio::test(start_paused = true)]
 async fn a_burst_without_end_is_told_too() {
     let (mut sources, sender) = by_hand(1);
-    sender.send((0, Ok(map(json!({"n": -1}))))).await.unwrap();
+    sender.send((0, Ok(Arc::new(map(json!({"n": -1})))))).await.unwrap();
     sources.next().await.unwrap();
     let busy = tokio::spawn(async move {
         for n in 0.. {
-            sender.send((0, Ok(map(json!({"n": n}))))).await.unwrap();
+            sender.send((0, Ok(Arc::new(map(json!({"n": n})))))).await.unwrap();
             tokio::time::sleep(QUIET / 2).await;
         }
     });
@@ -194,9 +194,9 @@ async fn a_burst_without_end_is_told_too() {
 #[tokio::test(start_paused = true)]
 async fn what_came_before_a_call_was_dropped_is_told_by_the_next() {
     let (mut sources, sender) = by_hand(1);
-    sender.send((0, Ok(map(json!({"n": 1}))))).await.unwrap();
+    sender.send((0, Ok(Arc::new(map(json!({"n": 1})))))).await.unwrap();
     sources.next().await.unwrap();
-    sender.send((0, Ok(map(json!({"n": 2}))))).await.unwrap();
+    sender.send((0, Ok(Arc::new(map(json!({"n": 2})))))).await.unwrap();
     assert!(tokio::time::timeout(QUIET / 2, sources.next()).await.is_err());
     assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1, "n": 2}));
 }
@@ -208,8 +208,8 @@ async fn an_error_is_told_before_the_rest_has_answered_and_once() {
     assert_eq!(sources.next().await.unwrap_err(), waiting("absent"));
     sender.send((1, Err(waiting("absent")))).await.unwrap();
     assert!(tokio::time::timeout(LONGEST_BURST, sources.next()).await.is_err());
-    sender.send((0, Ok(Map::new()))).await.unwrap();
-    sender.send((1, Ok(Map::new()))).await.unwrap();
+    sender.send((0, Ok(Arc::default()))).await.unwrap();
+    sender.send((1, Ok(Arc::default()))).await.unwrap();
     assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1}));
 }
 
@@ -229,7 +229,11 @@ async fn server() -> (DevServer, Client) {
 }
 
 fn sources(client: &Client, config_from: &Value) -> ConfigSources {
-    ConfigSources::new(&manifest(config_from), client, &Availability::new())
+    ConfigSources::new(&manifest(config_from), &shared(client))
+}
+
+fn shared(client: &Client) -> SharedSources {
+    SharedSources::new(client.clone(), Availability::new())
 }
 
 async fn files(paths: &[&Path]) -> ConfigSources {
@@ -392,17 +396,72 @@ async fn who_may_read_and_not_watch_is_told_to_miss_a_right() {
     assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1, "value": "one"}));
 }
 
+#[tokio::test]
+async fn an_object_that_many_plugins_name_has_one_watch() {
+    let (server, client) = server().await;
+    put(&client, "es", "one").await;
+    let shared = shared(&client);
+    let of = |optional: bool| {
+        let from = json!([{"secretRef": {"namespace": "default", "name": "es", "optional": optional}}]);
+        ConfigSources::new(&manifest(&from), &shared)
+    };
+    let mut plugins: Vec<ConfigSources> = (0..50).map(|n| of(n % 2 == 0)).collect();
+    for value in ["one", "two"] {
+        put(&client, "es", value).await;
+        for plugin in &mut plugins {
+            // Those that come late may miss a value that was replaced.
+            while json_of(&plugin.next().await.unwrap()) != json!({"own": 1, "value": value}) {}
+        }
+    }
+    delete(&client, "es").await;
+    assert_eq!(json_of(&plugins[0].next().await.unwrap()), json!({"own": 1}));
+    assert!(plugins[1].next().await.unwrap_err().message.contains("does not exist"));
+    let requests = server.requests();
+    let count = |verb| requests.iter().filter(|r| (&*r.verb, &*r.resource) == (verb, "secrets")).count();
+    assert_eq!((count("list"), count("watch")), (1, 1));
+    // The last one ends the watch, and the next one begins another.
+    drop(plugins);
+    put(&client, "es", "three").await;
+    assert_eq!(json_of(&of(false).next().await.unwrap()), json!({"own": 1, "value": "three"}));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_tasks_end_with_the_sources() {
+    let options = ClientOptions { server: Some("http://127.0.0.1:9".to_owned()), ..ClientOptions::default() };
+    let client = Client::new(options).await.unwrap();
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let dir = tempfile::tempdir().unwrap();
+    let paths = ["a", "b"].map(|name| json!({"file": dir.path().join(name)}));
     let before = alive();
-    let sources = files(&[&dir.path().join("a"), &dir.path().join("b")]).await;
-    let after = alive();
-    assert!(after >= before + 2, "{before} {after}");
+    let sources: Vec<_> = (0..10).map(|_| sources(&client, &paths.iter().cloned().collect())).collect();
+    assert!(alive() >= before + 20, "{before} {}", alive());
     drop(sources);
     tokio::time::sleep(POLLS_LATER).await;
-    assert_eq!(alive(), after - 2);
+    assert_eq!(alive(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_files_of_all_plugins_are_polled_by_one_task() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = ClientOptions { server: Some("http://127.0.0.1:9".to_owned()), ..ClientOptions::default() };
+    let shared = shared(&Client::new(options).await.unwrap());
+    let path = |n: usize| dir.path().join(format!("{n}.json"));
+    let write = |n: usize, value: usize| fs::write(path(n), json!({"n": value}).to_string()).unwrap();
+    (0..20).for_each(|n| write(n, n));
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    let mut plugins: Vec<ConfigSources> =
+        (0..20).map(|n| ConfigSources::new(&manifest(&json!([{"file": path(n)}])), &shared)).collect();
+    for (n, plugin) in plugins.iter_mut().enumerate() {
+        assert_eq!(json_of(&plugin.next().await.unwrap()), json!({"own": 1, "n": n}));
+    }
+    tokio::time::sleep(POLLS_LATER).await;
+    // One that waits for each entry, and the poller.
+    assert_eq!(alive(), before + 20 + 1);
+    (0..20).for_each(|n| write(n, n + 100));
+    for (n, plugin) in plugins.iter_mut().enumerate() {
+        assert_eq!(json_of(&plugin.next().await.unwrap()), json!({"own": 1, "n": n + 100}));
+    }
 }
 
 /// Long enough for every file to be looked at again.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc as signals;
 use std::time::Duration;
 
+use pilothouse_plugin::Ceilings;
 use pilothouse_plugin::directory::Change;
 use tokio::sync::mpsc;
 
@@ -71,6 +72,18 @@ impl Directory {
     /// # Errors
     /// When there is no such directory, or no thread for it.
     pub fn new(path: impl Into<PathBuf>, options: DirectoryOptions) -> Result<Self, DirectoryError> {
+        Self::within(path, options, Ceilings::default())
+    }
+
+    /// As [`new`](Self::new), with the ceilings for the limits of manifests.
+    ///
+    /// # Errors
+    /// When there is no such directory, or no thread for it.
+    pub fn within(
+        path: impl Into<PathBuf>,
+        options: DirectoryOptions,
+        ceilings: Ceilings,
+    ) -> Result<Self, DirectoryError> {
         let path = path.into();
         match std::fs::read_dir(&path) {
             Ok(_) => {}
@@ -81,7 +94,7 @@ impl Directory {
         }
         // One batch waits at most: the thread stops looking until it is taken, so that components do not pile up.
         let (sender, changes) = mpsc::channel(1);
-        let signal = watch::spawn(path.clone(), options, sender).map_err(DirectoryError::Thread)?;
+        let signal = watch::spawn(path.clone(), options, ceilings, sender).map_err(DirectoryError::Thread)?;
         Ok(Self { path, changes, signal, ended: false })
     }
 

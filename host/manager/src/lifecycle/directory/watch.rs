@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use pilothouse_plugin::Ceilings;
 use pilothouse_plugin::directory::{Change, Scanner};
 
 use super::DirectoryOptions;
@@ -28,13 +29,14 @@ pub(super) enum Signal {
 pub(super) fn spawn(
     path: PathBuf,
     options: DirectoryOptions,
+    ceilings: Ceilings,
     changes: tokio::sync::mpsc::Sender<Vec<Change>>,
 ) -> io::Result<Sender<Signal>> {
     let (sender, signals) = mpsc::channel();
     let own = sender.clone();
     std::thread::Builder::new().name("plugin-directory".into()).spawn(move || {
         let mut watch = Watch { path: path.clone(), signal: own, watched: None, warned: false };
-        let mut scanner = Scanner::new(path, options.settle);
+        let mut scanner = Scanner::new(path, options.settle, ceilings);
         loop {
             watch.ensure();
             let looked = Instant::now();

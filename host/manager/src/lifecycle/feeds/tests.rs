@@ -111,6 +111,33 @@ async fn a_handler_hears_of_all_objects_again_after_a_reload_unless_the_manifest
     }
 }
 
+/// Two namespaces are two informers: each change comes from one of them, to the one call of its watch.
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_two_namespaces_hears_of_both_and_of_each_object_once() {
+    let test = TestPlugin::new().await;
+    let create = |key: &str| drop(test.server.create(key, json!({})));
+    ["a/1", "b/1", "c/1"].into_iter().for_each(create);
+    let namespaces = |map: &str| json!({"namespaces": ["a", "b"], "map": {"type": map}});
+    let watches = [namespaces("self"), namespaces("handler")];
+    let (component, mut calls) = watching("sha256:a", World::Controller, &watches);
+    test.run(component).await;
+    assert_eq!(test.plugin.current().unwrap().imports.caches().count(), 2);
+    let sorted = |mut calls: Vec<String>| {
+        calls.sort_unstable();
+        calls
+    };
+    assert_eq!(sorted(calls.so_far().await), ["on-add a/1", "on-add b/1", "reconcile a/1", "reconcile b/1"]);
+    ["a/2", "b/2", "c/2"].into_iter().for_each(create);
+    assert_eq!(sorted(calls.so_far().await), ["on-add a/2", "on-add b/2", "reconcile a/2", "reconcile b/2"]);
+    // A reload that keeps the queue keeps both rings.
+    let (component, mut calls) = watching("sha256:b", World::Controller, &watches);
+    test.run_with(component, json!({"onReload": "keep"})).await;
+    assert_eq!(calls.so_far().await, [""; 0]);
+    test.server.delete("b/1");
+    assert_eq!(sorted(calls.so_far().await), ["on-delete b/1", "reconcile b/1"]);
+    test.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_replaces_its_equal_and_otherwise_one_that_no_watch_equals() {
     let test = TestPlugin::new().await;
@@ -125,11 +152,13 @@ async fn a_watch_replaces_its_equal_and_otherwise_one_that_no_watch_equals() {
         spec.label_selector = selector.parse().unwrap();
         spec
     };
+    let informer = old.handlers[0].informer.clone();
     let new = [spec("app=x"), spec("app=b"), spec("app=y"), spec("app=z")];
     let replaced: Vec<Option<String>> = new
         .iter()
         .map(|watch| {
-            take_replaced(&mut old.handlers, watch, &new).map(|feed| feed.watch.label_selector.to_string())
+            take_replaced(&mut old.handlers, watch, &informer, |feed| new.contains(&feed.watch))
+                .map(|feed| feed.watch.label_selector.to_string())
         })
         .collect();
     // The equal one is kept for its equal; the others go to those without one, each once.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use pilothouse_engine::FaultKind;
 use pilothouse_plugin::World;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -10,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::observe::status::{PluginState, PluginStatus};
-use crate::testing::{Calls, FakeComponent, TestPlugin, files};
+use crate::testing::{Calls, FakeComponent, TestPlugin, done, fault, files, settle};
 
 /// A plugin whose files are followed, with configuration from a file.
 struct Followed {
@@ -77,7 +78,10 @@ async fn a_component_that_cannot_be_compiled_fails_the_plugin() {
     test.plugin.load_started();
     test.loader.follow(&test.plugin, files(b"unknown", &json!({})), &CancellationToken::new()).await;
     let status = test.plugin.status();
-    assert_eq!((status.state, status.last_error.as_deref()), (PluginState::Failed, Some("p.wasm: damaged")));
+    assert_eq!(
+        (status.state, status.last_error.as_deref()),
+        (PluginState::Failed, Some("p.wasm: compilation failed: unknown"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,4 +152,118 @@ async fn a_newer_configuration_cancels_the_load_of_the_one_before() {
     assert_eq!(&*plugin.current().unwrap().imports.config, br#"{"a":2}"#);
     cancel.cancel();
     task.await.unwrap();
+}
+
+/// A component that answers some keys and traps for all others.
+fn answers_only(digest: &'static str, good: &'static [&'static str]) -> (FakeComponent, Calls) {
+    let (component, calls) = FakeComponent::new(digest, World::Reconciler, json!({}));
+    let script = move |call: crate::testing::GuestCall| async move {
+        let is_good = call.keys.iter().all(|key| good.contains(&key.as_str()));
+        if is_good { done(&call) } else { Err(fault(FaultKind::Trap)) }
+    };
+    (component.script(script), calls)
+}
+
+/// Follows new files, as after a change in the directory; ends the following of those before.
+fn follow(test: &Arc<TestPlugin>, before: Option<CancellationToken>, files: Files) -> CancellationToken {
+    before.inspect(CancellationToken::cancel);
+    let (test, cancel) = (Arc::clone(test), CancellationToken::new());
+    let token = cancel.clone();
+    test.plugin.load_started();
+    tokio::spawn(async move { test.loader.follow(&test.plugin, files, &token).await });
+    cancel
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_faults_is_rolled_back_with_the_limits_of_the_newest_manifest_and_no_key_is_lost() {
+    let test = Arc::new(TestPlugin::new().await);
+    let (good, mut good_calls) = FakeComponent::new("sha256:good", World::Reconciler, json!({}));
+    test.compiler.add(b"good", good);
+    let (bad, _bad_calls) = answers_only("sha256:bad", &["ns/0"]);
+    test.compiler.add(b"bad", bad);
+    let first = follow(&test, None, files(b"good", &json!({"config": {"a": 1}})));
+    settle().await;
+    test.add("ns/first");
+    assert_eq!(good_calls.so_far().await, ["reconcile ns/first"]);
+
+    let newest = json!({"config": {"a": 2}, "limits": {"maxConcurrentReconciles": 1, "eventQPS": 7}});
+    let second = follow(&test, Some(first), files(b"bad", &newest));
+    settle().await;
+    assert_eq!(test.plugin.status().generation, 2);
+    for n in 0..5 {
+        test.add(&format!("ns/{n}"));
+    }
+    settle().await;
+    let status = test.plugin.status();
+    assert_eq!((status.state, status.generation), (PluginState::Running, 3));
+    assert_eq!(status.digest, "sha256:good");
+    let rolled = status.rolled_back.unwrap();
+    assert_eq!((rolled.from, rolled.to, rolled.digest.as_str()), (2, 1, "sha256:bad"));
+    assert_eq!(test.plugin.metrics().rollbacks.get(), 1);
+    let current = test.plugin.current().unwrap();
+    assert_eq!((&*current.imports.config, current.event_qps), (&br#"{"a":1}"#[..], 7.0));
+    let mut reconciled = good_calls.so_far().await;
+    reconciled.sort();
+    assert_eq!(reconciled, (1..5).map(|n| format!("reconcile ns/{n}")).collect::<Vec<_>>());
+
+    // A changed file is tried again.
+    test.compiler.add(b"better", FakeComponent::new("sha256:better", World::Reconciler, json!({})).0);
+    follow(&test, Some(second), files(b"better", &newest));
+    settle().await;
+    let status = test.plugin.status();
+    assert_eq!((status.generation, status.digest.as_str()), (4, "sha256:better"));
+    assert_eq!((status.rolled_back, status.last_error), (None, None));
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollback_that_is_refused_leaves_the_new_version_and_says_so() {
+    let test = Arc::new(TestPlugin::new().await);
+    let (good, _calls) = FakeComponent::reconciler();
+    test.compiler.add(b"good", good.described_later(1, Ok(Err("no such field".to_owned()))));
+    test.compiler.add(b"bad", answers_only("sha256:bad", &[]).0);
+    let first = follow(&test, None, files(b"good", &json!({})));
+    settle().await;
+    follow(&test, Some(first), files(b"bad", &json!({})));
+    settle().await;
+    (0..3).for_each(|n| test.add(&format!("ns/{n}")));
+    settle().await;
+    let status = test.plugin.status();
+    assert_eq!((status.generation, status.digest.as_str()), (2, "sha256:bad"));
+    assert_eq!((status.state, status.rolled_back), (PluginState::Quarantined, None));
+    let error = status.last_error.unwrap();
+    assert!(error.contains("generation 2 stays, since") && error.contains("no such field"), "{error}");
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_passes_its_probation_ends_the_task_that_would_roll_it_back() {
+    let test = Arc::new(TestPlugin::new().await);
+    test.compiler.add(b"a", FakeComponent::reconciler().0);
+    test.compiler.add(b"b", answers_only("sha256:b", &["ns/good"]).0);
+    test.loader.follow(&test.plugin, files(b"a", &json!({})), &CancellationToken::new()).await;
+    let task = tokio::spawn({
+        let test = Arc::clone(&test);
+        async move {
+            test.loader.follow(&test.plugin, files(b"b", &json!({})), &CancellationToken::new()).await;
+        }
+    });
+    settle().await;
+    assert!(!task.is_finished(), "it is on probation");
+    for _ in 0..20 {
+        test.add("ns/good");
+        settle().await;
+    }
+    task.await.unwrap();
+    for n in 0..5 {
+        test.add(&format!("ns/{n}"));
+    }
+    settle().await;
+    let status = test.plugin.status();
+    assert_eq!(
+        (status.generation, status.state),
+        (2, PluginState::Quarantined),
+        "it is no new version any more"
+    );
+    test.end().await;
 }

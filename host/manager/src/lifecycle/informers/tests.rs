@@ -1,58 +1,134 @@
 //! Which informer a watch gets, by its namespaces and the grants, and how long a load waits for it.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pilothouse_cache::testing::config_maps;
-use pilothouse_plugin::{Rule, World};
+use pilothouse_engine::{CacheImports as _, ObjectCursor, Refusal};
+use pilothouse_plugin::{DescriptorLimits, Rule, World};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{TestPlugin, description_text, settle};
+use crate::testing::{FakeComponent, TestPlugin, description_text, settle};
+
+fn rule(verbs: &[&str], namespaces: &[&str], names: &[&str]) -> Rule {
+    serde_json::from_value(json!({
+        "groups": [""], "resources": ["configmaps"], "verbs": verbs, "namespaces": namespaces, "names": names,
+    }))
+    .unwrap()
+}
 
 fn grants(verbs: &[&str], namespaces: &[&str]) -> Grants {
-    let rule: Rule = serde_json::from_value(json!({
-        "groups": [""], "resources": ["configmaps"], "verbs": verbs, "namespaces": namespaces,
-    }))
-    .unwrap();
-    Grants::new(vec![rule])
+    Grants::new(vec![rule(verbs, namespaces, &[])])
 }
 
 fn description(watches: &[Value], indexes: &Value) -> Description {
     let watches: Vec<Value> = watches
         .iter()
-        .map(|namespaces| json!({"version": "v1", "kind": "ConfigMap", "namespaces": namespaces}))
+        .enumerate()
+        .map(|(n, namespaces)| {
+            // No two watches are identical.
+            let labels = format!("a!={n}");
+            json!({"version": "v1", "kind": "ConfigMap", "namespaces": namespaces, "labelSelector": labels})
+        })
         .collect();
     let description = json!({"watches": watches, "indexes": indexes});
-    Description::parse(&description_text(description), World::Reconciler).unwrap()
+    let text = description_text(description);
+    Description::parse(&text, World::Reconciler, &DescriptorLimits::default()).unwrap()
 }
 
 fn lease(test: &TestPlugin, description: &Description, grants: &Grants) -> Result<KindView, String> {
+    lease_within(test, description, grants, DataLimits::default()).map(|(view, _)| view)
+}
+
+fn lease_within(
+    test: &TestPlugin,
+    description: &Description,
+    grants: &Grants,
+    data: DataLimits,
+) -> Result<(KindView, Arc<Warnings>), String> {
     let resources = HashMap::from([(config_maps().gvk, config_maps())]);
-    let kinds = test.loader.lease_informers(&test.plugin, 1, description, &resources, grants)?;
-    Ok(kinds.into_values().next().unwrap())
+    let warnings = Arc::new(test.plugin.warnings());
+    let leasing = Leasing { number: 1, description, grants, data, warnings: &warnings };
+    let kinds = test.loader.lease_informers(&test.plugin, &leasing, &resources)?;
+    Ok((kinds.into_values().next().unwrap(), warnings))
+}
+
+/// The informers as `namespace/name`, with `*` for all.
+fn scopes(view: &KindView) -> Vec<String> {
+    let all = |part: &Option<String>| part.clone().unwrap_or_else(|| "*".to_owned());
+    let ids = view.leases.iter().map(pilothouse_cache::InformerLease::id);
+    ids.map(|id| format!("{}/{}", all(&id.namespace), all(&id.name))).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_namespace_has_an_informer_of_its_own_and_several_share_that_of_all() {
+async fn informers_are_as_narrow_as_the_grants_and_the_watches() {
     let test = TestPlugin::new().await;
-    let all = grants(&["list", "watch"], &["*"]);
-    let two = grants(&["list", "watch"], &["a", "b"]);
-    let one = grants(&["list", "watch"], &["a"]);
-    let cases = [
-        (&all, vec![json!([])], None),
-        (&all, vec![json!(["a"])], Some("a")),
-        (&all, vec![json!(["a"]), json!(["a"])], Some("a")),
-        (&all, vec![json!(["a", "b"])], None),
-        (&all, vec![json!(["a"]), json!(["b"])], None),
-        (&two, vec![json!([])], None),
-        (&two, vec![json!(["b"])], Some("b")),
+    let both = ["list", "watch"];
+    let all = grants(&both, &["*"]);
+    let two = grants(&both, &["a", "b"]);
+    let one = grants(&both, &["a"]);
+    let named = Grants::new(vec![rule(&both, &["a"], &["x"]), rule(&both, &["b"], &[])]);
+    let cases: [(&Grants, Vec<Value>, &[&str]); 11] = [
+        (&all, vec![json!([])], &["*/*"]),
+        (&all, vec![json!(["a"])], &["a/*"]),
+        (&all, vec![json!(["a"]), json!(["a"])], &["a/*"]),
+        (&all, vec![json!(["a", "b"])], &["a/*", "b/*"]),
+        (&all, vec![json!(["a"]), json!(["b"])], &["a/*", "b/*"]),
+        // A watch of all namespaces has the objects of the other one too.
+        (&all, vec![json!(["a"]), json!([])], &["*/*"]),
+        (&two, vec![json!([])], &["a/*", "b/*"]),
+        (&two, vec![json!(["b"])], &["b/*"]),
         // Without namespaces a watch covers those that are granted.
-        (&one, vec![json!([])], Some("a")),
+        (&one, vec![json!([])], &["a/*"]),
+        (&named, vec![json!([])], &["a/x", "b/*"]),
+        (&named, vec![json!(["a"])], &["a/x"]),
     ];
-    for (grants, watches, namespace) in cases {
+    for (grants, watches, wanted) in cases {
         let view = lease(&test, &description(&watches, &json!([])), grants).unwrap();
-        assert_eq!(view.lease.id().namespace.as_deref(), namespace, "{watches:?}");
+        assert_eq!(scopes(&view), wanted, "{watches:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_informers_than_are_allowed_are_refused_by_the_name_of_the_limit() {
+    let test = TestPlugin::new().await;
+    let described = description(&[json!([])], &json!([]));
+    let three = grants(&["list", "watch"], &["a", "b", "c"]);
+    let within = |informers| DataLimits { informers, ..DataLimits::default() };
+    assert_eq!(lease_within(&test, &described, &three, within(3)).unwrap().0.leases.len(), 3);
+    let refused = lease_within(&test, &described, &three, within(2)).err().unwrap();
+    assert!(refused.contains("3 informers") && refused.contains("limits.informers"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_and_watch_of_different_objects_are_refused_with_the_remedy() {
+    let test = TestPlugin::new().await;
+    let apart = Grants::new(vec![rule(&["list"], &["a"], &[]), rule(&["watch"], &["b"], &[])]);
+    let refused = lease(&test, &description(&[json!([])], &json!([])), &apart).err().unwrap();
+    assert!(refused.contains("configmaps") && refused.contains("one rule of spec.permissions"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_beyond_a_limit_of_an_index_is_found_under_none_of_its_values() {
+    let test = TestPlugin::new().await;
+    let index = json!([{
+        "version": "v1", "kind": "ConfigMap", "name": "by-ref", "path": "/data/refs", "split": ",",
+    }]);
+    let described = description(&[json!([])], &index);
+    let data = DataLimits { index_values: 3, ..DataLimits::default() };
+    let (view, warnings) =
+        lease_within(&test, &described, &grants(&["list", "watch"], &["*"]), data).unwrap();
+    assert!(view.leases[0].wait_synced().await);
+    let name = view.indexes["by-ref"].clone();
+    let found = |value: &str| view.leases[0].indexer().index_keys(&name, value).unwrap().len();
+    test.server.create("ns/good", json!({"data": {"refs": "a,b,c"}}));
+    test.server.create("ns/bad", json!({"data": {"refs": "a,b,c,d"}}));
+    settle().await;
+    assert_eq!((found("a"), found("d")), (1, 0));
+    let texts = warnings.texts();
+    let wanted = "index by-ref of v1/ConfigMap: object ns/bad exceeds limits.indexValues (3)";
+    assert!(texts.len() == 1 && texts[0].starts_with(wanted), "{texts:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,14 +149,50 @@ async fn a_watch_needs_list_and_watch_where_it_looks() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn cached_reads_show_the_objects_of_all_informers_of_a_kind() {
+    let test = TestPlugin::new().await;
+    for (key, app) in [("a/1", "x"), ("b/1", "y"), ("b/2", "x"), ("c/1", "z")] {
+        test.server.create(key, json!({"metadata": {"labels": {"app": app}}}));
+    }
+    let description = json!({
+        "watches": [{"version": "v1", "kind": "ConfigMap", "namespaces": ["a", "b"]}],
+        "indexes": [{"version": "v1", "kind": "ConfigMap", "name": "by-app", "label": "app"}],
+    });
+    let (component, _calls) = FakeComponent::new("sha256:a", World::Reconciler, description);
+    test.run(component).await;
+    let (imports, kind) = (Arc::clone(&test.plugin.current().unwrap().imports), config_maps().gvk);
+    let keys = |objects: Result<Box<dyn ObjectCursor>, Refusal>| {
+        let mut keys: Vec<String> = objects.unwrap().map(|object| object.key().to_string()).collect();
+        keys.sort_unstable();
+        keys
+    };
+    assert_eq!(keys(imports.cache_list(&kind, "")), ["a/1", "b/1", "b/2"]);
+    assert_eq!(keys(imports.cache_list(&kind, r#"{"namespace": "b"}"#)), ["b/1", "b/2"]);
+    assert_eq!(keys(imports.cache_list(&kind, r#"{"labelSelector": "app=x"}"#)), ["a/1", "b/2"]);
+    assert_eq!(imports.cache_list(&kind, r#"{"namespace": "c"}"#).err().unwrap().reason, "not-watched");
+    assert_eq!(keys(imports.cache_by_index(&kind, "by-app", "x")), ["a/1", "b/2"]);
+    let mut values = Vec::new();
+    let mut visit = |value: &str| {
+        values.push(value.to_owned());
+        ControlFlow::Continue(())
+    };
+    imports.cache_index_values(&kind, "by-app", &mut visit).unwrap();
+    assert_eq!(values, ["x", "y"], "sorted, whatever informer has them");
+    let get = |key: &str| imports.cache_get(&kind, &key.parse().unwrap());
+    assert!(get("b/2").unwrap().is_some() && get("b/3").unwrap().is_none());
+    assert_eq!(get("c/1").unwrap_err().reason, "not-watched");
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_index_goes_with_its_generation() {
     let test = TestPlugin::new().await;
     let index = json!([{"version": "v1", "kind": "ConfigMap", "name": "by-app", "label": "app"}]);
     let described = description(&[json!([])], &index);
     let view = lease(&test, &described, &grants(&["list", "watch"], &["*"])).unwrap();
     let name = view.indexes["by-app"].clone();
-    let indexer = Arc::clone(view.lease.indexer());
-    assert!(view.lease.wait_synced().await);
+    let indexer = Arc::clone(view.leases[0].indexer());
+    assert!(view.leases[0].wait_synced().await);
     test.server.create("ns/a", json!({"metadata": {"labels": {"app": "web"}}}));
     settle().await;
     assert_eq!(indexer.index_keys(&name, "web").unwrap().len(), 1);

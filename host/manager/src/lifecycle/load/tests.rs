@@ -5,12 +5,14 @@ use std::time::Duration;
 use pilothouse_engine::FaultKind;
 use pilothouse_plugin::World;
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
+use crate::imports::describe_imports::DescribeImports;
 use crate::observe::metrics::Metrics;
 use crate::observe::status::PluginState;
-use crate::testing::{FakeComponent, TestPlugin, description_text, fault, files, host_context};
+use crate::testing::{FakeComponent, TestPlugin, description_text, fault, files, host_context, settle};
 
 /// Loads a component, with this `spec` in the manifest.
 async fn load(test: &TestPlugin, component: FakeComponent, spec: &Value) -> Arc<FakeComponent> {
@@ -30,7 +32,11 @@ async fn load_unless(
     test.plugin.load_started();
     let number = test.plugin.next_number();
     test.loader
-        .load(&test.plugin, &Load { files: &files, code: &code, config: &config, number }, cancel)
+        .load(
+            &test.plugin,
+            &Load { files: &files, code: &code, config: &config, number, rollback: None },
+            cancel,
+        )
         .await;
     component
 }
@@ -66,7 +72,10 @@ async fn each_step_that_fails_is_blamed_on_its_file_and_leaves_the_running_gener
         (described(Err(FaultKind::Trap)), "p.wasm: describe failed: scripted; "),
         (described(Ok(Err("no port".to_owned()))), "p.wasm: describe refused its configuration: no port; "),
         (described(Ok(Ok(b"{".to_vec()))), "p.wasm: describe: "),
-        (described_as(json!({"schedules": schedules})), "p.wasm: describe: more than 256 "),
+        (
+            described_as(json!({"schedules": schedules})),
+            "p.wasm: describe: schedules: there are 257, and 64 are allowed; ",
+        ),
         (described_as(json!({"indexes": [index]})), "p.wasm: describe: indexes[0] "),
     ];
     let test = TestPlugin::new().await;
@@ -150,11 +159,153 @@ async fn a_host_that_requires_service_accounts_blames_the_manifest_without_one()
     let mut test = TestPlugin::new().await;
     test.loader.require_service_account = true;
     test.compiler.add(b"a", FakeComponent::reconciler().0);
-    let without = files(b"a", &json!({}));
-    let Err(refused) = test.loader.prepare(&without).await else { panic!("accepted") };
-    refused.record(&test.plugin, &without);
+    let cancel = CancellationToken::new();
+    let mut without = files(b"a", &json!({}));
+    assert!(test.loader.prepare(&test.plugin, &mut without, &cancel).await.is_none());
     let error = test.plugin.status().last_error.unwrap();
     assert!(error.starts_with("p.yaml: spec.serviceAccount is missing"), "{error}");
-    let with = files(b"a", &json!({"serviceAccount": {"namespace": "ns", "name": "sa"}}));
-    assert!(test.loader.prepare(&with).await.is_ok());
+    let mut with = files(b"a", &json!({"serviceAccount": {"namespace": "ns", "name": "sa"}}));
+    assert!(test.loader.prepare(&test.plugin, &mut with, &cancel).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_describe_that_the_host_could_not_answer_is_tried_again_with_a_longer_and_longer_pause() {
+    for kind in [FaultKind::Deadline, FaultKind::Waiting, FaultKind::HostBusy] {
+        let test = Arc::new(TestPlugin::new().await);
+        let component = described(Err(kind)).described_later(3, Ok(Ok(description_text(json!({})))));
+        let loaded = tokio::spawn({
+            let test = Arc::clone(&test);
+            async move { load(&test, component, &json!({})).await }
+        });
+        settle().await;
+        let status = test.plugin.status();
+        assert_eq!((status.state, status.generation), (PluginState::Waiting, 0), "{kind:?}");
+        let reason = status.waiting_for.unwrap();
+        assert!(reason.starts_with("p.wasm: describe failed: scripted"), "{reason}");
+        assert!(status.next_try.is_some());
+        let began = Instant::now();
+        let component = loaded.await.unwrap();
+        // 1, 2 and 4 seconds, and each up to twice as long.
+        assert!((6..15).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+        assert_eq!((test.plugin.status().state, component.instances()), (PluginState::Running, 4));
+        assert_eq!((test.plugin.status().waiting_for, test.plugin.status().last_error), (None, None));
+        test.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_component_that_cannot_be_compiled_now_is_tried_again_and_its_bytes_are_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.wasm");
+    std::fs::write(&path, b"changed").unwrap();
+    let test = Arc::new(TestPlugin::new().await);
+    let mut files = files(b"a", &json!({}));
+    files.wasm_path.clone_from(&path);
+    // Of the bytes `a`, by sha256sum.
+    files.digest = "sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb".to_owned();
+    test.compiler.fail_next(LoadError::Cache("no space left on device".to_owned()));
+    test.compiler.add(b"a", FakeComponent::reconciler().0);
+    test.compiler.add(b"changed", FakeComponent::reconciler().0);
+    let prepared = tokio::spawn({
+        let test = Arc::clone(&test);
+        async move { test.loader.prepare(&test.plugin, &mut files, &CancellationToken::new()).await }
+    });
+    let waits_for = |words: &'static str| {
+        let plugin = Arc::clone(&test.plugin);
+        // The file is read on a real thread, so the clock of the test runs on until then.
+        async move {
+            while !plugin.status().waiting_for.is_some_and(|reason| reason.contains(words)) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    };
+    waits_for("no space left on device").await;
+    waits_for("it changed while it was loaded").await;
+    std::fs::remove_file(&path).unwrap();
+    waits_for("it cannot be read").await;
+    std::fs::write(&path, b"a").unwrap();
+    assert!(prepared.await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn components_that_wait_for_a_slot_do_not_hold_their_bytes() {
+    let test = TestPlugin::new().await;
+    let slots: Vec<_> = std::iter::from_fn(|| test.loader.slots.try_prepare().ok()).collect();
+    let mut files = files(b"a", &json!({}));
+    let waiting = test.loader.try_prepare(&mut files);
+    assert!(futures_util::FutureExt::now_or_never(waiting).is_none());
+    assert!(files.wasm.is_empty());
+    drop(slots);
+}
+
+#[tokio::test(start_paused = true)]
+async fn components_that_take_long_to_compile_hold_up_no_other_one() {
+    let test = Arc::new(TestPlugin::new().await);
+    test.compiler.add(b"quick", FakeComponent::reconciler().0);
+    let prepare = |wasm: &'static [u8]| {
+        let test = Arc::clone(&test);
+        let mut files = files(wasm, &json!({}));
+        tokio::spawn(async move { test.loader.try_prepare(&mut files).await.map(drop) })
+    };
+    let slots = std::iter::from_fn(|| test.loader.slots.try_prepare().ok()).collect::<Vec<_>>().len();
+    let slow: Vec<_> = (0..slots).map(|_| prepare(b"endless")).collect();
+    tokio::time::sleep(SLOW_AFTER + Duration::from_secs(1)).await;
+    assert!(prepare(b"quick").await.unwrap().is_ok());
+    slow.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing_else() {
+    use pilothouse_engine::{
+        CacheImports as _, CallContext, ClientCall, ClientImports as _, ClientVerb, ConfigImports as _,
+        EventImports as _, EventTarget, GuestEvent, HttpImports as _, QueueImports as _,
+    };
+
+    let test = TestPlugin::new().await;
+    let everything = json!([{"groups": ["*"], "resources": ["*"], "verbs": ["*"], "namespaces": ["*"]}]);
+    let spec = json!({"config": {"a": 1}, "permissions": everything, "outgoingHosts": ["example.com"]});
+    let files = files(b"", &spec);
+    let config = test.config(&files.manifest).await;
+    let code: Arc<dyn Component> = Arc::new(FakeComponent::reconciler().0);
+    let load = Load { files: &files, code: &code, config: &config, number: 1, rollback: None };
+    let grants = Grants::new(files.manifest.permissions.clone());
+    let all = Arc::new(test.loader.imports(&test.plugin, &load, &grants));
+    assert!(
+        all.http().is_some() && all.queue_room(&"a/b".parse().unwrap()).is_ok(),
+        "granted to other calls"
+    );
+
+    let describe = DescribeImports(Arc::clone(&all));
+    let kind = pilothouse_object::Gvk::new("", "v1", "ConfigMap");
+    let key: pilothouse_object::ObjectKey = "a/b".parse().unwrap();
+    assert_eq!(&*describe.config(), br#"{"a":1}"#);
+    assert!(describe.http().is_none());
+    let regarding = EventTarget::Reference {
+        kind: kind.clone(),
+        key: key.clone(),
+        uid: String::new(),
+        resource_version: String::new(),
+    };
+    let texts = ["Normal", "Reason", "", "note", ""].map(str::to_owned);
+    let [event_type, reason, action, note, options] = texts;
+    let event = GuestEvent { regarding, related: None, event_type, reason, action, note, options };
+    let (context, max_bytes, options) = (CallContext::default(), 1 << 20, String::new());
+    let live =
+        ClientCall { kind: kind.clone(), verb: ClientVerb::Get(key.clone()), options, max_bytes, context };
+    let mut visit = |_: &str| std::ops::ControlFlow::Continue(());
+    let refusals = [
+        describe.cache_get(&kind, &key).map(drop).unwrap_err().message,
+        describe.cache_list(&kind, "").map(drop).unwrap_err().message,
+        describe.cache_by_index(&kind, "i", "v").map(drop).unwrap_err().message,
+        describe.cache_index_values(&kind, "i", &mut visit).unwrap_err().message,
+        describe.record_event(&CallContext::default(), event).unwrap_err().message,
+        describe.queue_room(&key).unwrap_err(),
+        describe.client(live).await.map(drop).unwrap_err().message,
+    ];
+    for refusal in refusals {
+        assert!(refusal.contains("in describe"), "{refusal}");
+    }
+    describe.queue_forget(&key);
+    assert_eq!(test.plugin.queue().len(), 0);
+    test.end().await;
 }

@@ -1,50 +1,105 @@
 //! Quarantine, standby, removal and succession of a plugin, without a generation.
 
-use super::*;
-use crate::lifecycle::quarantine::FAULTS_TO_QUARANTINE;
-use crate::observe::status::PluginState;
+use std::time::Duration;
 
-fn host(election: LeaderElection) -> HostContext {
-    HostContext {
-        guests: Handle::current(),
-        io: Handle::current(),
-        election,
-        idle_ttl: Duration::from_secs(30),
-        host: Arc::from("h"),
-        host_events: HostEvents::default(),
-    }
-}
+use super::*;
+use crate::lifecycle::quarantine::KEYS_TO_QUARANTINE;
+use crate::observe::status::PluginState;
+use crate::testing::host_context;
 
 fn plugin() -> Arc<Plugin> {
     of_standby(LeaderElection::disabled())
 }
 
-#[tokio::test(start_paused = true)]
-async fn many_faults_in_a_row_bring_longer_and_longer_rests() {
-    let plugin = plugin();
-    for _ in 0..FAULTS_TO_QUARANTINE - 1 {
-        plugin.record_fault("trap");
-    }
-    let begin = Instant::now();
-    plugin.quarantine_pause().await;
-    assert_eq!(begin.elapsed(), Duration::ZERO);
-    for rest in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
-        plugin.record_fault("trap");
-        let begin = Instant::now();
-        plugin.quarantine_pause().await;
-        assert_eq!(begin.elapsed().as_secs(), rest);
+/// One fault of each of these keys.
+fn fault(plugin: &Plugin, keys: std::ops::Range<usize>) {
+    for key in keys {
+        let key: ObjectKey = format!("ns/{key}").parse().unwrap();
+        plugin.record_faults(&Faults {
+            kind: CallKind::Reconcile,
+            generation: 1,
+            keys: &[key],
+            any_answer: false,
+            error: "trap",
+        });
     }
 }
 
+/// Waits for a permission to call, on a task of its own.
+fn ask(plugin: &Arc<Plugin>) -> tokio::task::JoinHandle<CallPermit> {
+    let plugin = Arc::clone(plugin);
+    tokio::spawn(async move { plugin.quarantine_pause(CallKind::Reconcile, || ()).await })
+}
+
+async fn waited(plugin: &Plugin) -> u64 {
+    let begin = Instant::now();
+    let permit = plugin.quarantine_pause(CallKind::Reconcile, || ()).await;
+    assert!(permit.is_probe() || begin.elapsed().is_zero());
+    // The outcome is recorded while the permit is held.
+    fault(plugin, 0..1);
+    begin.elapsed().as_secs()
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_of_several_keys_bring_longer_and_longer_pauses() {
+    let plugin = plugin();
+    fault(&plugin, 0..KEYS_TO_QUARANTINE - 1);
+    assert_eq!(waited(&plugin).await, 0);
+    fault(&plugin, 10..11);
+    for pause in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
+        assert_eq!(waited(&plugin).await, pause);
+    }
+    assert_eq!(plugin.metrics.quarantines.get(), 1 + 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_pause_one_call_tries_the_plugin_and_its_answer_lets_all_others_go_at_once() {
+    let plugin = plugin();
+    fault(&plugin, 0..KEYS_TO_QUARANTINE);
+    let mut asking: Vec<_> = (0..16).map(|_| ask(&plugin)).collect();
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+    let at = asking.iter().position(tokio::task::JoinHandle::is_finished).expect("a probe");
+    let probe = asking.remove(at).await.unwrap();
+    assert!(probe.is_probe() && asking.iter().all(|asking| !asking.is_finished()));
+    let begin = Instant::now();
+    plugin.record_answer(CallKind::Reconcile, 1, []);
+    for asking in asking {
+        assert!(!asking.await.unwrap().is_probe());
+    }
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_whose_task_ends_is_followed_by_another() {
+    let plugin = plugin();
+    fault(&plugin, 0..KEYS_TO_QUARANTINE);
+    let probe = plugin.quarantine_pause(CallKind::Reconcile, || ()).await;
+    let next = ask(&plugin);
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+    assert!(!next.is_finished());
+    drop(probe);
+    assert!(next.await.unwrap().is_probe());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_load_that_was_cancelled_records_no_failure() {
+    let plugin = plugin();
+    let cancel = CancellationToken::new();
+    plugin.load_started();
+    cancel.cancel();
+    plugin.load_failed("no wasm", &cancel);
+    assert_eq!((plugin.status().state, plugin.status().last_error), (PluginState::Loading, None));
+}
+
 fn of_standby(election: LeaderElection) -> Arc<Plugin> {
-    Plugin::new("p", &host(election), &Metrics::new(), None)
+    Plugin::new("p", &host_context(election), &Metrics::new(), None)
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_keys_of_a_standby_stay_in_the_queue_until_it_leads() {
     let (election, begin) = crate::leader_election::tests::standby();
     let plugin = of_standby(election);
-    plugin.start_workers();
+    plugin.workers.set_limit(1);
     // As a schedule does.
     let key: ObjectKey = "ns/a".parse().unwrap();
     plugin.queue.add_with(key, Reasons::SCHEDULED, Default::default());
@@ -111,32 +166,23 @@ async fn what_went_is_forgotten_when_a_leader_was_seen_long_after_it() {
 #[tokio::test(start_paused = true)]
 async fn a_good_call_ends_a_row_of_faults() {
     let plugin = plugin();
-    for _ in 0..FAULTS_TO_QUARANTINE - 1 {
-        plugin.record_fault("trap");
-    }
-    plugin.record_answer();
-    plugin.record_fault("trap");
-    let begin = Instant::now();
-    plugin.quarantine_pause().await;
-    assert_eq!(begin.elapsed(), Duration::ZERO);
+    fault(&plugin, 0..KEYS_TO_QUARANTINE - 1);
+    plugin.record_answer(CallKind::Reconcile, 1, []);
+    fault(&plugin, 5..6);
+    assert_eq!(waited(&plugin).await, 0);
     assert_eq!(plugin.status().last_error.as_deref(), Some("trap"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn removal_ends_a_rest_and_all_workers() {
     let plugin = plugin();
-    for _ in 0..=FAULTS_TO_QUARANTINE {
-        plugin.record_fault("trap");
-    }
-    plugin.start_workers();
-    let resting = tokio::spawn({
-        let plugin = Arc::clone(&plugin);
-        async move { plugin.quarantine_pause().await }
-    });
+    fault(&plugin, 0..KEYS_TO_QUARANTINE);
+    plugin.workers.set_limit(1);
+    let resting = ask(&plugin);
     tokio::task::yield_now().await;
     let begin = Instant::now();
     plugin.retire();
-    resting.await.unwrap();
+    let _ = resting.await.unwrap();
     plugin.tasks.wait().await;
     assert_eq!(begin.elapsed(), Duration::ZERO);
     assert_eq!(plugin.status().state, PluginState::Draining);
@@ -146,7 +192,7 @@ async fn removal_ends_a_rest_and_all_workers() {
 async fn a_plugin_has_not_ended_before_all_that_had_its_name() {
     let again = |before: &Arc<Plugin>| {
         before.retire();
-        Plugin::new("p", &host(LeaderElection::disabled()), &Metrics::new(), Some(Arc::clone(before)))
+        Plugin::new("p", &host_context(LeaderElection::disabled()), &Metrics::new(), Some(Arc::clone(before)))
     };
     let first = plugin();
     first.spawn(tokio::time::sleep(Duration::from_secs(10)));
@@ -178,7 +224,7 @@ async fn a_failed_load_wakes_those_who_wait_for_it() {
     });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
-    plugin.load_failed("no wasm");
+    plugin.load_failed("no wasm", &CancellationToken::new());
     waiting.await.unwrap();
     assert_eq!(plugin.status().state, PluginState::Failed);
 }

@@ -42,7 +42,7 @@ async fn each_plugin_has_a_share_of_its_own() {
     for number in 0..40 {
         events.of(format!("p{number}").into()).running(1, None, "sha256:00");
     }
-    loud.quarantined(10, LONG, "a trap");
+    loud.quarantined(Quarantined { keys: 3, pause: LONG }, "a trap");
     events.shutdown(LONG).await;
     let written = written(&client).await;
     let of = |wanted: &str| written.iter().filter(|event| reason(event) == wanted).count();

@@ -16,6 +16,8 @@ struct Informer {
     resource: String,
     /// Empty for all namespaces.
     namespace: String,
+    /// Empty for all names.
+    name: String,
 }
 
 impl Informer {
@@ -25,6 +27,7 @@ impl Informer {
             version: id.resource.version.clone(),
             resource: id.resource.resource.clone(),
             namespace: id.namespace.clone().unwrap_or_default(),
+            name: id.name.clone().unwrap_or_default(),
         }
     }
 }
@@ -61,7 +64,7 @@ fn int(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-static FIGURES: [Figure<InformerMetrics>; 19] = [
+static FIGURES: [Figure<InformerMetrics>; 22] = [
     counter("reflector_lists", "Lists started", |m| m.reflector_lists_total),
     counter("reflector_watches", "Watches started, streaming lists included", |m| m.reflector_watches_total),
     counter("reflector_short_watches", "Watches that ended at once", |m| m.reflector_short_watches_total),
@@ -70,12 +73,21 @@ static FIGURES: [Figure<InformerMetrics>; 19] = [
         m.reflector_watch_failures_total
     }),
     counter("pilothouse_reflector_events", "Events of watches", |m| m.reflector_items_watched_total),
+    counter("pilothouse_reflector_skipped_events", "Events of watches that could not be decoded", |m| {
+        m.reflector_skipped_events_total
+    }),
+    counter(
+        "pilothouse_reflector_inconsistent_watch_lists",
+        "Streaming lists that differed from a list of their version",
+        |m| m.reflector_inconsistent_watch_lists_total,
+    ),
     counter("pilothouse_reflector_transform_errors", "Objects that a transform refused", |m| {
         m.reflector_transform_errors_total
     }),
     counter("pilothouse_informer_restarts", "Panics after which an informer lists again", |m| {
         m.informer_restarts_total
     }),
+    counter("pilothouse_informer_wakeups", "Wake-ups of an informer's task", |m| m.informer_wakeups_total),
     gauge(
         "reflector_last_resource_version",
         "Resource version that the next watch resumes from, its last 15 digits",
@@ -142,7 +154,7 @@ mod tests {
         let lease = factory.informer(&deployments, Some("a"));
         assert!(lease.wait_synced().await);
         let text = metrics.encode();
-        let labels = r#"group="apps",version="v1",resource="deployments",namespace="a""#;
+        let labels = r#"group="apps",version="v1",resource="deployments",namespace="a",name="""#;
         for line in [
             format!("reflector_lists_total{{{labels}}} 1"),
             format!("reflector_short_watches_total{{{labels}}} 0"),

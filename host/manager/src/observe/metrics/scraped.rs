@@ -20,6 +20,8 @@ pub(crate) struct Figure<S> {
 /// How a figure is read from a row.
 pub(crate) enum Value<S> {
     Counter(fn(&S) -> u64),
+    /// A counter of seconds.
+    Seconds(fn(&S) -> f64),
     /// A gauge of whole numbers, which are shown exactly.
     Int(fn(&S) -> i64),
     Gauge(fn(&S) -> f64),
@@ -37,7 +39,7 @@ pub(crate) struct Spread {
 impl<S> Value<S> {
     fn metric_type(&self) -> MetricType {
         match self {
-            Self::Counter(_) => MetricType::Counter,
+            Self::Counter(_) | Self::Seconds(_) => MetricType::Counter,
             Self::Int(_) | Self::Gauge(_) => MetricType::Gauge,
             Self::Histogram(_) => MetricType::Histogram,
         }
@@ -75,6 +77,7 @@ impl<L: EncodeLabelSet + 'static, S> Collector for Scraped<L, S> {
                 let mut series = family.encode_family(labels)?;
                 match value {
                     Value::Counter(read) => ConstCounter::new(read(row)).encode(series)?,
+                    Value::Seconds(read) => ConstCounter::new(read(row)).encode(series)?,
                     Value::Int(read) => ConstGauge::new(read(row)).encode(series)?,
                     Value::Gauge(read) => ConstGauge::new(read(row)).encode(series)?,
                     Value::Histogram(read) => {

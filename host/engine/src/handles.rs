@@ -1,0 +1,212 @@
+//! [`Handles`]: the objects and cursors that a guest received in the running call.
+//!
+//! Invariants:
+//! - an instance never uses a handle's number twice, so a handle that the guest kept from an earlier call is unknown,
+//!   whatever came after it: it neither shows nor deletes another object;
+//! - the entries of a call cost at most `limits.handleBytes`. Each costs [`HANDLE_BYTES`] and, for the answer of a live
+//!   call, its body: nothing else holds that body, while a cached object shares the body of the store.
+
+use std::collections::BTreeMap;
+
+use pilothouse_object::Object;
+use wasmtime::Error;
+use wasmtime::component::Resource;
+
+use crate::error::OverLimit;
+use crate::imports::Cursor;
+
+/// The cost in bytes of a handle without a body: its entry here, the guest's handle and the object's metadata.
+pub const HANDLE_BYTES: usize = 1 << 10;
+
+enum Entry {
+    Object(Object),
+    Cursor(Cursor),
+}
+
+/// The handles of the running call.
+pub(crate) struct Handles {
+    entries: BTreeMap<u32, (Entry, usize)>,
+    /// Number of the next handle.
+    next: u32,
+    /// The cost of all entries.
+    bytes: usize,
+    max_bytes: usize,
+}
+
+impl Handles {
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self { entries: BTreeMap::new(), next: 0, bytes: 0, max_bytes }
+    }
+
+    /// A handle of a cached object.
+    pub(crate) fn push_cached(&mut self, object: Object) -> wasmtime::Result<Resource<Object>> {
+        Ok(Resource::new_own(self.push(Entry::Object(object), 0)?))
+    }
+
+    /// A handle of an object that a live call answered; its body counts.
+    pub(crate) fn push_live(&mut self, object: Object) -> wasmtime::Result<Resource<Object>> {
+        let body = object.json().len();
+        Ok(Resource::new_own(self.push(Entry::Object(object), body)?))
+    }
+
+    pub(crate) fn push_cursor(&mut self, cursor: Cursor) -> wasmtime::Result<Resource<Cursor>> {
+        Ok(Resource::new_own(self.push(Entry::Cursor(cursor), 0)?))
+    }
+
+    /// The bytes that further live objects may have.
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.max_bytes - self.bytes
+    }
+
+    fn push(&mut self, entry: Entry, body: usize) -> wasmtime::Result<u32> {
+        let cost = body.saturating_add(HANDLE_BYTES);
+        if cost > self.free_bytes() {
+            return Err(OverLimit::new(format_args!(
+                "the objects behind the handles of one call exceed {} bytes (limits.handleBytes): drop handles that \
+                 are no longer needed, list in smaller pages, or raise the limit",
+                self.max_bytes
+            )));
+        }
+        let number = self.next;
+        // A call that makes the last numbers faults; an instance is replaced long before (`is_worn_out`).
+        self.next =
+            number.checked_add(1).ok_or_else(|| Error::msg("the instance has no more handle numbers"))?;
+        self.bytes += cost;
+        self.entries.insert(number, (entry, cost));
+        Ok(number)
+    }
+
+    /// The object behind a handle.
+    pub(crate) fn object(&self, handle: &Resource<Object>) -> wasmtime::Result<&Object> {
+        match self.entries.get(&handle.rep()) {
+            Some((Entry::Object(object), _)) => Ok(object),
+            _ => Err(stale("object")),
+        }
+    }
+
+    /// The cursor behind a handle.
+    pub(crate) fn cursor(&mut self, handle: &Resource<Cursor>) -> wasmtime::Result<&mut Cursor> {
+        match self.entries.get_mut(&handle.rep()) {
+            Some((Entry::Cursor(cursor), _)) => Ok(cursor),
+            _ => Err(stale("cursor")),
+        }
+    }
+
+    /// Drops the entry of a handle; nothing when the handle is from an earlier call.
+    pub(crate) fn delete<T: 'static>(&mut self, handle: &Resource<T>) {
+        if let Some((_, cost)) = self.entries.remove(&handle.rep()) {
+            self.bytes -= cost;
+        }
+    }
+
+    /// Ends a call: drops all entries.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.bytes = 0;
+    }
+
+    /// Whether half of the numbers are used: the instance must be replaced after its call.
+    pub(crate) fn is_worn_out(&self) -> bool {
+        self.next > u32::MAX / 2
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.bytes == 0
+    }
+}
+
+fn stale(what: &str) -> Error {
+    Error::msg(format!(
+        "{} {what} handle was used after the call that got it; handles must not be kept",
+        if what == "object" { "an" } else { "a" }
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn object(name: u32, fill: usize) -> Object {
+        let json = serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("x{name}")}, "data": {"fill": "x".repeat(fill)},
+        });
+        Object::decode(json.to_string().as_bytes()).unwrap()
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Push {
+            live: bool,
+            fill: usize,
+        },
+        /// Drops one of the handles that were ever made.
+        Drop(usize),
+        EndCall,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            4 => (any::<bool>(), 0..3000_usize).prop_map(|(live, fill)| Step::Push { live, fill }),
+            3 => any::<usize>().prop_map(Step::Drop),
+            1 => Just(Step::EndCall),
+        ];
+        proptest::collection::vec(step, 0..60)
+    }
+
+    proptest! {
+        /// A model that remembers every handle ever made, and which object it was for.
+        #[test]
+        fn a_handle_shows_its_own_object_until_it_is_dropped_and_nothing_after(steps in steps()) {
+            const MAX: usize = 16 << 10;
+            let mut handles = Handles::new(MAX);
+            let mut model: Vec<(u32, Option<(String, usize)>)> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Push { live, fill } => {
+                        let object = object(u32::try_from(model.len()).unwrap(), fill);
+                        let cost = HANDLE_BYTES + if live { object.json().len() } else { 0 };
+                        let used: usize = model.iter().filter_map(|(_, entry)| Some(entry.as_ref()?.1)).sum();
+                        let name = object.key().name().to_owned();
+                        let pushed = if live { handles.push_live(object) } else { handles.push_cached(object) };
+                        prop_assert_eq!(pushed.is_ok(), used + cost <= MAX);
+                        if let Ok(handle) = pushed {
+                            model.push((handle.rep(), Some((name, cost))));
+                        }
+                    }
+                    Step::Drop(which) if !model.is_empty() => {
+                        let which = which % model.len();
+                        handles.delete(&Resource::<Object>::new_own(model[which].0));
+                        model[which].1 = None;
+                    }
+                    Step::Drop(_) => {}
+                    Step::EndCall => {
+                        handles.clear();
+                        model.iter_mut().for_each(|(_, entry)| *entry = None);
+                    }
+                }
+                for (number, entry) in &model {
+                    let shown = handles.object(&Resource::new_borrow(*number));
+                    let shown = shown.ok().map(|object| object.key().name().to_owned());
+                    prop_assert_eq!(shown, entry.as_ref().map(|(name, _)| name.clone()));
+                }
+            }
+            handles.clear();
+            prop_assert!(handles.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_instance_is_replaced_before_its_numbers_end() {
+        let mut handles = Handles::new(1 << 20);
+        handles.next = u32::MAX / 2;
+        assert!(!handles.is_worn_out());
+        handles.push_cached(object(0, 0)).unwrap();
+        assert!(handles.is_worn_out());
+        handles.next = u32::MAX;
+        assert!(handles.push_cached(object(1, 0)).is_err());
+    }
+}

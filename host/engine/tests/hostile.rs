@@ -1,0 +1,272 @@
+//! Guests that attack the host through its imports: each call beyond a limit ends with a fault that names the limit.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::Result;
+use pilothouse_engine::{
+    ApiError, CacheImports, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientImports, ClientVerb,
+    Code, Compiler, ConfigImports, Engine, EngineOptions, EventImports, Failure, Fault, FaultKind,
+    HttpImports, Instance, LogImports, LogLevel, Outcome, QueueImports, Refusal, Request,
+};
+use pilothouse_object::{Gvk, Object, ObjectKey};
+use pilothouse_plugin::Limits;
+use pilothouse_testkit::guests;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+/// A host whose cache has an object for every key, and which refuses live writes after this CPU time.
+struct Target {
+    config: Arc<[u8]>,
+    objects: Mutex<HashMap<ObjectKey, Object>>,
+    refusal: Duration,
+    /// The live calls, and the room that each had for its answer.
+    calls: AtomicU32,
+    room: Mutex<Vec<usize>>,
+    lines: Mutex<Vec<(CallContext, String)>>,
+}
+
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+fn object(key: &ObjectKey) -> Object {
+    let json = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"large": "x".repeat(1 << 20)},
+        "metadata": {"name": key.name(), "namespace": key.namespace()},
+    });
+    Object::decode(json.to_string().as_bytes()).unwrap()
+}
+
+impl ConfigImports for Target {
+    fn config(&self) -> Arc<[u8]> {
+        Arc::clone(&self.config)
+    }
+}
+
+impl LogImports for Target {
+    fn log_enabled(&self, _: LogLevel) -> bool {
+        true
+    }
+
+    fn log(&self, context: &CallContext, _: LogLevel, message: &str, fields: &[(String, String)]) {
+        let fields: String = fields.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+        self.lines.lock().unwrap().push((context.clone(), format!("{message}{fields}")));
+    }
+}
+
+impl CacheImports for Target {
+    fn cache_get(&self, _: &Gvk, key: &ObjectKey) -> Result<Option<Object>, Refusal> {
+        Ok(Some(self.objects.lock().unwrap().entry(key.clone()).or_insert_with(|| object(key)).clone()))
+    }
+
+    fn cache_index_values(
+        &self,
+        _: &Gvk,
+        _: &str,
+        _: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+impl ClientImports for Target {
+    fn client(&self, call: ClientCall) -> ClientFuture {
+        self.calls.fetch_add(1, Relaxed);
+        self.room.lock().unwrap().push(call.max_bytes);
+        let cost = self.refusal;
+        Box::pin(async move {
+            // All of it before the first wait, as the parsing of a body.
+            let began = cpu_time();
+            while cpu_time() - began < cost {
+                std::hint::spin_loop();
+            }
+            if matches!(call.verb, ClientVerb::List) {
+                let items: Vec<Object> =
+                    (0..4).map(|n| object(&format!("a/x{n}").parse().unwrap())).collect();
+                return Ok(ClientAnswer::Page {
+                    items,
+                    continue_token: None,
+                    resource_version: "1".to_owned(),
+                });
+            }
+            let (reason, message) = ("forbidden".to_owned(), "not granted".to_owned());
+            Err(ApiError { code: 0, reason, message, retry_after_seconds: None })
+        })
+    }
+}
+
+impl EventImports for Target {}
+impl HttpImports for Target {}
+impl QueueImports for Target {}
+
+struct Attack {
+    host: Arc<Target>,
+    code: Code,
+    limits: Limits,
+}
+
+type Answer = Result<Result<Outcome, Failure>, Fault>;
+
+impl Attack {
+    async fn new(config: Value, limits: Limits) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let options = EngineOptions {
+            cache_dir: dir.path().join("cache"),
+            compiler: Compiler::InProcess,
+            instances: 4,
+        };
+        let code = Engine::new(options)?.prepare(std::fs::read(guests::wasm("hostile")?)?).await?;
+        let host = Target {
+            config: config.to_string().into_bytes().into(),
+            objects: Mutex::default(),
+            refusal: Duration::from_millis(5),
+            calls: AtomicU32::new(0),
+            room: Mutex::default(),
+            lines: Mutex::default(),
+        };
+        Ok(Self { host: Arc::new(host), code, limits })
+    }
+
+    /// Reconciles these keys one after the other in one instance.
+    async fn reconcile(&self, names: &[&str]) -> Result<Vec<Answer>> {
+        let mut instance = Instance::new(&self.code, self.host.clone(), self.limits).await?;
+        let mut answers = Vec::new();
+        for (call, name) in (1..).zip(names) {
+            let key = ObjectKey::new(Some("default"), name)?;
+            let request = Request { key: &key, attempt: 0, reasons: &["added"] };
+            answers.push(instance.reconcile(&request, call).await);
+        }
+        Ok(answers)
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.host.lines.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
+    }
+}
+
+/// Limits of time that leave the other limits to be reached first.
+fn patient() -> Limits {
+    Limits {
+        call_timeout: Duration::from_secs(120),
+        cpu_per_call: Duration::from_secs(60),
+        ..Limits::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_attack_ends_with_a_fault_that_names_its_limit() -> Result<()> {
+    for (config, kind, words) in [
+        (json!({"mode": "many-pointers"}), FaultKind::Limit, "with 20000 pointers, at most 64"),
+        (json!({"mode": "whole-objects"}), FaultKind::Limit, "the empty pointer"),
+        (
+            json!({"mode": "large-answer", "count": 64}),
+            FaultKind::Limit,
+            "exceeds 16777216 bytes (limits.answerBytes)",
+        ),
+        (json!({"mode": "kept-handles"}), FaultKind::Limit, "exceed 8388608 bytes (limits.handleBytes)"),
+        (json!({"mode": "kept-pages"}), FaultKind::Limit, "exceed 8388608 bytes (limits.handleBytes)"),
+    ] {
+        let limits = Limits { handle_bytes: 8 << 20, ..patient() };
+        let answers = Attack::new(config.clone(), limits).await?.reconcile(&["bad"]).await?;
+        let fault = answers[0].as_ref().expect_err("a call beyond its limit");
+        assert_eq!(fault.kind, kind, "{config}: {fault}");
+        assert!(fault.message.contains(words), "{config}: {fault}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_room_for_an_answer_shrinks_with_what_the_call_holds() -> Result<()> {
+    let attack = Attack::new(json!({"mode": "kept-pages"}), patient()).await?;
+    attack.reconcile(&["bad"]).await?;
+    let room = attack.host.room.lock().unwrap().clone();
+    assert_eq!(room[0], 64 << 20);
+    assert!(room.windows(2).all(|pair| pair[0] - pair[1] >= 4 << 20), "{room:?}");
+    assert_eq!(room.len(), 16, "the sixteenth page of 4 MiB does not fit");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_write_of_megabytes_is_charged() -> Result<()> {
+    let limits = Limits { cpu_per_call: Duration::from_millis(200), ..patient() };
+    let attack = Attack::new(json!({"mode": "refused-writes"}), limits).await?;
+    let answers = attack.reconcile(&["bad"]).await?;
+    let fault = answers[0].as_ref().expect_err("writes without an end");
+    assert_eq!(fault.kind, FaultKind::Cpu, "{fault}");
+    // 40 refusals of 5 ms use up the budget; those after a tick are charged at the next one.
+    let calls = attack.host.calls.load(Relaxed);
+    assert!(calls <= 48, "{calls} refusals of 5 ms within 200 ms");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_of_an_earlier_call_fails_and_never_shows_another_object() -> Result<()> {
+    let attack = Attack::new(json!({"mode": "stale-handle"}), patient()).await?;
+    let answers = attack.reconcile(&["first", "second"]).await?;
+    assert!(answers[0].is_ok(), "{answers:?}");
+    let fault = answers[1].as_ref().expect_err("a handle that was kept");
+    assert!(fault.message.contains("used after the call that got it"), "{fault}");
+    assert!(!attack.said().iter().any(|line| line.contains("name=")), "{:?}", attack.said());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropping_a_handle_of_an_earlier_call_does_not_touch_the_handles_of_this_one() -> Result<()> {
+    let attack = Attack::new(json!({"mode": "replaced-handle"}), patient()).await?;
+    let answers = attack.reconcile(&["first", "second", "third"]).await?;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let read: Vec<String> = attack.said().into_iter().filter(|line| line.starts_with("read")).collect();
+    assert_eq!(read, ["read name=first", "read name=second", "read name=third"]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_cannot_hold_a_line_break() -> Result<()> {
+    let answers =
+        Attack::new(json!({"mode": "forged-failure"}), patient()).await?.reconcile(&["bad"]).await?;
+    let failure = answers[0].as_ref().expect("an answer").as_ref().expect_err("a failure");
+    assert!(failure.message.starts_with("hello\\n2026"), "{}", failure.message);
+    assert!(!failure.message.contains(char::is_control), "{}", failure.message);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_is_logged_with_the_key_of_its_call() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let options =
+        EngineOptions { cache_dir: dir.path().join("cache"), compiler: Compiler::InProcess, instances: 4 };
+    let code = Engine::new(options)?.prepare(std::fs::read(guests::wasm("probe")?)?).await?;
+    let attack = Attack::new(json!({"mode": "trap"}), patient()).await?;
+    let attack = Attack { code, ..attack };
+    let answers = attack.reconcile(&["bad"]).await?;
+    assert_eq!(answers[0].as_ref().map_err(|fault| fault.kind).map(drop), Err(FaultKind::Trap));
+    let lines = attack.host.lines.lock().unwrap();
+    let (context, _) =
+        lines.iter().find(|(_, line)| line.contains("told to panic")).expect("the panic message");
+    assert_eq!(context.key.as_ref().map(ToString::to_string).as_deref(), Some("default/bad"));
+    assert_eq!(context.call_id, 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_pool_is_not_a_fault_of_the_guest() -> Result<()> {
+    let attack = Attack::new(json!({}), patient()).await?;
+    let mut instances = Vec::new();
+    let fault = loop {
+        match Instance::new(&attack.code, attack.host.clone(), attack.limits).await {
+            Ok(instance) => instances.push(instance),
+            Err(fault) => break fault,
+        }
+        assert!(instances.len() <= 4, "more instances than the pool has slots");
+    };
+    assert_eq!(fault.kind, FaultKind::HostBusy, "{fault}");
+    drop(instances);
+    assert!(attack.reconcile(&["good"]).await?[0].is_ok(), "there is room again");
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! [`Backfill`]: the keys of objects that were cached before a plugin listened, added to its queue little by little.
+//!
+//! A generation that takes over, and a leader whose term begins, reconcile all cached objects. Their keys are not queued at
+//! once: a thousand plugins that watch a hundred thousand objects would hold as many keys each. Instead each mapped watch
+//! has a cursor over a snapshot of its cache. When the ready keys of the queue become few, a worker maps the next objects
+//! and adds their keys at low priority. So the work is done on the guest threads, in the share of the plugin.
+//!
+//! Invariant: for each object, either the snapshot has it and its key is added from here, or a listener that was added
+//! before the snapshot was taken gets its change and adds the key. So the key of every object is added after its last
+//! change. A replaced backfill adds nothing more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use pilothouse_cache::Cursor;
+use pilothouse_plugin::WatchSpec;
+
+use crate::dispatch::mapper::Mapper;
+use crate::dispatch::reasons::Reasons;
+
+/// Objects that are mapped at once: less than a millisecond, and enough keys for many calls.
+pub(crate) const PORTION: usize = 200;
+
+/// What is left to add for one watch.
+pub(crate) struct BackfillPart {
+    pub(crate) watch: WatchSpec,
+    pub(crate) mapper: Arc<Mapper>,
+    pub(crate) objects: Cursor,
+    pub(crate) reason: Reasons,
+}
+
+/// What is left to add for one plugin.
+#[derive(Default)]
+pub(crate) struct Backfill {
+    /// The next one last.
+    parts: Mutex<Vec<BackfillPart>>,
+    /// Whether `parts` has entries, readable without its lock.
+    is_pending: AtomicBool,
+}
+
+impl Backfill {
+    /// Begins anew with these parts; returns those that were not finished.
+    pub(crate) fn replace(&self, parts: Vec<BackfillPart>) -> Vec<BackfillPart> {
+        let mut present = self.parts.lock();
+        self.is_pending.store(!parts.is_empty(), Ordering::Release);
+        std::mem::replace(&mut *present, parts)
+    }
+
+    /// Whether there are objects whose keys have not been added.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::Acquire)
+    }
+
+    /// Adds the keys of the next objects, `portion` at most. `false` if there is nothing to add, or another worker is about
+    /// to.
+    pub(crate) fn feed(&self, portion: usize) -> bool {
+        if !self.is_pending() {
+            return false;
+        }
+        let Some(mut parts) = self.parts.try_lock() else { return false };
+        let Some(part) = parts.last_mut() else { return false };
+        part.mapper.queue_all(part.objects.by_ref().take(portion), part.reason);
+        if part.objects.at_most() == 0 {
+            parts.pop();
+        }
+        self.is_pending.store(!parts.is_empty(), Ordering::Release);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

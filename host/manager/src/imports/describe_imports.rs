@@ -1,0 +1,96 @@
+//! [`DescribeImports`]: the imports of a guest that describes itself. It has its log and its configuration and nothing else:
+//! a version that may still be refused changes nothing, reads nothing and sends nothing.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_engine::{
+    ApiError, CacheImports, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports,
+    EventImports, GuestEvent, HttpImports, LogImports, LogLevel, ObjectCursor, QueueImports, Refusal,
+};
+use pilothouse_object::{Gvk, Object, ObjectKey};
+
+use crate::imports::plugin_imports::PluginImports;
+
+/// Refuses all but the log and the configuration of these imports.
+pub(crate) struct DescribeImports(pub(crate) Arc<PluginImports>);
+
+fn message(what: &str) -> String {
+    format!("{what} in describe: it has the log and the configuration; do this in reconcile or in a handler")
+}
+
+fn refused(what: &str) -> Refusal {
+    Refusal { reason: "unavailable", message: message(what) }
+}
+
+impl ConfigImports for DescribeImports {
+    fn config(&self) -> Arc<[u8]> {
+        self.0.config()
+    }
+}
+
+impl LogImports for DescribeImports {
+    fn log_enabled(&self, level: LogLevel) -> bool {
+        self.0.log_enabled(level)
+    }
+
+    fn log(&self, context: &CallContext, level: LogLevel, message: &str, fields: &[(String, String)]) {
+        self.0.log(context, level, message, fields);
+    }
+}
+
+impl CacheImports for DescribeImports {
+    fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
+        Err(refused("the cache cannot be read"))
+    }
+
+    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        Err(refused("the cache cannot be read"))
+    }
+
+    fn cache_by_index(&self, _: &Gvk, _: &str, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        Err(refused("the cache cannot be read"))
+    }
+
+    fn cache_index_values(
+        &self,
+        _: &Gvk,
+        _: &str,
+        _: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<(), Refusal> {
+        Err(refused("the cache cannot be read"))
+    }
+}
+
+impl ClientImports for DescribeImports {
+    fn client(&self, _: ClientCall) -> ClientFuture {
+        let error = ApiError {
+            code: 0,
+            reason: "unavailable".to_owned(),
+            message: message("no live calls"),
+            retry_after_seconds: None,
+        };
+        Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+impl EventImports for DescribeImports {
+    fn record_event(&self, _: &CallContext, _: GuestEvent) -> Result<(), Refusal> {
+        Err(refused("no Events can be recorded"))
+    }
+}
+
+/// Without a client every request is denied.
+impl HttpImports for DescribeImports {}
+
+impl QueueImports for DescribeImports {
+    fn queue_room(&self, _: &ObjectKey) -> Result<(), String> {
+        Err(message("no keys can be queued"))
+    }
+
+    // No key can be added, so there is nothing to forget or to delay.
+    fn queue_add(&self, _: ObjectKey) {}
+
+    fn queue_add_after(&self, _: ObjectKey, _: Duration) {}
+}
