@@ -72,16 +72,6 @@ impl DiscoveryClient {
         Ok(all.flat_map(|answered| answered.groups).collect())
     }
 
-    /// One named group.
-    ///
-    /// # Errors
-    /// A `NotFound` when there is none of that name; otherwise why it could not be asked.
-    pub async fn group(&self, name: &str) -> Result<ApiGroup> {
-        let call = Call::new(Method::GET, Target::group(name)?);
-        let group: Group = self.document(&call).await?;
-        Ok(ApiGroup { name: name.to_owned(), ..group.into_api() })
-    }
-
     /// The resources of one group version.
     ///
     /// # Errors

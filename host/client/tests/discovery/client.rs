@@ -68,13 +68,14 @@ async fn a_server_of_any_form_tells_the_same() {
 async fn one_group_and_one_version_can_be_asked_for() {
     let server = Surface::new(Aggregated::Both).start().await;
     let discovery = client(&server).await.discovery();
-    let group = discovery.group("scaling.example").await.unwrap();
+    let groups = discovery.groups().await.unwrap();
+    let group = groups.iter().find(|group| group.name == "scaling.example").unwrap();
     assert_eq!(
         (group.versions.as_slice(), group.preferred_version()),
         (["v2".to_owned(), "v1".to_owned()].as_slice(), Some("v2"))
     );
     assert_eq!(discovery.resources("scaling.example", "v1").await.unwrap().len(), 2);
-    assert!(discovery.group("nothing.example").await.unwrap_err().is_not_found());
+    assert!(discovery.resources("nothing.example", "v1").await.unwrap_err().is_not_found());
     assert!(discovery.resources("", "v2").await.unwrap_err().is_not_found());
 }
 
@@ -92,13 +93,16 @@ async fn each_resource_is_preferred_in_one_version() {
 
 #[tokio::test]
 async fn the_preferred_version_is_the_one_that_the_group_names() {
-    let server = Server::always(
-        200,
-        r#"{"versions":[{"version":"v1beta1"},{"version":"v1"}],"preferredVersion":{"version":"v1"}}"#,
-    )
+    let server = Server::start(|seen| match seen.path() {
+        "/api" => Reply::new(404, "404 page not found"),
+        _ => Reply::json(
+            r#"{"kind":"APIGroupList","groups":[{"name":"apps","versions":[{"version":"v1beta1"},{"version":"v1"}],
+                "preferredVersion":{"version":"v1"}}]}"#,
+        ),
+    })
     .await;
-    let group = client(&server).await.discovery().group("apps").await.unwrap();
-    assert_eq!(group.versions, ["v1", "v1beta1"]);
+    let groups = client(&server).await.discovery().groups().await.unwrap();
+    assert_eq!(groups[0].versions, ["v1", "v1beta1"]);
 }
 
 #[tokio::test]
