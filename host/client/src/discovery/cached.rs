@@ -233,10 +233,11 @@ impl CachedDiscovery {
             None => old,
         };
         let etag = |part: fn(&Root) -> &Arc<RootPart>| part(old.as_ref()?).etag.as_deref();
-        let (core, named) = futures_util::try_join!(
+        let (core, named) = futures_util::join!(
             self.live.part(RootPath::Core, etag(|root| &root.core)),
             self.live.part(RootPath::Named, etag(|root| &root.named))
-        )?;
+        );
+        let (core, named) = (core?, named?);
         #[cfg(feature = "discovery-disk")]
         let (core, named) = match &documents.files {
             Some(files) => files.save(old.as_ref(), core, named).await?,

@@ -305,7 +305,6 @@ async fn what_is_known_stays_known_while_the_server_is_away() {
                 let MappingError::Client(error) = &error else { panic!("{error:?}") };
                 assert_eq!(error.status().unwrap().code, code);
             }
-            // Both documents are asked for; the second may be given up when the first fails.
             let asked = server.seen().iter().filter(|seen| seen.path() == "/api").count();
             assert_eq!(asked, 2 + round, "once in ten seconds");
             assert_eq!(resolve(&mapper, "pods").await, "v1/pods");
