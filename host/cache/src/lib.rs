@@ -25,8 +25,7 @@
 //! | `availability`, `backoff`, `sync`, `sync_progress`, `metrics` | when to ask again; what is synced; figures |
 //! | `satellites/` | client-go's `Controller`, `Fifo`, `Heap`, expiration and mutation caches |
 //!
-//! Objects are immutable by type ([`pilothouse_object::Object`]): everybody shares one, nobody can change it. Builds with
-//! debug assertions also check it once a second when the environment says `KUBE_CACHE_MUTATION_DETECTOR=true`.
+//! Objects are immutable by type ([`pilothouse_object::Object`]): everybody shares one, nobody can change it.
 //!
 //! The manager crate uses [`SharedInformerFactory`], [`Ring`] and [`Lister`]; everything else is public for tests, for
 //! programs that use this crate alone, and for the admin pages.

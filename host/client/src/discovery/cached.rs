@@ -154,8 +154,10 @@ impl CachedDiscovery {
                 (vec![GroupVersion::new(group, version)], false)
             }
             _ => {
-                let root = self.root_of_groups(documents, scope, access, &mut result).await?;
-                let mut places = root.group_versions(|group| scope.has_group(&group.name));
+                let root = self.root(documents, access.required()).await?;
+                let wanted = |group: &&ApiGroup| scope.has_group(&group.name);
+                result.groups = root.groups().filter(wanted).cloned().collect();
+                let mut places = root.group_versions(wanted);
                 places.retain(|place| scope.version.is_none_or(|version| place.version == version));
                 // A server that could not be asked for its groups is not asked for each list either.
                 (places, documents.root.failed_of_late())
@@ -177,34 +179,6 @@ impl CachedDiscovery {
             }
         }
         Ok(result)
-    }
-
-    /// The root, and in `result` its groups. kubectl's files do not name the versions of a group that did not answer: for
-    /// these the server is asked.
-    async fn root_of_groups(
-        &self,
-        documents: &Documents,
-        scope: SearchScope<'_>,
-        access: Access,
-        result: &mut ServerResources,
-    ) -> Result<Root> {
-        let wanted = |group: &&ApiGroup| scope.has_group(&group.name);
-        let mut root = self.root(documents, access.required()).await?;
-        #[cfg(feature = "discovery-disk")]
-        if !root.live && root.groups().any(|group| wanted(&group) && group.versions.is_empty()) {
-            match self.root(documents, access.newer_than(Duration::ZERO)).await {
-                Ok(live) => root = live,
-                Err(error) => {
-                    let unknown = root.groups().filter(wanted).filter(|group| group.versions.is_empty());
-                    result.failed.extend(unknown.map(|group| FailedGroup {
-                        group_version: GroupVersion::new(&group.name, ""),
-                        error: error.clone(),
-                    }));
-                }
-            }
-        }
-        result.groups = root.groups().filter(wanted).cloned().collect();
-        Ok(root)
     }
 
     async fn root(&self, documents: &Documents, access: Access) -> Result<Root> {

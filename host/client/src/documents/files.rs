@@ -41,9 +41,13 @@ impl DocumentFiles {
         !self.used.load(Ordering::SeqCst)
     }
 
-    /// The groups of a file, if it may be used.
+    /// The groups of a file, if it may be used. A group without versions did not answer who wrote it: the server is asked
+    /// which it has.
     pub(crate) async fn root(&self, access: Access) -> Option<Fetched<Root>> {
         let stored = self.blocking(DiskStore::read_groups).await.ok()??;
+        if stored.value.iter().any(|group| group.versions.is_empty()) {
+            return None;
+        }
         let checked = self.accept(stored.modified, access)?;
         let (core, named) = stored.value.into_iter().partition(|group| group.name.is_empty());
         let part = |groups| Arc::new(RootPart::new(groups, Vec::new(), None));

@@ -93,13 +93,13 @@ impl Root {
     }
 
     /// The group versions of some groups; in each group, those that did not answer are behind the others.
-    pub(crate) fn group_versions(&self, wanted: impl Fn(&ApiGroup) -> bool) -> Vec<GroupVersion> {
+    pub(crate) fn group_versions(&self, wanted: impl Fn(&&ApiGroup) -> bool) -> Vec<GroupVersion> {
         let mut failed: HashMap<&str, Vec<&GroupVersion>> = HashMap::new();
         for place in self.core.failed().chain(self.named.failed()) {
             failed.entry(&place.group).or_default().push(place);
         }
         let mut places = Vec::new();
-        for group in self.groups().filter(|group| wanted(group)) {
+        for group in self.groups().filter(wanted) {
             places.extend(group.versions.iter().map(|version| GroupVersion::new(&group.name, version)));
             places.extend(failed.remove(group.name.as_str()).into_iter().flatten().cloned());
         }
