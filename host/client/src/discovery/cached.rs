@@ -84,12 +84,6 @@ impl CachedDiscovery {
         Self { live: DiscoveryClient::new(client.as_host()), cache }
     }
 
-    /// The client that asks the server.
-    #[must_use]
-    pub fn live(&self) -> &DiscoveryClient {
-        &self.live
-    }
-
     /// The groups, the core group first.
     ///
     /// # Errors

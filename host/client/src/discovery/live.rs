@@ -90,22 +90,6 @@ impl DiscoveryClient {
         CachedDiscovery::in_memory(self.clone()).groups_and_resources().await
     }
 
-    /// All resources, each in the version that its group prefers.
-    ///
-    /// # Errors
-    /// As [`DiscoveryClient::groups_and_resources`].
-    pub async fn preferred_resources(&self) -> Result<ServerResources> {
-        Ok(self.groups_and_resources().await?.preferred())
-    }
-
-    /// As [`DiscoveryClient::preferred_resources`], only those whose objects live in namespaces.
-    ///
-    /// # Errors
-    /// As [`DiscoveryClient::groups_and_resources`].
-    pub async fn preferred_namespaced_resources(&self) -> Result<ServerResources> {
-        Ok(self.preferred_resources().await?.namespaced())
-    }
-
     /// The server's version.
     ///
     /// # Errors

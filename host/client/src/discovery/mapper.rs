@@ -8,7 +8,7 @@
 //! older than [`REFRESH_SPACING`], and once more only after that time; a group that cannot be asked keeps nothing from being
 //! found elsewhere, and is named where the name could be in it.
 
-use pilothouse_object::{Gvk, Gvr};
+use pilothouse_object::Gvr;
 
 use super::cached::{CachedDiscovery, GroupScope, SearchScope};
 use super::mapping_error::MappingError;
@@ -33,12 +33,6 @@ impl RestMapper {
     #[must_use]
     pub fn new(discovery: CachedDiscovery) -> Self {
         Self { discovery }
-    }
-
-    /// Where it looks.
-    #[must_use]
-    pub fn discovery(&self) -> &CachedDiscovery {
-        &self.discovery
     }
 
     /// Forgets what is known: what was deleted is noticed with the next call.
@@ -114,22 +108,6 @@ impl RestMapper {
             }
             exact => exact,
         }
-    }
-
-    /// The kind of the objects of a resource.
-    ///
-    /// # Errors
-    /// See [`MappingError`].
-    pub async fn kind_for(&self, resource: &PartialResource) -> Result<Gvk> {
-        Ok(self.resource_for(resource).await?.gvk)
-    }
-
-    /// The kinds that a resource could have, the likeliest first.
-    ///
-    /// # Errors
-    /// See [`MappingError`].
-    pub async fn kinds_for(&self, resource: &PartialResource) -> Result<Vec<Gvk>> {
-        Ok(self.resources_for(resource).await?.into_iter().map(|resource| resource.gvk).collect())
     }
 
     /// The resource that a text names as kubectl reads it: `deployments`, `deploy`, `Deployment`, `deployments.apps`,

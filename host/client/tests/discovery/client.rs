@@ -83,10 +83,10 @@ async fn one_group_and_one_version_can_be_asked_for() {
 async fn each_resource_is_preferred_in_one_version() {
     let server = Surface::new(Aggregated::Neither).start().await;
     let discovery = client(&server).await.discovery();
-    let preferred = names(&discovery.preferred_resources().await.unwrap());
+    let preferred = discovery.groups_and_resources().await.unwrap().preferred();
     let expected: Vec<&str> = ALL.into_iter().filter(|name| *name != "scaling.example/v1 scalers").collect();
-    assert_eq!(preferred, expected);
-    let namespaced = names(&discovery.preferred_namespaced_resources().await.unwrap());
+    assert_eq!(names(&preferred), expected);
+    let namespaced = names(&preferred.namespaced());
     let expected: Vec<&str> = expected.into_iter().filter(|name| *name != "v1 namespaces").collect();
     assert_eq!(namespaced, expected);
 }
@@ -219,10 +219,11 @@ async fn openapi_documents_are_found_by_group_version() {
     assert_eq!(index.documents["api/v1"].hash, "AB12");
     assert_eq!(index.of(&GroupVersion::new("apps", "v1")).unwrap().hash, "CD34");
     assert_eq!(index.documents["version"].hash, "");
-    let apps = discovery.openapi_v3_of("apps", "v1").await.unwrap();
+    let of = |group: &str| index.of(&GroupVersion::new(group, "v1"));
+    let apps = discovery.openapi_v3_document(of("apps").unwrap()).await.unwrap();
     assert_eq!(apps, r#"{"of":"/openapi/v3/apis/apps/v1?x=1&hash=CD34"}"#);
-    assert!(discovery.openapi_v3_of("batch", "v1").await.unwrap_err().is_not_found());
-    let error = discovery.openapi_v3_of("evil", "v1").await.unwrap_err();
+    assert_eq!(of("batch"), None);
+    let error = discovery.openapi_v3_document(of("evil").unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::Request(_)), "{error:?}");
     assert_eq!(discovery.server_version().await.unwrap().minor, "36");
 }

@@ -87,8 +87,8 @@ async fn kinds_become_resources_and_resources_kinds() {
     assert!(mapper.mapping(group, "scaler", &[]).await.unwrap_err().is_no_match(), "kinds are exact");
     assert!(mapper.mapping(group, "Scaler", &["v3"]).await.unwrap_err().is_no_match());
     let pods = PartialResource::any("pods");
-    assert_eq!(mapper.kind_for(&pods).await.unwrap(), Gvk::new("", "v1", "Pod"));
-    let kinds = mapper.kinds_for(&pods).await.unwrap();
+    assert_eq!(mapper.resource_for(&pods).await.unwrap().gvk, Gvk::new("", "v1", "Pod"));
+    let kinds: Vec<Gvk> = mapper.resources_for(&pods).await.unwrap().into_iter().map(|r| r.gvk).collect();
     assert_eq!(kinds, [Gvk::new("", "v1", "Pod"), Gvk::new("metrics.example", "v1beta1", "PodMetrics")]);
     let found = mapper.resources_for(&PartialResource::of_group("scalers", group)).await.unwrap();
     assert_eq!(found.len(), 2);
