@@ -25,8 +25,7 @@
 //! | `availability`, `backoff`, `sync`, `sync_progress`, `metrics` | when to ask again; what is synced; figures |
 //! | `satellites/` | client-go's `Controller`, `Fifo`, `Heap`, expiration and mutation caches |
 //!
-//! Objects are immutable by type ([`pilothouse_object::Object`]): everybody shares one, nobody can change it. Builds with
-//! debug assertions also check it once a second when the environment says `KUBE_CACHE_MUTATION_DETECTOR=true`.
+//! Objects are immutable by type ([`pilothouse_object::Object`]): everybody shares one, nobody can change it.
 //!
 //! The manager crate uses [`SharedInformerFactory`], [`Ring`] and [`Lister`]; everything else is public for tests, for
 //! programs that use this crate alone, and for the admin pages.
@@ -82,7 +81,7 @@ pub use index_fn::{IndexFn, IndexLimit, IndexLimits, LimitExceeded};
 pub use indexer::{Indexer, NAMESPACE_INDEX};
 pub use lease::InformerLease;
 pub use listener::Listener;
-pub use lister::{Lister, NamespaceLister, TypedLister, TypedNamespaceLister};
+pub use lister::{Lister, NamespaceLister};
 pub use metrics::{Histogram, InformerMetrics, resource_version_gauge};
 pub use packing::Compression;
 pub use reflector::{Reflector, ReflectorOptions, ReflectorStatus, Transform, WatchErrorHandler};
@@ -99,7 +98,6 @@ pub use satellites::undelta_store::UndeltaStore;
 pub use shared_informer::{InformerOptions, InformerStatus, SharedInformer};
 pub use snapshot::{Cursor, Snapshot};
 pub use source::client_lister_watcher::ClientListerWatcher;
-pub use source::filtered_lister_watcher::FilteredListerWatcher;
 pub use source::lister_watcher::{EventStream, FnListerWatcher, ItemSink, ListerWatcher};
 pub use sync_progress::{MissingInformer, SyncProgress};
 pub use version::compare_resource_versions;

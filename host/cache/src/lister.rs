@@ -1,10 +1,9 @@
-//! [`Lister`] and [`NamespaceLister`]: reading an informer's store the way client-go's listers do; [`TypedLister`] and
-//! [`TypedNamespaceLister`] do so with objects of a Rust type.
+//! [`Lister`] and [`NamespaceLister`]: reading an informer's store the way client-go's listers do, raw objects or values of a
+//! Rust type.
 //!
-//! They hold the store, not the informer: one that outlives its informer reads the last state. A typed lister decodes
-//! what it hands out, each time: nothing typed is kept.
+//! They hold the store, not the informer: one that outlives its informer reads the last state. Values are decoded each time:
+//! nothing typed is kept.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use pilothouse_object::{LabelSelector, Object, ObjectKey};
@@ -46,10 +45,20 @@ impl Lister {
         NamespaceLister { all: self.clone(), namespace: namespace.to_owned() }
     }
 
-    /// The same with objects of a Rust type.
-    #[must_use]
-    pub fn typed<K: DeserializeOwned>(&self) -> TypedLister<K> {
-        TypedLister { raw: self.clone(), kind: PhantomData }
+    /// As [`list`](Self::list), as values of a Rust type. Only objects that match are decoded.
+    ///
+    /// # Errors
+    /// [`CacheError::Decode`] for the first object that is not of the type.
+    pub fn list_as<K: DeserializeOwned>(&self, selector: &LabelSelector) -> Result<Vec<K>, CacheError> {
+        self.list(selector).iter().map(decode).collect()
+    }
+
+    /// As [`get`](Self::get), as a value of a Rust type.
+    ///
+    /// # Errors
+    /// [`CacheError::NotFound`], or [`CacheError::Decode`] when it is not of the type.
+    pub fn get_as<K: DeserializeOwned>(&self, key: &ObjectKey) -> Result<K, CacheError> {
+        decode(&self.get(key)?)
     }
 }
 
@@ -79,64 +88,20 @@ impl NamespaceLister {
         }
     }
 
-    /// The same with objects of a Rust type.
-    #[must_use]
-    pub fn typed<K: DeserializeOwned>(&self) -> TypedNamespaceLister<K> {
-        TypedNamespaceLister { raw: self.clone(), kind: PhantomData }
-    }
-}
-
-/// Reads the objects of one kind as values of a Rust type; a cheap clone.
-pub struct TypedLister<K> {
-    raw: Lister,
-    kind: PhantomData<fn() -> K>,
-}
-
-impl<K: DeserializeOwned> TypedLister<K> {
-    /// The objects that match, in no order. Only those that match are decoded.
+    /// As [`Lister::list_as`].
     ///
     /// # Errors
-    /// [`CacheError::Decode`] for the first object that is not of the type.
-    pub fn list(&self, selector: &LabelSelector) -> Result<Vec<K>, CacheError> {
-        self.raw.list(selector).iter().map(decode).collect()
+    /// As there.
+    pub fn list_as<K: DeserializeOwned>(&self, selector: &LabelSelector) -> Result<Vec<K>, CacheError> {
+        self.list(selector).iter().map(decode).collect()
     }
 
-    /// The object of a key.
+    /// As [`Lister::get_as`].
     ///
     /// # Errors
-    /// [`CacheError::NotFound`], or [`CacheError::Decode`] when it is not of the type.
-    pub fn get(&self, key: &ObjectKey) -> Result<K, CacheError> {
-        decode(&self.raw.get(key)?)
-    }
-
-    /// A lister of one namespace.
-    #[must_use]
-    pub fn namespace(&self, namespace: &str) -> TypedNamespaceLister<K> {
-        self.raw.namespace(namespace).typed()
-    }
-}
-
-/// Reads the objects of one kind in one namespace as values of a Rust type; a cheap clone.
-pub struct TypedNamespaceLister<K> {
-    raw: NamespaceLister,
-    kind: PhantomData<fn() -> K>,
-}
-
-impl<K: DeserializeOwned> TypedNamespaceLister<K> {
-    /// The objects of the namespace that match, in no order. Only those that match are decoded.
-    ///
-    /// # Errors
-    /// [`CacheError::Decode`] for the first object that is not of the type.
-    pub fn list(&self, selector: &LabelSelector) -> Result<Vec<K>, CacheError> {
-        self.raw.list(selector).iter().map(decode).collect()
-    }
-
-    /// The object of a name.
-    ///
-    /// # Errors
-    /// [`CacheError::NotFound`], or [`CacheError::Decode`] when it is not of the type.
-    pub fn get(&self, name: &str) -> Result<K, CacheError> {
-        decode(&self.raw.get(name)?)
+    /// As there.
+    pub fn get_as<K: DeserializeOwned>(&self, name: &str) -> Result<K, CacheError> {
+        decode(&self.get(name)?)
     }
 }
 
@@ -154,30 +119,4 @@ fn decode<K: DeserializeOwned>(object: &Object) -> Result<K, CacheError> {
         key: object.key().to_string(),
         message: error.to_string(),
     })
-}
-
-// Derived ones would ask the same of the type.
-
-impl<K> Clone for TypedLister<K> {
-    fn clone(&self) -> Self {
-        Self { raw: self.raw.clone(), kind: PhantomData }
-    }
-}
-
-impl<K> Clone for TypedNamespaceLister<K> {
-    fn clone(&self) -> Self {
-        Self { raw: self.raw.clone(), kind: PhantomData }
-    }
-}
-
-impl<K> std::fmt::Debug for TypedLister<K> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("TypedLister").field(&self.raw).finish()
-    }
-}
-
-impl<K> std::fmt::Debug for TypedNamespaceLister<K> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("TypedNamespaceLister").field(&self.raw).finish()
-    }
 }

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use pilothouse_cache::{
-    ClientListerWatcher, FilteredListerWatcher, InformerOptions, ReflectorOptions, SharedInformer,
-};
+use pilothouse_cache::{ClientListerWatcher, InformerOptions, ReflectorOptions, SharedInformer};
 use pilothouse_client::{ApiResource, Client, ClientOptions, DeleteParams, ListParams, WriteParams};
 use pilothouse_devserver::{DevServer, DevServerOptions, Fault, FaultRule, When};
 use pilothouse_object::{Gvk, Object, ObjectKey};
@@ -127,9 +125,9 @@ async fn survive(case: Case) {
     cluster.server.faults().add(FaultRule::on(verb, "configmaps", fault).when(when));
     let reflector =
         ReflectorOptions { watch_list: streaming, check_watch_lists: true, ..ReflectorOptions::default() };
-    let source = ClientListerWatcher::new(cluster.client.clone(), config_maps(), Some("default"));
     // A watch ends in the test's time, as others do in theirs.
-    let source = FilteredListerWatcher::new(Arc::new(source)).watch_params(|p| p.timeout_seconds = Some(3));
+    let source = ClientListerWatcher::new(cluster.client.clone(), config_maps(), Some("default"))
+        .watch_params(|params| params.timeout_seconds = Some(3));
     let options = InformerOptions { reflector, ..InformerOptions::default() };
     let informer = SharedInformer::new(Arc::new(source), config_maps(), Some("default"), options);
     let (run, cancel) = (informer.clone(), CancellationToken::new());
@@ -251,8 +249,7 @@ async fn a_streaming_list_is_compared_with_a_list_of_the_server() {
         if let Some(fault) = fault.clone() {
             cluster.server.faults().add(FaultRule::on("list", "configmaps", fault));
         }
-        let source = ClientListerWatcher::new(cluster.client.clone(), config_maps(), Some("default"));
-        let source = FilteredListerWatcher::new(Arc::new(source))
+        let source = ClientListerWatcher::new(cluster.client.clone(), config_maps(), Some("default"))
             .list_params(|params| selector.clone_into(&mut params.field_selector));
         let reflector = ReflectorOptions { check_watch_lists: true, ..ReflectorOptions::default() };
         let options = InformerOptions { reflector, ..InformerOptions::default() };
@@ -264,6 +261,36 @@ async fn a_streaming_list_is_compared_with_a_list_of_the_server() {
         let metrics = informer.metrics();
         assert_eq!(metrics.reflector_inconsistent_watch_lists_total, found, "{fault:?} {selector}");
         assert_eq!((metrics.reflector_lists_total, cluster.hits() > 0), (0, fault.is_some()), "{fault:?}");
+        cancel.cancel();
+        task.await.expect("the run does not panic");
+    }
+    cluster.server.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_and_watches_have_what_the_selectors_of_the_source_select() {
+    let cluster = Cluster::start().await;
+    for (round, watch_list) in [(0, false), (2, true)] {
+        cluster.put(1, round).await;
+        cluster.put(2, round).await;
+        let source = ClientListerWatcher::new(cluster.client.clone(), config_maps(), Some("default"))
+            .label_selector("!absent")
+            .field_selector("metadata.name=c1");
+        let reflector = ReflectorOptions { watch_list, ..ReflectorOptions::default() };
+        let options = InformerOptions { reflector, ..InformerOptions::default() };
+        let informer = SharedInformer::new(Arc::new(source), config_maps(), Some("default"), options);
+        let (run, cancel) = (informer.clone(), CancellationToken::new());
+        let token = cancel.clone();
+        let task = tokio::spawn(async move { run.run(token).await });
+        assert!(timeout(DEADLINE, informer.wait_synced()).await.expect("it never synced"));
+        assert_eq!(informer.indexer().len(), 1, "streaming: {watch_list}");
+        cluster.put(2, round + 1).await;
+        cluster.put(1, round + 1).await;
+        let key: ObjectKey = "default/c1".parse().expect("a key");
+        let newest = cluster.writer.get(&config_maps(), &key, None).await.expect("it is there");
+        let seen = informer.indexer().wait_until_seen(newest.resource_version());
+        timeout(DEADLINE, seen).await.expect("the watch never showed it");
+        assert_eq!(view(&informer.indexer().list()), view(&[newest]), "streaming: {watch_list}");
         cancel.cancel();
         task.await.expect("the run does not panic");
     }

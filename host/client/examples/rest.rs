@@ -29,12 +29,12 @@ async fn main() -> Result<()> {
         |request: RestRequest| request.namespace(client.default_namespace()).resource("configmaps");
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {"color": "red"}});
     let created: ConfigMap =
-        config_maps(core.post()).field_manager("example").json(&body).send().await?.json()?;
+        config_maps(core.post()).param("fieldManager", "example").json(&body).send().await?.json()?;
     println!("created {}", created.metadata.name.unwrap_or_default());
 
     let version = created.metadata.resource_version.unwrap_or_default();
     let watch = config_maps(core.get())
-        .field_selector(&format!("metadata.name={NAME}"))
+        .param("fieldSelector", &format!("metadata.name={NAME}"))
         .param("watch", "true")
         .param("resourceVersion", &version)
         .param("timeoutSeconds", "30");

@@ -55,7 +55,7 @@ impl DynamicClient {
     /// The objects of a resource, in all namespaces or in none.
     #[must_use]
     pub fn resource(&self, resource: &ApiResource) -> DynamicResource {
-        DynamicResource(ResourceScope::new(&self.0, resource))
+        DynamicResource { client: self.0.clone(), resource: Arc::new(resource.clone()), namespace: None }
     }
 }
 
@@ -63,57 +63,23 @@ impl MetadataClient {
     /// The metadata of the objects of a resource, in all namespaces or in none.
     #[must_use]
     pub fn resource(&self, resource: &ApiResource) -> MetadataResource {
-        MetadataResource(ResourceScope::new(&self.0, resource))
-    }
-}
-
-/// A resource, and where.
-#[derive(Debug, Clone)]
-struct ResourceScope {
-    client: Client,
-    resource: Arc<ApiResource>,
-    namespace: Option<Arc<str>>,
-}
-
-impl ResourceScope {
-    fn new(client: &Client, resource: &ApiResource) -> Self {
-        Self { client: client.clone(), resource: Arc::new(resource.clone()), namespace: None }
-    }
-
-    fn in_namespace(self, namespace: &str) -> Self {
-        Self { namespace: Some(Arc::from(namespace)), ..self }
-    }
-
-    fn key(&self, name: &str) -> Result<ObjectKey> {
-        verbs::key(self.namespace.as_deref(), name)
-    }
-
-    async fn delete(&self, name: &str, params: &DeleteParams) -> Result<Deleted> {
-        self.client.delete(&self.resource, &self.key(name)?, params).await
-    }
-
-    async fn delete_collection(&self, params: &DeleteParams, of: &ListParams) -> Result<()> {
-        self.client.delete_collection(&self.resource, self.namespace.as_deref(), params, of).await
-    }
-
-    async fn list_all(&self, params: &ListParams) -> Result<ObjectList> {
-        self.client.list_all(&self.resource, self.namespace.as_deref(), params).await
-    }
-
-    async fn watch(&self, params: &WatchParams) -> Result<WatchStream> {
-        self.client.watch(&self.resource, self.namespace.as_deref(), params).await
+        MetadataResource(self.0.dynamic().resource(resource))
     }
 }
 
 /// The objects of one resource; a cheap clone.
 #[derive(Debug, Clone)]
-pub struct DynamicResource(ResourceScope);
+pub struct DynamicResource {
+    client: Client,
+    resource: Arc<ApiResource>,
+    namespace: Option<Arc<str>>,
+}
 
 impl DynamicResource {
     /// Those of one namespace.
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {
-        Self(self.0.in_namespace(namespace))
+        Self { namespace: Some(Arc::from(namespace)), ..self }
     }
 
     /// Reads an object, or a subresource of it.
@@ -121,7 +87,7 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::get`].
     pub async fn get(&self, name: &str, subresource: Option<&str>) -> Result<Object> {
-        self.0.client.get(&self.0.resource, &self.0.key(name)?, subresource).await
+        self.client.get(&self.resource, &self.key(name)?, subresource).await
     }
 
     /// Reads a list in pages of `params.limit`, 500 if that is 0. For pages one by one, and objects as they are decoded, there
@@ -130,7 +96,7 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::list_all`].
     pub async fn list_all(&self, params: &ListParams) -> Result<ObjectList> {
-        self.0.list_all(params).await
+        self.client.list_all(&self.resource, self.namespace.as_deref(), params).await
     }
 
     /// Opens a watch.
@@ -138,7 +104,7 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::watch`].
     pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream> {
-        self.0.watch(params).await
+        self.client.watch(&self.resource, self.namespace.as_deref(), params).await
     }
 
     /// Creates an object from anything that is written as its JSON.
@@ -146,8 +112,8 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::create`].
     pub async fn create(&self, object: &impl Serialize, params: &WriteParams) -> Result<Object> {
-        let (scope, body) = (&self.0, verbs::json(object)?);
-        scope.client.create(&scope.resource, scope.namespace.as_deref(), &body, params).await
+        let body = verbs::json(object)?;
+        self.client.create(&self.resource, self.namespace.as_deref(), &body, params).await
     }
 
     /// Replaces an object, or its subresource.
@@ -156,7 +122,7 @@ impl DynamicResource {
     /// As [`Client::update`].
     pub async fn update(&self, name: &str, object: &impl Serialize, params: &WriteParams) -> Result<Object> {
         let body = verbs::json(object)?;
-        self.0.client.update(&self.0.resource, &self.0.key(name)?, &body, params).await
+        self.client.update(&self.resource, &self.key(name)?, &body, params).await
     }
 
     /// Patches an object, or its subresource.
@@ -164,7 +130,7 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::patch`].
     pub async fn patch(&self, name: &str, patch: Patch<'_>, params: &WriteParams) -> Result<Object> {
-        self.0.client.patch(&self.0.resource, &self.0.key(name)?, patch, params).await
+        self.client.patch(&self.resource, &self.key(name)?, patch, params).await
     }
 
     /// Deletes an object.
@@ -172,7 +138,7 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::delete`].
     pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<Deleted> {
-        self.0.delete(name, params).await
+        self.client.delete(&self.resource, &self.key(name)?, params).await
     }
 
     /// Deletes all that a list with these parameters would show.
@@ -180,26 +146,30 @@ impl DynamicResource {
     /// # Errors
     /// As [`Client::delete_collection`].
     pub async fn delete_collection(&self, params: &DeleteParams, of: &ListParams) -> Result<()> {
-        self.0.delete_collection(params, of).await
+        self.client.delete_collection(&self.resource, self.namespace.as_deref(), params, of).await
     }
 
     /// The scale of these objects.
     #[cfg(feature = "scale")]
     #[must_use]
     pub fn scale(&self) -> ScaleApi {
-        self.0.client.scale(&self.0.resource, self.0.namespace.as_deref())
+        self.client.scale(&self.resource, self.namespace.as_deref())
+    }
+
+    fn key(&self, name: &str) -> Result<ObjectKey> {
+        verbs::key(self.namespace.as_deref(), name)
     }
 }
 
 /// The metadata of the objects of one resource, as `PartialObjectMetadata`; a cheap clone.
 #[derive(Debug, Clone)]
-pub struct MetadataResource(ResourceScope);
+pub struct MetadataResource(DynamicResource);
 
 impl MetadataResource {
     /// Those of one namespace.
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {
-        Self(self.0.in_namespace(namespace))
+        Self(self.0.namespace(namespace))
     }
 
     /// Reads the metadata of an object.

@@ -14,7 +14,7 @@
 //!   credentials  identity                     headers, certificates that rotate, exec plugins
 //!   url  rate_limiter  warnings  proxy        where, when
 //!   params  retry  observer                   what users set
-//!   error  decompress  lines  broadcaster     errors, bodies
+//!   error  decompress  lines                  errors, bodies
 //!   text
 //! ```
 //!
@@ -32,7 +32,6 @@
 //! | `openapi` | `DiscoveryClient::openapi_v2` and `openapi_v3` |
 //! | `full` | all of them |
 
-mod broadcaster;
 mod client;
 mod client_config;
 mod config;
@@ -66,7 +65,6 @@ mod verbs;
 mod warnings;
 mod watch;
 
-pub use broadcaster::{BroadcastWatcher, Broadcaster, BroadcasterShutDown, FullChannelBehavior};
 pub use client::{Client, ServerVersion};
 pub use client_config::{ClientConfig, ConfigOverrides};
 pub use discovery::{CachedDiscovery, DiscoveryClient, MappingError, PartialResource, RestMapper};

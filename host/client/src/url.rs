@@ -71,13 +71,6 @@ impl Target {
         Ok(Self { path_len: text.len(), text })
     }
 
-    /// The discovery document of a named group.
-    pub(crate) fn group(group: &str) -> Result<Self> {
-        let mut text = String::from("/apis");
-        segment(&mut text, "group", group)?;
-        Ok(Self { path_len: text.len(), text })
-    }
-
     /// A path and query that the caller has built.
     pub(crate) fn raw(path_and_query: &str) -> Result<Self> {
         let bad = |why: &str| Error::Request(format!("path {path_and_query:?}: {why}"));

@@ -5,11 +5,14 @@
 use http::Method;
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::client::failure::{undecodable, unexpected};
 use crate::client::{Call, Client, OBJECT_LIMIT};
 use crate::error::{Error, Result, Status};
-use crate::params::{ApiResource, DeleteParams, ListParams, Patch, PatchKind, Propagation, WriteParams};
+use crate::params::{
+    ApiResource, DeleteParams, ListParams, Patch, PatchKind, Preconditions, Propagation, WriteParams,
+};
 use crate::url::Target;
 
 /// The response to a delete.
@@ -151,7 +154,8 @@ impl Client {
         params: &DeleteParams,
     ) -> Result<Deleted> {
         let target = Target::object(resource, key, None)?;
-        let call = Call::new(Method::DELETE, target).body("application/json", &delete_options(params)?);
+        let call =
+            Call::new(Method::DELETE, target).body("application/json", &json(&delete_options(params))?);
         let body = self.fetch_ok(&call, OBJECT_LIMIT).await?;
 
         #[derive(Deserialize)]
@@ -186,7 +190,8 @@ impl Client {
         }
         let mut target = Target::collection(resource, namespace)?;
         target.list(of);
-        let call = Call::new(Method::DELETE, target).body("application/json", &delete_options(params)?);
+        let call =
+            Call::new(Method::DELETE, target).body("application/json", &json(&delete_options(params))?);
         // The response lists all deleted objects.
         self.fetch_pieces(&call, &mut |_| Ok(())).await
     }
@@ -197,13 +202,12 @@ impl Client {
     /// As the server answers: too many requests ([`Error::is_too_many_requests`]) when a budget does not allow it now.
     pub async fn evict(&self, pod: &ObjectKey, params: &DeleteParams) -> Result<()> {
         let resource = ApiResource::new(Gvk::new("", "v1", "Pod"), "pods", true);
-        let eviction = Eviction {
-            api_version: "policy/v1",
-            kind: "Eviction",
-            metadata: EvictionMetadata { name: pod.name(), namespace: pod.namespace() },
-            delete_options: params.into(),
-        };
-        let body = json(&eviction)?;
+        let body = json(&json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name(), "namespace": pod.namespace()},
+            "deleteOptions": delete_options(params),
+        }))?;
         let params = WriteParams { subresource: Some("eviction".to_owned()), ..WriteParams::default() };
         let call = self.write_call(Method::POST, &resource, pod, &body, &params)?;
         self.fetch_ok(&call, OBJECT_LIMIT).await.map(drop)
@@ -237,67 +241,27 @@ pub(crate) fn json(body: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(body).map_err(|e| Error::Request(format!("the body cannot be written as JSON: {e}")))
 }
 
-fn delete_options(params: &DeleteParams) -> Result<Vec<u8>> {
-    json(&DeleteOptions::from(params))
-}
-
-/// `Eviction` of the API.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Eviction<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: EvictionMetadata<'a>,
-    delete_options: DeleteOptions<'a>,
-}
-
-#[derive(Serialize)]
-struct EvictionMetadata<'a> {
-    name: &'a str,
-    namespace: Option<&'a str>,
-}
-
 /// `DeleteOptions` of the API.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DeleteOptions<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    preconditions: Option<PreconditionsBody<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    propagation_policy: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grace_period_seconds: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dry_run: Option<[&'static str; 1]>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PreconditionsBody<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uid: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource_version: Option<&'a str>,
-}
-
-impl<'a> From<&'a DeleteParams> for DeleteOptions<'a> {
-    fn from(params: &'a DeleteParams) -> Self {
-        let uid = params.preconditions.uid.as_deref();
-        let resource_version = params.preconditions.resource_version.as_deref();
-        Self {
-            api_version: "v1",
-            kind: "DeleteOptions",
-            preconditions: (uid.is_some() || resource_version.is_some())
-                .then_some(PreconditionsBody { uid, resource_version }),
-            propagation_policy: params.propagation.map(|propagation| match propagation {
-                Propagation::Orphan => "Orphan",
-                Propagation::Background => "Background",
-                Propagation::Foreground => "Foreground",
-            }),
-            grace_period_seconds: params.grace_period_seconds,
-            dry_run: params.dry_run.then_some(["All"]),
-        }
+fn delete_options(params: &DeleteParams) -> Value {
+    let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+    let Preconditions { uid, resource_version } = &params.preconditions;
+    let preconditions = [("uid", uid), ("resourceVersion", resource_version)];
+    for (name, value) in preconditions.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+        options["preconditions"][name] = value.as_str().into();
     }
+    if let Some(propagation) = params.propagation {
+        options["propagationPolicy"] = match propagation {
+            Propagation::Orphan => "Orphan",
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+        }
+        .into();
+    }
+    if let Some(seconds) = params.grace_period_seconds {
+        options["gracePeriodSeconds"] = seconds.into();
+    }
+    if params.dry_run {
+        options["dryRun"] = json!(["All"]);
+    }
+    options
 }

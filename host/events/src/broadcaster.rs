@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pilothouse_client::{Broadcaster, BroadcasterShutDown, Client, Error, FullChannelBehavior};
+use pilothouse_client::{Client, Error};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::broadcast::{Broadcaster, BroadcasterShutDown, FullChannelBehavior};
 use crate::client_sinks::{CoreV1Sink, EventsV1Sink};
 use crate::correlator::EventCorrelator;
 use crate::event::{Event, EventSource};

@@ -36,6 +36,7 @@
 //! ```
 
 mod aggregator;
+mod broadcast;
 mod broadcaster;
 mod client_sinks;
 mod clock;
@@ -59,6 +60,7 @@ mod sink;
 mod spam_filter;
 mod wire;
 
+pub use broadcast::{BroadcastWatcher, Broadcaster, BroadcasterShutDown, FullChannelBehavior};
 pub use broadcaster::{BroadcasterOptions, EventBroadcaster, EventWatch, StartError};
 pub use client_sinks::{CoreV1Sink, EventsV1Sink};
 pub use clock::Clock;

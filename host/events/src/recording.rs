@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_client::BroadcastWatcher;
 use tokio_util::sync::CancellationToken;
 
+use crate::broadcast::BroadcastWatcher;
 use crate::correlator::{Correlated, EventCorrelator};
 use crate::delivery::{Delivery, Sleeps};
 use crate::event::Event;

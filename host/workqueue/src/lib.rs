@@ -61,7 +61,7 @@ pub use limiter::{
     RateLimiter, WithMaxWait, default_controller_rate_limiter, default_item_based_rate_limiter,
 };
 pub use merge::Merge;
-pub use parallelize::{PanickedPiece, Parallelized, Pieces, parallelize_until};
+pub use parallelize::{Parallelized, Pieces, parallelize_until};
 pub use priority::Priority;
 pub use queue::Queue;
 pub use stats::QueueStats;

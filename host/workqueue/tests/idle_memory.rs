@@ -1,46 +1,18 @@
 //! What queues hold on the heap, measured with an allocator that counts, for each thread by itself.
-#![allow(unsafe_code, reason = "an allocator cannot be written without")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_testkit::heap::{CountingAllocator, held};
 use pilothouse_workqueue::{
     ItemExponentialFailureRateLimiter, Merge, Priority, Queue, RateLimiter, Timekeeper,
 };
 use tokio::time::advance;
 
-/// Counts the bytes that are allocated and not freed.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(bytes: usize, sign: isize) {
-    HELD.with(|held| held.set(held.get() + sign * bytes as isize));
-}
-
-// SAFETY: every call goes to the system's allocator with the same arguments; counting touches no memory of it and allocates
-// nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 1);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the system allocator's as well.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(layout.size(), -1);
-        // SAFETY: the pointer came from `System.alloc` with this layout, since `alloc` above is the only source.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The bytes that this thread holds more than when the test began. Figures are shown at its end, with --nocapture: what the
 /// test runner keeps of the output would count as well.
@@ -52,11 +24,11 @@ struct Held {
 impl Held {
     fn start() -> Self {
         let figures = RefCell::new(Vec::with_capacity(16));
-        Self { before: HELD.with(Cell::get), figures }
+        Self { before: held(), figures }
     }
 
     fn bytes(&self) -> usize {
-        usize::try_from(HELD.with(Cell::get) - self.before).unwrap_or(0)
+        usize::try_from(held() - self.before).unwrap_or(0)
     }
 
     fn assert_below(&self, limit: usize, what: &'static str) {

@@ -35,11 +35,16 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
+/// The bytes that this thread holds, if the [`CountingAllocator`] is that of the process.
+pub fn held() -> isize {
+    HELD.get()
+}
+
 /// Does something; its outcome, the bytes that this thread holds more after it, and the most that it held more meanwhile.
 pub fn measure<T>(work: impl FnOnce() -> T) -> (T, usize, usize) {
-    let before = HELD.get();
+    let before = held();
     PEAK.set(before);
     let outcome = work();
     let more = |bytes: isize| usize::try_from(bytes - before).unwrap_or(0);
-    (outcome, more(HELD.get()), more(PEAK.get()))
+    (outcome, more(held()), more(PEAK.get()))
 }

@@ -452,9 +452,10 @@ fn openapi_documents_are_those_of_the_index(server: Server) -> Result<()> {
         let index = discovery.openapi_v3().await?;
         let apps = index.of(&GroupVersion::new("apps", "v1")).context("no apps/v1")?;
         ensure!(apps.hash.len() > 32, "{apps:?}");
+        let core = index.of(&GroupVersion::new("", "v1")).context("no v1")?;
         for document in [
             discovery.openapi_v3_document(apps).await?,
-            discovery.openapi_v3_of("", "v1").await?,
+            discovery.openapi_v3_document(core).await?,
             discovery.openapi_v2().await?,
         ] {
             let document: serde_json::Value = serde_json::from_slice(&document)?;

@@ -54,6 +54,10 @@ struct Entry {
 }
 
 impl Entry {
+    fn new(place: Option<u64>, first: Item) -> Self {
+        Self { place, first, rest: VecDeque::new() }
+    }
+
     fn last(&self) -> &Item {
         self.rest.back().unwrap_or(&self.first)
     }
@@ -62,29 +66,40 @@ impl Entry {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
-    fn pop_last(&mut self) -> Option<Item> {
-        self.rest.pop_back()
+    /// Items, and how many of them are initial adds.
+    fn counts(&self) -> (usize, usize) {
+        (1 + self.rest.len(), self.items().map(Item::initial).sum())
     }
 
-    /// Merges neighbours as `Latest` would have. `None`: nothing is left of it.
-    fn collapse(self, told_elsewhere: bool) -> (Option<u64>, Option<(Item, VecDeque<Item>)>) {
-        let mut out: VecDeque<Item> = VecDeque::new();
-        for item in std::iter::once(self.first).chain(self.rest) {
-            let told = if let Item::Deleted { turn, .. } = &item { *turn } else { 0 };
-            match out.pop_back() {
-                None => out.push_back(item),
-                Some(last) => match merge(last, item, told_elsewhere && out.is_empty()) {
-                    Merged::Nothing => {
-                        if let Some(deletion) = out.back_mut() {
-                            deletion.told_again(told);
-                        }
-                    }
-                    Merged::One(item) => out.push_back(item),
-                    Merged::Both(last, item) => out.extend([last, item]),
-                },
-            }
+    /// Merges a further item into the last one. `None`: nothing is left.
+    fn merged(mut self, item: Item, told_elsewhere: bool) -> Option<Self> {
+        let turn = if let Item::Deleted { turn, .. } = &item { *turn } else { 0 };
+        match self.rest.pop_back() {
+            // Before it stands a deletion, which tells enough.
+            Some(last) => match merge(last, item, false) {
+                Merged::Nothing => self.rest.back_mut().unwrap_or(&mut self.first).told_again(turn),
+                Merged::One(item) => self.rest.push_back(item),
+                Merged::Both(last, item) => self.rest.extend([last, item]),
+            },
+            None => match merge(self.first, item, told_elsewhere) {
+                Merged::Nothing => return None,
+                Merged::One(first) => self.first = first,
+                Merged::Both(first, last) => {
+                    self.first = first;
+                    self.rest.push_back(last);
+                }
+            },
         }
-        (self.place, out.pop_front().map(|first| (first, out)))
+        Some(self)
+    }
+
+    /// Merges neighbours as `Latest` would have. `None`: nothing is left.
+    fn collapsed(self, told_elsewhere: bool) -> Option<Self> {
+        let Self { place, first, rest } = self;
+        rest.into_iter().fold(Some(Self::new(place, first)), |entry, item| match entry {
+            Some(entry) => entry.merged(item, told_elsewhere),
+            None => Some(Self::new(place, item)),
+        })
     }
 }
 
@@ -143,82 +158,51 @@ impl Pending {
             item.drop_bodies();
         }
         item.told_again(self.turn);
-        self.initial += item.initial();
         let keep_each = self.options.delivery == Delivery::Every && self.bodies;
         let keep = keep_each && self.events < self.options.max_events;
-        let Some(entry) = self.entries.get_mut(key) else {
-            self.events += 1;
-            let place = Some(self.take_place(key));
-            self.entries.insert(key.clone(), Entry { place, first: item, rest: VecDeque::new() });
-            self.counters.peak = self.counters.peak.max(self.entries.len());
-            if self.bodies && self.entries.len() > self.options.max_keys {
-                self.drop_bodies();
-            }
-            return;
-        };
+        let Some(entry) = self.entries.get_mut(key) else { return self.insert(key, item) };
         // What lost its body will be read as it is at delivery: a later event of its own would tell that again. And a
         // parked entry must settle. Both merge, whatever the delivery.
         if keep && !entry.last().lacks_body() {
-            entry.rest.push_back(item);
             self.events += 1;
+            self.initial += item.initial();
+            entry.rest.push_back(item);
             return;
         }
         if self.options.delivery == Delivery::Every {
             self.counters.fallbacks += 1;
         }
-        self.merge_into(key, item);
+        let (before, told_elsewhere) = (self.events, self.options.told_elsewhere);
+        self.change(key, |entry| entry.merged(item, told_elsewhere));
+        self.counters.coalesced += u64::from(self.events <= before);
     }
 
-    fn merge_into(&mut self, key: &ObjectKey, item: Item) {
-        let Some(mut entry) = self.entries.remove(key) else { return };
-        let before = entry.rest.len() + 1;
-        let initial_before = entry.first.initial() + entry.rest.iter().map(Item::initial).sum::<usize>();
-        let initial_before = initial_before + item.initial();
-        let outcome = match entry.pop_last() {
-            // Before it stands a deletion, which tells enough.
-            Some(last) => match merge(last, item, false) {
-                Merged::Nothing => {
-                    entry.rest.back_mut().unwrap_or(&mut entry.first).told_again(self.turn);
-                    Some(entry)
-                }
-                Merged::One(item) => {
-                    entry.rest.push_back(item);
-                    Some(entry)
-                }
-                Merged::Both(last, item) => {
-                    entry.rest.extend([last, item]);
-                    Some(entry)
-                }
-            },
-            None => match merge(entry.first, item, self.options.told_elsewhere) {
-                Merged::Nothing => {
-                    if let Some(place) = entry.place {
-                        self.order.remove(&place);
-                    }
-                    None
-                }
-                Merged::One(first) => Some(Entry { first, ..entry }),
-                Merged::Both(first, last) => {
-                    let mut rest = entry.rest;
-                    rest.push_back(last);
-                    Some(Entry { place: entry.place, first, rest })
-                }
-            },
-        };
-        let (after, initial_after) = outcome.as_ref().map_or((0, 0), |entry| {
-            let initial = entry.first.initial() + entry.rest.iter().map(Item::initial).sum::<usize>();
-            (entry.rest.len() + 1, initial)
-        });
-        if after <= before {
-            self.counters.coalesced += 1;
+    /// Takes in the first item of a key.
+    fn insert(&mut self, key: &ObjectKey, item: Item) {
+        self.events += 1;
+        self.initial += item.initial();
+        let place = Some(self.take_place(key));
+        self.entries.insert(key.clone(), Entry::new(place, item));
+        self.counters.peak = self.counters.peak.max(self.entries.len());
+        if self.bodies && self.entries.len() > self.options.max_keys {
+            self.drop_bodies();
         }
-        self.events = self.events + after - before;
-        self.initial = self.initial + initial_after - initial_before;
-        if let Some(mut entry) = outcome {
-            if entry.place.is_none() {
-                entry.place = Some(self.take_place(key));
+    }
+
+    /// Puts what `change` makes of an entry in its place, and keeps the counts. A parked entry gets a place again.
+    fn change(&mut self, key: &ObjectKey, change: impl FnOnce(Entry) -> Option<Entry>) {
+        let Some(entry) = self.entries.remove(key) else { return };
+        let (place, before) = (entry.place, entry.counts());
+        let changed = change(entry);
+        let after = changed.as_ref().map_or((0, 0), Entry::counts);
+        self.events = self.events + after.0 - before.0;
+        self.initial = self.initial + after.1 - before.1;
+        match changed {
+            Some(entry) => {
+                let place = place.unwrap_or_else(|| self.take_place(key));
+                self.entries.insert(key.clone(), Entry { place: Some(place), ..entry });
             }
-            self.entries.insert(key.clone(), entry);
+            None => _ = place.map(|place| self.order.remove(&place)),
         }
     }
 
@@ -233,24 +217,12 @@ impl Pending {
     fn drop_bodies(&mut self) {
         self.bodies = false;
         self.counters.body_drops += 1;
-        let every = self.options.delivery == Delivery::Every;
-        let keys: Vec<ObjectKey> = if every { self.order.values().cloned().collect() } else { Vec::new() };
-        for key in keys {
-            let Some(entry) = self.entries.remove(&key) else { continue };
-            let initial = |items: &mut dyn Iterator<Item = &Item>| items.map(Item::initial).sum::<usize>();
-            let before = entry.rest.len() + 1;
-            let initial_before = initial(&mut std::iter::once(&entry.first).chain(&entry.rest));
-            let (place, left) = entry.collapse(self.options.told_elsewhere);
-            let (after, initial_after) = left.as_ref().map_or((0, 0), |(first, rest)| {
-                (rest.len() + 1, initial(&mut std::iter::once(first).chain(rest)))
-            });
-            self.events -= before - after;
-            self.initial -= initial_before - initial_after;
-            self.counters.fallbacks += (before - after) as u64;
-            match left {
-                Some((first, rest)) => _ = self.entries.insert(key, Entry { place, first, rest }),
-                None => _ = place.map(|place| self.order.remove(&place)),
+        if self.options.delivery == Delivery::Every {
+            let (before, told_elsewhere) = (self.events, self.options.told_elsewhere);
+            for key in self.order.values().cloned().collect::<Vec<_>>() {
+                self.change(&key, |entry| entry.collapsed(told_elsewhere));
             }
+            self.counters.fallbacks += (before - self.events) as u64;
         }
         for entry in self.entries.values_mut() {
             entry.first.drop_bodies();
@@ -298,22 +270,18 @@ impl Pending {
 
     /// Forgets the deletions of before the last call, with what stands in front of them.
     pub(super) fn forget_old_deletions(&mut self) {
-        let Self { entries, order, events, initial, turn, .. } = self;
-        entries.retain(|_, entry| {
-            let is_old = |item: &Item| item.is_deletion_before(*turn);
-            let behind = entry.rest.iter().rposition(is_old).map(|at| at + 1);
-            let Some(at) = behind.or_else(|| is_old(&entry.first).then_some(0)) else { return true };
-            *events -= at + 1;
-            *initial -= entry.items().take(at + 1).map(Item::initial).sum::<usize>();
-            // What is behind the last that goes, if anything, is the first now.
-            drop(entry.rest.drain(..at));
-            if let Some(first) = entry.rest.pop_front() {
-                entry.first = first;
-                return true;
-            }
-            _ = entry.place.map(|place| order.remove(&place));
-            false
-        });
+        let turn = self.turn;
+        let is_old = |item: &Item| item.is_deletion_before(turn);
+        let with_old = self.entries.iter().filter(|(_, entry)| entry.items().any(is_old));
+        for key in with_old.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.change(&key, |Entry { place, first, mut rest }| {
+                rest.push_front(first);
+                let last = rest.iter().rposition(is_old)?;
+                // What is behind the last that goes, if anything, is the first now.
+                drop(rest.drain(..=last));
+                Some(Entry { place, first: rest.pop_front()?, rest })
+            });
+        }
         self.turn += 1;
         self.grow_small();
     }
@@ -340,39 +308,29 @@ impl Pending {
         if !self.bodies {
             item.drop_bodies();
         }
-        match self.entries.get_mut(&key) {
-            Some(entry) if matches!(entry.first, Item::Deleted { .. }) => return,
-            Some(entry) => {
+        if !self.entries.contains_key(&key) {
+            return self.insert(&key, item);
+        }
+        self.change(&key, |mut entry| {
+            if !matches!(entry.first, Item::Deleted { .. }) {
                 let behind = std::mem::replace(&mut entry.first, item);
                 entry.rest.push_front(behind);
-                if entry.place.is_none() {
-                    let place = self.take_place(&key);
-                    self.entries.entry(key).and_modify(|entry| entry.place = Some(place));
-                }
             }
-            None => {
-                let place = Some(self.take_place(&key));
-                self.entries.insert(key, Entry { place, first: item, rest: VecDeque::new() });
-                self.counters.peak = self.counters.peak.max(self.entries.len());
-            }
-        }
-        self.events += 1;
-        if self.bodies && self.entries.len() > self.options.max_keys {
-            self.drop_bodies();
-        }
+            Some(entry)
+        });
     }
 
     /// Checks the invariants; for tests.
     #[cfg(test)]
     pub(super) fn check(&self) {
-        let items = |entry: &Entry| 1 + entry.rest.len();
-        assert_eq!(self.events, self.entries.values().map(items).sum::<usize>());
+        let counts = |of: fn((usize, usize)) -> usize| -> usize {
+            self.entries.values().map(|entry| of(entry.counts())).sum()
+        };
+        assert_eq!(self.events, counts(|(items, _)| items));
         assert_eq!(self.order.len(), self.entries.values().filter(|entry| entry.place.is_some()).count());
         for (place, key) in &self.order {
             assert_eq!(self.entries[key].place, Some(*place));
         }
-        let initial =
-            |entry: &Entry| entry.first.initial() + entry.rest.iter().map(Item::initial).sum::<usize>();
-        assert!(self.initial >= self.entries.values().map(initial).sum::<usize>());
+        assert!(self.initial >= counts(|(_, initial)| initial));
     }
 }

@@ -5,5 +5,4 @@ pub(crate) mod expiration_cache;
 pub(crate) mod fifo;
 pub(crate) mod heap;
 pub(crate) mod mutation_cache;
-pub(crate) mod mutation_detector;
 pub(crate) mod undelta_store;

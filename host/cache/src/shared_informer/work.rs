@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 use pilothouse_object::Object;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::Inner;
 use super::follow::lock;
@@ -23,7 +23,6 @@ use crate::delta_fifo::{DeltaFifo, Work, WorkKind};
 use crate::processor::{Audience, Figures, Processor};
 use crate::reflector::count;
 use crate::registration::Remove;
-use crate::satellites::mutation_detector::{self, MutationDetector};
 
 /// Handling one piece of work for so long is logged: client-go's threshold, which grows with the batch up to a second.
 const SLOW_ITEM: Duration = Duration::from_millis(100);
@@ -159,13 +158,12 @@ impl Inner {
         lock(&self.processor).await.end_resync();
     }
 
-    /// What goes on beside the handling of work, without end: resyncs that become due, initial objects of listeners that
-    /// joined late, the detection of mutations.
+    /// What goes on beside the handling of work, without end: resyncs that become due, and initial objects of listeners
+    /// that joined late.
     pub(super) async fn run_background(&self) {
         tokio::select! {
             () = self.resync_when_due() => {}
             () = self.replay_late_listeners() => {}
-            () = self.detect_mutations() => {}
         }
     }
 
@@ -211,18 +209,6 @@ impl Inner {
                     }
                 }
             }
-        }
-    }
-
-    /// Checks every second that no object was changed, where that is asked for.
-    async fn detect_mutations(&self) {
-        if !mutation_detector::is_on() {
-            return std::future::pending().await;
-        }
-        let mut detector = MutationDetector::default();
-        loop {
-            sleep(mutation_detector::PERIOD).await;
-            detector.check(&self.indexer);
         }
     }
 

@@ -1,6 +1,6 @@
 //! [`ListerWatcher`]: where a reflector gets its objects from; and [`FnListerWatcher`], one made of two closures.
 //!
-//! The others are `ClientListerWatcher` (an API server) and `FilteredListerWatcher` (around another one).
+//! The other one is `ClientListerWatcher` (an API server).
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;

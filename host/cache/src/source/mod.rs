@@ -4,10 +4,8 @@
 //! |---|---|
 //! | `lister_watcher` | the interface of a reflector's source |
 //! | `client_lister_watcher` | the API server behind it |
-//! | `filtered_lister_watcher` | another source, filtered |
 //! | `projected_source` | the source of an informer of the factory: the server's objects, cut to some fields |
 
 pub(crate) mod client_lister_watcher;
-pub(crate) mod filtered_lister_watcher;
 pub(crate) mod lister_watcher;
 pub(crate) mod projected_source;

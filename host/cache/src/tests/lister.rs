@@ -38,20 +38,19 @@ fn what_is_not_there_is_an_error_that_says_so() {
     assert_eq!(lister.get(&"a/none".parse().unwrap()).unwrap_err(), CacheError::NotFound("a/none".into()));
     assert_eq!(lister.namespace("b").get("y").unwrap_err().to_string(), "b/y not found");
     assert!(matches!(lister.namespace("b").get("no/name"), Err(CacheError::NotFound(_))));
-    assert!(matches!(
-        lister.typed::<ConfigMap>().get(&"a/none".parse().unwrap()),
-        Err(CacheError::NotFound(_))
-    ));
+    assert!(matches!(lister.get_as::<ConfigMap>(&"a/none".parse().unwrap()), Err(CacheError::NotFound(_))));
 }
 
 #[test]
-fn a_typed_lister_decodes_what_it_hands_out() {
-    let typed = lister().typed::<ConfigMap>();
-    assert_eq!(typed.get(&"a/x".parse().unwrap()).unwrap().data.unwrap()["key"], "a/x");
-    assert_eq!(typed.list(&selector("app=web")).unwrap().len(), 2);
-    let of_b = typed.namespace("b");
-    assert_eq!(of_b.list(&selector("")).unwrap()[0].metadata.name.as_deref(), Some("x"));
-    assert_eq!(of_b.clone().get("x").unwrap().metadata.uid.as_deref(), Some("uid-of-b/x"));
+fn a_lister_decodes_what_is_asked_for_as_a_type() {
+    let lister = lister();
+    let found: ConfigMap = lister.get_as(&"a/x".parse().unwrap()).unwrap();
+    assert_eq!(found.data.unwrap()["key"], "a/x");
+    assert_eq!(lister.list_as::<ConfigMap>(&selector("app=web")).unwrap().len(), 2);
+    let of_b = lister.namespace("b");
+    let listed: Vec<ConfigMap> = of_b.list_as(&selector("")).unwrap();
+    assert_eq!(listed[0].metadata.name.as_deref(), Some("x"));
+    assert_eq!(of_b.get_as::<ConfigMap>("x").unwrap().metadata.uid.as_deref(), Some("uid-of-b/x"));
 }
 
 #[test]
@@ -60,15 +59,15 @@ fn an_object_that_does_not_decode_is_named_and_harms_nobody_it_does_not_match() 
     let indexer = Arc::new(Indexer::new(true));
     let bad = object(&config_maps().gvk, "a/bad", "u", "1", json!({"data": [1]}));
     indexer.apply(lister.list(&selector("")).into_iter().chain([bad]).map(Delta::Added), None);
-    let typed = Lister::new(indexer).typed::<ConfigMap>();
-    let error = typed.list(&selector("")).unwrap_err();
+    let lister = Lister::new(indexer);
+    let error = lister.list_as::<ConfigMap>(&selector("")).unwrap_err();
     assert!(
         matches!(&error, CacheError::Decode { key, kind, .. } if key == "a/bad" && kind == "ConfigMap"),
         "{error}"
     );
     assert!(error.to_string().starts_with("ConfigMap a/bad does not decode: "), "{error}");
-    assert_eq!(typed.list(&selector("app")).unwrap().len(), 3);
-    assert!(typed.namespace("a").get("bad").is_err());
+    assert_eq!(lister.list_as::<ConfigMap>(&selector("app")).unwrap().len(), 3);
+    assert!(lister.namespace("a").get_as::<ConfigMap>("bad").is_err());
 }
 
 #[test]
@@ -76,6 +75,6 @@ fn partial_objects_are_read_as_far_as_they_go() {
     let indexer = Arc::new(Indexer::new(true));
     let cut = |object| Delta::Added(Projection::metadata_only().apply(&object));
     indexer.apply(lister().list(&selector("")).into_iter().map(cut), None);
-    let typed = Lister::new(indexer).typed::<ConfigMap>();
-    assert_eq!(typed.get(&"a/x".parse().unwrap()).unwrap().data, None);
+    let found: ConfigMap = Lister::new(indexer).get_as(&"a/x".parse().unwrap()).unwrap();
+    assert_eq!(found.data, None);
 }

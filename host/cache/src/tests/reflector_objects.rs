@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Running, server, soon};
 use crate::testing::{Call, Recorder, config_maps, errors};
-use crate::{FilteredListerWatcher, InformerOptions, ReflectorOptions, SharedInformer, Transform};
+use crate::{InformerOptions, ReflectorOptions, SharedInformer, Transform};
 
 /// Drops `data`; cannot do it for objects that are labelled `odd`.
 fn transform(calls: &Arc<AtomicUsize>) -> Transform {
@@ -158,41 +158,6 @@ async fn a_kind_that_was_never_served_is_no_empty_list() {
     assert!(!running.informer.has_synced());
     soon(running.informer.wait_synced()).await;
     running.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_filtered_source_shows_what_matches_all_selectors() {
-    for streaming in [false, true] {
-        let server = server();
-        server.set_watch_lists(streaming);
-        let labels = |app: &str, tier: &str| json!({"metadata": {"labels": {"app": app, "tier": tier}}});
-        server.create("a/x", labels("shop", "web"));
-        server.create("a/y", labels("shop", "db"));
-        server.create("b/x", labels("shop", "web"));
-        let inner = FilteredListerWatcher::new(server.source()).label_selector("app=shop");
-        let source = FilteredListerWatcher::new(Arc::new(inner))
-            .label_selector("tier=web")
-            .field_selector("metadata.namespace=a")
-            .list_params(|params| params.limit = 1)
-            .watch_params(|params| params.timeout_seconds = Some(7));
-        let informer = SharedInformer::new(Arc::new(source), config_maps(), None, InformerOptions::default());
-        let running = Running::of(informer);
-        let recorder = Recorder::new();
-        let _registration = running.informer.add_listener(recorder.clone(), None).unwrap();
-        soon(running.informer.wait_synced()).await;
-        soon(server.wait_for_watches(1)).await;
-        assert_eq!(recorder.take(), [Call::Add("a/x".into(), "2".into(), true), Call::InitialListEnd]);
-        assert_eq!(server.watches()[0].1.timeout_seconds, Some(7));
-        // Into view and out of it.
-        server.update("a/y", labels("shop", "web"));
-        server.update("a/x", labels("shop", "db"));
-        running.caught_up(&server).await;
-        assert_eq!(
-            recorder.take(),
-            [Call::Add("a/y".into(), "5".into(), false), Call::Delete("a/x".into(), Some("6".into()), false)]
-        );
-        running.stop().await;
-    }
 }
 
 #[tokio::test(start_paused = true)]

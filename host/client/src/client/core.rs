@@ -16,7 +16,7 @@ use crate::observer::RequestObserver;
 use crate::options::ClientOptions;
 use crate::rate_limiter::RateLimiter;
 use crate::transport::{
-    Connector, HttpService, Middleware, RequestBody, ResponseBody, SendOptions, Transport,
+    Connector, HttpService, Middleware, RequestBody, ResponseBody, SendOptions, Transport, system_resolver,
 };
 use crate::warnings::Warnings;
 
@@ -61,8 +61,13 @@ impl ClientCore {
             // It has been parsed before.
             Error::Config(format!("{}: not an address", loaded.base))
         })?;
-        let connector =
-            Connector::new(runtime.clone(), Arc::clone(&loaded.tls), loaded.proxy, options.connect_timeout);
+        let connector = Connector::new(
+            system_resolver(),
+            runtime.clone(),
+            Arc::clone(&loaded.tls),
+            loaded.proxy,
+            options.connect_timeout,
+        );
         let connections =
             Connections::new(&connector, &server, options.max_connections, options.middleware.as_ref());
         Ok(Self {

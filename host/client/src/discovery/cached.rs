@@ -6,14 +6,17 @@
 //! all processes.
 
 use std::sync::Arc;
+#[cfg(feature = "discovery-disk")]
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use tokio::time::Instant;
 
 use super::live::{DiscoveryClient, RootPath};
 use crate::client::Client;
 use crate::documents::{
-    Access, ApiGroup, DocumentCache, FailedGroup, Fetched, GroupVersion, GroupVersionResources,
-    REFRESH_SPACING, ResourceListResult, Root, RootPart, RootResponse, ServerResources, may_pass, unknown,
+    Access, ApiGroup, DocumentCache, Documents, FailedGroup, Fetched, GroupVersion, GroupVersionResources,
+    REFRESH_SPACING, ResourceListResult, Root, RootPart, RootResponse, ServerResources, may_pass,
 };
 #[cfg(feature = "discovery-disk")]
 use crate::documents::{DiskCacheOptions, DocumentFiles};
@@ -35,11 +38,36 @@ pub struct CachedDiscovery {
     cache: Arc<DocumentCache>,
 }
 
+/// Which group versions a search looks through.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SearchScope<'a> {
+    pub(super) group: GroupScope<'a>,
+    pub(super) version: Option<&'a str>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum GroupScope<'a> {
+    Named(&'a str),
+    /// Any group if this is empty.
+    BeginsWith(&'a str),
+}
+
+impl SearchScope<'_> {
+    pub(super) const EVERYTHING: Self = Self { group: GroupScope::BeginsWith(""), version: None };
+
+    fn has_group(&self, name: &str) -> bool {
+        match self.group {
+            GroupScope::Named(group) => name == group,
+            GroupScope::BeginsWith(start) => name.starts_with(start),
+        }
+    }
+}
+
 impl CachedDiscovery {
     /// A cache of its own in memory, in which documents do not expire.
     #[must_use]
     pub fn in_memory(live: DiscoveryClient) -> Self {
-        Self { live, cache: Arc::default() }
+        Self { live, cache: Arc::new(DocumentCache::in_memory()) }
     }
 
     /// A cache in memory and in files that kubectl shares. A folder that cannot be read or written is no error: the
@@ -56,18 +84,13 @@ impl CachedDiscovery {
         Self { live: DiscoveryClient::new(client.as_host()), cache }
     }
 
-    /// The client that asks the server.
-    #[must_use]
-    pub fn live(&self) -> &DiscoveryClient {
-        &self.live
-    }
-
     /// The groups, the core group first.
     ///
     /// # Errors
     /// When they could not be read.
     pub async fn groups(&self) -> Result<Vec<ApiGroup>> {
-        Ok(self.root(Access::PLAIN).await?.groups().cloned().collect())
+        let root = self.root(&self.cache.documents(), Access::plain()).await?;
+        Ok(root.groups().cloned().collect())
     }
 
     /// The resources of one group version.
@@ -75,7 +98,7 @@ impl CachedDiscovery {
     /// # Errors
     /// A `NotFound` when there is no such group version; otherwise why it could not be asked.
     pub async fn resources(&self, group: &str, version: &str) -> Result<Arc<[ApiResource]>> {
-        self.list(&GroupVersion::new(group, version), Access::PLAIN).await
+        self.list(&self.cache.documents(), &GroupVersion::new(group, version), Access::plain()).await
     }
 
     /// All groups and the resources of all their versions.
@@ -83,19 +106,19 @@ impl CachedDiscovery {
     /// # Errors
     /// When the groups could not be read. Failures of single groups are in the result.
     pub async fn groups_and_resources(&self) -> Result<ServerResources> {
-        self.all(Access::PLAIN).await
+        self.search(SearchScope::EVERYTHING, Access::plain()).await
     }
 
     /// Whether the resources of a group version are cached.
     pub(super) fn knows(&self, group: &str, version: &str) -> bool {
-        self.cache
-            .cached_list(&GroupVersion::new(group, version), Access::PLAIN)
-            .is_some_and(|list| list.is_ok())
+        let place = GroupVersion::new(group, version);
+        self.cache.documents().cached_list(&place, Access::plain()).is_some_and(|list| list.is_ok())
     }
 
     /// Reads the groups again when they are older than [`REFRESH_SPACING`]. A server that hides them is no error.
     pub(super) async fn refresh_groups(&self) -> Result<()> {
-        match self.root(Access::newer_than(REFRESH_SPACING)).await {
+        let access = Access::plain().newer_than(REFRESH_SPACING);
+        match self.root(&self.cache.documents(), access).await {
             Err(error) if may_pass(&error) => Err(error),
             _ => Ok(()),
         }
@@ -110,49 +133,81 @@ impl CachedDiscovery {
     /// server by this process. If not, invalidating could show more.
     #[must_use]
     pub fn fresh(&self) -> bool {
-        self.cache.fresh()
+        #[cfg(feature = "discovery-disk")]
+        return self.cache.documents().files.as_ref().is_none_or(DocumentFiles::unused);
+        #[cfg(not(feature = "discovery-disk"))]
+        true
     }
 
-    async fn root(&self, access: Access) -> Result<Root> {
-        let cache = &*self.cache;
-        let fetch = |began| async move {
+    /// The groups and resources of some group versions. Where group and version are named, nothing else is fetched.
+    pub(super) async fn search(&self, scope: SearchScope<'_>, access: Access) -> Result<ServerResources> {
+        let documents = &*self.cache.documents();
+        let mut result = ServerResources::default();
+        let (places, offline) = match scope {
+            SearchScope { group: GroupScope::Named(group), version: Some(version) } => {
+                (vec![GroupVersion::new(group, version)], false)
+            }
+            _ => {
+                let root = self.root(documents, access.required()).await?;
+                let wanted = |group: &&ApiGroup| scope.has_group(&group.name);
+                result.groups = root.groups().filter(wanted).cloned().collect();
+                let mut places = root.group_versions(wanted);
+                places.retain(|place| scope.version.is_none_or(|version| place.version == version));
+                // A server that could not be asked for its groups is not asked for each list either.
+                (places, documents.root.failed_of_late())
+            }
+        };
+        let ask = |place: GroupVersion| async move {
+            let last = if offline { documents.list(&place).last() } else { None };
+            let list = match last {
+                Some(list) => list,
+                None => self.list(documents, &place, access).await,
+            };
+            (list, place)
+        };
+        let mut asked = stream::iter(places.into_iter().map(ask)).buffered(AT_ONCE);
+        while let Some((list, group_version)) = asked.next().await {
+            match list {
+                Ok(resources) => result.resources.push(GroupVersionResources { group_version, resources }),
+                Err(error) => result.failed.push(FailedGroup { group_version, error }),
+            }
+        }
+        Ok(result)
+    }
+
+    async fn root(&self, documents: &Documents, access: Access) -> Result<Root> {
+        let fetch = async {
             #[cfg(feature = "discovery-disk")]
-            if let Some(files) = &cache.files
+            if let Some(files) = &documents.files
                 && let Some(fetched) = files.root(access).await
             {
-                if let Ok(root) = &fetched.value {
-                    cache.adopt(root, began, fetched.checked);
-                }
                 return fetched;
             }
-            self.fetch_root(began).await
+            let began = Instant::now();
+            let fetched = Fetched::now(self.ask_for_root(documents).await);
+            if let Ok(root) = &fetched.value {
+                documents.adopt(root, began, fetched.checked);
+            }
+            fetched
         };
-        cache.root.get(&cache.clock, access, fetch).await
+        documents.root.get(documents.ttl, access, fetch).await
     }
 
-    async fn fetch_root(&self, began: u64) -> Fetched<Root> {
-        let value = self.ask_for_root().await;
-        let fetched = Fetched::now(value);
-        if let Ok(root) = &fetched.value {
-            self.cache.adopt(root, began, fetched.checked);
-        }
-        fetched
-    }
-
-    async fn ask_for_root(&self) -> Result<Root> {
-        let old = self.cache.root.last_good().filter(|root| root.live);
+    async fn ask_for_root(&self, documents: &Documents) -> Result<Root> {
+        let old = documents.last_root();
         #[cfg(feature = "discovery-disk")]
-        let old = match (old, &self.cache.files) {
-            (None, Some(files)) => files.load().await,
-            (old, _) => old,
+        let old = match &documents.files {
+            Some(files) => files.load().await,
+            None => old,
         };
         let etag = |part: fn(&Root) -> &Arc<RootPart>| part(old.as_ref()?).etag.as_deref();
-        let (core, named) = futures_util::try_join!(
+        let (core, named) = futures_util::join!(
             self.live.part(RootPath::Core, etag(|root| &root.core)),
             self.live.part(RootPath::Named, etag(|root| &root.named))
-        )?;
+        );
+        let (core, named) = (core?, named?);
         #[cfg(feature = "discovery-disk")]
-        let (core, named) = match &self.cache.files {
+        let (core, named) = match &documents.files {
             Some(files) => files.save(old.as_ref(), core, named).await?,
             None => (core, named),
         };
@@ -165,112 +220,47 @@ impl CachedDiscovery {
         Ok(Root { core: part(core, |root| &root.core), named: part(named, |root| &root.named), live: true })
     }
 
-    pub(super) async fn list(&self, place: &GroupVersion, access: Access) -> ResourceListResult {
-        let cache = &*self.cache;
-        if let Some(list) = cache.cached_list(place, access) {
+    async fn list(&self, documents: &Documents, place: &GroupVersion, access: Access) -> ResourceListResult {
+        if let Some(list) = documents.cached_list(place, access) {
             return list;
         }
-        let fetch = |_| async move {
+        let fetch = async {
             #[cfg(feature = "discovery-disk")]
-            if let Some(fetched) = self.list_by_disk(place, access).await {
+            if let Some(fetched) = self.list_by_files(documents, place, access).await {
                 return fetched;
             }
-            Fetched::now(self.ask_for_list(place).await)
+            let list = self.live.list(place).await;
+            #[cfg(feature = "discovery-disk")]
+            let list = match (&documents.files, list) {
+                (Some(files), Ok(list)) => files.write_list(place, list).await,
+                (_, list) => list,
+            };
+            Fetched::now(list.map(|list| list.fold(place).into()))
         };
-        cache.list(place).get(&cache.clock, access, fetch).await
-    }
-
-    async fn ask_for_list(&self, place: &GroupVersion) -> ResourceListResult {
-        let list = self.live.list(place).await?;
-        #[cfg(feature = "discovery-disk")]
-        let list = match &self.cache.files {
-            Some(files) => files.write_list(place, list).await?,
-            None => list,
-        };
-        Ok(list.fold(place).into())
+        documents.list(place).get(documents.ttl, access, fetch).await
     }
 
     /// The list of a group version by its file, or by the groups that the server has now; nothing where it must be fetched
     /// singly.
     #[cfg(feature = "discovery-disk")]
-    async fn list_by_disk(
+    async fn list_by_files(
         &self,
+        documents: &Documents,
         place: &GroupVersion,
         access: Access,
     ) -> Option<Fetched<Arc<[ApiResource]>>> {
-        let cache = &*self.cache;
-        if let Some(fetched) = cache.files.as_ref()?.list(place, access).await {
+        if let Some(fetched) = documents.files.as_ref()?.list(place, access).await {
             return Some(fetched);
         }
-        if cache.cached_root(access).is_some_and(|root| root.live) {
+        if documents.cached_root(access).is_some_and(|root| root.live) {
             return None;
         }
-        // Not that of a file, however young.
-        let now = Access::newer_than(std::time::Duration::ZERO);
-        match cache.root.get(&cache.clock, now, |began| self.fetch_root(began)).await {
-            Ok(_) => Some(Fetched::now(cache.cached_list(place, access)?)),
-            Err(error) if crate::documents::may_pass(&error) => Some(Fetched::now(Err(error))),
+        // Not the root of a file, however young.
+        match self.root(documents, access.newer_than(Duration::ZERO)).await {
+            Ok(_) => Some(Fetched::now(documents.cached_list(place, access)?)),
+            Err(error) if may_pass(&error) => Some(Fetched::now(Err(error))),
             // Its groups are hidden, which need not hold of one of them.
             Err(_) => None,
         }
-    }
-
-    /// Versions of a group, those that the server cannot serve now last.
-    pub(super) async fn versions(&self, group: &str, access: Access) -> Result<Vec<String>> {
-        let cache = &*self.cache;
-        if let Some(versions) = cache.newer_versions(group, access) {
-            return Ok(versions);
-        }
-        if cache.has_files() || cache.cached_root(access).is_some() {
-            match self.root(access).await?.versions(group) {
-                None => return Err(unknown(&GroupVersion::new(group, ""))),
-                Some(versions) if !versions.is_empty() => return Ok(versions),
-                Some(_) => {}
-            }
-        }
-        if group.is_empty() {
-            // The core group has no document of its own, and never had another version.
-            return Ok(vec!["v1".to_owned()]);
-        }
-        let fetch = |_| async move { Fetched::now(self.live.group(group).await) };
-        Ok(cache.group(group).get(&cache.clock, access, fetch).await?.versions)
-    }
-
-    pub(super) async fn all(&self, access: Access) -> Result<ServerResources> {
-        let cache = &*self.cache;
-        let before = cache.clock.last();
-        // Without groups there is nothing to list.
-        let root = self.root(Access { retry: true, ..access }).await?;
-        // A server that could not be asked for them is not asked for each list either.
-        let access = Access { expired: access.expired || cache.root.failed_of_late(), ..access };
-        // Versions that this very call found to be down are not asked once more.
-        let failed_access = Access { retry: access.retry && cache.root.began() <= before, ..access };
-        let mut result =
-            ServerResources { groups: root.groups().cloned().collect(), ..ServerResources::default() };
-        let failed = root.failed();
-        let mut places = Vec::new();
-        for ApiGroup { name, versions } in root.groups() {
-            let place = |version: &str| GroupVersion::new(name, version);
-            places.extend(versions.iter().map(|version| (place(version), access)));
-            match failed.get(name.as_str()) {
-                Some(versions) => {
-                    places.extend(versions.iter().map(|version| (place(version), failed_access)));
-                }
-                None if versions.is_empty() => match self.versions(name, access).await {
-                    Ok(versions) => places.extend(versions.iter().map(|version| (place(version), access))),
-                    Err(error) => result.failed.push(FailedGroup { group_version: place(""), error }),
-                },
-                None => {}
-            }
-        }
-        let ask = |(place, access)| async move { (self.list(&place, access).await, place) };
-        let mut asked = stream::iter(places.into_iter().map(ask)).buffered(AT_ONCE);
-        while let Some((list, group_version)) = asked.next().await {
-            match list {
-                Ok(resources) => result.resources.push(GroupVersionResources { group_version, resources }),
-                Err(error) => result.failed.push(FailedGroup { group_version, error }),
-            }
-        }
-        Ok(result)
     }
 }

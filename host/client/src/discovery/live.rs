@@ -72,16 +72,6 @@ impl DiscoveryClient {
         Ok(all.flat_map(|answered| answered.groups).collect())
     }
 
-    /// One named group.
-    ///
-    /// # Errors
-    /// A `NotFound` when there is none of that name; otherwise why it could not be asked.
-    pub async fn group(&self, name: &str) -> Result<ApiGroup> {
-        let call = Call::new(Method::GET, Target::group(name)?);
-        let group: Group = self.document(&call).await?;
-        Ok(ApiGroup { name: name.to_owned(), ..group.into_api() })
-    }
-
     /// The resources of one group version.
     ///
     /// # Errors
@@ -98,22 +88,6 @@ impl DiscoveryClient {
     /// When the groups could not be read. Failures of single groups are in the result.
     pub async fn groups_and_resources(&self) -> Result<ServerResources> {
         CachedDiscovery::in_memory(self.clone()).groups_and_resources().await
-    }
-
-    /// All resources, each in the version that its group prefers.
-    ///
-    /// # Errors
-    /// As [`DiscoveryClient::groups_and_resources`].
-    pub async fn preferred_resources(&self) -> Result<ServerResources> {
-        Ok(self.groups_and_resources().await?.preferred())
-    }
-
-    /// As [`DiscoveryClient::preferred_resources`], only those whose objects live in namespaces.
-    ///
-    /// # Errors
-    /// As [`DiscoveryClient::groups_and_resources`].
-    pub async fn preferred_namespaced_resources(&self) -> Result<ServerResources> {
-        Ok(self.preferred_resources().await?.namespaced())
     }
 
     /// The server's version.

@@ -19,7 +19,7 @@ mod mapping_error;
 mod openapi;
 mod partial;
 
-use pilothouse_object::{Gvk, Gvr};
+use pilothouse_object::Gvk;
 
 use crate::client::Client;
 use crate::error::{Error, Result, Status, StatusDetails};
@@ -76,24 +76,6 @@ impl Client {
             discovery.refresh_groups().await?;
         }
         self.discover(kind).await
-    }
-
-    /// The resource of a plural name, as `deployments` of `apps/v1`.
-    ///
-    /// # Errors
-    /// A `NotFound` that names the resource when the server does not serve it; otherwise why it could not be asked.
-    pub async fn discover_resource(&self, resource: &Gvr) -> Result<ApiResource> {
-        let found = self.rest_mapper().resource(resource).await;
-        found.map_err(|error| not_mapped(error, &resource.group, &resource.resource))
-    }
-
-    /// The resource of a plural name in whichever version of its group the server prefers.
-    ///
-    /// # Errors
-    /// As [`Client::discover_resource`].
-    pub async fn discover_group_resource(&self, group: &str, plural: &str) -> Result<ApiResource> {
-        let found = self.rest_mapper().group_resource(group, plural).await;
-        found.map_err(|error| not_mapped(error, group, plural))
     }
 }
 

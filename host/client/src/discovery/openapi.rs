@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::live::DiscoveryClient;
 use crate::client::Call;
 use crate::documents::GroupVersion;
-use crate::error::{Error, Result, Status};
+use crate::error::Result;
 use crate::url::Target;
 
 /// Largest OpenAPI document that is read. The built-in kinds make 2 MiB of version 2; each CustomResourceDefinition adds up
@@ -89,23 +89,5 @@ impl DiscoveryClient {
     pub async fn openapi_v3_document(&self, entry: &OpenApiEntry) -> Result<Bytes> {
         let call = Call::new(Method::GET, Target::raw(&entry.server_relative_url)?);
         self.client.fetch_ok(&call, DOCUMENT_LIMIT).await
-    }
-
-    /// The OpenAPI version 3 document of a group version, JSON.
-    ///
-    /// # Errors
-    /// A `NotFound` when the index has none of it; otherwise as [`DiscoveryClient::openapi_v3_document`].
-    pub async fn openapi_v3_of(&self, group: &str, version: &str) -> Result<Bytes> {
-        let place = GroupVersion::new(group, version);
-        let index = self.openapi_v3().await?;
-        let Some(entry) = index.of(&place) else {
-            return Err(Error::Api(Box::new(Status {
-                code: 404,
-                reason: "NotFound".to_owned(),
-                message: format!("the server has no OpenAPI document of {place}"),
-                ..Status::default()
-            })));
-        };
-        self.openapi_v3_document(entry).await
     }
 }

@@ -172,7 +172,7 @@ impl DiskStore {
             lists.push((place, Err(error)));
         }
         let etag = Some(tag.etag.clone()).filter(|etag| !etag.is_empty())?;
-        Some(RootPart::new(groups, Some(lists), Some(etag)))
+        Some(RootPart::new(groups, lists, Some(etag)))
     }
 
     /// Writes what is new, and lets the files of what the server has confirmed (`None`) be as of now.

@@ -1,10 +1,8 @@
 //! [`Document`]: one document of discovery, as it was fetched last.
 //!
-//! Invariants: one fetch of a document runs at a time, and calls that waited for it take its outcome, failure or not; a
-//! document is replaced only by one whose fetch began later; nothing whose fetch began before an invalidation is used after
-//! it; a good document stays while a newer one cannot be had, with the failure beside it.
+//! Invariants: one fetch of a document runs at a time, and calls that waited for it take its outcome, failure or not; a good
+//! document stays while a newer one cannot be had, with the failure beside it.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -16,62 +14,41 @@ use crate::error::{Error, Result};
 /// where the document before can be used.
 pub(crate) const REFRESH_SPACING: Duration = Duration::from_secs(10);
 
-/// Which documents a caller accepts.
+/// Which documents a call accepts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
-    /// Not one that the server confirmed longer ago.
-    pub(crate) max_age: Option<Duration>,
+    /// When the call began. A document that was fetched since then is accepted in any case.
+    since: Instant,
+    /// Not one that the server confirmed longer ago. A failed fetch is an error then, whatever is cached.
+    pub(super) max_age: Option<Duration>,
     /// Not a failure that may have passed.
-    pub(crate) retry: bool,
-    /// Also one that has expired.
-    pub(crate) expired: bool,
+    retry: bool,
 }
 
 impl Access {
     /// Whatever is cached, except failures that may have passed.
-    pub(crate) const PLAIN: Self = Self { max_age: None, retry: true, expired: false };
+    pub(crate) fn plain() -> Self {
+        Self { since: Instant::now(), max_age: None, retry: true }
+    }
+
     /// Whatever is cached.
-    pub(crate) const CACHED: Self = Self { retry: false, ..Self::PLAIN };
-
-    /// Whatever is cached and no older than this.
-    pub(crate) fn newer_than(max_age: Duration) -> Self {
-        Self { max_age: Some(max_age), ..Self::CACHED }
-    }
-}
-
-/// Numbers the fetches of a cache by their beginnings, and tells which of them count.
-#[derive(Debug, Default)]
-pub(crate) struct FetchClock {
-    begun: AtomicU64,
-    /// Fetches up to this one began before the last invalidation.
-    invalidated: AtomicU64,
-    pub(super) ttl: Option<Duration>,
-}
-
-impl FetchClock {
-    pub(super) fn with_ttl(ttl: Duration) -> Self {
-        Self { ttl: Some(ttl), ..Self::default() }
+    pub(crate) fn cached() -> Self {
+        Self { retry: false, ..Self::plain() }
     }
 
-    /// The number of the fetch that began last.
-    pub(crate) fn last(&self) -> u64 {
-        self.begun.load(SeqCst)
+    /// The same call, which accepts documents up to this age.
+    pub(crate) fn newer_than(self, max_age: Duration) -> Self {
+        Self { max_age: Some(max_age), retry: false, ..self }
     }
 
-    pub(super) fn invalidate(&self) {
-        self.invalidated.store(self.last(), SeqCst);
-    }
-
-    fn counts(&self, began: u64) -> bool {
-        began > self.invalidated.load(SeqCst)
-    }
-
-    fn is_expired(&self, checked: Instant) -> bool {
-        self.ttl.is_some_and(|ttl| checked.elapsed() >= ttl)
+    /// The same call about a document without which there is no other.
+    pub(crate) fn required(self) -> Self {
+        Self { retry: self.max_age.is_none(), ..self }
     }
 }
 
 /// What a fetch gave.
+#[derive(Debug, Clone)]
 pub(crate) struct Fetched<T> {
     pub(crate) value: Result<T>,
     /// When the server confirmed it.
@@ -89,165 +66,99 @@ impl<T> Fetched<T> {
 pub(crate) struct Document<T> {
     state: Mutex<DocumentState<T>>,
     fetching: tokio::sync::Mutex<()>,
-    /// After which failures a good document stays.
-    stays: fn(&Error) -> bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct DocumentState<T> {
-    cached: Option<CachedDocument<T>>,
+    cached: Option<Fetched<T>>,
     /// The last fetch, where it failed and the good document before it stayed.
-    failure: Option<FetchFailure>,
+    failure: Option<(Error, Instant)>,
 }
 
-#[derive(Debug)]
-struct CachedDocument<T> {
-    value: Result<T>,
-    /// Number of its fetch.
-    began: u64,
-    checked: Instant,
-}
-
-#[derive(Debug)]
-struct FetchFailure {
-    error: Error,
-    at: Instant,
-    began: u64,
-}
-
-/// What a look at a document gives: it, or the number of its last fetch when another is needed.
-enum Look<T> {
-    Use(Result<T>),
-    Fetch(u64),
+impl<T> Default for Document<T> {
+    fn default() -> Self {
+        let state = DocumentState { cached: None, failure: None };
+        Self { state: Mutex::new(state), fetching: tokio::sync::Mutex::default() }
+    }
 }
 
 impl<T: Clone> Document<T> {
-    pub(super) fn new(stays: fn(&Error) -> bool) -> Self {
-        let state = DocumentState { cached: None, failure: None };
-        Self { state: Mutex::new(state), fetching: tokio::sync::Mutex::default(), stays }
-    }
-
     /// The document, if the caller accepts it as it is cached.
-    pub(crate) fn cached(&self, clock: &FetchClock, access: Access) -> Option<Result<T>> {
-        match self.state.lock().look(clock, access) {
-            Look::Use(value) => Some(value),
-            Look::Fetch(_) => None,
-        }
+    pub(super) fn cached(&self, ttl: Duration, access: Access) -> Option<Result<T>> {
+        self.state.lock().cached(ttl, access)
     }
 
-    /// The document as it is cached, or fetched; `fetch` gets the number of the fetch.
-    pub(crate) async fn get<F: Future<Output = Fetched<T>>>(
+    /// The document as it is cached, or fetched.
+    pub(crate) async fn get(
         &self,
-        clock: &FetchClock,
+        ttl: Duration,
         access: Access,
-        fetch: impl FnOnce(u64) -> F,
+        fetch: impl Future<Output = Fetched<T>>,
     ) -> Result<T> {
-        let before = match self.state.lock().look(clock, access) {
-            Look::Use(value) => return value,
-            Look::Fetch(before) => before,
-        };
-        let _fetching = self.fetching.lock().await;
-        if let Some(value) = self.state.lock().fetched_since(clock, before, access) {
+        if let Some(value) = self.cached(ttl, access) {
             return value;
         }
-        let began = clock.begun.fetch_add(1, SeqCst) + 1;
-        let Fetched { value, checked } = fetch(began).await;
-        self.put(clock, value.clone(), began, checked);
-        let state = self.state.lock();
-        match (value, &state.failure) {
-            (Err(error), Some(failure)) if failure.began == began => {
-                state.after_failure(access).unwrap_or(Err(error))
-            }
-            (value, _) => value,
+        let _fetching = self.fetching.lock().await;
+        if let Some(value) = self.cached(ttl, access) {
+            return value;
         }
-    }
-
-    /// Caches what the fetch of this number gave.
-    pub(super) fn put(&self, clock: &FetchClock, value: Result<T>, began: u64, checked: Instant) {
+        let fetched = fetch.await;
         let state = &mut *self.state.lock();
-        if state.last_fetch() > began {
-            return;
-        }
-        match value {
-            Err(error) if clock.counts(began) && (self.stays)(&error) && state.is_good(clock) => {
-                state.failure = Some(FetchFailure { error, at: checked, began });
-            }
-            value => {
-                *state =
-                    DocumentState { cached: Some(CachedDocument { value, began, checked }), failure: None };
-            }
-        }
+        let result = fetched.value.clone();
+        state.put(fetched);
+        // A failed fetch may have left the document before it.
+        state.instead_of_failure(access).unwrap_or(result)
     }
 
-    /// The last good document, whether or not it may still be used.
-    pub(crate) fn last_good(&self) -> Option<T> {
-        self.state.lock().cached.as_ref()?.value.as_ref().ok().cloned()
+    /// The document with the outcome of a later fetch. Calls that still fetch this one do not change it.
+    pub(super) fn renewed(&self, fetched: Fetched<T>) -> Self {
+        let mut state = self.state.lock().clone();
+        state.put(fetched);
+        Self { state: Mutex::new(state), fetching: tokio::sync::Mutex::default() }
     }
 
-    /// Number of the fetch that gave what is cached; 0 when nothing is.
-    pub(crate) fn began(&self) -> u64 {
-        self.state.lock().cached.as_ref().map_or(0, |cached| cached.began)
+    /// What is cached, however old.
+    pub(crate) fn last(&self) -> Option<Result<T>> {
+        Some(self.state.lock().cached.as_ref()?.value.clone())
+    }
+
+    /// Whether it was fetched, or last confirmed, before this time.
+    pub(super) fn is_older(&self, than: Instant) -> bool {
+        self.state.lock().cached.as_ref().is_none_or(|cached| cached.checked < than)
     }
 
     /// Whether a moment ago a newer one could not be had.
     pub(crate) fn failed_of_late(&self) -> bool {
-        self.state.lock().failed_of_late()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.state.lock().cached.is_none()
-    }
-
-    /// Whether it holds nothing, or a failure that is older than this.
-    pub(super) fn is_old_failure(&self, age: Duration) -> bool {
-        let state = self.state.lock();
-        state.cached.as_ref().is_none_or(|cached| cached.value.is_err() && cached.checked.elapsed() >= age)
+        self.state.lock().failure.as_ref().is_some_and(|(_, at)| at.elapsed() < REFRESH_SPACING)
     }
 }
 
 impl<T: Clone> DocumentState<T> {
-    fn look(&self, clock: &FetchClock, access: Access) -> Look<T> {
-        let last = self.last_fetch();
-        let Some(cached) = self.cached.as_ref().filter(|cached| clock.counts(cached.began)) else {
-            return Look::Fetch(last);
-        };
-        let old = access.max_age.is_some_and(|age| cached.checked.elapsed() >= age);
-        if old || (!access.expired && clock.is_expired(cached.checked)) {
-            let instead = self.after_failure(access).filter(|_| self.failed_of_late());
-            return instead.map_or(Look::Fetch(last), Look::Use);
+    fn cached(&self, ttl: Duration, access: Access) -> Option<Result<T>> {
+        let cached = self.cached.as_ref()?;
+        let counts = |at: Instant, age| at >= access.since || at.elapsed() < age;
+        if counts(cached.checked, access.max_age.map_or(ttl, |max_age| max_age.min(ttl))) {
+            return match &cached.value {
+                Err(error) if access.retry && cached.checked < access.since && may_pass(error) => None,
+                value => Some(value.clone()),
+            };
         }
-        match &cached.value {
-            Err(error) if access.retry && may_pass(error) => Look::Fetch(last),
-            value => Look::Use(value.clone()),
+        let (_, at) = self.failure.as_ref()?;
+        if counts(*at, REFRESH_SPACING) { self.instead_of_failure(access) } else { None }
+    }
+
+    /// What a call gets that needs a newer document where none could be had.
+    fn instead_of_failure(&self, access: Access) -> Option<Result<T>> {
+        let (cached, (error, _)) = (self.cached.as_ref()?, self.failure.as_ref()?);
+        Some(if access.max_age.is_none() { cached.value.clone() } else { Err(error.clone()) })
+    }
+
+    fn put(&mut self, fetched: Fetched<T>) {
+        let good = self.cached.as_ref().is_some_and(|cached| cached.value.is_ok());
+        match fetched.value {
+            Err(error) if good && !error.is_not_found() => self.failure = Some((error, fetched.checked)),
+            _ => *self = Self { cached: Some(fetched), failure: None },
         }
-    }
-
-    /// What came after the fetch of this number, if anything did.
-    fn fetched_since(&self, clock: &FetchClock, before: u64, access: Access) -> Option<Result<T>> {
-        let cached = self.cached.as_ref().filter(|cached| clock.counts(cached.began))?;
-        if cached.began > before {
-            return Some(cached.value.clone());
-        }
-        if self.last_fetch() > before { self.after_failure(access) } else { None }
-    }
-
-    /// What is used where no newer document could be had: this one, unless the caller does not accept its age.
-    fn after_failure(&self, access: Access) -> Option<Result<T>> {
-        let (cached, failure) = (self.cached.as_ref()?, self.failure.as_ref()?);
-        Some(if access.max_age.is_none() { cached.value.clone() } else { Err(failure.error.clone()) })
-    }
-
-    fn failed_of_late(&self) -> bool {
-        self.failure.as_ref().is_some_and(|failure| failure.at.elapsed() < REFRESH_SPACING)
-    }
-
-    fn is_good(&self, clock: &FetchClock) -> bool {
-        self.cached.as_ref().is_some_and(|cached| cached.value.is_ok() && clock.counts(cached.began))
-    }
-
-    fn last_fetch(&self) -> u64 {
-        let cached = self.cached.as_ref().map_or(0, |cached| cached.began);
-        self.failure.as_ref().map_or(cached, |failure| failure.began)
     }
 }
 

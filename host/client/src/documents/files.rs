@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::disk::{DiskCacheOptions, DiskStore};
@@ -16,41 +15,42 @@ use super::wire::ResourceList;
 use crate::error::{Error, Result};
 use crate::params::ApiResource;
 
-/// The files of one server.
+/// The files of one server, as they are used between two invalidations.
 pub(crate) struct DocumentFiles {
     store: Arc<DiskStore>,
     pub(super) ttl: Duration,
-    /// When files of before were invalidated.
-    invalidated: Mutex<Option<SystemTime>>,
-    /// Whether a file was used since the beginning or the last invalidation.
+    /// Files that were written before do not count.
+    not_before: Option<SystemTime>,
+    /// Whether a file was used.
     used: AtomicBool,
 }
 
 impl DocumentFiles {
     pub(crate) fn new(options: &DiskCacheOptions, server: &str) -> Self {
-        Self {
-            store: Arc::new(DiskStore::new(options.folder(server))),
-            ttl: options.ttl,
-            invalidated: Mutex::default(),
-            used: AtomicBool::new(false),
-        }
+        let store = Arc::new(DiskStore::new(options.folder(server)));
+        Self { store, ttl: options.ttl, not_before: None, used: AtomicBool::new(false) }
     }
 
-    pub(super) fn invalidate(&self) {
-        *self.invalidated.lock() = Some(SystemTime::now());
-        self.used.store(false, Ordering::SeqCst);
+    /// The same files, of which those that are there now do not count.
+    pub(super) fn invalidated(&self) -> Self {
+        let store = Arc::clone(&self.store);
+        Self { store, ttl: self.ttl, not_before: Some(SystemTime::now()), used: AtomicBool::new(false) }
     }
 
-    pub(super) fn unused(&self) -> bool {
+    pub(crate) fn unused(&self) -> bool {
         !self.used.load(Ordering::SeqCst)
     }
 
-    /// The groups of a file, if it may be used.
+    /// The groups of a file, if it may be used. A group without versions did not answer who wrote it: the server is asked
+    /// which it has.
     pub(crate) async fn root(&self, access: Access) -> Option<Fetched<Root>> {
-        let stored = self.blocking(DiskStore::read_groups).await??;
+        let stored = self.blocking(DiskStore::read_groups).await.ok()??;
+        if stored.value.iter().any(|group| group.versions.is_empty()) {
+            return None;
+        }
         let checked = self.accept(stored.modified, access)?;
         let (core, named) = stored.value.into_iter().partition(|group| group.name.is_empty());
-        let part = |groups| Arc::new(RootPart::new(groups, None, None));
+        let part = |groups| Arc::new(RootPart::new(groups, Vec::new(), None));
         Some(Fetched { value: Ok(Root { core: part(core), named: part(named), live: false }), checked })
     }
 
@@ -61,14 +61,14 @@ impl DocumentFiles {
         access: Access,
     ) -> Option<Fetched<Arc<[ApiResource]>>> {
         let name = place.clone();
-        let stored = self.blocking(move |disk| disk.read_list(&name)).await??;
+        let stored = self.blocking(move |disk| disk.read_list(&name)).await.ok()??;
         let checked = self.accept(stored.modified, access)?;
         Some(Fetched { value: Ok(stored.value.fold(place).into()), checked })
     }
 
     /// What the files hold, to be confirmed by `ETag`.
     pub(crate) async fn load(&self) -> Option<Root> {
-        self.blocking(DiskStore::load).await?
+        self.blocking(DiskStore::load).await.ok()?
     }
 
     /// Writes both documents, and gives them back.
@@ -83,7 +83,7 @@ impl DocumentFiles {
             disk.save(old.as_ref(), core.as_ref(), named.as_ref());
             (core, named)
         };
-        self.blocking(save).await.ok_or_else(stopped)
+        self.blocking(save).await
     }
 
     /// Writes the list of a group version, and gives it back.
@@ -93,14 +93,14 @@ impl DocumentFiles {
             disk.write_list(&place, &list);
             list
         };
-        self.blocking(write).await.ok_or_else(stopped)
+        self.blocking(write).await
     }
 
     /// When the server confirmed a file, if that may be used. One of the future does not tell its age.
     fn accept(&self, modified: SystemTime, access: Access) -> Option<Instant> {
         let age = modified.elapsed().ok()?;
         let old = age >= self.ttl || access.max_age.is_some_and(|max_age| age >= max_age);
-        if old || self.invalidated.lock().is_some_and(|invalidated| modified < invalidated) {
+        if old || self.not_before.is_some_and(|not_before| modified < not_before) {
             return None;
         }
         let checked = Instant::now().checked_sub(age)?;
@@ -111,13 +111,9 @@ impl DocumentFiles {
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&DiskStore) -> T + Send + 'static,
-    ) -> Option<T> {
+    ) -> Result<T> {
         let store = Arc::clone(&self.store);
-        tokio::task::spawn_blocking(move || work(&store)).await.ok()
+        let done = tokio::task::spawn_blocking(move || work(&store)).await;
+        done.map_err(|_| Error::Request("discovery was stopped while it used its cache files".to_owned()))
     }
-}
-
-/// The runtime ends while files are being written.
-fn stopped() -> Error {
-    Error::Request("discovery was stopped while it wrote its cache".to_owned())
 }

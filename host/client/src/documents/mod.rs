@@ -17,7 +17,7 @@ mod root;
 mod types;
 mod wire;
 
-pub(crate) use cache::{DocumentCache, unknown};
+pub(crate) use cache::{DocumentCache, Documents};
 #[cfg(feature = "discovery-disk")]
 pub use disk::DiskCacheOptions;
 pub(crate) use document::{Access, Fetched, REFRESH_SPACING, may_pass};

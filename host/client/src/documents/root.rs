@@ -1,6 +1,6 @@
 //! [`Root`]: the two documents that all else is reached from, `/api` and `/apis`, with all that aggregated ones hold.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::types::{ApiGroup, GroupVersion};
@@ -23,34 +23,30 @@ pub(crate) struct RootResponse {
 #[derive(Debug, Default)]
 pub(crate) struct RootPart {
     pub(crate) groups: Vec<ApiGroup>,
-    /// Of an aggregated document.
-    pub(crate) lists: Option<Vec<(GroupVersion, ResourceListResult)>>,
+    /// Of an aggregated document; empty for others.
+    pub(crate) lists: Vec<(GroupVersion, ResourceListResult)>,
     /// By which it can be fetched again; of an aggregated document only.
     pub(crate) etag: Option<String>,
     by_name: HashMap<String, usize>,
-    /// Group versions that it names, those without an answer included.
-    places: HashSet<GroupVersion>,
 }
 
 impl RootPart {
     pub(crate) fn new(
         groups: Vec<ApiGroup>,
-        lists: Option<Vec<(GroupVersion, ResourceListResult)>>,
+        lists: Vec<(GroupVersion, ResourceListResult)>,
         etag: Option<String>,
     ) -> Self {
         let by_name = groups.iter().enumerate().map(|(index, group)| (group.name.clone(), index)).collect();
-        let of_group = |group: &ApiGroup| {
-            let place = |version: &String| GroupVersion::new(&group.name, version);
-            group.versions.iter().map(place).collect::<Vec<_>>()
-        };
-        let places = groups.iter().flat_map(of_group);
-        let places = places.chain(lists.iter().flatten().map(|(place, _)| place.clone())).collect();
-        Self { groups, lists, etag, by_name, places }
+        Self { groups, lists, etag, by_name }
+    }
+
+    fn group(&self, name: &str) -> Option<&ApiGroup> {
+        Some(&self.groups[*self.by_name.get(name)?])
     }
 
     /// Group versions that did not answer, of an aggregated document.
-    pub(crate) fn failed(&self) -> impl Iterator<Item = &GroupVersion> {
-        self.lists.iter().flatten().filter(|(_, list)| list.is_err()).map(|(place, _)| place)
+    fn failed(&self) -> impl Iterator<Item = &GroupVersion> {
+        self.lists.iter().filter(|(_, list)| list.is_err()).map(|(place, _)| place)
     }
 }
 
@@ -60,7 +56,7 @@ impl From<RootResponse> for RootPart {
             let list = list.map(|list| list.fold(&place).into());
             (place, list)
         };
-        let lists = response.lists.map(|lists| lists.into_iter().map(fold).collect());
+        let lists = response.lists.into_iter().flatten().map(fold).collect();
         Self::new(response.groups, lists, response.etag)
     }
 }
@@ -70,47 +66,44 @@ impl From<RootResponse> for RootPart {
 pub(crate) struct Root {
     pub(crate) core: Arc<RootPart>,
     pub(crate) named: Arc<RootPart>,
-    /// Whether the server gave or confirmed them, rather than a file.
+    /// Whether the server gave or confirmed them, rather than a file. kubectl's files name groups without those of their
+    /// versions that did not answer.
     pub(crate) live: bool,
 }
 
 impl Root {
-    fn part(&self, group: &str) -> &RootPart {
-        if group.is_empty() { &self.core } else { &self.named }
-    }
-
     pub(crate) fn groups(&self) -> impl Iterator<Item = &ApiGroup> {
         self.core.groups.iter().chain(&self.named.groups)
     }
 
-    /// Whether these documents say that there is no such group version. kubectl's files name groups whose server did not
-    /// answer without their versions.
+    /// Whether these documents say that there is no such group version.
     pub(crate) fn denies(&self, place: &GroupVersion) -> bool {
-        let part = self.part(&place.group);
-        !part.places.contains(place) && (self.live || !part.by_name.contains_key(&place.group))
+        let part = if place.group.is_empty() { &self.core } else { &self.named };
+        match part.group(&place.group) {
+            None => true,
+            Some(group) => {
+                self.live && !group.versions.contains(&place.version) && part.failed().all(|p| p != place)
+            }
+        }
     }
 
     /// What aggregated documents say of their group versions.
     pub(crate) fn lists(&self) -> impl Iterator<Item = &(GroupVersion, ResourceListResult)> {
-        self.core.lists.iter().chain(&self.named.lists).flatten()
+        self.core.lists.iter().chain(&self.named.lists)
     }
 
-    /// Versions by group that did not answer.
-    pub(crate) fn failed(&self) -> HashMap<&str, Vec<&str>> {
-        let mut failed: HashMap<&str, Vec<&str>> = HashMap::new();
+    /// The group versions of some groups; in each group, those that did not answer are behind the others.
+    pub(crate) fn group_versions(&self, wanted: impl Fn(&&ApiGroup) -> bool) -> Vec<GroupVersion> {
+        let mut failed: HashMap<&str, Vec<&GroupVersion>> = HashMap::new();
         for place in self.core.failed().chain(self.named.failed()) {
-            failed.entry(&place.group).or_default().push(&place.version);
+            failed.entry(&place.group).or_default().push(place);
         }
-        failed
-    }
-
-    /// Versions of a group; those that did not answer, as far as they are known, behind the others.
-    pub(crate) fn versions(&self, group: &str) -> Option<Vec<String>> {
-        let part = self.part(group);
-        let mut versions = part.groups[*part.by_name.get(group)?].versions.clone();
-        let failed = part.failed().filter(|place| place.group == group);
-        versions.extend(failed.map(|place| place.version.clone()));
-        Some(versions)
+        let mut places = Vec::new();
+        for group in self.groups().filter(wanted) {
+            places.extend(group.versions.iter().map(|version| GroupVersion::new(&group.name, version)));
+            places.extend(failed.remove(group.name.as_str()).into_iter().flatten().cloned());
+        }
+        places
     }
 }
 

@@ -91,20 +91,10 @@ impl RestRequest {
         self
     }
 
-    /// A parameter of the query; one name may come several times.
+    /// A parameter of the query, as `labelSelector`, `dryRun` or `fieldManager`; one name may come several times.
     pub fn param(mut self, name: &str, value: &str) -> Self {
         self.query.push((name.to_owned(), value.to_owned()));
         self
-    }
-
-    /// Selects by labels, in the API's text form.
-    pub fn label_selector(self, selector: &str) -> Self {
-        self.param("labelSelector", selector)
-    }
-
-    /// Selects by fields, in the API's text form.
-    pub fn field_selector(self, selector: &str) -> Self {
-        self.param("fieldSelector", selector)
     }
 
     /// How long the server may take, which it is told in whole seconds, and how long the answer is waited for; zero is
@@ -112,21 +102,6 @@ impl RestRequest {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
-    }
-
-    /// The server checks and answers, but keeps nothing.
-    pub fn dry_run(self) -> Self {
-        self.param("dryRun", "All")
-    }
-
-    /// Whom the server notes as the manager of the fields that are written.
-    pub fn field_manager(self, manager: &str) -> Self {
-        self.param("fieldManager", manager)
-    }
-
-    /// What the server does with unknown and double fields: `Strict`, `Warn` or `Ignore`.
-    pub fn field_validation(self, level: &str) -> Self {
-        self.param("fieldValidation", level)
     }
 
     /// The forms in which the answer is understood, instead of JSON.

@@ -10,12 +10,14 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::future::ready;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -26,6 +28,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 use tokio_util::io::InspectReader;
+use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt as _, service_fn};
 
 use super::connection::Reads;
@@ -40,10 +43,19 @@ const READ_SIZE: usize = 64 << 10;
 /// TCP to the server or through a proxy, or a tunnel through a proxy that is reached by TLS.
 type Line = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
+/// The addresses of a host. It is asked for each connection, so that a server that has moved is found.
+pub(crate) type NameResolver = BoxCloneSyncService<Name, std::vec::IntoIter<SocketAddr>, io::Error>;
+
+/// The resolver of the system.
+pub(crate) fn system_resolver() -> NameResolver {
+    let addresses = GaiResolver::new().map_response(|found| found.collect::<Vec<_>>().into_iter());
+    BoxCloneSyncService::new(addresses)
+}
+
 /// Connects under a time limit that includes proxy and TLS. A clone costs some reference counts.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    tcp: HttpConnector,
+    tcp: HttpConnector<NameResolver>,
     tls: Arc<Tls>,
     proxy: Option<Arc<Proxy>>,
     pub(super) runtime: Handle,
@@ -59,8 +71,14 @@ struct ProxyError {
 
 impl Connector {
     /// Connections whose tasks run on `runtime`; `timeout` is for TCP, proxy and TLS together.
-    pub(crate) fn new(runtime: Handle, tls: Arc<Tls>, proxy: Option<Proxy>, timeout: Duration) -> Self {
-        let mut tcp = HttpConnector::new();
+    pub(crate) fn new(
+        resolver: NameResolver,
+        runtime: Handle,
+        tls: Arc<Tls>,
+        proxy: Option<Proxy>,
+        timeout: Duration,
+    ) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(resolver);
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(PING_AFTER));

@@ -21,6 +21,8 @@ mod connection;
 mod pool;
 mod runtime;
 mod service;
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,7 +33,7 @@ use http_body_util::Full;
 use tokio::time::Instant;
 
 pub use body::ResponseBody;
-pub(crate) use connect::Connector;
+pub(crate) use connect::{Connector, system_resolver};
 use pool::Pool;
 pub(crate) use pool::SendError;
 pub use service::{HttpService, Middleware, RequestBody};

@@ -68,13 +68,14 @@ async fn a_server_of_any_form_tells_the_same() {
 async fn one_group_and_one_version_can_be_asked_for() {
     let server = Surface::new(Aggregated::Both).start().await;
     let discovery = client(&server).await.discovery();
-    let group = discovery.group("scaling.example").await.unwrap();
+    let groups = discovery.groups().await.unwrap();
+    let group = groups.iter().find(|group| group.name == "scaling.example").unwrap();
     assert_eq!(
         (group.versions.as_slice(), group.preferred_version()),
         (["v2".to_owned(), "v1".to_owned()].as_slice(), Some("v2"))
     );
     assert_eq!(discovery.resources("scaling.example", "v1").await.unwrap().len(), 2);
-    assert!(discovery.group("nothing.example").await.unwrap_err().is_not_found());
+    assert!(discovery.resources("nothing.example", "v1").await.unwrap_err().is_not_found());
     assert!(discovery.resources("", "v2").await.unwrap_err().is_not_found());
 }
 
@@ -82,23 +83,26 @@ async fn one_group_and_one_version_can_be_asked_for() {
 async fn each_resource_is_preferred_in_one_version() {
     let server = Surface::new(Aggregated::Neither).start().await;
     let discovery = client(&server).await.discovery();
-    let preferred = names(&discovery.preferred_resources().await.unwrap());
+    let preferred = discovery.groups_and_resources().await.unwrap().preferred();
     let expected: Vec<&str> = ALL.into_iter().filter(|name| *name != "scaling.example/v1 scalers").collect();
-    assert_eq!(preferred, expected);
-    let namespaced = names(&discovery.preferred_namespaced_resources().await.unwrap());
+    assert_eq!(names(&preferred), expected);
+    let namespaced = names(&preferred.namespaced());
     let expected: Vec<&str> = expected.into_iter().filter(|name| *name != "v1 namespaces").collect();
     assert_eq!(namespaced, expected);
 }
 
 #[tokio::test]
 async fn the_preferred_version_is_the_one_that_the_group_names() {
-    let server = Server::always(
-        200,
-        r#"{"versions":[{"version":"v1beta1"},{"version":"v1"}],"preferredVersion":{"version":"v1"}}"#,
-    )
+    let server = Server::start(|seen| match seen.path() {
+        "/api" => Reply::new(404, "404 page not found"),
+        _ => Reply::json(
+            r#"{"kind":"APIGroupList","groups":[{"name":"apps","versions":[{"version":"v1beta1"},{"version":"v1"}],
+                "preferredVersion":{"version":"v1"}}]}"#,
+        ),
+    })
     .await;
-    let group = client(&server).await.discovery().group("apps").await.unwrap();
-    assert_eq!(group.versions, ["v1", "v1beta1"]);
+    let groups = client(&server).await.discovery().groups().await.unwrap();
+    assert_eq!(groups[0].versions, ["v1", "v1beta1"]);
 }
 
 #[tokio::test]
@@ -215,10 +219,11 @@ async fn openapi_documents_are_found_by_group_version() {
     assert_eq!(index.documents["api/v1"].hash, "AB12");
     assert_eq!(index.of(&GroupVersion::new("apps", "v1")).unwrap().hash, "CD34");
     assert_eq!(index.documents["version"].hash, "");
-    let apps = discovery.openapi_v3_of("apps", "v1").await.unwrap();
+    let of = |group: &str| index.of(&GroupVersion::new(group, "v1"));
+    let apps = discovery.openapi_v3_document(of("apps").unwrap()).await.unwrap();
     assert_eq!(apps, r#"{"of":"/openapi/v3/apis/apps/v1?x=1&hash=CD34"}"#);
-    assert!(discovery.openapi_v3_of("batch", "v1").await.unwrap_err().is_not_found());
-    let error = discovery.openapi_v3_of("evil", "v1").await.unwrap_err();
+    assert_eq!(of("batch"), None);
+    let error = discovery.openapi_v3_document(of("evil").unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::Request(_)), "{error:?}");
     assert_eq!(discovery.server_version().await.unwrap().minor, "36");
 }

@@ -1,7 +1,7 @@
-//! `Client::discover` and its like: one small document per group version, fetched once and again when that could help.
+//! `Client::discover`: one small document per group version, fetched once and again when that could help.
 
-use pilothouse_client::{Identity, Impersonation};
-use pilothouse_object::{Gvk, Gvr};
+use pilothouse_client::{Identity, Impersonation, PartialResource};
+use pilothouse_object::Gvk;
 use tokio::task::JoinSet;
 
 use super::later;
@@ -19,32 +19,15 @@ fn with_kind(kind: &str, plural: &str) -> String {
 }
 
 #[tokio::test]
-async fn kinds_and_plurals_are_found_with_their_subresources() {
+async fn kinds_are_found_with_their_subresources() {
     let server = Server::always(200, CORE).await;
     let client = client(&server).await;
     let pods = client.discover(&Gvk::new("", "v1", "Pod")).await.unwrap();
     assert_eq!((pods.plural.as_str(), pods.namespaced), ("pods", true));
     assert_eq!(pods.subresources, ["eviction", "status"]);
     assert_eq!(pods.verbs, ["get", "list", "watch"]);
-    assert_eq!(client.discover_resource(&Gvr::new("", "v1", "pods")).await.unwrap(), pods);
-    assert!(!client.discover_group_resource("", "namespaces").await.unwrap().namespaced);
+    assert!(!client.discover(&Gvk::new("", "v1", "Namespace")).await.unwrap().namespaced);
     assert_eq!(server.only().path(), "/api/v1");
-}
-
-#[tokio::test]
-async fn the_preferred_version_of_a_group_is_taken_first() {
-    let server = Server::start(|seen| match seen.path() {
-        "/apis/apps" => Reply::json(
-            r#"{"versions":[{"version":"v1beta1"},{"version":"v1"}],"preferredVersion":{"version":"v1"}}"#,
-        ),
-        "/apis/apps/v1" => Reply::json(with_kind("Deployment", "deployments")),
-        _ => Reply::json(with_kind("Old", "olds")),
-    })
-    .await;
-    let client = client(&server).await;
-    let found = client.discover_group_resource("apps", "deployments").await.unwrap();
-    assert_eq!(found.gvk, Gvk::new("apps", "v1", "Deployment"));
-    assert_eq!(client.discover_group_resource("apps", "olds").await.unwrap().gvk.version, "v1beta1");
 }
 
 #[tokio::test]
@@ -140,7 +123,8 @@ async fn what_has_expired_counts_while_no_newer_one_can_be_had() {
         let mapper = client.rest_mapper();
         let kind = Gvk::new("apps", "v1", "Deployment");
         client.discover(&kind).await.unwrap();
-        client.discover_group_resource("scaling.example", "scalers").await.unwrap();
+        let scalers = PartialResource::of_group("scalers", "scaling.example");
+        mapper.resource_for(&scalers).await.unwrap();
         mapper.resolve("po").await.unwrap();
         surface.away(Some(503));
         later(600).await;
@@ -156,8 +140,8 @@ async fn what_has_expired_counts_while_no_newer_one_can_be_had() {
             let asked: Vec<String> =
                 server.seen()[before + 1..].iter().map(|seen| seen.path().to_owned()).collect();
             assert!(asked.iter().all(|path| path == "/api" || path == "/apis"), "not each list: {asked:?}");
-            assert!((1..=2).contains(&asked.len()), "{asked:?}");
-            client.discover_group_resource("scaling.example", "scalers").await.unwrap();
+            assert_eq!(asked.len(), 2, "{asked:?}");
+            mapper.resource_for(&scalers).await.unwrap();
             later(10).await;
         }
         surface.away(None);
@@ -176,10 +160,10 @@ async fn a_broken_group_concerns_nobody_else_and_is_asked_again_at_once() {
     })
     .await;
     let client = client(&server).await;
-    let metrics = Gvr::new("metrics.k8s.io", "v1beta1", "nodes");
-    assert_eq!(status(client.discover_resource(&metrics).await).code, 503);
+    let metrics = Gvk::new("metrics.k8s.io", "v1beta1", "NodeMetrics");
+    assert_eq!(status(client.discover(&metrics).await).code, 503);
     client.discover(&Gvk::new("", "v1", "Pod")).await.unwrap();
-    client.discover_resource(&metrics).await.unwrap();
+    client.discover(&metrics).await.unwrap();
 }
 
 #[tokio::test]

@@ -87,13 +87,13 @@ async fn kinds_become_resources_and_resources_kinds() {
     assert!(mapper.mapping(group, "scaler", &[]).await.unwrap_err().is_no_match(), "kinds are exact");
     assert!(mapper.mapping(group, "Scaler", &["v3"]).await.unwrap_err().is_no_match());
     let pods = PartialResource::any("pods");
-    assert_eq!(mapper.kind_for(&pods).await.unwrap(), Gvk::new("", "v1", "Pod"));
-    let kinds = mapper.kinds_for(&pods).await.unwrap();
+    assert_eq!(mapper.resource_for(&pods).await.unwrap().gvk, Gvk::new("", "v1", "Pod"));
+    let kinds: Vec<Gvk> = mapper.resources_for(&pods).await.unwrap().into_iter().map(|r| r.gvk).collect();
     assert_eq!(kinds, [Gvk::new("", "v1", "Pod"), Gvk::new("metrics.example", "v1beta1", "PodMetrics")]);
     let found = mapper.resources_for(&PartialResource::of_group("scalers", group)).await.unwrap();
     assert_eq!(found.len(), 2);
     let gvr = Gvr::new("apps", "v1", "deployments");
-    assert_eq!(mapper.resource(&gvr).await.unwrap().gvr(), gvr);
+    assert_eq!(mapper.resource_for(&PartialResource::from(&gvr)).await.unwrap().gvr(), gvr);
 }
 
 #[tokio::test]
@@ -127,14 +127,16 @@ async fn what_could_be_several_in_one_version_is_not_guessed() {
 }
 
 #[tokio::test]
-async fn where_the_group_is_known_only_that_group_is_asked() {
-    let server = Surface::new(Aggregated::Both).start().await;
-    let mapper = mapper(&server).await;
-    mapper.mapping("apps", "Deployment", &["v1"]).await.unwrap();
-    mapper.mapping("", "Pod", &[]).await.unwrap();
-    mapper.mapping("scaling.example", "Scaler", &[]).await.unwrap();
-    let asked = ["/api/v1", "/apis/apps/v1", "/apis/scaling.example", "/apis/scaling.example/v2"];
-    assert_eq!(paths(&server), asked);
+async fn where_the_version_is_known_only_its_document_is_read_and_else_that_of_all_groups() {
+    for (form, lists) in [(Aggregated::Both, 1), (Aggregated::Neither, 3)] {
+        let server = Surface::new(form).start().await;
+        let mapper = mapper(&server).await;
+        mapper.mapping("apps", "Deployment", &["v1"]).await.unwrap();
+        assert_eq!(paths(&server), ["/apis/apps/v1"]);
+        assert_eq!(mapper.mapping("scaling.example", "Scaler", &[]).await.unwrap().gvk.version, "v2");
+        let all = ["/api", "/apis", "/apis/apps/v1", "/apis/scaling.example/v1", "/apis/scaling.example/v2"];
+        assert_eq!(paths(&server), all[..2 + lists], "no list of another group");
+    }
 }
 
 #[tokio::test]
@@ -179,7 +181,7 @@ async fn what_came_later_is_known_once_it_was_found() {
     later(10).await;
     mapper.mapping("sea.example", "Ship", &[]).await.unwrap();
     let asked = paths(&server);
-    assert_eq!(asked, ["/api", "/apis", "/apis/sea.example", "/apis/sea.example/v1"]);
+    assert_eq!(asked, ["/api", "/api", "/apis", "/apis"]);
     later(100).await;
     mapper.mapping("sea.example", "Ship", &[]).await.unwrap();
     mapper.mapping("sea.example", "Ship", &["v1"]).await.unwrap();
@@ -303,7 +305,6 @@ async fn what_is_known_stays_known_while_the_server_is_away() {
                 let MappingError::Client(error) = &error else { panic!("{error:?}") };
                 assert_eq!(error.status().unwrap().code, code);
             }
-            // Both documents are asked for; the second may be given up when the first fails.
             let asked = server.seen().iter().filter(|seen| seen.path() == "/api").count();
             assert_eq!(asked, 2 + round, "once in ten seconds");
             assert_eq!(resolve(&mapper, "pods").await, "v1/pods");

@@ -208,12 +208,8 @@ async fn a_panic_loses_its_piece_only_and_is_told() {
         }
     })
     .await;
-    let panicked: Vec<_> =
-        result.panicked.iter().map(|panic| (panic.piece, panic.message.as_str())).collect();
-    assert_eq!(panicked[..2], [(2, "in the midst of it"), (4, "")]);
-    assert_eq!(panicked[2].0, 7);
-    assert!(panicked[2].1.contains("before its future is made"));
-    assert_eq!((panicked.len(), result.finished, result.unfinished), (3, 7, 0));
+    assert_eq!(result.panicked, [2, 4, 7]);
+    assert_eq!((result.finished, result.unfinished), (7, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -223,8 +219,7 @@ async fn panics_are_told_in_the_order_of_their_pieces() {
         assert!(piece % 2 == 0);
     })
     .await;
-    let panicked: Vec<_> = result.panicked.iter().map(|panic| panic.piece).collect();
-    assert_eq!(panicked, (1..40).step_by(2).collect::<Vec<_>>());
+    assert_eq!(result.panicked, (1..40).step_by(2).collect::<Vec<_>>());
     assert_eq!(result.finished, 20);
 }
 

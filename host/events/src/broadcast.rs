@@ -1,5 +1,5 @@
-//! [`Broadcaster`]: events of one origin to any number of watchers, each with a queue of its own; for what happens within a program, such
-//! as the events that a recorder writes. It needs no client and no API server.
+//! [`Broadcaster`]: values of one origin to any number of watchers, each with a queue of its own, as apimachinery's
+//! `watch.Broadcaster`. An [`EventBroadcaster`](crate::EventBroadcaster) distributes its events by it.
 //!
 //! ```text
 //!  action ──► incoming queue ──► distributor (one task) ──┬─► queue ──► watcher
