@@ -27,6 +27,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::access::{AccessReviews, AskServer};
 use crate::dispatch::guest::Compiler;
 use crate::dispatch::instance_pool::memory::default_guest_memory;
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
@@ -189,8 +190,12 @@ impl Manager {
             host_events,
             schedules: Schedules::start(&io),
         };
+        let asker = AskServer::new(&client, Arc::clone(factory.availability()));
+        let reviews = AccessReviews::new(Arc::new(asker));
+        let availability = Arc::clone(factory.availability());
         let loader = Loader {
-            sources: SharedSources::new(client.clone(), Arc::clone(factory.availability())),
+            sources: SharedSources::new(client.clone(), availability, reviews.clone()),
+            reviews,
             compiler,
             client,
             factory,

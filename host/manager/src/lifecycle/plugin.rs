@@ -40,6 +40,7 @@ use crate::lifecycle::schedules::{PluginSchedules, Schedules};
 use crate::lifecycle::standby::stand_by;
 use crate::lifecycle::state::{CallKind, Faults, LifecycleState, LoadWait};
 use crate::lifecycle::tracker::{CallPermit, StateTracker};
+use crate::observe::denials::Denials;
 use crate::observe::host_events::{HostEvents, Reporter};
 use crate::observe::metrics::{Metrics, PluginMetrics};
 use crate::observe::status::{PluginState, PluginStatus};
@@ -85,6 +86,7 @@ pub(crate) struct Plugin {
     events: Arc<PluginEvents>,
     log_limit: Arc<LogLimit>,
     reporter: Arc<Reporter>,
+    denials: Arc<Denials>,
     tasks: TaskTracker,
     election: LeaderElection,
     /// Its account of instances.
@@ -149,11 +151,15 @@ impl Plugin {
             };
             let events = Arc::new(PluginEvents::new(Arc::clone(&name), host, io));
             metrics.watch_events(&name, Arc::clone(&events));
+            let reporter = Arc::new(host_events.of(Arc::clone(&name)));
+            let metrics_of_plugin = metrics.plugin(&name, &queue, &group);
+            let denied = metrics_of_plugin.denied.clone();
             Self {
                 events,
                 log_limit: Arc::default(),
-                reporter: Arc::new(host_events.of(Arc::clone(&name))),
-                metrics: metrics.plugin(&name, &queue, &group),
+                denials: Arc::new(Denials::new(Arc::clone(&name), Arc::clone(&reporter), denied)),
+                reporter,
+                metrics: metrics_of_plugin,
                 schedules: schedules.of(&queue),
                 state: StateTracker::new(metrics.quarantined(&name)),
                 name,
@@ -221,6 +227,11 @@ impl Plugin {
     /// The Events that the host records about this plugin.
     pub(crate) fn reporter(&self) -> &Arc<Reporter> {
         &self.reporter
+    }
+
+    /// What the guests were denied.
+    pub(crate) fn denials(&self) -> &Arc<Denials> {
+        &self.denials
     }
 
     /// The warnings about a new generation: none yet.

@@ -1,6 +1,7 @@
 //! What is seen from outside: status, metrics, admin endpoints, Kubernetes Events of the host.
 
 pub mod admin;
+pub(crate) mod denials;
 pub(crate) mod host_events;
 pub(crate) mod metrics;
 pub(crate) mod status;

@@ -55,7 +55,7 @@ impl Files {
             message: format!("{field}: {}: {reason}; correct the file, or leave it out", path.display()),
             waits: false,
         };
-        source.report(|content| content.map_err(unusable), report).await;
+        source.report(|content| content.map_err(unusable), &report).await;
     }
 
     /// Starts the task, unless it runs.

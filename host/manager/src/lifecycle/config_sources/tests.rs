@@ -13,6 +13,7 @@ use serde_json::json;
 use super::entry::keys;
 use super::object::Kind;
 use super::*;
+use crate::testing::FakeRules;
 
 const SECRET: &str = "hunter2-and-more";
 
@@ -233,7 +234,8 @@ fn sources(client: &Client, config_from: &Value) -> ConfigSources {
 }
 
 fn shared(client: &Client) -> SharedSources {
-    SharedSources::new(client.clone(), Availability::new())
+    let reviews = AccessReviews::new(Arc::new(FakeRules::default()));
+    SharedSources::new(client.clone(), Availability::new(), reviews)
 }
 
 async fn files(paths: &[&Path]) -> ConfigSources {
@@ -335,6 +337,28 @@ async fn an_object_is_waited_for_and_followed_and_others_are_not_looked_at() {
     assert_eq!(sources.next().await.unwrap_err(), waiting(absent));
     put(&client, "es", "two").await;
     assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1, "value": "two"}));
+}
+
+#[tokio::test]
+async fn an_object_that_the_service_account_may_not_get_is_not_read() {
+    let (server, client) = server().await;
+    put(&client, "es", SECRET).await;
+    let rules = FakeRules::default();
+    rules.deny(&["get secrets"]);
+    let reviews = AccessReviews::new(Arc::new(rules.clone()));
+    let shared = SharedSources::new(client.clone(), Availability::new(), reviews);
+    let mut manifest = manifest(&json!([{"secretRef": {"namespace": "default", "name": "es"}}]));
+    manifest.service_account =
+        Some(pilothouse_plugin::NamespacedName { namespace: "ns".into(), name: "robot".into() });
+    let refused = ConfigSources::new(&manifest, &shared).next().await.unwrap_err();
+    let words = "spec.configFrom[0].secretRef: Secret default/es: ServiceAccount ns/robot may not get secrets \"es\" in namespace default: no rule; grant it, or leave the object out";
+    assert_eq!(refused, waiting(words));
+    assert!(!server.requests().iter().any(|request| request.resource == "secrets" && request.verb == "list"));
+    // Another account's plugin is not concerned.
+    rules.deny(&["ServiceAccount ns/robot"]);
+    manifest.service_account.as_mut().unwrap().name = "other".into();
+    let config = ConfigSources::new(&manifest, &shared).next().await.unwrap();
+    assert_eq!(json_of(&config), json!({"own": 1, "value": SECRET}));
 }
 
 #[tokio::test]
