@@ -36,6 +36,8 @@ pub use leader_election::LeaderElection;
 pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 pub use manager::{Manager, ManagerOptions};
 pub use observe::admin;
+pub use observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
 pub use observe::host_events::HostObject;
 pub use observe::metrics::Metrics;
+pub use observe::recent_errors::ErrorView;
 pub use observe::status::{ElectionView, PluginList, PluginState, PluginStatus, Role};

@@ -17,7 +17,7 @@ use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::{Event, Fault, FaultKind, HostImports, LoadError, Outcome, Request};
 use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{Description, Grants, Limits, Manifest, World};
+use pilothouse_plugin::{AllowLists, Description, Grants, Limits, Manifest, World};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -397,6 +397,7 @@ pub(crate) fn files(wasm: &'static [u8], spec: &Value) -> Files {
         wasm: Bytes::from_static(wasm),
         digest: String::new(),
         manifest_path: Some(PathBuf::from("p.yaml")),
+        manifest_digest: "sha256:manifest".to_owned(),
         manifest: Manifest::parse(manifest.to_string().as_bytes()).unwrap(),
     }
 }
@@ -492,12 +493,18 @@ impl TestPlugin {
         let reviews = AccessReviews::new(Arc::new(rules.clone()));
         let loader = Loader {
             compiler: Arc::clone(&compiler) as _,
-            sources: SharedSources::new(client.clone(), Arc::clone(factory.availability()), reviews.clone()),
+            sources: SharedSources::new(
+                client.clone(),
+                Arc::clone(factory.availability()),
+                reviews.clone(),
+                None,
+            ),
             reviews,
             client,
             factory,
             io: Handle::current(),
             require_service_account: false,
+            allowed: AllowLists::default(),
             slots: LoadSlots::default(),
         };
         let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);

@@ -7,13 +7,13 @@
 //! | module | holds |
 //! |---|---|
 //! | `reviews` | the questions of all plugins, each asked once, and their last answers |
-//! | `asker` | one question to the API server |
+//! | `asker` | one question to the API server; also about users of the admin address |
 //! | `rights` | the answers about one kind, for the objects of its informers |
 
 mod asker;
 mod reviews;
 mod rights;
 
-pub(crate) use self::asker::{AskServer, Asker, Decision};
+pub(crate) use self::asker::{AskServer, Asker, Decision, Identified};
 pub(crate) use self::reviews::{AccessReviews, Answer, Question, Review};
 pub(crate) use self::rights::{KindRights, Rights, ScopeRight};

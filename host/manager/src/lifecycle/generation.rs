@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use pilothouse_cache::EventFilter as _;
 use pilothouse_object::ObjectKey;
-use pilothouse_plugin::{DataLimits, Description, KeyMap, Limits, OnReload, WatchSpec, World};
+use pilothouse_plugin::{DataLimits, Description, KeyMap, Limits, OnReload, PluginLimits, WatchSpec, World};
 
 use crate::dispatch::backfill::BackfillPart;
 use crate::dispatch::guest::Component;
@@ -28,6 +28,8 @@ pub(crate) struct Generation {
     pub(crate) code: Arc<dyn Component>,
     /// What a rollback to this generation restores.
     pub(crate) version: Version,
+    /// What the manifest says, for the status.
+    pub(crate) origin: Origin,
     /// The rollback that made this generation.
     pub(crate) rollback: Option<Rollback>,
     pub(crate) imports: Arc<PluginImports>,
@@ -50,6 +52,15 @@ pub(crate) struct Generation {
     instances: AtomicUsize,
 }
 
+/// What the manifest of a generation says, as far as nothing else keeps it.
+pub(crate) struct Origin {
+    /// `sha256:…` of the manifest; empty without one.
+    pub(crate) manifest_digest: String,
+    /// `NAMESPACE/NAME`.
+    pub(crate) service_account: Option<String>,
+    pub(crate) limits: PluginLimits,
+}
+
 impl Generation {
     /// A generation that is not fed yet.
     pub(crate) fn new(
@@ -64,6 +75,14 @@ impl Generation {
             number: load.number,
             code: Arc::clone(load.code),
             version: load.version(),
+            origin: Origin {
+                manifest_digest: load.files.manifest_digest.clone(),
+                service_account: manifest
+                    .service_account
+                    .as_ref()
+                    .map(|account| format!("{}/{}", account.namespace, account.name)),
+                limits: manifest.limits.clone(),
+            },
             rollback: load.rollback.cloned(),
             limits: manifest.limits.engine,
             data: manifest.limits.data,

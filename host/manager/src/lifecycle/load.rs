@@ -18,7 +18,7 @@ use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::{HttpClient, HttpClientOptions, LoadError, SystemResolver};
 use pilothouse_plugin::directory::{Files, read_component};
-use pilothouse_plugin::{Grants, Manifest, printable};
+use pilothouse_plugin::{AllowLists, Grants, Manifest, printable};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +47,8 @@ pub(crate) struct Loader {
     pub(crate) io: Handle,
     /// Refuse plugins that would act with the host's own identity.
     pub(crate) require_service_account: bool,
+    /// What manifests may name.
+    pub(crate) allowed: AllowLists,
     /// Bounds the loads that work at once.
     pub(crate) slots: LoadSlots,
 }
@@ -198,6 +200,7 @@ impl Loader {
             )
             .into());
         }
+        self.allowed.check(&files.manifest).map_err(Refused::manifest)?;
         let mut wasm = std::mem::take(&mut files.wasm);
         let slot = match self.slots.try_prepare() {
             Ok(slot) => slot,

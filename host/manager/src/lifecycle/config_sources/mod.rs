@@ -23,6 +23,7 @@ mod merged;
 mod object;
 mod shared;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,9 +71,14 @@ pub(crate) struct SharedSources {
 }
 
 impl SharedSources {
-    /// Follows nothing yet. Objects are read through `client`.
-    pub(crate) fn new(client: Client, availability: Arc<Availability>, reviews: AccessReviews) -> Self {
-        Self { files: Files::default(), objects: Objects::new(client, availability), reviews }
+    /// Follows nothing yet. Objects are read through `client`, files below `files_under`, or anywhere if there is none.
+    pub(crate) fn new(
+        client: Client,
+        availability: Arc<Availability>,
+        reviews: AccessReviews,
+        files_under: Option<PathBuf>,
+    ) -> Self {
+        Self { files: Files::new(files_under), objects: Objects::new(client, availability), reviews }
     }
 }
 

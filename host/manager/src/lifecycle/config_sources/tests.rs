@@ -235,7 +235,7 @@ fn sources(client: &Client, config_from: &Value) -> ConfigSources {
 
 fn shared(client: &Client) -> SharedSources {
     let reviews = AccessReviews::new(Arc::new(FakeRules::default()));
-    SharedSources::new(client.clone(), Availability::new(), reviews)
+    SharedSources::new(client.clone(), Availability::new(), reviews, None)
 }
 
 async fn files(paths: &[&Path]) -> ConfigSources {
@@ -298,6 +298,34 @@ async fn files_that_cannot_be_used_are_named_and_not_quoted() {
     assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1, "a": 1}));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_file_is_read_below_the_folder_of_the_host_whatever_links_lead_to() {
+    let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(outside.path().join("secret.yaml"), format!("a: {SECRET}\n")).unwrap();
+    fs::create_dir(dir.path().join("1")).unwrap();
+    fs::write(dir.path().join("1/es.yaml"), "a: 1\n").unwrap();
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
+    // As in a mounted Secret.
+    link(Path::new("1"), "..data");
+    link(Path::new("..data/es.yaml"), "es.yaml");
+    link(&outside.path().join("secret.yaml"), "file");
+    link(outside.path(), "folder");
+    let options = ClientOptions { server: Some("http://127.0.0.1:9".to_owned()), ..ClientOptions::default() };
+    let client = Client::new(options).await.unwrap();
+    let reviews = AccessReviews::new(Arc::new(FakeRules::default()));
+    let under = Some(dir.path().to_owned());
+    let shared = SharedSources::new(client, Availability::new(), reviews, under);
+    let read = async |name: &str| {
+        let manifest = manifest(&json!([{"file": dir.path().join(name)}]));
+        ConfigSources::new(&manifest, &shared).next().await
+    };
+    assert_eq!(json_of(&read("es.yaml").await.unwrap()), json!({"own": 1, "a": 1}));
+    for name in ["file", "folder/secret.yaml"] {
+        let error = read(name).await.unwrap_err();
+        assert!(error.message.contains("it leads out of"), "{name}: {error:?}");
+    }
+}
+
 fn secrets() -> ApiResource {
     ApiResource::new(Gvk::new("", "v1", "Secret"), "secrets", true)
 }
@@ -346,7 +374,7 @@ async fn an_object_that_the_service_account_may_not_get_is_not_read() {
     let rules = FakeRules::default();
     rules.deny(&["get secrets"]);
     let reviews = AccessReviews::new(Arc::new(rules.clone()));
-    let shared = SharedSources::new(client.clone(), Availability::new(), reviews);
+    let shared = SharedSources::new(client.clone(), Availability::new(), reviews, None);
     let mut manifest = manifest(&json!([{"secretRef": {"namespace": "default", "name": "es"}}]));
     manifest.service_account =
         Some(pilothouse_plugin::NamespacedName { namespace: "ns".into(), name: "robot".into() });
