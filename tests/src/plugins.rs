@@ -83,7 +83,7 @@ pub struct Status {
     pub generation: u64,
     /// The digest of the component.
     pub digest: String,
-    /// `loading`, `running`, `draining`, `failed`, `waiting`, `quarantined`.
+    /// `loading`, `running`, `draining`, `failed`, `waiting`, `quarantined`, `paused`.
     pub state: String,
     /// The last error.
     pub last_error: Option<String>,

@@ -14,6 +14,7 @@ use pilothouse_cache::{Compression, FactoryOptions, InformerOptions, SharedInfor
 use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::{Compiler, Engine, EngineOptions};
 use pilothouse_executor::Executor;
+use pilothouse_manager::admin::AdminOptions;
 use pilothouse_manager::{Manager, ManagerOptions, Metrics, admin};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -77,8 +78,8 @@ pub(crate) struct HostingOptions {
     pub(crate) client: ClientOptions,
     /// Folder of compiled plugins.
     pub(crate) cache_dir: Option<PathBuf>,
-    /// Where the admin endpoints are served.
-    pub(crate) listener: TcpListener,
+    /// Where the admin endpoints are served, and to whom.
+    pub(crate) admin: AdminOptions,
     /// Whether the caches keep objects compressed.
     pub(crate) compression: Compression,
     /// The plugins and how they are treated.
@@ -99,6 +100,7 @@ fn checks_watch_lists() -> bool {
 pub(crate) struct Hosting {
     manager: Manager,
     admin: SocketAddr,
+    health: Option<SocketAddr>,
     serving: JoinHandle<()>,
     election: Option<Election>,
 }
@@ -119,7 +121,8 @@ impl Hosting {
             },
             instances: EngineOptions::DEFAULT_INSTANCES,
         })?;
-        let admin = options.listener.local_addr()?;
+        let admin = options.admin.listener.local_addr()?;
+        let health = options.admin.health.as_ref().map(TcpListener::local_addr).transpose()?;
         let mut informer = InformerOptions { compression: options.compression, ..InformerOptions::default() };
         informer.reflector.check_watch_lists = checks_watch_lists();
         let factories = FactoryOptions { informer, ..FactoryOptions::default() };
@@ -131,14 +134,19 @@ impl Hosting {
             managed.election = election.leader_election();
         }
         let manager = Manager::start(managed, engine, client, factory, metrics.clone(), guests).await?;
-        let serving = tokio::spawn(admin::serve(options.listener, manager.clone(), metrics));
+        let serving = tokio::spawn(admin::serve(options.admin, manager.clone(), metrics));
         // Last, so that a host which cannot start holds no lease.
-        Ok(Self { manager, admin, serving, election: election.map(Prepared::start) })
+        Ok(Self { manager, admin, health, serving, election: election.map(Prepared::start) })
     }
 
     /// Where the admin endpoints are.
     pub(crate) fn admin(&self) -> SocketAddr {
         self.admin
+    }
+
+    /// Where health alone is served.
+    pub(crate) fn health(&self) -> Option<SocketAddr> {
+        self.health
     }
 
     /// Waits until the host must end at once, and says why; for ever without an election. Cancel-safe.

@@ -9,8 +9,9 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, ValueEnum};
 use pilothouse_cache::Compression;
 use pilothouse_client::{ClientOptions, RateLimit};
-use pilothouse_manager::{ManagerOptions, admin};
-use pilothouse_plugin::HostLimits;
+use pilothouse_manager::admin::{self, AdminOptions};
+use pilothouse_manager::{DirectoryOptions, ManagerOptions};
+use pilothouse_plugin::{AllowLists, AllowedAccount, HostLimits};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -40,6 +41,12 @@ pub(crate) struct Run {
     /// Address of the admin endpoints (/livez, /readyz, /healthz, /metrics, /plugins); port 0 takes a free port
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     listen: SocketAddr,
+    /// Address of /livez, /readyz and /healthz alone, for probes: no data, no token
+    #[arg(long, value_name = "ADDR")]
+    health_addr: Option<SocketAddr>,
+    /// File with the token that the admin endpoints ask for, in place of tokens of the cluster
+    #[arg(long, value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
     /// Log format on standard error; RUST_LOG sets the filter
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -49,6 +56,19 @@ pub(crate) struct Run {
     /// Refuse plugins whose manifest names no serviceAccount
     #[arg(long)]
     require_service_account: bool,
+    /// Namespaces that manifests may name, separated by commas [default: all]
+    #[arg(long, value_name = "NAMESPACES", value_delimiter = ',')]
+    allow_namespaces: Vec<String>,
+    /// ServiceAccounts that manifests may name, as NAMESPACE/NAME or NAMESPACE/*, separated by commas; each has to name one
+    /// [default: all]
+    #[arg(long, value_name = "ACCOUNTS", value_delimiter = ',', value_parser = AllowedAccount::parse)]
+    allow_service_accounts: Vec<AllowedAccount>,
+    /// Directory below which the files of configFrom are [default: anywhere]
+    #[arg(long, value_name = "DIR")]
+    config_files_under: Option<PathBuf>,
+    /// Take a plugin directory that other users may write, as a mounted ConfigMap
+    #[arg(long)]
+    allow_writable_plugins: bool,
     /// Idle time in seconds before an instance is dropped
     #[arg(long, value_name = "SECONDS", default_value_t = ManagerOptions::DEFAULT_IDLE_TTL.as_secs())]
     idle_ttl: u64,
@@ -95,6 +115,15 @@ impl Run {
         warn_of_idle_ttl(self.idle_ttl);
         let limits = self.limits.as_deref().map(read_limits).transpose()?.unwrap_or_default();
         let defaults = ClientOptions::default();
+        let health = match self.health_addr {
+            Some(address) => Some(admin::bind("--health-addr", address).await.map_err(|e| anyhow!(e))?),
+            None => None,
+        };
+        let admin = AdminOptions {
+            listener: admin::bind("--listen", self.listen).await.map_err(|e| anyhow!(e))?,
+            health,
+            token_file: self.admin_token_file,
+        };
         let options = HostingOptions {
             client: ClientOptions {
                 kubeconfig: self.kubeconfig,
@@ -108,11 +137,22 @@ impl Run {
                 ..defaults
             },
             cache_dir: self.cache_dir,
-            listener: admin::bind(self.listen).await.map_err(|e| anyhow!(e))?,
+            admin,
             compression: if self.compress { Compression::Auto } else { Compression::Off },
             manager: ManagerOptions {
                 idle_ttl: Duration::from_secs(self.idle_ttl),
                 require_service_account: self.require_service_account,
+                allowed: AllowLists {
+                    namespaces: (!self.allow_namespaces.is_empty())
+                        .then(|| self.allow_namespaces.into_iter().collect()),
+                    service_accounts: (!self.allow_service_accounts.is_empty())
+                        .then_some(self.allow_service_accounts),
+                    config_files_under: self.config_files_under,
+                },
+                directory: DirectoryOptions {
+                    allow_writable: self.allow_writable_plugins,
+                    ..DirectoryOptions::default()
+                },
                 limits,
                 ..ManagerOptions::new(self.plugins)
             },
@@ -123,7 +163,11 @@ impl Run {
         {
             let mut out = std::io::stdout();
             // Whoever started the host may have closed its output.
-            let _ = writeln!(out, "admin: http://{}", hosting.admin()).and_then(|()| out.flush());
+            let _ = writeln!(out, "admin: http://{}", hosting.admin());
+            if let Some(health) = hosting.health() {
+                let _ = writeln!(out, "health: http://{health}");
+            }
+            let _ = out.flush();
         }
         tokio::select! {
             () = signals.next() => hosting.end(Duration::from_secs(self.shutdown_timeout), &mut signals).await,

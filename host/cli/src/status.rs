@@ -1,6 +1,8 @@
-//! `pilothouse status`: asks a running host for its plugins and prints them.
+//! `pilothouse status`: asks a running host for its plugins, or for all about one of them, and prints that.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -9,9 +11,9 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::HOST;
+use hyper::header::{AUTHORIZATION, HOST};
 use hyper_util::rt::TokioIo;
-use pilothouse_manager::{PluginList, PluginStatus};
+use pilothouse_manager::{PluginDetail, PluginList, PluginStatus, WatchView};
 use tokio::net::TcpStream;
 
 use crate::hosting::DEFAULT_LISTEN;
@@ -19,9 +21,14 @@ use crate::table::Table;
 
 #[derive(Args)]
 pub(crate) struct Status {
+    /// Show all about this plugin
+    plugin: Option<String>,
     /// Admin address of the host
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     admin: String,
+    /// File with the token for a host that asks for one
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -31,9 +38,11 @@ pub(crate) struct Status {
 enum Output {
     /// For people
     Table,
-    /// The response of /plugins
+    /// The response of /plugins, or of /plugins/NAME
     Json,
 }
+
+const NOT_A_HOST: &str = "the response is not that of a pilothouse host";
 
 /// Longest wait for the host's answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,9 +53,12 @@ impl Status {
         let body = runtime.block_on(self.fetch())?;
         let text = match self.output {
             Output::Json => String::from_utf8_lossy(&body).into_owned() + "\n",
+            Output::Table if self.plugin.is_some() => {
+                let detail: PluginDetail = serde_json::from_slice(&body).context(NOT_A_HOST)?;
+                detail_text(&detail)
+            }
             Output::Table => {
-                let list: PluginList =
-                    serde_json::from_slice(&body).context("the response is not that of a pilothouse host")?;
+                let list: PluginList = serde_json::from_slice(&body).context(NOT_A_HOST)?;
                 let election = list.election.map(|e| format!("{e} ({}, {})\n", e.lease, e.identity));
                 election.unwrap_or_default() + &table(&list.plugins) + &warnings(&list.plugins)
             }
@@ -57,7 +69,13 @@ impl Status {
 
     async fn fetch(&self) -> Result<Bytes> {
         let address = self.admin.trim_start_matches("http://").trim_end_matches('/');
-        let request = Request::get("/plugins").header(HOST, address).body(Empty::<Bytes>::new());
+        let path = self.plugin.as_ref().map_or("/plugins".to_owned(), |name| format!("/plugins/{name}"));
+        let mut request = Request::get(path).header(HOST, address);
+        if let Some(file) = &self.token_file {
+            let token = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+            request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
+        }
+        let request = request.body(Empty::<Bytes>::new());
         let request = request.with_context(|| format!("address {address:?}"))?;
         let ask = async {
             let (mut sender, connection) =
@@ -75,7 +93,9 @@ impl Status {
         let (status, body) =
             tokio::time::timeout(TIMEOUT, ask).await.with_context(hint)?.with_context(hint)?;
         if !status.is_success() {
-            bail!("{address} answered {status}: is it a pilothouse host?");
+            let why = String::from_utf8_lossy(&body);
+            let why = why.lines().next().filter(|line| line.len() < 1000).unwrap_or(NOT_A_HOST);
+            bail!("{address} answered {status}: {why}");
         }
         Ok(body)
     }
@@ -105,6 +125,70 @@ fn warnings(plugins: &[PluginStatus]) -> String {
     lines.collect()
 }
 
+/// All about one plugin, a line for each fact.
+fn detail_text(detail: &PluginDetail) -> String {
+    let PluginDetail { status, current, .. } = detail;
+    let mut text = String::new();
+    let mut line = |name: &str, value: &dyn std::fmt::Display| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:<18}{value}", format!("{name}:"));
+    };
+    line("name", &status.name);
+    line("state", &status.state.as_str());
+    let reasons = [&status.waiting_for, &status.last_error, &status.host_condition];
+    for (name, reason) in ["waiting for", "last error", "host condition"].into_iter().zip(reasons) {
+        reason.iter().for_each(|reason| line(name, reason));
+    }
+    status.warnings.iter().for_each(|warning| line("warning", warning));
+    detail.quarantined_until.iter().for_each(|until| line("quarantined until", until));
+    line("generation", &status.generation);
+    line("component", &status.digest);
+    if let Some(good) = &detail.last_good {
+        line("last good", &format_args!("generation {}, {}", good.generation, good.digest));
+    }
+    if let Some(rollback) = &status.rolled_back {
+        line("rolled back", &format_args!("from generation {}: {}", rollback.from, rollback.reason));
+    }
+    line("calls", &format_args!("{}, {} instances in use", status.calls, detail.in_flight));
+    line("queue", &format_args!("{} ready, {} delayed", status.queue_depth, detail.queue_delayed));
+    line("cpu", &format_args!("{:.3} s", detail.cpu_seconds));
+    let mebibytes = detail.memory_bytes as f64 / f64::from(1 << 20);
+    line("memory", &format_args!("{mebibytes:.1} MiB in {} instances", detail.instances));
+    if let Some(current) = current {
+        line("manifest", &current.manifest_digest);
+        line("config", &current.config_digest);
+        current.service_account.iter().for_each(|account| line("service account", account));
+        for rule in &current.grants {
+            let all =
+                |list: &[String], none: &str| if list.is_empty() { none.to_owned() } else { list.join(",") };
+            let groups = rule.groups.iter().map(|group| if group.is_empty() { "core" } else { group });
+            let (groups, resources) = (groups.collect::<Vec<_>>().join(","), rule.resources.join(","));
+            let (verbs, names) = (rule.verbs.join(","), all(&rule.names, "all names"));
+            let namespaces = all(&rule.namespaces, "the cluster");
+            line("granted", &format_args!("{verbs} {resources} ({groups}) in {namespaces}, {names}"));
+        }
+        current.watches.iter().for_each(|watch| line("watch", &watch_text(watch)));
+        for limit in &current.limits {
+            let used = limit.used.as_ref().map_or(String::new(), |used| format!(", {used} used"));
+            line("limit", &format_args!("{} {}{used}", limit.name, limit.limit.as_deref().unwrap_or("none")));
+        }
+    }
+    for error in &detail.errors {
+        line("error", &format_args!("{} ({} times, last at {})", error.message, error.count, error.last));
+    }
+    text
+}
+
+fn watch_text(watch: &WatchView) -> String {
+    let all = |part: &Option<String>| part.clone().unwrap_or_else(|| "*".to_owned());
+    let informers = watch.informers.iter().map(|informer| {
+        let error = informer.error.as_ref().map_or(String::new(), |error| format!(", {error}"));
+        let (namespace, name) = (all(&informer.namespace), all(&informer.name));
+        format!("{namespace}/{name} ({} objects{error})", informer.objects)
+    });
+    format!("{} to {}, from {}", watch.kind, watch.map, informers.collect::<Vec<_>>().join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +211,36 @@ mod tests {
         );
         assert!(lines[2].ends_with("b.wasm: not wasm"), "{text}");
         assert_eq!(warnings(&list.plugins), "a-long-name: warning: too much\n");
+    }
+
+    #[test]
+    fn the_detail_has_a_line_for_each_fact() {
+        let detail: PluginDetail = serde_json::from_str(
+            r#"{"name":"p","generation":3,"digest":"sha256:01","state":"waiting","lastError":null,
+                "waitingFor":"a right","calls":12,"queueDepth":1,"cpuSeconds":1.5,"memoryBytes":3145728,"instances":2,
+                "inFlight":1,"queueDelayed":4,"lastGood":{"generation":2,"digest":"sha256:02"},
+                "errors":[{"message":"ns/x: no","count":7,"last":"2026-11-23T12:00:00Z"}],
+                "current":{"manifestDigest":"sha256:03","configDigest":"04","serviceAccount":"ns/robot",
+                "grants":[{"groups":[""],"resources":["pods"],"verbs":["get"],"namespaces":["a"]}],
+                "watches":[{"kind":"v1/Pod","map":"self","informers":[{"namespace":"a","objects":5}]}],
+                "limits":[{"name":"queueDepth","limit":"7","used":"1"}]}}"#,
+        )
+        .unwrap();
+        let text = detail_text(&detail);
+        for wanted in [
+            "state:            waiting\n",
+            "waiting for:      a right\n",
+            "last good:        generation 2, sha256:02\n",
+            "calls:            12, 1 instances in use\n",
+            "queue:            1 ready, 4 delayed\n",
+            "memory:           3.0 MiB in 2 instances\n",
+            "service account:  ns/robot\n",
+            "granted:          get pods (core) in a, all names\n",
+            "watch:            v1/Pod to self, from a/* (5 objects)\n",
+            "limit:            queueDepth 7, 1 used\n",
+            "error:            ns/x: no (7 times, last at 2026-11-23T12:00:00Z)\n",
+        ] {
+            assert!(text.contains(wanted), "{wanted}{text}");
+        }
     }
 }

@@ -14,10 +14,12 @@
 //! | `manager` | the plugins of a directory; applies each change of the directory |
 //! | `lifecycle/` | one plugin: files, configuration, load, generation, state machine, quarantine |
 //! | `dispatch/` | from a change of an object to a call: filters, key mapping, leadership gate, workers, pumps of handlers; the seam to the engine (`guest.rs`) |
+//! | `access/` | what the ServiceAccounts of plugins may do, asked of the API server again and again |
 //! | `imports/` | the host's side of the guest's imports: cache, live calls, events, log; each checked against the grants |
 //! | `observe/` | status, metrics, admin endpoints, Kubernetes Events of the host |
 //! | `leader_election` | whether this host is the leader |
 
+mod access;
 mod dispatch;
 mod imports;
 mod leader_election;
@@ -34,6 +36,8 @@ pub use leader_election::LeaderElection;
 pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 pub use manager::{Manager, ManagerOptions};
 pub use observe::admin;
+pub use observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
 pub use observe::host_events::HostObject;
 pub use observe::metrics::Metrics;
+pub use observe::recent_errors::ErrorView;
 pub use observe::status::{ElectionView, PluginList, PluginState, PluginStatus, Role};

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -19,17 +20,19 @@ use pilothouse_cache::SharedInformerFactory;
 use pilothouse_client::Client;
 use pilothouse_engine::{Engine, EngineOptions};
 use pilothouse_executor::Executor;
-use pilothouse_plugin::HostLimits;
 use pilothouse_plugin::directory::{Change, Files};
-use pilothouse_workqueue::Timekeeper;
+use pilothouse_plugin::{AllowLists, HostLimits};
+use pilothouse_workqueue::{Priority, Timekeeper};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::access::{AccessReviews, AskServer};
 use crate::dispatch::guest::Compiler;
 use crate::dispatch::instance_pool::memory::default_guest_memory;
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
+use crate::dispatch::reasons::Reasons;
 use crate::leader_election::LeaderElection;
 use crate::lifecycle::config_sources::SharedSources;
 use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
@@ -37,6 +40,8 @@ use crate::lifecycle::load::Loader;
 use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::schedules::Schedules;
+use crate::observe::command::{Command, CommandError};
+use crate::observe::detail::PluginDetail;
 use crate::observe::host_events::{HostEvents, HostObject};
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
@@ -54,6 +59,8 @@ pub struct ManagerOptions {
     pub idle_ttl: Duration,
     /// Refuse plugins that would act with the host's own identity.
     pub require_service_account: bool,
+    /// What manifests may name.
+    pub allowed: AllowLists,
     /// Leader election: disabled, the host runs plugins at once; enabled, when it is elected.
     pub election: LeaderElection,
     /// The name of the host as the reporter of events; the first 128 bytes count.
@@ -75,6 +82,7 @@ impl ManagerOptions {
             limits: HostLimits::default(),
             idle_ttl: Self::DEFAULT_IDLE_TTL,
             require_service_account: false,
+            allowed: AllowLists::default(),
             election: LeaderElection::disabled(),
             host: pilothouse_election::hostname(),
             events_about: None,
@@ -113,6 +121,8 @@ struct Entry {
     plugin: Arc<Plugin>,
     /// Cancels the load in progress and the following of the configuration.
     load: CancellationToken,
+    /// The files of the last load, without the component's bytes.
+    files: Option<Files>,
 }
 
 impl std::fmt::Debug for Manager {
@@ -189,13 +199,23 @@ impl Manager {
             host_events,
             schedules: Schedules::start(&io),
         };
+        let asker = AskServer::new(&client, Arc::clone(factory.availability()));
+        let reviews = AccessReviews::new(Arc::new(asker));
+        let availability = Arc::clone(factory.availability());
         let loader = Loader {
-            sources: SharedSources::new(client.clone(), Arc::clone(factory.availability())),
+            sources: SharedSources::new(
+                client.clone(),
+                availability,
+                reviews.clone(),
+                options.allowed.config_files_under.clone(),
+            ),
+            reviews,
             compiler,
             client,
             factory,
             io,
             require_service_account: options.require_service_account,
+            allowed: options.allowed,
             slots: LoadSlots::default(),
         };
         Self(Arc::new(Inner {
@@ -283,7 +303,7 @@ impl Manager {
             other => other,
         };
         let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, predecessor);
-        let entry = Entry { plugin: Arc::clone(&plugin), load: CancellationToken::new() };
+        let entry = Entry { plugin: Arc::clone(&plugin), load: CancellationToken::new(), files: None };
         plugins.insert(name.to_owned(), entry);
         plugin
     }
@@ -293,6 +313,8 @@ impl Manager {
         let cancel = self.0.stopping.child_token();
         if let Some(entry) = self.0.plugins.lock().get_mut(&files.name) {
             std::mem::replace(&mut entry.load, cancel.clone()).cancel();
+            // The bytes are read again when they are needed.
+            entry.files = Some(Files { wasm: Bytes::new(), ..files.clone() });
         }
         plugin.load_started();
         let loader = Arc::clone(&self.0.loader);
@@ -334,6 +356,54 @@ impl Manager {
         let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
         let plugins = plugins.iter().map(|plugin| plugin.status()).collect();
         PluginList { plugins, election: self.0.host.election.view() }
+    }
+
+    /// All that is known of one plugin; none if there is none of that name.
+    pub(crate) fn detail(&self, name: &str) -> Option<PluginDetail> {
+        let plugin = self.0.plugins.lock().get(name).map(|entry| Arc::clone(&entry.plugin));
+        plugin.map(|plugin| plugin.detail())
+    }
+
+    /// Asks the API server about the users of the admin address.
+    pub(crate) fn access_asker(&self) -> AskServer {
+        let Loader { client, factory, .. } = &*self.0.loader;
+        AskServer::new(client, Arc::clone(factory.availability()))
+    }
+
+    /// Does what an operator asks for; returns what was done.
+    pub(crate) fn command(&self, name: &str, command: &Command) -> Result<String, CommandError> {
+        let (plugin, files) = {
+            let plugins = self.0.plugins.lock();
+            let entry = plugins.get(name).ok_or(CommandError::NoPlugin)?;
+            (Arc::clone(&entry.plugin), entry.files.clone())
+        };
+        if plugin.is_stopping() {
+            return Err(CommandError::Not("the plugin is being removed"));
+        }
+        match command {
+            Command::Pause => plugin.pause(true),
+            Command::Resume => plugin.pause(false),
+            Command::Reload => {
+                self.load(files.ok_or(CommandError::Not("its files were never usable"))?);
+                return Ok(format!("{name}: the files are loaded again"));
+            }
+            Command::Reconcile(key) => {
+                if !self.0.host.election.is_leader() {
+                    return Err(CommandError::Not("this host is a standby; ask the leader"));
+                }
+                if plugin.current().is_none() {
+                    return Err(CommandError::Not("no generation runs"));
+                }
+                plugin.queue().add_with(key.clone(), Reasons::REQUEUED, Priority::NORMAL);
+                return Ok(format!("{name}: {key} is queued"));
+            }
+            Command::Release => {
+                if !plugin.release() {
+                    return Err(CommandError::Not("the plugin is not in quarantine"));
+                }
+            }
+        }
+        Ok(format!("{name}: {}", plugin.status().state.as_str()))
     }
 
     /// Why the host is not ready; none when it is. A standby is ready like a leader. A plugin that cannot be loaded does not
@@ -398,4 +468,4 @@ impl Manager {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

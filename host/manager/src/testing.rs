@@ -17,7 +17,7 @@ use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::{Event, Fault, FaultKind, HostImports, LoadError, Outcome, Request};
 use pilothouse_executor::Executor;
 use pilothouse_plugin::directory::Files;
-use pilothouse_plugin::{Description, Grants, Limits, Manifest, World};
+use pilothouse_plugin::{AllowLists, Description, Grants, Limits, Manifest, World};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use pilothouse_workqueue::Timekeeper;
 
+use crate::access::{AccessReviews, Asker, Decision, Question};
 use crate::dispatch::guest::{Answer, Compiler, Component, Guest};
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
 use crate::leader_election::LeaderElection;
@@ -207,6 +208,11 @@ impl Calls {
     /// The calls made so far, when no task can run any more: function and first key of each.
     pub(crate) async fn so_far(&mut self) -> Vec<String> {
         settle().await;
+        self.begun()
+    }
+
+    /// The calls that have begun: function and first key of each.
+    pub(crate) fn begun(&mut self) -> Vec<String> {
         let mut calls = Vec::new();
         while let Ok(call) = self.0.try_recv() {
             calls.push(format!("{} {}", call.function, call.keys.join(",")));
@@ -391,7 +397,60 @@ pub(crate) fn files(wasm: &'static [u8], spec: &Value) -> Files {
         wasm: Bytes::from_static(wasm),
         digest: String::new(),
         manifest_path: Some(PathBuf::from("p.yaml")),
+        manifest_digest: "sha256:manifest".to_owned(),
         manifest: Manifest::parse(manifest.to_string().as_bytes()).unwrap(),
+    }
+}
+
+/// Permissions to read ConfigMaps in these namespaces; those of all names if there are none.
+pub(crate) fn reads(namespaces: &[&str], names: &[&str]) -> Value {
+    json!([{
+        "groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"],
+        "namespaces": namespaces, "names": names,
+    }])
+}
+
+/// The rules of access of an API server; everything is allowed at first. A cheap clone.
+#[derive(Clone, Default)]
+pub(crate) struct FakeRules(Arc<Mutex<Rules>>);
+
+#[derive(Default)]
+struct Rules {
+    /// What the questions that are denied contain.
+    denied: Vec<String>,
+    trouble: Option<String>,
+    asked: Vec<String>,
+}
+
+impl FakeRules {
+    /// From now on the questions with one of these texts are denied, and no others.
+    pub(crate) fn deny(&self, questions: &[&str]) {
+        self.0.lock().denied = questions.iter().map(ToString::to_string).collect();
+    }
+
+    /// Whether no question can be answered.
+    pub(crate) fn set_trouble(&self, trouble: bool) {
+        self.0.lock().trouble = trouble.then(|| "away".to_owned());
+    }
+
+    /// The questions asked so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().asked)
+    }
+}
+
+impl Asker for FakeRules {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Decision, String>> {
+        let mut rules = self.0.lock();
+        let text = question.to_string();
+        let is_denied = rules.denied.iter().any(|denied| text.contains(denied));
+        rules.asked.push(text);
+        let answer = match &rules.trouble {
+            Some(trouble) => Err(trouble.clone()),
+            None if is_denied => Ok(Err("no rule".to_owned())),
+            None => Ok(Ok(())),
+        };
+        Box::pin(async move { answer })
     }
 }
 
@@ -402,6 +461,7 @@ pub(crate) struct TestPlugin {
     pub(crate) loader: Loader,
     pub(crate) compiler: Arc<FakeCompiler>,
     pub(crate) server: FakeControllerSource,
+    pub(crate) rules: FakeRules,
 }
 
 impl TestPlugin {
@@ -429,17 +489,26 @@ impl TestPlugin {
         );
         let compiler = Arc::new(FakeCompiler::default());
         let client = unreachable_client().await;
+        let rules = FakeRules::default();
+        let reviews = AccessReviews::new(Arc::new(rules.clone()));
         let loader = Loader {
             compiler: Arc::clone(&compiler) as _,
-            sources: SharedSources::new(client.clone(), Arc::clone(factory.availability())),
+            sources: SharedSources::new(
+                client.clone(),
+                Arc::clone(factory.availability()),
+                reviews.clone(),
+                None,
+            ),
+            reviews,
             client,
             factory,
             io: Handle::current(),
             require_service_account: false,
+            allowed: AllowLists::default(),
             slots: LoadSlots::default(),
         };
         let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);
-        Self { host, plugin, loader, compiler, server }
+        Self { host, plugin, loader, compiler, server, rules }
     }
 
     /// The configuration of a manifest without `configFrom`.
@@ -452,11 +521,11 @@ impl TestPlugin {
         self.run_with(component, json!({})).await
     }
 
-    /// As [`run`](Self::run), with this `spec` in the manifest; all reads of ConfigMaps are granted.
+    /// As [`run`](Self::run), with this `spec` in the manifest; all reads of ConfigMaps are granted unless it has permissions.
     pub(crate) async fn run_with(&self, component: FakeComponent, mut spec: Value) -> Arc<FakeComponent> {
-        spec["permissions"] = json!([{
-            "groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "namespaces": ["*"],
-        }]);
+        if spec.get("permissions").is_none() {
+            spec["permissions"] = reads(&["*"], &[]);
+        }
         let files = files(b"", &spec);
         let component = Arc::new(component);
         let generation = self.generation(&component, &files).await;
@@ -476,14 +545,20 @@ impl TestPlugin {
             Description::parse(&text, component.world, &files.manifest.limits.descriptor).unwrap();
         let resources =
             description.watches.iter().map(|watch| (watch.kind.clone(), self.server.resource().clone()));
-        let leasing = Leasing {
+        let resources: HashMap<_, _> = resources.collect();
+        let mut leasing = Leasing {
             number,
             description: &description,
             grants: &grants,
             data: files.manifest.limits.data,
             warnings: &imports.warnings,
+            rights: HashMap::new(),
         };
-        let kinds = self.loader.lease_informers(&self.plugin, &leasing, &resources.collect()).unwrap();
+        if let Some(account) = &files.manifest.service_account {
+            let rights = self.loader.await_rights(&self.plugin, account, &leasing, &resources).await;
+            leasing.rights = rights.unwrap_or_else(|failure| panic!("{failure:?}"));
+        }
+        let kinds = self.loader.lease_informers(&self.plugin, &leasing, &resources).unwrap();
         for lease in kinds.values().flat_map(|view| &view.leases) {
             assert!(lease.wait_synced().await);
         }

@@ -17,11 +17,17 @@ use tempfile::TempDir;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Relies on inotify alone.
-const HEARD: DirectoryOptions =
-    DirectoryOptions { poll_interval: Duration::from_secs(3600), settle: Duration::from_millis(60) };
+const HEARD: DirectoryOptions = DirectoryOptions {
+    poll_interval: Duration::from_secs(3600),
+    settle: Duration::from_millis(60),
+    allow_writable: false,
+};
 /// Looks often.
-const POLLED: DirectoryOptions =
-    DirectoryOptions { poll_interval: Duration::from_millis(20), settle: Duration::from_millis(60) };
+const POLLED: DirectoryOptions = DirectoryOptions {
+    poll_interval: Duration::from_millis(20),
+    settle: Duration::from_millis(60),
+    allow_writable: false,
+};
 
 struct Plugins {
     /// Holds the plugin directory, so that it can be moved.
@@ -518,4 +524,28 @@ async fn what_a_dropped_call_would_have_answered_is_not_lost() {
         }
     }
     assert_eq!(told, ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn a_directory_that_others_may_write_is_refused_and_left_as_it_is() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("plugins");
+    fs::create_dir(&path).unwrap();
+    let mode = |mode: u32| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    for writable in [0o777, 0o775, 0o757, 0o1777] {
+        mode(writable);
+        let error = Directory::new(&path, HEARD).unwrap_err().to_string();
+        assert!(error.contains(&format!("(mode {writable:04o})")), "{error}");
+        assert!(error.contains("chmod go-w") && error.contains("--allow-writable-plugins"), "{error}");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, writable);
+        let trusting = DirectoryOptions { allow_writable: true, ..HEARD };
+        Directory::new(&path, trusting).unwrap();
+    }
+    mode(0o755);
+    Directory::new(&path, HEARD).unwrap();
+    let link = parent.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let error = Directory::new(&link, HEARD).unwrap_err().to_string();
+    assert!(error.contains("is a link; name the directory itself"), "{error}");
 }

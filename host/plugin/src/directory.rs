@@ -66,6 +66,8 @@ pub struct Files {
     pub digest: String,
     /// The path of the manifest; `None` for a component without one.
     pub manifest_path: Option<PathBuf>,
+    /// `sha256:…` of the manifest's text; empty for a component without one.
+    pub manifest_digest: String,
     /// The manifest; [`Manifest::bare`] for a component without one.
     pub manifest: Manifest,
 }

@@ -91,6 +91,12 @@ impl Grants {
         Self { rules: rules.into() }
     }
 
+    /// The rules.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
     /// Checks that one rule covers the access.
     ///
     /// A rule with names does not cover an access without a name: a list, for example, needs a rule without names.

@@ -12,6 +12,7 @@
 //! | [`descriptor`](Description) | the answer to `describe`: watches, mapping, predicates, indexes, permissions asked for |
 //! | [`grants`](Grants) | rules of what may be read and written, and which objects they show |
 //! | [`limits`](Limits), [`outgoing hosts`](OutgoingHosts), [`world`](World) | bounds on calls, hosts that may be called, the exports of a component |
+//! | [`allow lists`](AllowLists) | what the operator of a host lets manifests name |
 //! | [`yaml`] | YAML to types, with positions in the errors |
 //! | [`directory`] | files to plugins: which files belong together, which have settled, and which have changed |
 //!
@@ -19,6 +20,7 @@
 //! (limits, hosts, world), the manager (all of it), `pilothouse dev` (manifests).
 
 mod address;
+mod allow_lists;
 mod descriptor;
 pub mod directory;
 mod duration;
@@ -32,6 +34,7 @@ mod world;
 pub mod yaml;
 
 pub use address::{canonical, special};
+pub use allow_lists::{AllowLists, AllowedAccount};
 pub use descriptor::{
     Batch, Bucket, Delivery, DescribeError, Description, IndexSource, IndexSpec, KeyMap, Predicate,
     ProjectionSpec, RateLimiter, Schedule, WatchSpec,

@@ -57,7 +57,7 @@ pub struct Source {
 }
 
 /// A ServiceAccount of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamespacedName {
     /// The namespace.
@@ -290,6 +290,16 @@ impl NamespacedName {
     #[must_use]
     pub fn service_account_user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+
+    /// The groups that the API server itself gives the ServiceAccount.
+    #[must_use]
+    pub fn service_account_groups(&self) -> Vec<String> {
+        vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{}", self.namespace),
+            "system:authenticated".to_owned(),
+        ]
     }
 }
 

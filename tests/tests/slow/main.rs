@@ -9,4 +9,5 @@ mod informer;
 mod leader_election;
 mod other_workspaces;
 mod server_faults;
+mod service_accounts;
 mod storm;

@@ -32,7 +32,8 @@ use pilothouse_cache::Compression;
 use pilothouse_client::ClientOptions;
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_executor::Executor;
-use pilothouse_manager::ManagerOptions;
+use pilothouse_manager::admin::AdminOptions;
+use pilothouse_manager::{DirectoryOptions, ManagerOptions};
 use tokio::net::TcpListener;
 
 use self::folder::Folder;
@@ -139,9 +140,13 @@ impl Dev {
         let options = HostingOptions {
             client: ClientOptions { kubeconfig: Some(kubeconfig), ..ClientOptions::default() },
             cache_dir: None,
-            listener: listen().await?,
+            admin: AdminOptions { listener: listen().await?, health: None, token_file: None },
             compression: Compression::default(),
-            manager: ManagerOptions::new(folder.plugins()),
+            manager: ManagerOptions {
+                // Made by this program, for its user.
+                directory: DirectoryOptions { allow_writable: true, ..DirectoryOptions::default() },
+                ..ManagerOptions::new(folder.plugins())
+            },
             election: None,
             pod: None,
         };

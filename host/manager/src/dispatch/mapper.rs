@@ -193,6 +193,7 @@ mod tests {
         };
         let filter = Filter {
             visible: Grants::new(vec![rule]).visibility("watch", "", "pods"),
+            rights: Default::default(),
             namespaces: Vec::new(),
             labels: labels.parse().unwrap(),
             fields: pilothouse_object::FieldSelector::default(),

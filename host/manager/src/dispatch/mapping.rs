@@ -6,14 +6,18 @@
 
 use std::sync::Arc;
 
-use pilothouse_cache::{EventFilter, InformerId};
+use pilothouse_cache::{Event, EventFilter, InformerId};
 use pilothouse_object::{FieldSelector, LabelSelector, Object, ObjectKey, json_string};
 use pilothouse_plugin::{KeyMap, Visibility, WatchSpec};
 
+use crate::access::Rights;
+
 /// Which objects a subscription shows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Filter {
     pub(crate) visible: Visibility,
+    /// What the ServiceAccount of the plugin may watch.
+    pub(crate) rights: Rights,
     /// Namespaces asked for; empty: all that are visible.
     pub(crate) namespaces: Vec<String>,
     pub(crate) labels: LabelSelector,
@@ -32,9 +36,15 @@ pub(crate) enum Seen {
 }
 
 impl Filter {
-    pub(crate) fn new(watch: &WatchSpec, visible: Visibility, elsewhere: Arc<[InformerId]>) -> Self {
+    pub(crate) fn new(
+        watch: &WatchSpec,
+        visible: Visibility,
+        rights: Rights,
+        elsewhere: Arc<[InformerId]>,
+    ) -> Self {
         Self {
             visible,
+            rights,
             namespaces: watch.namespaces.clone().unwrap_or_default(),
             labels: watch.label_selector.clone(),
             fields: watch.field_selector.clone(),
@@ -50,6 +60,29 @@ impl Filter {
             (false, false) => Seen::Nothing,
         }
     }
+
+    /// An event that another subscription took in, as this one shows it; none if it shows none of it.
+    pub(crate) fn show(&self, event: Event) -> Option<Event> {
+        match event {
+            Event::Updated { old: Some(old), new } => match self.update(&old, &new) {
+                Seen::Nothing => None,
+                Seen::Added => Some(Event::Added { object: new, initial: false }),
+                Seen::Updated => Some(Event::Updated { old: Some(old), new }),
+                Seen::Deleted => Some(Event::Deleted {
+                    key: new.key().clone(),
+                    object: Some(old),
+                    final_state_unknown: false,
+                }),
+            },
+            Event::Added { object: ref shown, .. } | Event::Updated { new: ref shown, .. } => {
+                self.shows(shown).then_some(event)
+            }
+            Event::Deleted { ref key, ref object, .. } => {
+                let is_shown = object.as_ref().map_or_else(|| self.shows_key(key), |last| self.shows(last));
+                is_shown.then_some(event)
+            }
+        }
+    }
 }
 
 impl EventFilter for Filter {
@@ -59,7 +92,10 @@ impl EventFilter for Filter {
             || key
                 .namespace()
                 .is_none_or(|ns| self.namespaces.binary_search_by(|own| (**own).cmp(ns)).is_ok());
-        wanted && self.visible.sees(key) && !self.elsewhere.iter().any(|id| id.covers(key))
+        wanted
+            && self.visible.sees(key)
+            && self.rights.allow(key)
+            && !self.elsewhere.iter().any(|id| id.covers(key))
     }
 
     fn shows(&self, object: &Object) -> bool {
@@ -111,6 +147,7 @@ fn found_key<E>(key: Result<ObjectKey, E>, found: &mut dyn FnMut(ObjectKey)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pilothouse_plugin::{Grants, Rule};
 
     fn object(json: &str) -> Object {
         Object::decode(json.as_bytes()).unwrap()
@@ -152,6 +189,55 @@ mod tests {
         assert_eq!(mapped(&owner("", "Node", false), false, &pod), ["n"]);
         assert_eq!(mapped(&owner("", "Node", true), false, &pod), [""; 0]);
         assert_eq!(mapped(&owner("other", "ReplicaSet", true), true, &pod), [""; 0]);
+    }
+
+    /// What an event becomes, and of what it keeps the old state.
+    fn shown(filter: &Filter, event: Event) -> &'static str {
+        match filter.show(event) {
+            None => "nothing",
+            Some(Event::Added { .. }) => "added",
+            Some(Event::Updated { .. }) => "updated",
+            Some(Event::Deleted { .. }) => "deleted",
+        }
+    }
+
+    #[test]
+    fn an_event_of_another_subscription_is_shown_as_this_one_would_have_taken_it_in() {
+        let rule = |namespace: &str| Rule {
+            groups: vec![String::new()],
+            resources: vec!["pods".into()],
+            verbs: vec!["watch".into()],
+            namespaces: vec![namespace.into()],
+            names: Vec::new(),
+        };
+        let filter = |namespace| Filter {
+            visible: Grants::new(vec![rule(namespace)]).visibility("watch", "", "pods"),
+            rights: Rights::default(),
+            namespaces: Vec::new(),
+            labels: "app=web".parse().unwrap(),
+            fields: FieldSelector::default(),
+            elsewhere: Arc::default(),
+        };
+        let (web, db) = (|| pod("n", "web"), || pod("n", "db"));
+        let key = || web().key().clone();
+        let deleted = |object| Event::Deleted { key: key(), object, final_state_unknown: false };
+        let cases = [
+            (Event::Added { object: web(), initial: true }, "added"),
+            (Event::Added { object: db(), initial: false }, "nothing"),
+            (Event::Updated { old: Some(web()), new: web() }, "updated"),
+            (Event::Updated { old: Some(db()), new: web() }, "added"),
+            (Event::Updated { old: Some(web()), new: db() }, "deleted"),
+            (Event::Updated { old: Some(db()), new: db() }, "nothing"),
+            (Event::Updated { old: None, new: web() }, "updated"),
+            (Event::Updated { old: None, new: db() }, "nothing"),
+            (deleted(Some(web())), "deleted"),
+            (deleted(Some(db())), "nothing"),
+            (deleted(None), "deleted"),
+        ];
+        for (event, wanted) in cases {
+            assert_eq!(shown(&filter("ns"), event.clone()), wanted, "{event:?}");
+            assert_eq!(shown(&filter("other"), event.clone()), "nothing", "{event:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! A pump belongs to a generation. When the next generation takes over, the old pump ends after its call and returns the
 //! events that it had not delivered. The new pump delivers these first: no event is lost over a reload, and no two calls of
 //! one watch overlap. A call that faults counts as delivered, so a poisonous event does not stop the rest; only a generation on
-//! probation leaves such events to the one that replaces it. An event for which no instance could be made is delivered later:
+//! probation leaves such events to the one that replaces it. Whatever took an event in, it is delivered under the grants that
+//! are in force then. An event for which no instance could be made is delivered later:
 //! none of the plugin's code ran. A call that could not be answered because of the host or the API server is made again a
 //! few times.
 //!
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use pilothouse_cache::{Batch, Event, Ring};
+use pilothouse_cache::{Batch, Event, EventFilter as _, Ring};
 use pilothouse_engine::{self as engine, Fault};
 use pilothouse_executor::{JoinHandle, yield_after_slice};
 use pilothouse_object::{Gvk, ObjectKey};
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dispatch::call_id::next_call_id;
 use crate::dispatch::instance_pool::WarmInstance;
+use crate::dispatch::mapping::Filter;
 use crate::dispatch::worker::record_event_fault;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
@@ -63,6 +65,8 @@ pub(crate) struct Pump {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) generation: Arc<Generation>,
     pub(crate) kind: Gvk,
+    /// Which objects the watch shows under the grants of this generation.
+    pub(crate) filter: Filter,
     pub(crate) predicates: Vec<Predicate>,
     pub(crate) ring: Arc<Ring>,
     /// The pump of this watch in the generation before.
@@ -78,6 +82,8 @@ impl Pump {
     pub(crate) async fn run(mut self) -> Leftover {
         if let Some(predecessor) = self.predecessor.take() {
             let events = predecessor.await.unwrap_or_default();
+            // Another watch, under other grants, may have taken them in.
+            let events = events.into_iter().filter_map(|event| self.filter.show(event)).collect();
             if let Some(rest) = self.deliver_all(events).await {
                 return self.leftover(rest);
             }
@@ -231,8 +237,11 @@ impl Pump {
         self.plugin.record_host_condition(self.generation.number, &format!("{key}: {fault}"));
     }
 
-    /// The event for the guest, unless the predicates of the watch drop it.
+    /// The event for the guest, unless the predicates of the watch drop it, or the object is no longer granted.
     fn passing<'a>(&'a self, event: &'a Event) -> Option<engine::Event<'a>> {
+        if !self.filter.shows_key(event.key()) {
+            return None;
+        }
         Some(match event {
             Event::Added { object, initial } => engine::Event::Added { object, initial: *initial },
             Event::Updated { old: Some(old), new } if !self.predicates.iter().all(|p| p.passes(old, new)) => {

@@ -27,6 +27,12 @@ impl Reasons {
     const NAMES: [&'static str; 8] =
         ["added", "updated", "deleted", "owned", "resync", "requeued", "reloaded", "scheduled"];
 
+    /// Whether only changes of the object itself, or a list of it, are the reason: the guest did not ask for the key, and no
+    /// other object maps to it.
+    pub(crate) fn are_of_the_object(self) -> bool {
+        self.0 & (Self::OWNED.0 | Self::REQUEUED.0 | Self::SCHEDULED.0) == 0
+    }
+
     /// The words of the contract.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES

@@ -25,14 +25,14 @@ use tokio_util::task::TaskTracker;
 use self::body::{Body, BodyMeta};
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
-use crate::observe::host_events::Reporter;
+use crate::observe::denials::{Denials, Denied};
 
 /// The API client of one plugin; a cheap clone.
 #[derive(Clone)]
 pub(crate) struct ApiCalls {
     pub(crate) plugin: Arc<str>,
-    /// Records Events about denied calls.
-    pub(crate) reporter: Arc<Reporter>,
+    /// Records denied calls.
+    pub(crate) denials: Arc<Denials>,
     pub(crate) grants: Grants,
     /// Sends requests with the plugin's identity.
     pub(crate) client: Client,
@@ -227,7 +227,7 @@ impl ApiCalls {
             };
             let refusal = |missing| {
                 let message = format!("plugin {}: {missing}", self.plugin);
-                self.reporter.denied(&message);
+                self.denials.record(Denied::Live, &message);
                 forbidden(message)
             };
             self.grants.check(&access).map_err(refusal)

@@ -16,17 +16,20 @@ use pilothouse_engine::{
     WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
-use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility, printable};
+use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility, WatchSpec, printable};
 use pilothouse_workqueue::{Priority, Queue};
 use serde::Deserialize;
 use tokio::time::Instant;
 
+use crate::access::{KindRights, Rights};
+use crate::dispatch::mapping::Filter;
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::writes::{self, WaitOutcome, WaitScope};
 use crate::imports::api_calls::ApiCalls;
 use crate::imports::guest_events::PluginEvents;
 use crate::imports::log_limit::LogLimit;
 use crate::imports::visible_objects::{ShownCursor, VisibleObjects};
+use crate::observe::denials::Denied;
 use crate::observe::warnings::Warnings;
 
 /// The imports of one generation.
@@ -55,6 +58,8 @@ pub(crate) struct KindView {
     /// For each of them, those before it that may have the same objects: they show them.
     pub(crate) shown_before: Vec<Arc<[InformerId]>>,
     grants: Grants,
+    /// What the ServiceAccount of the plugin may do.
+    rights: KindRights,
     /// The objects that `get` shows.
     gettable: Visibility,
     /// The objects that `list`, `keys`, `by-index` and `index-values` show, and their namespaces.
@@ -65,7 +70,7 @@ pub(crate) struct KindView {
 }
 
 impl KindView {
-    pub(crate) fn new(leases: Vec<InformerLease>, grants: &Grants) -> Self {
+    pub(crate) fn new(leases: Vec<InformerLease>, grants: &Grants, rights: KindRights) -> Self {
         let before = |at: usize| {
             let earlier = leases[..at].iter().map(InformerLease::id);
             earlier.filter(|id| id.overlaps(leases[at].id())).cloned().collect()
@@ -78,6 +83,7 @@ impl KindView {
             listable: grants.visibility("list", &group, &plural),
             list_scope: grants.scope("list", &group, &plural, resource.namespaced),
             grants: grants.clone(),
+            rights,
             indexes: HashMap::new(),
             shown_before,
             leases,
@@ -100,10 +106,26 @@ impl KindView {
         held.map(|(lease, before)| Ok((cursor(lease)?, Arc::clone(before)))).collect()
     }
 
-    /// Which objects a subscription of this kind may show.
-    pub(crate) fn watchable(&self) -> Visibility {
+    /// Which objects a watch of this kind may show; those of the informers `elsewhere` are shown by others.
+    pub(crate) fn filter(&self, watch: &WatchSpec, elsewhere: Arc<[InformerId]>) -> Filter {
         let resource = self.resource();
-        self.grants.visibility("watch", &resource.gvk.group, &resource.plural)
+        let visible = self.grants.visibility("watch", &resource.gvk.group, &resource.plural);
+        Filter::new(watch, visible, self.rights.watch.clone(), elsewhere)
+    }
+
+    /// What the ServiceAccount of the plugin may watch.
+    pub(crate) fn watch_rights(&self) -> &Rights {
+        &self.rights.watch
+    }
+
+    /// The refusal of a read that the manifest grants and the ServiceAccount may not do.
+    fn beyond_account(api_calls: &ApiCalls, why: &str) -> Refusal {
+        let message = format!(
+            "plugin {}: {why}; grant it to the ServiceAccount: spec.permissions of the manifest only narrow what it may do",
+            api_calls.plugin
+        );
+        api_calls.denials.record(Denied::Account, &message);
+        Refusal { reason: "forbidden", message }
     }
 
     fn forbidden(&self, api_calls: &ApiCalls, verb: &str, place: Place<'_>, name: Option<&str>) -> Refusal {
@@ -112,7 +134,7 @@ impl KindView {
         let access = Access { verb, group, resource: plural, subresource: None, place, name };
         let missing = self.grants.check(&access).err().map(|missing| missing.to_string());
         let message = format!("plugin {}: {}", api_calls.plugin, missing.unwrap_or_default());
-        api_calls.reporter.denied(&message);
+        api_calls.denials.record(Denied::Cache, &message);
         Refusal { reason: "forbidden", message }
     }
 
@@ -130,7 +152,10 @@ impl KindView {
         };
         let everywhere = if self.resource().namespaced { Place::AllNamespaces } else { Place::Cluster };
         let place = namespace.map_or(everywhere, Place::Namespace);
-        if allowed { Ok(()) } else { Err(self.forbidden(api_calls, "list", place, None)) }
+        if !allowed {
+            return Err(self.forbidden(api_calls, "list", place, None));
+        }
+        self.rights.list.refusal(namespace).map_or(Ok(()), |why| Err(Self::beyond_account(api_calls, &why)))
     }
 }
 
@@ -168,6 +193,13 @@ impl PluginImports {
     pub(crate) fn caches(&self) -> impl Iterator<Item = writes::Cache<'_>> {
         let views = self.kinds.get().into_iter().flat_map(HashMap::values);
         views.flat_map(|view| &view.leases).map(|lease| (lease.id(), lease.indexer()))
+    }
+
+    /// Whether the ServiceAccount may watch again all that this generation watches, after changes may have been missed.
+    pub(crate) fn are_rights_restored(&self) -> bool {
+        let views = || self.kinds.get().into_iter().flat_map(HashMap::values);
+        views().any(|view| view.rights.watch.are_broken())
+            && views().all(|view| view.rights.watch.refusal(None).is_none())
     }
 
     /// The view of a watched kind; none before the kinds are resolved.
@@ -261,6 +293,11 @@ impl CacheImports for PluginImports {
             let place = Place::of_object(key.namespace());
             return Err(view.forbidden(&self.api_calls, "get", place, Some(key.name())));
         }
+        if !view.rights.get.allow(key) {
+            let why = view.rights.get.refusal(key.namespace());
+            let why = why.unwrap_or_else(|| "the ServiceAccount may not get this object".to_owned());
+            return Err(KindView::beyond_account(&self.api_calls, &why));
+        }
         let mut holding = view.leases.iter().filter(|lease| lease.id().covers(key)).peekable();
         if holding.peek().is_none() {
             return Err(self.not_watched(kind, key.namespace()));
@@ -353,7 +390,7 @@ impl EventImports for PluginImports {
         let is_leader = self.api_calls.election.is_leader();
         self.events.record(self.generation, is_leader, &self.api_calls.grants, event).inspect_err(|refusal| {
             if refusal.reason == "forbidden" {
-                self.api_calls.reporter.denied(&refusal.message);
+                self.api_calls.denials.record(Denied::Event, &refusal.message);
             }
         })
     }
@@ -361,7 +398,7 @@ impl EventImports for PluginImports {
 
 impl HttpImports for PluginImports {
     fn denied(&self, what: &str) {
-        self.api_calls.reporter.denied(what);
+        self.api_calls.denials.record(Denied::Http, what);
     }
 
     fn http(&self) -> Option<HttpClient> {

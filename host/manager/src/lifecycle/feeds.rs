@@ -6,8 +6,12 @@
 //! 1. each watch of the new generation gets its listener;
 //! 2. the old mappers and unused rings are removed, and the old pumps are cancelled;
 //! 3. each new pump waits for the pump that it replaces, and delivers the events which that one left.
+//!
+//! What was taken in under the grants of the generation before is shown under those of the new one: events and keys that
+//! are no longer granted are dropped at delivery, and a watch that is shown other objects than before is listed anew.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_cache::{
     CacheError, FilteringResourceEventHandler, InformerId, InformerLease, Registration, Ring, RingOptions,
@@ -39,6 +43,9 @@ pub(crate) struct Feeds {
 struct MapperFeed {
     watch: WatchSpec,
     mapper: Arc<Mapper>,
+    informers: Vec<InformerId>,
+    /// The generation before had the same watch, and was shown the same objects.
+    is_known: bool,
     /// One for each informer of the kind.
     _registrations: Vec<Registration>,
 }
@@ -46,7 +53,9 @@ struct MapperFeed {
 /// A handler watch in one informer: its listener is a ring, which a pump empties.
 struct HandlerFeed {
     watch: WatchSpec,
+    filter: Filter,
     informer: InformerId,
+    resync: Option<Duration>,
     ring: Arc<Ring>,
     registration: Registration,
     pump: JoinHandle<Leftover>,
@@ -55,6 +64,7 @@ struct HandlerFeed {
 /// A handler watch that has its listener and no pump yet.
 struct Unpumped {
     watch: WatchSpec,
+    filter: Filter,
     informer: InformerId,
     ring: Arc<Ring>,
     registration: Registration,
@@ -81,7 +91,8 @@ impl Feeds {
                         .map(|handler| unpumped.push(handler))
                 })
             } else {
-                listen_with_mapper(plugin, generation, watch, view).map(|mapper| feeds.mappers.push(mapper))
+                listen_with_mapper(plugin, generation, watch, view, &old.mappers)
+                    .map(|mapper| feeds.mappers.push(mapper))
             };
             if let Err(error) = listening {
                 // Only a host that shuts down stops informers that have leases.
@@ -95,8 +106,12 @@ impl Feeds {
         }
         // After the listeners are there, so each object is in the snapshots or its change is heard. A standby queues nothing.
         if plugin.gate().is_open() {
-            let parts = feeds.backfill(&generation.imports, |watch| {
-                reason_of_initial_list(watch, generation.on_reload, before)
+            let keeps = generation.on_reload == OnReload::Keep;
+            let parts = feeds.parts(&generation.imports, |feed| match before {
+                None => Some(Reasons::ADDED),
+                // Nothing is reconciled again.
+                Some(_) if keeps && feed.is_known => None,
+                Some(_) => Some(Reasons::RELOADED),
             });
             let carried = feeds.carry_over(unfinished, &parts);
             plugin.backfill().replace([carried, parts].into_iter().flatten().collect());
@@ -109,15 +124,20 @@ impl Feeds {
         self.cancel.cancel();
     }
 
+    /// All cached objects of the mapped watches, to be reconciled as if they had just been added.
+    pub(super) fn backfill(&self, imports: &PluginImports) -> Vec<BackfillPart> {
+        self.parts(imports, |_| Some(Reasons::ADDED))
+    }
+
     /// All cached objects of the mapped watches, to be reconciled for the reason that `reason` gives for a watch, if any.
-    pub(super) fn backfill(
+    fn parts(
         &self,
         imports: &PluginImports,
-        reason: impl Fn(&WatchSpec) -> Option<Reasons>,
+        reason: impl Fn(&MapperFeed) -> Option<Reasons>,
     ) -> Vec<BackfillPart> {
         let parts = |feed: &MapperFeed| {
             let leases = imports.kind(&feed.watch.kind).map_or(&[][..], |view| &view.leases);
-            let reason = reason(&feed.watch);
+            let reason = reason(feed);
             let part = |lease: &InformerLease| {
                 let objects = lease.indexer().snapshot().cursor();
                 let (watch, mapper) = (feed.watch.clone(), Arc::clone(&feed.mapper));
@@ -150,11 +170,12 @@ impl Feeds {
     }
 
     fn start_pump(&mut self, plugin: &Arc<Plugin>, generation: &Arc<Generation>, handler: Unpumped) {
-        let Unpumped { watch, informer, ring, registration, predecessor } = handler;
+        let Unpumped { watch, filter, informer, ring, registration, predecessor } = handler;
         let pump = Pump {
             plugin: Arc::clone(plugin),
             generation: Arc::clone(generation),
             kind: watch.kind.clone(),
+            filter: filter.clone(),
             predicates: watch.predicates.clone(),
             ring: Arc::clone(&ring),
             predecessor,
@@ -162,7 +183,8 @@ impl Feeds {
             faulted: Vec::new(),
         };
         let pump = plugin.spawn(pump.run());
-        self.handlers.push(HandlerFeed { watch, informer, ring, registration, pump });
+        let resync = generation.description.resync;
+        self.handlers.push(HandlerFeed { watch, filter, informer, resync, ring, registration, pump });
     }
 }
 
@@ -171,11 +193,18 @@ fn listen_with_mapper(
     generation: &Generation,
     watch: &WatchSpec,
     view: &KindView,
+    before: &[MapperFeed],
 ) -> Result<MapperFeed, CacheError> {
+    // A key that two informers have is queued once.
+    let filter = view.filter(watch, Arc::default());
+    let informers: Vec<InformerId> = view.leases.iter().map(|lease| lease.id().clone()).collect();
+    let is_same = |feed: &MapperFeed| {
+        feed.watch == *watch && feed.mapper.filter == filter && feed.informers == informers
+    };
+    let is_known = before.iter().any(is_same);
     let mapper = Arc::new(Mapper {
         gate: Arc::clone(plugin.gate()),
-        // A key that two informers have is queued once.
-        filter: Filter::new(watch, view.watchable(), Arc::default()),
+        filter,
         predicates: watch.predicates.clone(),
         map: watch.map.clone(),
         namespaced_owner: has_namespaced_owner(&watch.map, &generation.imports),
@@ -188,19 +217,7 @@ fn listen_with_mapper(
     let listen =
         |lease: &InformerLease| lease.add_listener(Arc::clone(&mapper) as _, generation.description.resync);
     let registrations = view.leases.iter().map(listen).collect::<Result<_, _>>()?;
-    Ok(MapperFeed { watch: watch.clone(), mapper, _registrations: registrations })
-}
-
-/// Why the keys of the initial list are reconciled. None when they are not: the generation before had the same watch, and the
-/// manifest says that a reload reconciles nothing again.
-fn reason_of_initial_list(
-    watch: &WatchSpec,
-    on_reload: OnReload,
-    before: Option<&Arc<Generation>>,
-) -> Option<Reasons> {
-    let Some(before) = before else { return Some(Reasons::ADDED) };
-    let is_known = before.description.watches.contains(watch);
-    (on_reload != OnReload::Keep || !is_known).then_some(Reasons::RELOADED)
+    Ok(MapperFeed { watch: watch.clone(), mapper, informers, is_known, _registrations: registrations })
 }
 
 /// Whether the owner kind of an owner mapping is namespaced. The host knows it of watched kinds; most others are.
@@ -211,8 +228,8 @@ fn has_namespaced_owner(map: &KeyMap, imports: &PluginImports) -> bool {
     view.is_none_or(|(_, view)| view.resource().namespaced)
 }
 
-/// The ring of a handler watch in the informer at this place of the view. An equal watch keeps its old ring where the manifest says so; any other gets a new ring, whose
-/// listener starts with the objects in the cache.
+/// The ring of a handler watch in the informer at this place of the view. An equal watch that shows the same objects keeps its
+/// old ring where the manifest says so; any other gets a new ring, whose listener starts with the objects in the cache.
 fn listen_with_ring(
     plugin: &Plugin,
     generation: &Generation,
@@ -221,27 +238,33 @@ fn listen_with_ring(
     old: &mut Vec<HandlerFeed>,
 ) -> Result<Unpumped, CacheError> {
     let informer = view.leases[at].id().clone();
+    // An object that two informers have is delivered by the first.
+    let filter = view.filter(watch, Arc::clone(&view.shown_before[at]));
     let is_kept = |feed: &HandlerFeed| {
         let has_informer = view.leases.iter().any(|lease| *lease.id() == feed.informer);
         has_informer && generation.description.watches.contains(&feed.watch)
     };
     let replaced = take_replaced(old, watch, &informer, is_kept);
     if let Some(feed) = replaced {
-        if generation.on_reload == OnReload::Keep && feed.watch == *watch && feed.informer == informer {
-            let HandlerFeed { watch, informer, ring, registration, pump } = feed;
-            return Ok(Unpumped { watch, informer, ring, registration, predecessor: Some(pump) });
+        let is_same = feed.watch == *watch
+            && feed.informer == informer
+            && feed.filter == filter
+            && feed.resync == generation.description.resync;
+        if generation.on_reload == OnReload::Keep && is_same {
+            let HandlerFeed { watch, ring, registration, pump, .. } = feed;
+            return Ok(Unpumped { watch, filter, informer, ring, registration, predecessor: Some(pump) });
         }
-        let (ring, registration) = new_ring(plugin, generation, watch, (view, at))?;
+        let (ring, registration) = new_ring(plugin, generation, watch, &view.leases[at], &filter)?;
         // After the new listener is there, so no change is missed.
         drop(feed.registration);
         if !plugin.election().was_elected() {
             ring.adopt_deletions(&feed.ring);
         }
         let predecessor = Some(feed.pump);
-        return Ok(Unpumped { watch: watch.clone(), informer, ring, registration, predecessor });
+        return Ok(Unpumped { watch: watch.clone(), filter, informer, ring, registration, predecessor });
     }
-    let (ring, registration) = new_ring(plugin, generation, watch, (view, at))?;
-    Ok(Unpumped { watch: watch.clone(), informer, ring, registration, predecessor: None })
+    let (ring, registration) = new_ring(plugin, generation, watch, &view.leases[at], &filter)?;
+    Ok(Unpumped { watch: watch.clone(), filter, informer, ring, registration, predecessor: None })
 }
 
 /// Takes the old feed that a watch replaces: the one of an equal watch in the same informer, else one of the same kind that is
@@ -262,9 +285,9 @@ fn new_ring(
     plugin: &Plugin,
     generation: &Generation,
     watch: &WatchSpec,
-    (view, at): (&KindView, usize),
+    lease: &InformerLease,
+    filter: &Filter,
 ) -> Result<(Arc<Ring>, Registration), CacheError> {
-    let lease = &view.leases[at];
     let delivery = match watch.delivery {
         Delivery::Latest => pilothouse_cache::Delivery::Latest,
         Delivery::Every => pilothouse_cache::Delivery::Every,
@@ -273,13 +296,13 @@ fn new_ring(
     let told_elsewhere = plugin.election().is_enabled();
     let options = RingOptions { delivery, told_elsewhere, ..RingOptions::default() };
     let ring = Ring::new(lease.indexer().clone(), options);
-    // An object that two informers have is delivered by the first.
-    let filter = Filter::new(watch, view.watchable(), Arc::clone(&view.shown_before[at]));
     // The filter sees each change, before the ring merges any.
-    let listener = Arc::new(FilteringResourceEventHandler::new(filter, Arc::clone(&ring)));
+    let listener = Arc::new(FilteringResourceEventHandler::new(filter.clone(), Arc::clone(&ring)));
     let registration = lease.add_listener(listener, generation.description.resync)?;
     Ok((ring, registration))
 }
 
+#[cfg(test)]
+mod grant_tests;
 #[cfg(test)]
 mod tests;

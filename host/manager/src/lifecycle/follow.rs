@@ -3,17 +3,21 @@
 //!
 //! Invariants: the same configuration is not loaded again after an error of its sources; a newer configuration cancels the load
 //! of the one before; whatever is wrong with the newest one, the running generation goes on. Without `spec.configFrom` there
-//! is one load. A generation that fails its probation is rolled back, and the task of a plugin lasts for as long.
+//! is one load. A generation that fails its probation is rolled back, and the task of a plugin lasts for as long. A plugin
+//! with a ServiceAccount is loaded again when a right that the account had lost comes back.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use pilothouse_plugin::directory::Files;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, Unusable};
+use crate::lifecycle::generation::Generation;
 use crate::lifecycle::load::{Load, Loader, manifest_path};
 use crate::lifecycle::plugin::Plugin;
+use crate::lifecycle::rollback::Version;
 
 /// A load in progress.
 type LoadInProgress<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -32,6 +36,10 @@ impl Loader {
         let mut sources = ConfigSources::new(&files.manifest, &self.sources);
         let mut loaded: Option<MergedConfig> = None;
         let mut load: Option<LoadInProgress<'_>> = None;
+        let has_account = files.manifest.service_account.is_some();
+        let mut lifted = self.reviews.lifted();
+        // Looked at once without a notice.
+        lifted.mark_changed();
         loop {
             let change = tokio::select! {
                 biased;
@@ -40,7 +48,11 @@ impl Loader {
                     load = None;
                     continue;
                 }
-                rollback = plugin.rollback_wanted(follows), if load.is_none() && loaded.is_some() => {
+                generation = rights_restored(plugin, &mut lifted), if has_account && load.is_none() => {
+                    load = Some(Box::pin(self.load_again(plugin, &files, generation, cancel)));
+                    continue;
+                }
+                rollback = plugin.rollback_wanted(follows || has_account), if load.is_none() && loaded.is_some() => {
                     // Without one, nothing is left to do.
                     let Some(rollback) = rollback else { return };
                     let files = &files;
@@ -84,6 +96,33 @@ impl Loader {
                 let load = Load { files, code, config: &config, number, rollback: None };
                 self.load(plugin, &load, cancel).await;
             }));
+        }
+    }
+
+    /// Loads the version of a generation once more, under the same files: its objects are shown anew.
+    async fn load_again(
+        &self,
+        plugin: &Arc<Plugin>,
+        files: &Files,
+        generation: Arc<Generation>,
+        cancel: &CancellationToken,
+    ) {
+        let Version { code, config } = &generation.version;
+        let load = Load { files, code, config, number: plugin.next_number(), rollback: None };
+        self.load(plugin, &load, cancel).await;
+    }
+}
+
+/// Waits until the ServiceAccount may again watch what the current generation watches, which may have missed changes.
+/// Cancel-safe.
+async fn rights_restored(plugin: &Plugin, lifted: &mut watch::Receiver<u64>) -> Arc<Generation> {
+    loop {
+        if lifted.changed().await.is_err() {
+            // The host ends.
+            std::future::pending::<()>().await;
+        }
+        if let Some(generation) = plugin.current().filter(|current| current.imports.are_rights_restored()) {
+            return generation;
         }
     }
 }

@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use pilothouse_plugin::{DataLimits, Description, KeyMap, Limits, OnReload, WatchSpec, World};
+use pilothouse_cache::EventFilter as _;
+use pilothouse_object::ObjectKey;
+use pilothouse_plugin::{DataLimits, Description, KeyMap, Limits, OnReload, PluginLimits, WatchSpec, World};
 
 use crate::dispatch::backfill::BackfillPart;
 use crate::dispatch::guest::Component;
+use crate::dispatch::mapping::Filter;
 use crate::dispatch::reasons::Reasons;
 use crate::imports::plugin_imports::PluginImports;
 use crate::lifecycle::feeds::Feeds;
@@ -25,6 +28,8 @@ pub(crate) struct Generation {
     pub(crate) code: Arc<dyn Component>,
     /// What a rollback to this generation restores.
     pub(crate) version: Version,
+    /// What the manifest says, for the status.
+    pub(crate) origin: Origin,
     /// The rollback that made this generation.
     pub(crate) rollback: Option<Rollback>,
     pub(crate) imports: Arc<PluginImports>,
@@ -40,9 +45,20 @@ pub(crate) struct Generation {
     pub(crate) on_reload: OnReload,
     /// Whether the component reconciles keys.
     reconciles: bool,
+    /// One of them shows a key that comes from a watch of the object itself; none where any key may come.
+    key_filters: Option<Vec<Filter>>,
     feeds: Mutex<Feeds>,
     /// Live instances; the mapped code is dropped with the last.
     instances: AtomicUsize,
+}
+
+/// What the manifest of a generation says, as far as nothing else keeps it.
+pub(crate) struct Origin {
+    /// `sha256:…` of the manifest; empty without one.
+    pub(crate) manifest_digest: String,
+    /// `NAMESPACE/NAME`.
+    pub(crate) service_account: Option<String>,
+    pub(crate) limits: PluginLimits,
 }
 
 impl Generation {
@@ -59,16 +75,25 @@ impl Generation {
             number: load.number,
             code: Arc::clone(load.code),
             version: load.version(),
+            origin: Origin {
+                manifest_digest: load.files.manifest_digest.clone(),
+                service_account: manifest
+                    .service_account
+                    .as_ref()
+                    .map(|account| format!("{}/{}", account.namespace, account.name)),
+                limits: manifest.limits.clone(),
+            },
             rollback: load.rollback.cloned(),
-            imports,
             limits: manifest.limits.engine,
             data: manifest.limits.data,
             max_concurrent: description.max_concurrent_reconciles.min(granted),
             batches: world.batches(),
-            description,
             event_qps: manifest.limits.event_qps,
             on_reload: manifest.on_reload,
             reconciles: world.reconciles(),
+            key_filters: key_filters(&imports, &description),
+            imports,
+            description,
             feeds: Mutex::default(),
             instances: AtomicUsize::new(0),
         }
@@ -95,7 +120,7 @@ impl Generation {
 
     /// All cached objects of the mapped watches, to be reconciled as if they had just been added.
     pub(crate) fn backfill(&self) -> Vec<BackfillPart> {
-        self.feeds.lock().backfill(&self.imports, |_| Some(Reasons::ADDED))
+        self.feeds.lock().backfill(&self.imports)
     }
 
     /// Drops old deletions from the rings of handlers on a standby, if that is `due` or a ring holds too many.
@@ -114,6 +139,13 @@ impl Generation {
         self.max_concurrent + u32::from(self.description.watches.iter().any(is_handler))
     }
 
+    /// Whether a key of the queue may be reconciled under the grants in force. One that came from a watch may have been
+    /// queued under those of an earlier generation; one that the guest asked for is its own.
+    pub(crate) fn may_reconcile(&self, key: &ObjectKey, reasons: Reasons) -> bool {
+        let Some(filters) = &self.key_filters else { return true };
+        !reasons.are_of_the_object() || filters.iter().any(|filter| filter.shows_key(key))
+    }
+
     /// Keys that one call may have.
     pub(crate) fn batch_max(&self) -> usize {
         if self.batches { self.description.batch.max as usize } else { 1 }
@@ -130,4 +162,19 @@ impl Generation {
             self.code.unload();
         }
     }
+}
+
+/// The filters of the watches whose objects are the keys. None if keys come from elsewhere too, as from an owner, or if all
+/// keys are shown.
+fn key_filters(imports: &PluginImports, description: &Description) -> Option<Vec<Filter>> {
+    let mapped = description.watches.iter().filter(|watch| !matches!(watch.map, KeyMap::Handler));
+    let filters = mapped.map(|watch| match (&watch.map, imports.kind(&watch.kind)) {
+        (KeyMap::Itself, Some(view)) => Some(view.filter(watch, Arc::default())),
+        _ => None,
+    });
+    let filters = filters.collect::<Option<Vec<_>>>()?;
+    let is_open = |filter: &Filter| {
+        filter.visible.sees_all() && filter.rights.are_unlimited() && filter.namespaces.is_empty()
+    };
+    (!filters.is_empty() && !filters.iter().any(is_open)).then_some(filters)
 }

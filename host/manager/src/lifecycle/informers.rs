@@ -12,6 +12,7 @@ use pilothouse_plugin::{
     Access, DataLimits, Description, Grants, IndexSource, IndexSpec, NoScopes, Place, Scope, WatchScope,
 };
 
+use crate::access::KindRights;
 use crate::imports::plugin_imports::{KindView, PluginImports};
 use crate::lifecycle::load::Loader;
 use crate::lifecycle::plugin::Plugin;
@@ -45,7 +46,8 @@ impl Loader {
                     None => self.factory.projected_informer(resource, namespace, &projection),
                 }
             });
-            kinds.insert(kind.clone(), KindView::new(leases.collect(), load.grants));
+            let rights = load.rights.get(kind).cloned().unwrap_or_default();
+            kinds.insert(kind.clone(), KindView::new(leases.collect(), load.grants, rights));
         }
         for index in &load.description.indexes {
             // The description was refused otherwise.
@@ -70,11 +72,13 @@ pub(crate) struct Leasing<'a> {
     pub(crate) grants: &'a Grants,
     pub(crate) data: DataLimits,
     pub(crate) warnings: &'a Arc<Warnings>,
+    /// What the ServiceAccount of the plugin may do, by kind; everything without one.
+    pub(crate) rights: HashMap<Gvk, KindRights>,
 }
 
 impl Leasing<'_> {
     /// The scopes of the informers of a kind: what its watches ask for, where both `list` and `watch` are granted.
-    fn scopes(&self, kind: &Gvk, resource: &ApiResource) -> Result<Vec<WatchScope>, String> {
+    pub(super) fn scopes(&self, kind: &Gvk, resource: &ApiResource) -> Result<Vec<WatchScope>, String> {
         let (group, plural) = (resource.gvk.group.as_str(), resource.plural.as_str());
         let most = self.data.informers;
         let missing = |place| {
@@ -187,10 +191,14 @@ pub(super) async fn wait_for_caches<'a>(plugin: &Plugin, kinds: impl Iterator<It
     true
 }
 
-/// Why the server refuses a watch of a running generation: a permission was revoked, or the kind removed.
+/// Why the server refuses a watch of a running generation: a permission of the host or of the plugin's ServiceAccount was
+/// revoked, or the kind removed.
 pub(super) fn refused_watch(imports: &PluginImports) -> Option<String> {
-    let views = imports.kinds.get().into_iter().flatten();
-    views.flat_map(|(_, view)| &view.leases).find_map(|lease| {
+    let views = || imports.kinds.get().into_iter().flatten();
+    if let Some(why) = views().find_map(|(_, view)| view.watch_rights().refusal(None)) {
+        return Some(why);
+    }
+    views().flat_map(|(_, view)| &view.leases).find_map(|lease| {
         let error = lease.status().reflector.last_error?;
         let refused = error.is_forbidden() || error.is_not_found();
         refused.then(|| format!("cannot watch {}: {error}", lease.resource().gvr()))

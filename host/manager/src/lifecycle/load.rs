@@ -8,6 +8,7 @@
 //! waits for a change of the files or of the configuration. Steps that depend on the API server are tried again until it
 //! answers, and a failure of the host (input and output, time, resources) leads to another try of the whole load.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,11 +18,12 @@ use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::{HttpClient, HttpClientOptions, LoadError, SystemResolver};
 use pilothouse_plugin::directory::{Files, read_component};
-use pilothouse_plugin::{Grants, Manifest, printable};
+use pilothouse_plugin::{AllowLists, Grants, Manifest, printable};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::AccessReviews;
 use crate::dispatch::guest::{Compiler, Component};
 use crate::imports::api_calls::ApiCalls;
 use crate::imports::plugin_imports::PluginImports;
@@ -40,9 +42,13 @@ pub(crate) struct Loader {
     /// What `spec.configFrom` of the plugins names.
     pub(crate) sources: SharedSources,
     pub(crate) factory: SharedInformerFactory,
+    /// What the ServiceAccounts of plugins may do.
+    pub(crate) reviews: AccessReviews,
     pub(crate) io: Handle,
     /// Refuse plugins that would act with the host's own identity.
     pub(crate) require_service_account: bool,
+    /// What manifests may name.
+    pub(crate) allowed: AllowLists,
     /// Bounds the loads that work at once.
     pub(crate) slots: LoadSlots,
 }
@@ -194,6 +200,7 @@ impl Loader {
             )
             .into());
         }
+        self.allowed.check(&files.manifest).map_err(Refused::manifest)?;
         let mut wasm = std::mem::take(&mut files.wasm);
         let slot = match self.slots.try_prepare() {
             Ok(slot) => slot,
@@ -264,13 +271,17 @@ impl Loader {
         };
         Self::warn_of_missing_grants(plugin, load, &grants, &description, &imports.warnings);
         let resources = self.resolve_kinds(plugin, &description, load.config).await;
-        let leasing = Leasing {
+        let mut leasing = Leasing {
             number: load.number,
             description: &description,
             grants: &grants,
             data: load.manifest().limits.data,
             warnings: &imports.warnings,
+            rights: HashMap::new(),
         };
+        if let Some(account) = &load.manifest().service_account {
+            leasing.rights = self.await_rights(plugin, account, &leasing, &resources).await?;
+        }
         let kinds = self.lease_informers(plugin, &leasing, &resources).map_err(Refused::manifest)?;
         plugin.writes().watch(kinds.values().flat_map(|view| &view.leases).map(|lease| lease.id().clone()));
         if !wait_for_caches(plugin, kinds.values()).await {
@@ -330,7 +341,7 @@ impl Loader {
             queue_depth: manifest.limits.queue_depth,
             api_calls: ApiCalls {
                 plugin: Arc::clone(plugin.name()),
-                reporter: Arc::clone(plugin.reporter()),
+                denials: Arc::clone(plugin.denials()),
                 grants: grants.clone(),
                 client: self.client.with_identity(identity(manifest)),
                 availability: Arc::clone(self.factory.availability()),
@@ -391,12 +402,7 @@ fn identity(manifest: &Manifest) -> Identity {
         field_manager: manifest.name.clone(),
         impersonate: manifest.service_account.as_ref().map(|account| Impersonation {
             user: account.service_account_user(),
-            // The groups that the API server itself gives a service account.
-            groups: vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{}", account.namespace),
-                "system:authenticated".to_owned(),
-            ],
+            groups: account.service_account_groups(),
             ..Impersonation::default()
         }),
         rate_limit: manifest.limits.api_qps.map(|qps| RateLimit { qps, burst: RateLimit::usual_burst(qps) }),

@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `directory/` | changes of the plugin directory |
 //! | `follow.rs`, `config_sources/` | one plugin's files and configuration: a load for each change |
-//! | `load.rs`, `load_slots.rs`, `describe.rs`, `kinds.rs`, `informers.rs` | the steps of a load |
+//! | `load.rs`, `load_slots.rs`, `describe.rs`, `kinds.rs`, `account.rs`, `informers.rs` | the steps of a load |
 //! | `generation.rs`, `feeds.rs`, `schedules.rs` | one loaded version, and what brings work to it |
 //! | `plugin.rs`, `standby.rs` | the parts of a plugin that survive a reload |
 //! | `state.rs`, `tracker.rs` | the state machine of a plugin's life |
 //! | `quarantine.rs`, `probation.rs`, `rollback.rs` | what follows from faults |
 
+mod account;
 pub(crate) mod config_sources;
 mod describe;
 pub(crate) mod directory;

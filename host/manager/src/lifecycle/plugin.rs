@@ -33,16 +33,16 @@ use crate::imports::log_limit::LogLimit;
 use crate::leader_election::LeaderElection;
 use crate::lifecycle::config_sources::Unusable;
 use crate::lifecycle::generation::Generation;
-use crate::lifecycle::informers::refused_watch;
 use crate::lifecycle::quarantine::Quarantined;
 use crate::lifecycle::rollback::Rollback;
 use crate::lifecycle::schedules::{PluginSchedules, Schedules};
 use crate::lifecycle::standby::stand_by;
 use crate::lifecycle::state::{CallKind, Faults, LifecycleState, LoadWait};
 use crate::lifecycle::tracker::{CallPermit, StateTracker};
+use crate::observe::denials::Denials;
 use crate::observe::host_events::{HostEvents, Reporter};
 use crate::observe::metrics::{Metrics, PluginMetrics};
-use crate::observe::status::{PluginState, PluginStatus};
+use crate::observe::recent_errors::RecentErrors;
 use crate::observe::warnings::Warnings;
 
 /// What the plugins of a host have in common; a cheap clone.
@@ -85,6 +85,8 @@ pub(crate) struct Plugin {
     events: Arc<PluginEvents>,
     log_limit: Arc<LogLimit>,
     reporter: Arc<Reporter>,
+    denials: Arc<Denials>,
+    errors: Mutex<RecentErrors>,
     tasks: TaskTracker,
     election: LeaderElection,
     /// Its account of instances.
@@ -149,11 +151,16 @@ impl Plugin {
             };
             let events = Arc::new(PluginEvents::new(Arc::clone(&name), host, io));
             metrics.watch_events(&name, Arc::clone(&events));
+            let reporter = Arc::new(host_events.of(Arc::clone(&name)));
+            let metrics_of_plugin = metrics.plugin(&name, &queue, &group);
+            let denied = metrics_of_plugin.denied.clone();
             Self {
                 events,
                 log_limit: Arc::default(),
-                reporter: Arc::new(host_events.of(Arc::clone(&name))),
-                metrics: metrics.plugin(&name, &queue, &group),
+                denials: Arc::new(Denials::new(Arc::clone(&name), Arc::clone(&reporter), denied)),
+                reporter,
+                errors: Mutex::default(),
+                metrics: metrics_of_plugin,
                 schedules: schedules.of(&queue),
                 state: StateTracker::new(metrics.quarantined(&name)),
                 name,
@@ -221,6 +228,11 @@ impl Plugin {
     /// The Events that the host records about this plugin.
     pub(crate) fn reporter(&self) -> &Arc<Reporter> {
         &self.reporter
+    }
+
+    /// What the guests were denied.
+    pub(crate) fn denials(&self) -> &Arc<Denials> {
+        &self.denials
     }
 
     /// The warnings about a new generation: none yet.
@@ -458,6 +470,7 @@ impl Plugin {
 
     /// A round of calls faulted; after faults of several keys the plugin is quarantined.
     pub(crate) fn record_faults(&self, faults: &Faults<'_>) {
+        self.record_error(faults.error);
         let Some(quarantined) = self.state.record_faults(faults) else { return };
         self.metrics.quarantines.inc();
         self.reporter.quarantined(quarantined, faults.error);
@@ -471,6 +484,7 @@ impl Plugin {
 
     /// A call could not be answered, and that is no fault of the plugin.
     pub(crate) fn record_host_condition(&self, generation: u64, condition: &str) {
+        self.record_error(condition);
         self.state.update_quietly(|state| state.record_host_condition(generation, condition.to_owned()));
     }
 
@@ -478,6 +492,21 @@ impl Plugin {
     /// ends the lease of an instance, which the call that the others wait for may need.
     pub(crate) async fn quarantine_pause(&self, kind: CallKind, before_wait: impl FnMut()) -> CallPermit {
         self.state.admit(kind, before_wait).await
+    }
+
+    /// Keeps an error for the status.
+    pub(crate) fn record_error(&self, error: &str) {
+        self.errors.lock().record(error, Timestamp::now());
+    }
+
+    /// An operator pauses the plugin: calls under way go on, and none begins. Or ends the pause.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        self.state.update(|state| state.pause(is_paused));
+    }
+
+    /// An operator ends the quarantine; `false` if there is none.
+    pub(crate) fn release(&self) -> bool {
+        self.state.update(LifecycleState::release)
     }
 
     /// Whether the last call for a key faulted.
@@ -509,6 +538,7 @@ impl Plugin {
         let message = format!("bug of the host: {task} panicked: {text}");
         tracing::error!(event = "plugin_task_panicked", plugin = &*self.name, "{message}; please report it");
         self.metrics.panics.inc();
+        self.record_error(&message);
         self.state.update(|state| state.task_panicked(message.clone()));
         message
     }
@@ -524,6 +554,7 @@ impl Plugin {
     /// are loaded.
     pub(crate) fn load_failed(&self, error: &str, cancelled: &CancellationToken) {
         self.state.update_unless(cancelled, |state| {
+            self.record_error(error);
             state.load_failed(error.to_owned());
             self.reporter.failed(error, state.generation());
         });
@@ -536,6 +567,7 @@ impl Plugin {
 
     /// The files are not usable; the generation before, if any, goes on.
     pub(crate) fn files_failed(&self, error: &str) {
+        self.record_error(error);
         let generation = self.state.update(|state| {
             state.files_failed(error.to_owned());
             state.generation()
@@ -547,6 +579,7 @@ impl Plugin {
     /// the files have changed.
     pub(crate) fn config_failed(&self, error: &Unusable, cancelled: &CancellationToken) {
         self.state.update_unless(cancelled, |state| {
+            self.record_error(&error.message);
             state.config_failed(error.message.clone(), error.waits);
             // Under the lock of the state: a load of the changed files reports after this.
             self.reporter.failed(&error.message, state.generation());
@@ -562,35 +595,9 @@ impl Plugin {
     pub(crate) async fn first_load_over(&self) {
         self.state.first_load_over().await;
     }
-
-    /// The plugin as `/plugins` shows it.
-    pub(crate) fn status(&self) -> PluginStatus {
-        let view = self.state.view();
-        let refused_watch = || refused_watch(&self.current()?.imports);
-        let refused_watch = if view.state == PluginState::Running { refused_watch() } else { None };
-        let from_now = |at: Instant| {
-            let left = at.saturating_duration_since(Instant::now());
-            Timestamp::now().checked_add(left).ok().map(|time| time.to_string())
-        };
-        PluginStatus {
-            name: self.name.to_string(),
-            generation: view.generation,
-            digest: view.digest,
-            state: if refused_watch.is_some() { PluginState::Waiting } else { view.state },
-            last_error: view.last_error,
-            warnings: self
-                .current()
-                .map(|generation| generation.imports.warnings.texts())
-                .unwrap_or_default(),
-            waiting_for: refused_watch.or(view.waiting_for),
-            next_try: view.next_try.and_then(from_now),
-            host_condition: view.host_condition,
-            rolled_back: view.rolled_back,
-            calls: self.calls.load(Relaxed),
-            queue_depth: self.queue.len(),
-        }
-    }
 }
+
+mod view;
 
 #[cfg(test)]
 mod tests;

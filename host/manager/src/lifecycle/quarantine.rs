@@ -112,6 +112,12 @@ impl Quarantine {
         }
     }
 
+    /// Ends the pause: calls may begin at once.
+    pub(crate) fn release(&mut self) {
+        self.row.clear();
+        self.phase = Phase::Closed;
+    }
+
     /// Calls for these keys were answered.
     pub(crate) fn answered<'a>(&mut self, keys: impl IntoIterator<Item = &'a ObjectKey>) {
         self.row.clear();

@@ -22,7 +22,7 @@ use pilothouse_object::ObjectKey;
 use tokio::time::Instant;
 
 use crate::lifecycle::probation::{Probation, Verdict};
-use crate::lifecycle::quarantine::{Quarantine, Quarantined};
+use crate::lifecycle::quarantine::{Admission, Quarantine, Quarantined};
 use crate::lifecycle::rollback::{Rollback, Version};
 use crate::observe::status::{PluginState, RollbackView};
 
@@ -30,6 +30,8 @@ use crate::observe::status::{PluginState, RollbackView};
 #[derive(Debug, Default)]
 pub(crate) struct LifecycleState {
     phase: Phase,
+    /// No call begins until an operator says so.
+    is_paused: bool,
     reconciles: Quarantine,
     events: Quarantine,
     probation: Option<Probation>,
@@ -112,9 +114,36 @@ pub(crate) struct StateView {
     pub(crate) next_try: Option<Instant>,
     pub(crate) host_condition: Option<String>,
     pub(crate) rolled_back: Option<RollbackView>,
+    /// End of the pause of a quarantine.
+    pub(crate) pause_ends: Option<Instant>,
+    /// Number and digest of the last good generation.
+    pub(crate) last_good: Option<(u64, String)>,
 }
 
 impl LifecycleState {
+    /// An operator pauses the plugin, or ends the pause.
+    pub(crate) fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+    }
+
+    /// An operator ends the quarantines; `false` if there is none.
+    pub(crate) fn release(&mut self) -> bool {
+        let was_active = self.is_quarantined();
+        self.reconciles.release();
+        self.events.release();
+        was_active
+    }
+
+    /// Asks for a call.
+    pub(crate) fn admit(&mut self, kind: CallKind, now: Instant) -> Admission {
+        if self.is_paused { Admission::Wait(None) } else { self.quarantine_mut(kind).admit(now) }
+    }
+
+    /// Whether no call may begin: until this time, or until another change.
+    pub(crate) fn blocked(&mut self, kind: CallKind, now: Instant) -> Option<Option<Instant>> {
+        if self.is_paused { Some(None) } else { self.quarantine_mut(kind).blocked(now) }
+    }
+
     /// A load of new files begins.
     pub(crate) fn load_started(&mut self) {
         self.await_first_generation();
@@ -301,9 +330,10 @@ impl LifecycleState {
         self.reconciles.is_active() || self.events.is_active()
     }
 
-    /// Whether the next answer of a call changes the state.
+    /// Whether the next answer of a call changes the state, or the next call has to ask for admission.
     pub(crate) fn awaits_answer(&self) -> bool {
-        self.probation.is_some()
+        self.is_paused
+            || self.probation.is_some()
             || self.host_condition.is_some()
             || self.reconciles.awaits_answer()
             || self.events.awaits_answer()
@@ -313,6 +343,7 @@ impl LifecycleState {
     pub(crate) fn view(&self, now: Instant) -> StateView {
         let (state, digest) = match &self.phase {
             Phase::Draining { digest } => (PluginState::Draining, digest.as_str()),
+            Phase::Running { version, .. } if self.is_paused => (PluginState::Paused, version.digest()),
             Phase::Running { version, .. } if self.is_quarantined() => {
                 (PluginState::Quarantined, version.digest())
             }
@@ -334,6 +365,8 @@ impl LifecycleState {
             next_try: pause_ends.or_else(|| self.load_wait.as_ref()?.next_try),
             host_condition: self.host_condition.clone(),
             rolled_back: self.rolled_back.clone(),
+            pause_ends,
+            last_good: self.last_good.as_ref().map(|(number, good)| (*number, good.digest().to_owned())),
         }
     }
 

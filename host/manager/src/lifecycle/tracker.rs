@@ -120,14 +120,14 @@ impl StateTracker {
         self.update(|state| state.record_faults(faults, Instant::now()))
     }
 
-    /// Waits until a call may begin: over the pause of a quarantine, and over a probe that another call makes. A new
-    /// generation ends both at once, and so does the end of the plugin. `before_wait` runs before each wait.
+    /// Waits until a call may begin: over the pause of an operator or of a quarantine, and over a probe that another call
+    /// makes. A new generation ends both at once, but for the pause of an operator, and so does the end of the plugin. `before_wait` runs before each wait.
     pub(crate) async fn admit(self: &Arc<Self>, kind: CallKind, mut before_wait: impl FnMut()) -> CallPermit {
         loop {
             // A waiter from here on, so no change is missed.
             let changed = self.changed.notified();
             let admission = match self.awaits_answer.load(Relaxed) {
-                true => self.state.lock().quarantine_mut(kind).admit(Instant::now()),
+                true => self.state.lock().admit(kind, Instant::now()),
                 false => Admission::Call,
             };
             match admission {
@@ -154,7 +154,7 @@ impl StateTracker {
     pub(crate) async fn quarantine_over(&self, kind: CallKind, mut before_wait: impl FnMut()) {
         while self.awaits_answer.load(Relaxed) {
             let changed = self.changed.notified();
-            let Some(until) = self.state.lock().quarantine_mut(kind).blocked(Instant::now()) else { return };
+            let Some(until) = self.state.lock().blocked(kind, Instant::now()) else { return };
             before_wait();
             if !self.wait(until, changed).await {
                 return;

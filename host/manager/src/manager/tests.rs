@@ -8,14 +8,15 @@ use super::*;
 use crate::observe::status::PluginStatus;
 use crate::testing::{FakeCompiler, FakeComponent, done, fault, files, settle, unreachable_client};
 
-struct Host {
-    manager: Manager,
-    compiler: Arc<FakeCompiler>,
-    metrics: Metrics,
+/// A host without an API server.
+pub(crate) struct Host {
+    pub(crate) manager: Manager,
+    pub(crate) compiler: Arc<FakeCompiler>,
+    pub(crate) metrics: Metrics,
 }
 
 impl Host {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let compiler = Arc::new(FakeCompiler::default());
         let client = unreachable_client().await;
         let factory = SharedInformerFactory::for_client(client.clone(), Default::default());
@@ -35,12 +36,12 @@ impl Host {
         settle().await;
     }
 
-    async fn change_to(&self, wasm: &'static [u8]) {
+    pub(crate) async fn change_to(&self, wasm: &'static [u8]) {
         self.apply(Change::Changed(files(wasm, &json!({})))).await;
     }
 
     /// The status of the only plugin.
-    fn plugin(&self) -> PluginStatus {
+    pub(crate) fn plugin(&self) -> PluginStatus {
         let mut plugins = self.manager.status().plugins;
         assert_eq!(plugins.len(), 1);
         plugins.remove(0)
@@ -48,6 +49,13 @@ impl Host {
 
     fn current(&self) -> Arc<Plugin> {
         self.manager.plugin("p")
+    }
+}
+
+impl Manager {
+    /// Why the API server has not answered yet.
+    pub(crate) fn unreachable(&self) -> &Mutex<Option<String>> {
+        &self.0.unreachable
     }
 }
 
@@ -198,4 +206,120 @@ async fn a_plugin_that_waits_for_the_next_try_of_its_load_does_not_keep_the_host
     assert_eq!(host.plugin().state, PluginState::Waiting);
     assert_eq!(host.manager.not_ready(), None);
     assert_eq!(host.plugin().waiting_for.as_deref(), Some("p.wasm: compilation did not finish: no memory"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_plugin_makes_no_call_until_it_is_resumed_also_over_a_reload() {
+    let host = Host::new().await;
+    let (component, mut calls) = FakeComponent::reconciler();
+    host.compiler.add(b"a", component);
+    let dir = tempfile::tempdir().unwrap();
+    let wasm_path = dir.path().join("p.wasm");
+    std::fs::write(&wasm_path, "a").unwrap();
+    let digest = "sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb".to_owned();
+    host.apply(Change::Changed(Files { wasm_path, digest, ..files(b"a", &json!({})) })).await;
+    let command = |command| host.manager.command("p", &command);
+    let reconcile = |key: &str| command(Command::Reconcile(key.parse().unwrap())).unwrap();
+    reconcile("ns/x");
+    assert_eq!(calls.so_far().await, ["reconcile ns/x"]);
+    assert_eq!(command(Command::Pause).unwrap(), "p: paused");
+    reconcile("ns/y");
+    assert_eq!(calls.so_far().await, [""; 0]);
+    command(Command::Reload).unwrap();
+    // The file is read again by a thread.
+    while host.plugin().generation < 2 {
+        tokio::task::yield_now().await;
+        settle().await;
+    }
+    assert_eq!((host.plugin().state, host.plugin().generation), (PluginState::Paused, 2));
+    assert_eq!(calls.so_far().await, [""; 0]);
+    assert_eq!(command(Command::Resume).unwrap(), "p: running");
+    assert_eq!(calls.so_far().await, ["reconcile ns/y"]);
+    assert_eq!(host.manager.command("q", &Command::Pause), Err(CommandError::NoPlugin));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_removed_while_it_is_paused_ends() {
+    let host = Host::new().await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    host.change_to(b"a").await;
+    host.manager.command("p", &Command::Pause).unwrap();
+    host.manager.command("p", &Command::Reconcile("ns/x".parse().unwrap())).unwrap();
+    settle().await;
+    host.apply(removed()).await;
+    assert!(host.manager.status().plugins.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quarantine_is_ended_by_an_operator() {
+    let host = Host::new().await;
+    let (component, mut calls) = FakeComponent::reconciler();
+    host.compiler.add(
+        b"a",
+        component.script(|call| async move {
+            if call.keys[0].starts_with("ns/bad") { Err(fault(FaultKind::Trap)) } else { done(&call) }
+        }),
+    );
+    host.change_to(b"a").await;
+    let reconcile = |key: String| {
+        host.manager.command("p", &Command::Reconcile(key.parse().unwrap())).unwrap();
+    };
+    (0..3).for_each(|n| reconcile(format!("ns/bad{n}")));
+    settle().await;
+    let detail = host.manager.detail("p").unwrap();
+    assert_eq!(detail.status.state, PluginState::Quarantined);
+    assert!(detail.quarantined_until.is_some());
+    assert_eq!(detail.errors.len(), 3, "{:?}", detail.errors);
+    calls.begun();
+    reconcile("ns/good".to_owned());
+    assert_eq!(host.manager.command("p", &Command::Release).unwrap(), "p: running");
+    assert!(calls.so_far().await.contains(&"reconcile ns/good".to_owned()));
+    let again = host.manager.command("p", &Command::Release);
+    assert!(matches!(again, Err(CommandError::Not(_))), "{again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_detail_of_a_plugin_says_what_is_in_force() {
+    let host = Host::new().await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    assert!(host.manager.detail("p").is_none());
+    let spec = json!({
+        "permissions": [{"groups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": ["a"]}],
+        "serviceAccount": {"namespace": "ns", "name": "robot"},
+        "limits": {"queueDepth": 7},
+        "config": {"password": "hunter2"},
+    });
+    host.apply(Change::Changed(files(b"a", &spec))).await;
+    let detail = host.manager.detail("p").unwrap();
+    let current = detail.current.as_ref().unwrap();
+    assert_eq!(current.service_account.as_deref(), Some("ns/robot"));
+    assert_eq!(current.grants[0].namespaces, ["a"]);
+    assert_eq!(current.manifest_digest, "sha256:manifest");
+    let depth = current.limits.iter().find(|limit| limit.name == "queueDepth").unwrap();
+    assert_eq!((depth.limit.as_deref(), depth.used.as_deref()), (Some("7"), Some("0")));
+    let text = serde_json::to_string(&detail).unwrap();
+    assert!(text.contains("\"state\":\"running\"") && !text.contains("hunter2"), "{text}");
+    let digest = current.config_digest.clone();
+    host.apply(Change::Changed(files(b"a", &json!({"config": {"password": "other"}})))).await;
+    assert_ne!(host.manager.detail("p").unwrap().current.unwrap().config_digest, digest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_that_names_what_the_host_does_not_allow_is_refused() {
+    let mut host = Host::new().await;
+    host.compiler.add(b"a", FakeComponent::reconciler().0);
+    let inner = Arc::get_mut(&mut host.manager.0).expect("nothing runs yet");
+    let loader = Arc::get_mut(&mut inner.loader).expect("nothing is loaded yet");
+    loader.allowed.namespaces = Some(["a".to_owned()].into());
+    let spec = |namespace: &str| {
+        json!({"permissions": [
+            {"groups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": [namespace]},
+        ]})
+    };
+    host.apply(Change::Changed(files(b"a", &spec("b")))).await;
+    let error = host.plugin().last_error.unwrap();
+    assert!(error.starts_with("p.yaml: spec.permissions[0].namespaces"), "{error}");
+    assert_eq!(host.plugin().state, PluginState::Failed);
+    host.apply(Change::Changed(files(b"a", &spec("a")))).await;
+    assert_eq!(host.plugin().state, PluginState::Running);
 }

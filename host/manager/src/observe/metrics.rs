@@ -36,6 +36,7 @@ use prometheus_client::registry::Registry;
 
 use crate::dispatch::reasons::Reasons;
 use crate::imports::guest_events::PluginEvents;
+use crate::observe::denials::Denied;
 use crate::observe::host_events::HostEvents;
 use crate::observe::metrics::cpu::Groups;
 use crate::observe::metrics::events::AllEvents;
@@ -66,6 +67,12 @@ struct PluginFault {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginName {
     plugin: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginDenial {
+    plugin: String,
+    what: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -113,6 +120,7 @@ struct Inner {
     max_concurrent: Family<Controller, Gauge>,
     faults: Family<PluginFault, Counter>,
     limits_exceeded: Family<PluginLimit, Counter>,
+    denied: Family<PluginDenial, Counter>,
     generation: Family<Controller, Gauge>,
     quarantined: Family<PluginName, Gauge>,
     quarantines: Family<PluginName, Counter>,
@@ -145,6 +153,8 @@ pub(crate) struct PluginMetrics {
     pub(crate) max_concurrent: Gauge,
     /// Objects beyond a data limit, in the order of [`DataLimit::ALL`].
     pub(crate) limits_exceeded: [Counter; 3],
+    /// What the guest was denied, in the order of [`Denied::ALL`].
+    pub(crate) denied: [Counter; 5],
     pub(crate) generation: Gauge,
     /// Quarantines begun or extended, and rollbacks.
     pub(crate) quarantines: Counter,
@@ -206,6 +216,9 @@ impl Metrics {
         fn limits(name: &str) -> Vec<PluginLimit> {
             DataLimit::ALL.map(|limit| PluginLimit { plugin: name.to_owned(), limit: limit.name() }).into()
         }
+        fn denials(name: &str) -> Vec<PluginDenial> {
+            Denied::ALL.map(|what| PluginDenial { plugin: name.to_owned(), what: what.name() }).into()
+        }
         let mut families = PluginFamilies::new();
         let f = &mut families;
         let queues = Queues::default();
@@ -235,6 +248,11 @@ impl Metrics {
             "pilothouse_data_limit_exceeded",
             "Times that an object of the cluster exceeded a data limit of the plugin",
             limits,
+        );
+        let denied = f.family(
+            "pilothouse_denied",
+            "Calls and reads of the plugin that its manifest or its ServiceAccount does not allow",
+            denials,
         );
         let generation =
             f.family("pilothouse_plugin_generation", "Number of the running generation", controller);
@@ -295,6 +313,7 @@ impl Metrics {
             max_concurrent,
             faults,
             limits_exceeded,
+            denied,
             generation,
             quarantined,
             quarantines,
@@ -351,6 +370,10 @@ impl Metrics {
             limits_exceeded: DataLimit::ALL.map(|limit| {
                 let labels = PluginLimit { plugin: name.to_owned(), limit: limit.name() };
                 m.limits_exceeded.get_or_create(&labels).clone()
+            }),
+            denied: Denied::ALL.map(|what| {
+                let labels = PluginDenial { plugin: name.to_owned(), what: what.name() };
+                m.denied.get_or_create(&labels).clone()
             }),
             generation: m.generation.get_or_create(&controller).clone(),
             quarantines: m.quarantines.get_or_create(&plugin).clone(),

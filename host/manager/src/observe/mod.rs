@@ -1,7 +1,11 @@
 //! What is seen from outside: status, metrics, admin endpoints, Kubernetes Events of the host.
 
 pub mod admin;
+pub(crate) mod command;
+pub(crate) mod denials;
+pub(crate) mod detail;
 pub(crate) mod host_events;
 pub(crate) mod metrics;
+pub(crate) mod recent_errors;
 pub(crate) mod status;
 pub(crate) mod warnings;

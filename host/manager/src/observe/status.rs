@@ -21,6 +21,8 @@ pub enum PluginState {
     Waiting,
     /// Paused after faults of several keys.
     Quarantined,
+    /// Paused by an operator.
+    Paused,
 }
 
 impl PluginState {
@@ -34,6 +36,7 @@ impl PluginState {
             Self::Failed => "failed",
             Self::Waiting => "waiting",
             Self::Quarantined => "quarantined",
+            Self::Paused => "paused",
         }
     }
 }

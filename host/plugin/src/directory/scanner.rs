@@ -182,7 +182,7 @@ impl Scanner {
                     }
                     let Some(wasm) = self.component(&component, digest, &mut fresh, now) else { continue };
                     size += wasm.len();
-                    changes.push(Change::Changed(self.files_of(&head, component, wasm, digest, *manifest)));
+                    changes.push(Change::Changed(self.files_of(&head, component, wasm, content, *manifest)));
                     self.named.insert(name.clone());
                     self.told.insert(name, Told { head, content, stale: false });
                 }
@@ -196,7 +196,7 @@ impl Scanner {
         head: &str,
         component: String,
         wasm: Bytes,
-        digest: Digest,
+        (manifest_digest, digest): (Option<Digest>, Digest),
         manifest: Manifest,
     ) -> Files {
         Files {
@@ -205,6 +205,7 @@ impl Scanner {
             wasm,
             digest: file::spell(&digest),
             manifest_path: (head != component).then(|| self.path.join(head)),
+            manifest_digest: manifest_digest.as_ref().map(file::spell).unwrap_or_default(),
             manifest,
         }
     }

@@ -9,18 +9,19 @@ use pilothouse_object::ObjectKey;
 
 use super::Rule;
 
-/// The objects of one resource that are visible to a plugin, computed once. A clone copies a reference count.
-#[derive(Debug, Clone)]
+/// The objects of one resource that are visible to a plugin, computed once. A clone copies a reference count. Two that are
+/// equal show the same objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Visibility(Arc<Seen>);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     cluster: Names,
     everywhere: Names,
     namespaces: HashMap<Box<str>, Names>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 enum Names {
     #[default]
     None,

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use pilothouse_object::ObjectKey;
+
 use super::{Grants, Place, Rule};
 
 /// The objects of a resource in one namespace or in all, of one name or of all.
@@ -28,6 +30,13 @@ pub enum NoScopes {
 impl WatchScope {
     /// All objects of a resource.
     pub const ALL: Self = Self { namespace: None, name: None };
+
+    /// Whether an object is in the scope.
+    #[must_use]
+    pub fn covers(&self, key: &ObjectKey) -> bool {
+        self.namespace.as_deref().is_none_or(|namespace| key.namespace() == Some(namespace))
+            && self.name.as_deref().is_none_or(|name| key.name() == name)
+    }
 
     /// The objects that are in both scopes; `None` if no object can be.
     #[must_use]
@@ -61,6 +70,30 @@ impl WatchScope {
 }
 
 impl Grants {
+    /// The scopes in which a verb is granted on a resource, at most `most`.
+    ///
+    /// # Errors
+    /// When there are more.
+    pub fn verb_scopes(
+        &self,
+        verb: &str,
+        group: &str,
+        resource: &str,
+        namespaced: bool,
+        most: usize,
+    ) -> Result<BTreeSet<WatchScope>, NoScopes> {
+        let rules = || self.rules.iter().filter(|rule| rule.covers_kind(verb, group, resource, None));
+        if rules().any(|rule| is_everywhere(rule, namespaced) && rule.names.is_empty()) {
+            return Ok(BTreeSet::from([WatchScope::ALL]));
+        }
+        // Before any is made: a manifest may have very many.
+        let count = rules().fold(0, |count: usize, rule| count.saturating_add(scopes_of(rule, namespaced)));
+        if count > most {
+            return Err(NoScopes::TooMany(count));
+        }
+        Ok(rules().flat_map(|rule| of_rule(rule, namespaced)).collect())
+    }
+
     /// The scopes in which a plugin may both list and watch a resource, at most `most`.
     ///
     /// # Errors
@@ -72,19 +105,7 @@ impl Grants {
         namespaced: bool,
         most: usize,
     ) -> Result<Vec<WatchScope>, NoScopes> {
-        let scopes = |verb: &str| {
-            let rules = || self.rules.iter().filter(|rule| rule.covers_kind(verb, group, resource, None));
-            if rules().any(|rule| is_everywhere(rule, namespaced) && rule.names.is_empty()) {
-                return Ok(BTreeSet::from([WatchScope::ALL]));
-            }
-            // Before any is made: a manifest may have very many.
-            let count =
-                rules().fold(0, |count: usize, rule| count.saturating_add(scopes_of(rule, namespaced)));
-            if count > most {
-                return Err(NoScopes::TooMany(count));
-            }
-            Ok(rules().flat_map(|rule| of_rule(rule, namespaced)).collect())
-        };
+        let scopes = |verb| self.verb_scopes(verb, group, resource, namespaced, most);
         let (listed, watched) = (scopes("list")?, scopes("watch")?);
         let meets = listed.iter().flat_map(|a| watched.iter().filter_map(move |b| a.meet(b)));
         let scopes = WatchScope::reduce(meets.collect());

@@ -71,6 +71,15 @@ struct Idle<I> {
     since: Instant,
 }
 
+/// Instances of one tenant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct UsedBy {
+    pub(crate) leased: usize,
+    pub(crate) idle: usize,
+    /// Bytes.
+    pub(crate) memory: u64,
+}
+
 /// A lease that was granted.
 #[derive(Debug)]
 pub(crate) struct Granted<I> {
@@ -176,6 +185,17 @@ impl<I> Ledger<I> {
         self.used = self.used - charged + bytes;
         if let Some(account) = self.tenants.get_mut(&id) {
             account.estimate = bytes;
+        }
+    }
+
+    /// What a tenant has. A leased instance is taken to have the memory of the last one.
+    pub(crate) fn used_by(&self, id: TenantId) -> UsedBy {
+        let Some(account) = self.tenants.get(&id) else { return UsedBy::default() };
+        let idle = account.idle.iter().filter_map(|number| self.idle.get(number));
+        UsedBy {
+            leased: account.leased as usize,
+            idle: account.idle.len(),
+            memory: u64::from(account.leased) * account.estimate + idle.map(|idle| idle.charged).sum::<u64>(),
         }
     }
 

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub(crate) use self::ledger::PoolBounds;
-use self::ledger::{Granted, Ledger, TenantId, Ticket};
+use self::ledger::{Granted, Ledger, TenantId, Ticket, UsedBy};
 use crate::dispatch::guest::Guest;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
@@ -202,6 +202,11 @@ impl Tenant {
             ledger.set_limit(self.id, instances);
             dropped.extend(ledger.take_idle_of(self.id));
         });
+    }
+
+    /// The instances of this plugin.
+    pub(crate) fn used(&self) -> UsedBy {
+        self.pool.0.state.lock().ledger.used_by(self.id)
     }
 
     /// Drops the idle instances; those that are leased go with their lease.

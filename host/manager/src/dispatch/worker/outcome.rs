@@ -78,6 +78,7 @@ fn record_failure(plugin: &Plugin, item: &Key, failure: &Failure) -> NextTry {
     let (queue, metrics) = (plugin.queue(), plugin.metrics());
     metrics.error.inc();
     metrics.errors.inc();
+    plugin.record_error(&format!("{}: {}", item.key, failure.message));
     if failure.terminal {
         metrics.terminal.inc();
         queue.forget(&item.key);

@@ -1,6 +1,7 @@
 //! From one key of the queue to the keys of a call, and the generation that the call is for.
 //!
-//! Invariant: each key that was taken is either in the returned [`Taken`], or back in the queue or done.
+//! Invariants: each key that was taken is either in the returned [`Taken`], or back in the queue or done; the keys in it may
+//! be reconciled under the grants of its generation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ const READ_YOUR_WRITES_TIMEOUT: Duration = Duration::from_secs(1);
 /// Keys that are looked at for the probe of a quarantine.
 const MAX_PROBE_CANDIDATES: usize = 64;
 
-/// Keys to reconcile, at least one, and the generation that reconciles them.
+/// Keys to reconcile, and the generation that reconciles them. There are none if no key that was taken is granted any more.
 pub(super) struct Taken {
     pub(super) generation: Arc<Generation>,
     pub(super) items: Vec<Key>,
@@ -63,6 +64,7 @@ pub(super) async fn take(
     if !plugin.election().is_leader() {
         return put_back(plugin, items);
     }
+    drop_ungranted(plugin, &generation, &mut items);
     Some(Taken { generation, items, permit })
 }
 
@@ -74,6 +76,16 @@ pub(super) fn add_again(plugin: &Plugin, item: &Key) {
 /// The current generation, unless the plugin stops.
 fn working_generation(plugin: &Plugin) -> Option<Arc<Generation>> {
     if plugin.is_stopping() { None } else { plugin.current() }
+}
+
+/// Drops the keys that were queued under wider grants than those of this generation.
+fn drop_ungranted(plugin: &Plugin, generation: &Generation, items: &mut Vec<Key>) {
+    let is_ungranted = |item: &mut Key| !generation.may_reconcile(&item.key, item.payload);
+    let ungranted: Vec<Key> = items.extract_if(.., is_ungranted).collect();
+    if !ungranted.is_empty() {
+        ungranted.iter().for_each(|item| plugin.queue().forget(&item.key));
+        plugin.queue().done_batch(ungranted);
+    }
 }
 
 /// Leaves the keys to other workers.

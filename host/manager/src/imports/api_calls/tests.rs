@@ -52,7 +52,11 @@ impl Plugin {
         .unwrap();
         let api_calls = ApiCalls {
             plugin: "plugin".into(),
-            reporter: Arc::new(HostEvents::default().of("plugin".into())),
+            denials: Arc::new(Denials::new(
+                "plugin".into(),
+                Arc::new(HostEvents::default().of("plugin".into())),
+                Default::default(),
+            )),
             grants: Grants::new(rules),
             client: Client::new(options).await.unwrap(),
             availability: Availability::new(),

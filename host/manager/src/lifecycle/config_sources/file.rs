@@ -14,6 +14,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use pilothouse_plugin::directory::{Fingerprint, read_up_to};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use tokio::time::sleep;
 
 use super::entry::document;
@@ -32,22 +34,28 @@ type Look = Result<Fingerprint, io::ErrorKind>;
 type Content = Result<Holds, String>;
 
 /// The files of all plugins, in one task that polls them; a cheap clone.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Files(Arc<Polled>);
 
-#[derive(Default)]
 struct Polled {
+    /// The folder below which files are; none: anywhere.
+    under: Option<PathBuf>,
     files: Shared<PathBuf, Content>,
     is_running: Mutex<bool>,
 }
 
 impl Files {
+    /// Follows nothing yet. Files are read below a folder, or anywhere if there is none.
+    pub(super) fn new(under: Option<PathBuf>) -> Self {
+        Self(Arc::new(Polled { under, files: Shared::default(), is_running: Mutex::new(false) }))
+    }
+
     /// Reports the content of a file to one entry, now and whenever it changes, until it is dropped.
     pub(super) async fn follow(self, path: PathBuf, field: String, report: Report) {
-        let first = path.clone();
+        let (first, under) = (path.clone(), self.0.under.clone());
         // The file is read at once; the poller reads it again, since this may be the half of something.
         let source = self.0.files.source(path.clone(), |values| async move {
-            let content = blocking(move || content(&first)).await;
+            let content = blocking(move || content(&first, under.as_deref())).await;
             values.send_replace(Some(content));
         });
         self.poll();
@@ -55,7 +63,7 @@ impl Files {
             message: format!("{field}: {}: {reason}; correct the file, or leave it out", path.display()),
             waits: false,
         };
-        source.report(|content| content.map_err(unusable), report).await;
+        source.report(|content| content.map_err(unusable), &report).await;
     }
 
     /// Starts the task, unless it runs.
@@ -95,9 +103,10 @@ async fn poll(polled: Arc<Polled>) {
         }
         sleep(SETTLE).await;
         // Written to while it is read: the next look finds it changed.
+        let under = polled.under.clone();
         let read = blocking(move || {
             let still = changed.into_iter().filter(|((path, _), now)| look(path) == *now);
-            still.map(|(file, now)| (content(&file.0), file, now)).collect::<Vec<_>>()
+            still.map(|(file, now)| (content(&file.0, under.as_deref()), file, now)).collect::<Vec<_>>()
         })
         .await;
         for (content, (path, source), now) in read {
@@ -122,19 +131,43 @@ fn look(path: &Path) -> Look {
     fs::metadata(path).map(|metadata| Fingerprint::of(&metadata)).map_err(|e| e.kind())
 }
 
-fn content(path: &Path) -> Content {
-    contents(path).and_then(|content| document(&content)).map(Arc::new)
+fn content(path: &Path, under: Option<&Path>) -> Content {
+    contents(path, under).and_then(|content| document(&content)).map(Arc::new)
 }
 
-fn contents(path: &Path) -> Result<Bytes, String> {
+fn contents(path: &Path, under: Option<&Path>) -> Result<Bytes, String> {
     let cannot = |e: io::Error| format!("it cannot be read: {e}");
     // A pipe would be waited for, a device never end.
     if !fs::metadata(path).map_err(cannot)?.is_file() {
         return Err("it is not a regular file".to_owned());
     }
-    let content = read_up_to(path, MOST_BYTES as u64 + 1).map_err(cannot)?;
+    let most = MOST_BYTES as u64 + 1;
+    let content = match under {
+        None => read_up_to(path, most).map_err(cannot)?,
+        Some(folder) => read_below(folder, path, most)?,
+    };
     if content.len() > MOST_BYTES {
         return Err(format!("it is larger than {MOST_BYTES} bytes"));
     }
     Ok(content)
+}
+
+/// Reads at most `most` bytes of a file below a folder. The kernel follows links on the way as long as they stay below it,
+/// as those of a mounted Secret do.
+fn read_below(folder: &Path, path: &Path, most: u64) -> Result<Bytes, String> {
+    use std::io::Read as _;
+    let cannot = |e: io::Error| format!("it cannot be read: {e}");
+    let leads_out = || format!("it leads out of {}, where the host allows files", folder.display());
+    let below = path.strip_prefix(folder).map_err(|_| leads_out())?;
+    let folder = fs::File::open(folder).map_err(cannot)?;
+    // Not waited for if it became a pipe.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let opened = rustix::fs::openat2(&folder, below, flags, Mode::empty(), ResolveFlags::BENEATH);
+    let file = fs::File::from(opened.map_err(|error| match error {
+        Errno::XDEV => leads_out(),
+        error => cannot(error.into()),
+    })?);
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).map_err(cannot)?;
+    Ok(bytes.into())
 }

@@ -13,7 +13,8 @@
 //!   of a plugin end when its `ConfigSources` is dropped. A plugin without entries has none.
 //! * Each result of `next` differs from the one before: another merged text, or another error.
 //!
-//! The objects are read with the host's own identity, one by one: a shared informer would hold all Secrets of a namespace.
+//! The objects are read with the host's own identity, one by one: a shared informer would hold all Secrets of a namespace. A
+//! plugin with a ServiceAccount gets no object that the account may not `get`.
 //! Called by [`crate::lifecycle::follow`].
 
 mod entry;
@@ -22,6 +23,7 @@ mod merged;
 mod object;
 mod shared;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +37,8 @@ use tokio::time::{Instant, timeout_at};
 
 use self::file::Files;
 pub(crate) use self::merged::MergedConfig;
-use self::object::Objects;
+use self::object::{ObjectEntry, Objects};
+use crate::access::AccessReviews;
 
 /// A change is reported after so long without another one: several objects are often applied together.
 const QUIET: Duration = Duration::from_millis(250);
@@ -64,12 +67,18 @@ type Read = Result<Holds, Unusable>;
 pub(crate) struct SharedSources {
     files: Files,
     objects: Objects,
+    reviews: AccessReviews,
 }
 
 impl SharedSources {
-    /// Follows nothing yet. Objects are read through `client`.
-    pub(crate) fn new(client: Client, availability: Arc<Availability>) -> Self {
-        Self { files: Files::default(), objects: Objects::new(client, availability) }
+    /// Follows nothing yet. Objects are read through `client`, files below `files_under`, or anywhere if there is none.
+    pub(crate) fn new(
+        client: Client,
+        availability: Arc<Availability>,
+        reviews: AccessReviews,
+        files_under: Option<PathBuf>,
+    ) -> Self {
+        Self { files: Files::new(files_under), objects: Objects::new(client, availability), reviews }
     }
 }
 
@@ -114,7 +123,11 @@ impl ConfigSources {
                 }
                 ConfigFrom::Secret(reference) | ConfigFrom::ConfigMap(reference) => {
                     let kind = object::Kind::of(from);
-                    tasks.spawn(shared.objects.clone().follow(kind, reference.clone(), field, report));
+                    let account = manifest.service_account.as_ref();
+                    let right =
+                        account.map(|account| shared.reviews.review(kind.question(account, reference)));
+                    let entry = ObjectEntry::new(kind, reference.clone(), &field, right);
+                    tasks.spawn(shared.objects.clone().follow(entry, report));
                 }
             }
         }

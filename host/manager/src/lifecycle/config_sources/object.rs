@@ -13,12 +13,13 @@ use std::time::Duration;
 use pilothouse_cache::{Availability, Backoff};
 use pilothouse_client::{ApiResource, Client, Error, ListParams, WatchEvent, WatchParams, WatchStream};
 use pilothouse_object::{Gvk, Object};
-use pilothouse_plugin::{ConfigFrom, ObjectReference};
+use pilothouse_plugin::{ConfigFrom, NamespacedName, ObjectReference};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::shared::Shared;
+use super::shared::{Shared, Source};
 use super::{Holds, Read, Report, Unusable, entry};
+use crate::access::{Answer, Question, Review};
 
 /// From the beginning of a round to that of the next one, at least: servers end watches when they like.
 const SPACING: Duration = Duration::from_secs(1);
@@ -41,6 +42,18 @@ impl Kind {
     /// Of an entry that is no file.
     pub(super) fn of(from: &ConfigFrom) -> Self {
         if matches!(from, ConfigFrom::Secret(_)) { Self::Secret } else { Self::ConfigMap }
+    }
+
+    /// Whether an account may get an object.
+    pub(super) fn question(self, account: &NamespacedName, reference: &ObjectReference) -> Question {
+        Question {
+            account: account.clone(),
+            verb: "get",
+            group: String::new(),
+            resource: self.names().1.to_owned(),
+            namespace: Some(reference.namespace.clone()),
+            name: Some(reference.name.clone()),
+        }
     }
 
     fn names(self) -> (&'static str, &'static str) {
@@ -75,14 +88,44 @@ impl Objects {
     }
 
     /// Reports the content of an object to one entry, now and whenever it changes, until it is dropped.
-    pub(super) async fn follow(self, kind: Kind, reference: ObjectReference, field: String, report: Report) {
+    pub(super) async fn follow(self, entry: ObjectEntry, report: Report) {
+        let ObjectEntry { kind, reference, .. } = &entry;
+        let Some(right) = &entry.right else {
+            let source = self.source(*kind, reference);
+            return source.report(|seen| entry.read(seen), &report).await;
+        };
+        let mut answers = right.answers();
+        loop {
+            let is_allowed = match &*answers.borrow_and_update() {
+                Answer::Allowed => true,
+                Answer::Denied(_) | Answer::Unknown(_) => false,
+            };
+            let reporting = async {
+                if is_allowed {
+                    // Not read before: other accounts may be allowed what this one is not.
+                    self.source(*kind, reference).report(|seen| entry.read(seen), &report).await;
+                }
+                // One that is asked just now has nothing to say.
+                if let Some(why) = right.known_refusal() {
+                    report.send(Err(entry.refused(&why))).await;
+                }
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                biased;
+                // The sender is in the review.
+                _ = answers.changed() => {}
+                () = reporting => {}
+            }
+        }
+    }
+
+    fn source(&self, kind: Kind, reference: &ObjectReference) -> Arc<Source<Seen>> {
         let key = (kind, reference.namespace.clone(), reference.name.clone());
-        let source = self.followed.source(key, |values| {
-            let followed = Followed::new(kind, &reference);
+        self.followed.source(key, |values| {
+            let followed = Followed::new(kind, reference);
             followed.follow(self.client.clone(), Arc::clone(&self.availability), values)
-        });
-        let entry = ObjectEntry::new(kind, reference, &field);
-        source.report(|seen| entry.read(seen), report).await;
+        })
     }
 }
 
@@ -184,18 +227,30 @@ impl Followed {
 }
 
 /// An entry of a manifest that names an object.
-struct ObjectEntry {
+pub(super) struct ObjectEntry {
     kind: Kind,
     reference: ObjectReference,
+    /// Whether the ServiceAccount of the plugin, if it has one, may get the object.
+    right: Option<Arc<Review>>,
     /// Field and object, as an error begins.
     place: String,
 }
 
 impl ObjectEntry {
-    fn new(kind: Kind, reference: ObjectReference, field: &str) -> Self {
+    pub(super) fn new(
+        kind: Kind,
+        reference: ObjectReference,
+        field: &str,
+        right: Option<Arc<Review>>,
+    ) -> Self {
         let (name, _) = kind.names();
         let place = format!("{field}: {name} {}/{}", reference.namespace, reference.name);
-        Self { kind, reference, place }
+        Self { kind, reference, right, place }
+    }
+
+    /// The account may not get the object.
+    fn refused(&self, why: &str) -> Unusable {
+        Unusable { message: format!("{}: {why}; grant it, or leave the object out", self.place), waits: true }
     }
 
     fn read(&self, seen: Seen) -> Read {

@@ -64,7 +64,7 @@ impl<V: Clone> Source<V> {
     }
 
     /// Reports the value, now and whenever it changes, as one entry reads it; until it is dropped.
-    pub(super) async fn report(&self, read: impl Fn(V) -> Read, report: Report) {
+    pub(super) async fn report(&self, read: impl Fn(V) -> Read, report: &Report) {
         let mut values = self.values.subscribe();
         loop {
             let value = values.borrow_and_update().clone();

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::entry::keys;
 use super::object::Kind;
 use super::*;
+use crate::testing::FakeRules;
 
 const SECRET: &str = "hunter2-and-more";
 
@@ -233,7 +234,8 @@ fn sources(client: &Client, config_from: &Value) -> ConfigSources {
 }
 
 fn shared(client: &Client) -> SharedSources {
-    SharedSources::new(client.clone(), Availability::new())
+    let reviews = AccessReviews::new(Arc::new(FakeRules::default()));
+    SharedSources::new(client.clone(), Availability::new(), reviews, None)
 }
 
 async fn files(paths: &[&Path]) -> ConfigSources {
@@ -296,6 +298,34 @@ async fn files_that_cannot_be_used_are_named_and_not_quoted() {
     assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1, "a": 1}));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_file_is_read_below_the_folder_of_the_host_whatever_links_lead_to() {
+    let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(outside.path().join("secret.yaml"), format!("a: {SECRET}\n")).unwrap();
+    fs::create_dir(dir.path().join("1")).unwrap();
+    fs::write(dir.path().join("1/es.yaml"), "a: 1\n").unwrap();
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
+    // As in a mounted Secret.
+    link(Path::new("1"), "..data");
+    link(Path::new("..data/es.yaml"), "es.yaml");
+    link(&outside.path().join("secret.yaml"), "file");
+    link(outside.path(), "folder");
+    let options = ClientOptions { server: Some("http://127.0.0.1:9".to_owned()), ..ClientOptions::default() };
+    let client = Client::new(options).await.unwrap();
+    let reviews = AccessReviews::new(Arc::new(FakeRules::default()));
+    let under = Some(dir.path().to_owned());
+    let shared = SharedSources::new(client, Availability::new(), reviews, under);
+    let read = async |name: &str| {
+        let manifest = manifest(&json!([{"file": dir.path().join(name)}]));
+        ConfigSources::new(&manifest, &shared).next().await
+    };
+    assert_eq!(json_of(&read("es.yaml").await.unwrap()), json!({"own": 1, "a": 1}));
+    for name in ["file", "folder/secret.yaml"] {
+        let error = read(name).await.unwrap_err();
+        assert!(error.message.contains("it leads out of"), "{name}: {error:?}");
+    }
+}
+
 fn secrets() -> ApiResource {
     ApiResource::new(Gvk::new("", "v1", "Secret"), "secrets", true)
 }
@@ -335,6 +365,28 @@ async fn an_object_is_waited_for_and_followed_and_others_are_not_looked_at() {
     assert_eq!(sources.next().await.unwrap_err(), waiting(absent));
     put(&client, "es", "two").await;
     assert_eq!(json_of(&sources.next().await.unwrap()), json!({"own": 1, "value": "two"}));
+}
+
+#[tokio::test]
+async fn an_object_that_the_service_account_may_not_get_is_not_read() {
+    let (server, client) = server().await;
+    put(&client, "es", SECRET).await;
+    let rules = FakeRules::default();
+    rules.deny(&["get secrets"]);
+    let reviews = AccessReviews::new(Arc::new(rules.clone()));
+    let shared = SharedSources::new(client.clone(), Availability::new(), reviews, None);
+    let mut manifest = manifest(&json!([{"secretRef": {"namespace": "default", "name": "es"}}]));
+    manifest.service_account =
+        Some(pilothouse_plugin::NamespacedName { namespace: "ns".into(), name: "robot".into() });
+    let refused = ConfigSources::new(&manifest, &shared).next().await.unwrap_err();
+    let words = "spec.configFrom[0].secretRef: Secret default/es: ServiceAccount ns/robot may not get secrets \"es\" in namespace default: no rule; grant it, or leave the object out";
+    assert_eq!(refused, waiting(words));
+    assert!(!server.requests().iter().any(|request| request.resource == "secrets" && request.verb == "list"));
+    // Another account's plugin is not concerned.
+    rules.deny(&["ServiceAccount ns/robot"]);
+    manifest.service_account.as_mut().unwrap().name = "other".into();
+    let config = ConfigSources::new(&manifest, &shared).next().await.unwrap();
+    assert_eq!(json_of(&config), json!({"own": 1, "value": SECRET}));
 }
 
 #[tokio::test]

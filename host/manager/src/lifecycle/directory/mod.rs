@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use pilothouse_plugin::Ceilings;
 use pilothouse_plugin::directory::Change;
+use rustix::io::Errno;
 use tokio::sync::mpsc;
 
 /// How a directory is watched.
@@ -28,11 +29,17 @@ pub struct DirectoryOptions {
     pub poll_interval: Duration,
     /// How long a file must be unchanged before it is read.
     pub settle: Duration,
+    /// Take a directory that others than the user of the host may write.
+    pub allow_writable: bool,
 }
 
 impl Default for DirectoryOptions {
     fn default() -> Self {
-        Self { poll_interval: Duration::from_secs(2), settle: Duration::from_millis(150) }
+        Self {
+            poll_interval: Duration::from_secs(2),
+            settle: Duration::from_millis(150),
+            allow_writable: false,
+        }
     }
 }
 
@@ -50,6 +57,22 @@ pub enum DirectoryError {
     /// It is something else.
     #[error("the plugin directory {} is not a directory; name one with --plugins", .0.display())]
     NotADirectory(PathBuf),
+    /// It is a link, which may lead elsewhere later.
+    #[error("the plugin directory {} is a link; name the directory itself with --plugins", .0.display())]
+    Link(PathBuf),
+    /// Others decide which plugins run.
+    #[error(
+        "the plugin directory {} {reason}: whoever writes it decides what this host runs; {remedy}, or start the host with --allow-writable-plugins",
+        .path.display()
+    )]
+    Writable {
+        /// The directory.
+        path: PathBuf,
+        /// Who may write it.
+        reason: String,
+        /// How to mend it.
+        remedy: String,
+    },
     /// The thread that watches cannot be started.
     #[error(
         "the plugin directory cannot be watched, since no thread can be started: {0}; raise the limit on processes"
@@ -85,6 +108,9 @@ impl Directory {
         ceilings: Ceilings,
     ) -> Result<Self, DirectoryError> {
         let path = path.into();
+        if !options.allow_writable {
+            check_writers(&path)?;
+        }
         match std::fs::read_dir(&path) {
             Ok(_) => {}
             Err(source) if source.kind() == std::io::ErrorKind::NotADirectory => {
@@ -117,6 +143,35 @@ impl Directory {
         }
         std::future::pending().await
     }
+}
+
+/// Checks that the directory belongs to the user of the host or to root, and that nobody else may write it. Nothing is
+/// changed: whoever made it so may have put plugins into it.
+fn check_writers(path: &Path) -> Result<(), DirectoryError> {
+    use rustix::fs::{Mode, OFlags};
+    let unreadable =
+        |error: Errno| DirectoryError::Unreadable { path: path.to_owned(), source: error.into() };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
+        Errno::LOOP | Errno::NOTDIR if path.is_symlink() => DirectoryError::Link(path.to_owned()),
+        Errno::NOTDIR => DirectoryError::NotADirectory(path.to_owned()),
+        error => unreadable(error),
+    })?;
+    let stat = rustix::fs::fstat(&opened).map_err(unreadable)?;
+    let user = rustix::process::geteuid().as_raw();
+    let writable = |reason, remedy| Err(DirectoryError::Writable { path: path.to_owned(), reason, remedy });
+    if stat.st_uid != user && stat.st_uid != 0 {
+        let reason = format!("belongs to user {}, and the host runs as user {user}", stat.st_uid);
+        return writable(
+            reason,
+            format!("give it to the user of the host (chown {user} {})", path.display()),
+        );
+    }
+    if stat.st_mode & 0o022 != 0 {
+        let reason = format!("may be written by others (mode {:04o})", stat.st_mode & 0o7777);
+        return writable(reason, format!("take their right to write (chmod go-w {})", path.display()));
+    }
+    Ok(())
 }
 
 impl Drop for Directory {

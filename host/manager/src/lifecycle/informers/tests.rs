@@ -49,7 +49,8 @@ fn lease_within(
 ) -> Result<(KindView, Arc<Warnings>), String> {
     let resources = HashMap::from([(config_maps().gvk, config_maps())]);
     let warnings = Arc::new(test.plugin.warnings());
-    let leasing = Leasing { number: 1, description, grants, data, warnings: &warnings };
+    let leasing =
+        Leasing { number: 1, description, grants, data, warnings: &warnings, rights: HashMap::new() };
     let kinds = test.loader.lease_informers(&test.plugin, &leasing, &resources)?;
     Ok((kinds.into_values().next().unwrap(), warnings))
 }

@@ -1,0 +1,171 @@
+//! [`AdminAccess`]: who may read the data of the host, and who may command it.
+//!
+//! | address | reads | commands |
+//! |---|---|---|
+//! | loopback | everybody on the machine | a token |
+//! | any other | a token | a token |
+//!
+//! A token is that of a file, or one that the API server knows: a TokenReview says whose it is, and a SubjectAccessReview
+//! whether that user may `get` or `post` the path, as in secured metrics of controller-runtime. Allowed answers are
+//! remembered for a short time; a bounded number is asked at a time. Trouble of the API server allows nothing.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode, header};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::access::{AskServer, Identified};
+
+/// How long an allowed answer is remembered: longer than between two scrapes, and not long after a revocation.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Answers that are remembered.
+const MOST_REMEMBERED: usize = 256;
+/// Tokens that are reviewed at a time.
+const AT_ONCE: usize = 4;
+/// Most bytes of a token; that of a ServiceAccount has about 1,000.
+const LONGEST_TOKEN: usize = 16 << 10;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Wish {
+    Read,
+    Command,
+}
+
+impl Wish {
+    /// The verb of the SubjectAccessReview.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Read => "get",
+            Self::Command => "post",
+        }
+    }
+}
+
+/// Why a request is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) status: StatusCode,
+    pub(super) message: String,
+}
+
+/// Decides who may ask what.
+pub(super) struct AdminAccess {
+    is_loopback: bool,
+    token_file: Option<PathBuf>,
+    server: AskServer,
+    allowed: Mutex<HashMap<(String, String, Wish), Allowed>>,
+    at_once: Semaphore,
+}
+
+/// An answer that is remembered.
+struct Allowed {
+    user: String,
+    until: Instant,
+}
+
+impl AdminAccess {
+    pub(super) fn new(is_loopback: bool, token_file: Option<PathBuf>, server: AskServer) -> Self {
+        Self { is_loopback, token_file, server, allowed: Mutex::default(), at_once: Semaphore::new(AT_ONCE) }
+    }
+
+    /// Whether reads need no token.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_loopback
+    }
+
+    /// Who asks, if it is allowed.
+    pub(super) async fn admit(&self, headers: &HeaderMap, path: &str, wish: Wish) -> Result<String, Refused> {
+        if self.is_loopback && wish == Wish::Read {
+            return Ok("this machine".to_owned());
+        }
+        let token = bearer(headers).ok_or_else(|| self.unauthorized("a token is needed"))?;
+        match &self.token_file {
+            Some(file) => self.check_file(file.clone(), token).await,
+            None => self.review(token, path, wish).await,
+        }
+    }
+
+    fn unauthorized(&self, why: &str) -> Refused {
+        let remedy = match self.token_file {
+            Some(_) => "send that of --admin-token-file",
+            None => "send one of a user or ServiceAccount of the cluster",
+        };
+        let message = format!("{why}: {remedy}, as `Authorization: Bearer TOKEN`");
+        Refused { status: StatusCode::UNAUTHORIZED, message }
+    }
+
+    async fn check_file(&self, file: PathBuf, token: &str) -> Result<String, Refused> {
+        // Read each time: it may be a mounted Secret.
+        let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(file)).await;
+        let wanted = read.map_err(std::io::Error::from).and_then(|read| read).map_err(|error| {
+            unavailable(format!("the file of --admin-token-file cannot be read: {error}"))
+        })?;
+        let wanted = wanted.trim();
+        if wanted.is_empty() || !is_equal(wanted.as_bytes(), token.as_bytes()) {
+            return Err(self.unauthorized("the token is not that of the host"));
+        }
+        Ok("the holder of the token file".to_owned())
+    }
+
+    async fn review(&self, token: &str, path: &str, wish: Wish) -> Result<String, Refused> {
+        let key = (token.to_owned(), path.to_owned(), wish);
+        if let Some(user) = self.remembered(&key) {
+            return Ok(user);
+        }
+        // The semaphore is never closed.
+        let _turn = self.at_once.acquire().await;
+        if let Some(user) = self.remembered(&key) {
+            return Ok(user);
+        }
+        let trouble = |error| unavailable(format!("the API server cannot be asked about the token: {error}"));
+        let Some(identified) = self.server.identify(token).await.map_err(trouble)? else {
+            return Err(self.unauthorized("the API server does not know the token"));
+        };
+        let Identified { user, subject } = identified;
+        let attributes = json!({"path": path, "verb": wish.verb()});
+        let decision = self.server.review(subject, ("nonResourceAttributes", attributes)).await;
+        if let Err(reason) = decision.map_err(trouble)? {
+            let reason = if reason.is_empty() { reason } else { format!(" ({reason})") };
+            let message = format!(
+                "user {user} may not {} {path}{reason}; grant it with nonResourceURLs in a ClusterRole",
+                wish.verb()
+            );
+            return Err(Refused { status: StatusCode::FORBIDDEN, message });
+        }
+        let mut allowed = self.allowed.lock();
+        let now = Instant::now();
+        allowed.retain(|_, allowed| allowed.until > now);
+        if allowed.len() < MOST_REMEMBERED {
+            allowed.insert(key, Allowed { user: user.clone(), until: now + REMEMBERED });
+        }
+        Ok(user)
+    }
+
+    fn remembered(&self, key: &(String, String, Wish)) -> Option<String> {
+        let allowed = self.allowed.lock();
+        allowed.get(key).filter(|allowed| allowed.until > Instant::now()).map(|allowed| allowed.user.clone())
+    }
+}
+
+fn unavailable(message: String) -> Refused {
+    Refused { status: StatusCode::SERVICE_UNAVAILABLE, message }
+}
+
+/// The token of the header `Authorization`.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    let is_token = scheme.eq_ignore_ascii_case("bearer") && (1..=LONGEST_TOKEN).contains(&token.len());
+    is_token.then_some(token)
+}
+
+/// Compares in a time that says nothing about where two texts differ.
+fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+}

@@ -1,0 +1,234 @@
+//! Who gets which answer, over real sockets.
+
+use std::convert::Infallible;
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use pilothouse_cache::Availability;
+use pilothouse_client::{Client, ClientOptions};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::*;
+use crate::access::AskServer;
+use crate::manager::tests::Host;
+use crate::testing::{FakeComponent, unreachable_client};
+
+/// An API server that knows the token `jane`, and lets her `get` /metrics alone.
+async fn reviewing_server() -> (String, AbortOnDropHandle<()>) {
+    async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+        let path = request.uri().path().to_owned();
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let mut review: Value = serde_json::from_slice(&body).unwrap();
+        review["status"] = if path.ends_with("/tokenreviews") {
+            match review["spec"]["token"].as_str() {
+                Some("jane") => json!({"authenticated": true, "user": {"username": "jane", "groups": ["g"]}}),
+                _ => json!({"authenticated": false}),
+            }
+        } else {
+            let wanted = json!({"path": "/metrics", "verb": "get"});
+            let spec = &review["spec"];
+            let is_allowed = spec["user"] == "jane"
+                && spec["groups"] == json!(["g"])
+                && spec["nonResourceAttributes"] == wanted;
+            json!({"allowed": is_allowed, "reason": "no rule"})
+        };
+        review["metadata"] = json!({"name": ""});
+        let mut response = Response::new(Full::new(Bytes::from(review.to_string())));
+        *response.status_mut() = StatusCode::CREATED;
+        response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+        Ok(response)
+    }
+    use http::StatusCode;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let server = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(server.serve_connection(TokioIo::new(stream), service_fn(answer)));
+        }
+    });
+    (url, AbortOnDropHandle::new(serving))
+}
+
+/// The endpoints of a host with one plugin, `p`.
+struct Served {
+    host: Host,
+    address: SocketAddr,
+    _serving: AbortOnDropHandle<()>,
+}
+
+impl Served {
+    async fn new(address: &str, token_file: Option<PathBuf>, server: AskServer) -> Self {
+        let host = Host::new().await;
+        host.compiler.add(b"a", FakeComponent::reconciler().0);
+        host.change_to(b"a").await;
+        let listener = TcpListener::bind(address).await.unwrap();
+        let mut address = listener.local_addr().unwrap();
+        let is_loopback = address.ip().is_loopback();
+        address.set_ip([127, 0, 0, 1].into());
+        let access = AdminAccess::new(is_loopback, token_file, server);
+        let endpoints = Endpoints::new(host.manager.clone(), host.metrics.clone(), access);
+        let serving = tokio::spawn(serve_connections(listener, Arc::new(endpoints)));
+        Self { host, address, _serving: AbortOnDropHandle::new(serving) }
+    }
+
+    /// The status and the rest of an answer.
+    async fn ask(&self, request: &str, token: &str) -> (u16, String) {
+        ask(self.address, request, token).await.unwrap()
+    }
+}
+
+async fn ask(address: SocketAddr, request: &str, token: &str) -> io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await?;
+    let token = if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
+    let head = format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{token}\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_default();
+    Ok((code, answer))
+}
+
+async fn no_server() -> AskServer {
+    AskServer::new(&unreachable_client().await, Availability::new())
+}
+
+async fn asking(url: &str) -> AskServer {
+    let options = ClientOptions { server: Some(url.to_owned()), ..ClientOptions::default() };
+    AskServer::new(&Client::new(options).await.unwrap(), Availability::new())
+}
+
+#[tokio::test]
+async fn on_loopback_everybody_reads_and_nobody_commands_without_a_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, "sesame\n").unwrap();
+    let served = Served::new("127.0.0.1:0", Some(file.clone()), no_server().await).await;
+    for path in ["/livez", "/metrics", "/plugins", "/plugins/p"] {
+        assert_eq!(served.ask(&format!("GET {path}"), "").await.0, 200, "{path}");
+    }
+    let (code, text) = served.ask("GET /plugins/q", "").await;
+    assert!(code == 404 && text.contains("there is no plugin \"q\""), "{text}");
+    let (code, text) = served.ask("GET /readyz", "").await;
+    assert!(text.contains("plugin p") || text.contains("ok") || code == 503, "{text}");
+    let pause = "POST /plugins/p/pause";
+    let (code, text) = served.ask(pause, "").await;
+    assert!(code == 401 && text.to_lowercase().contains("www-authenticate: bearer"), "{text}");
+    assert!(text.contains("--admin-token-file"), "{text}");
+    assert_eq!(served.ask(pause, "wrong").await.0, 401);
+    assert_eq!(served.host.plugin().state.as_str(), "running");
+    assert_eq!(served.ask(pause, "sesame").await.0, 200);
+    assert_eq!(served.host.plugin().state.as_str(), "paused");
+    assert_eq!(served.ask("POST /plugins/p/resume", "sesame").await.0, 200);
+    let (code, text) = served.ask("POST /plugins/p/release", "sesame").await;
+    assert!(code == 409 && text.contains("not in quarantine"), "{text}");
+    assert_eq!(served.ask("POST /plugins/q/pause", "sesame").await.0, 404);
+    assert_eq!(served.ask("POST /plugins/p/stop", "sesame").await.0, 404);
+    assert_eq!(served.ask("DELETE /plugins/p", "sesame").await.0, 405);
+    // A rotated token counts at once.
+    std::fs::write(&file, "other").unwrap();
+    assert_eq!(served.ask(pause, "sesame").await.0, 401);
+    assert_eq!(served.ask(pause, "other").await.0, 200);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(served.ask(pause, "other").await.0, 503);
+}
+
+#[tokio::test]
+async fn elsewhere_a_token_is_reviewed_and_health_has_no_data() {
+    let (url, _server) = reviewing_server().await;
+    let served = Served::new("0.0.0.0:0", None, asking(&url).await).await;
+    let (code, text) = served.ask("GET /metrics", "").await;
+    assert!(code == 401 && text.contains("a token is needed"), "{text}");
+    let (code, text) = served.ask("GET /metrics", "joe").await;
+    assert!(code == 401 && text.contains("does not know the token"), "{text}");
+    let (code, text) = served.ask("GET /metrics", "jane").await;
+    assert!(code == 200 && text.contains("pilothouse_denied_total{plugin=\"p\""), "{text}");
+    for refused in ["GET /plugins", "GET /plugins/p", "POST /plugins/p/pause"] {
+        let (code, text) = served.ask(refused, "jane").await;
+        assert!(code == 403 && text.contains("user jane may not"), "{refused}: {text}");
+        assert!(text.contains("nonResourceURLs") && text.contains("no rule"), "{refused}: {text}");
+    }
+    assert_eq!(served.host.plugin().state.as_str(), "running");
+    *served.host.manager.unreachable().lock() = Some("https://10.0.0.1".to_owned());
+    for (path, words) in [("/livez", "ok"), ("/healthz", "ok, not ready"), ("/readyz", "not ready")] {
+        let (_, text) = served.ask(&format!("GET {path}"), "").await;
+        assert!(text.ends_with(&format!("{words}\n")) && !text.contains("10.0.0.1"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_remembered_and_an_api_server_that_is_away_allows_nothing_new() {
+    let (url, server) = reviewing_server().await;
+    let served = Served::new("0.0.0.0:0", None, asking(&url).await).await;
+    assert_eq!(served.ask("GET /metrics", "jane").await.0, 200);
+    drop(server);
+    assert_eq!(served.ask("GET /metrics", "jane").await.0, 200);
+    let served = Served::new("0.0.0.0:0", None, no_server().await).await;
+    let (code, text) = served.ask("GET /metrics", "jane").await;
+    assert!(code == 503 && text.contains("cannot be asked about the token"), "{text}");
+}
+
+#[tokio::test]
+async fn the_address_of_health_has_health_alone() {
+    let host = Host::new().await;
+    *host.manager.unreachable().lock() = Some("https://10.0.0.1".to_owned());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let health = serve_connections(listener, Arc::new(Health(host.manager.clone())));
+    let _serving = AbortOnDropHandle::new(tokio::spawn(health));
+    let (code, text) = ask(address, "GET /readyz", "").await.unwrap();
+    assert!(code == 503 && text.ends_with("\r\nnot ready\n"), "{text}");
+    assert_eq!(ask(address, "GET /livez", "").await.unwrap().0, 200);
+    for path in ["/metrics", "/plugins", "/plugins/p"] {
+        assert_eq!(ask(address, &format!("GET {path}"), "").await.unwrap().0, 404);
+    }
+    assert_eq!(ask(address, "POST /plugins/p/pause", "").await.unwrap().0, 405);
+}
+
+/// On the paused clock time passes when nothing happens.
+#[tokio::test(start_paused = true)]
+async fn connections_are_bounded_in_number_and_time() {
+    let host = Host::new().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let health = serve_connections(listener, Arc::new(Health(host.manager.clone())));
+    let _serving = AbortOnDropHandle::new(tokio::spawn(health));
+    // More than are served at a time, and none says a word.
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    let began = tokio::time::Instant::now();
+    for stream in &mut silent {
+        let mut rest = Vec::new();
+        // Closed, with or without a word about it.
+        let _ = stream.read_to_end(&mut rest).await;
+    }
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(10) && took < Duration::from_secs(60), "{took:?}");
+    assert_eq!(ask(address, "GET /livez", "").await.unwrap().0, 200);
+    // One that goes on asking is told to connect again.
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let mut asked = 0;
+    loop {
+        let sent = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let mut answer = [0; 4096];
+        let read = stream.read(&mut answer).await;
+        if sent.is_err() || !matches!(read, Ok(1..)) {
+            break;
+        }
+        asked += 1;
+        assert!(asked < 100);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    assert!((5..=14).contains(&asked), "{asked}");
+}
