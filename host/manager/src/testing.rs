@@ -77,7 +77,7 @@ impl TestHost {
             guests,
             instances,
             timekeeper,
-            io: Handle::current(),
+            work: Handle::current(),
             election,
             host: Arc::from("h"),
             host_events: HostEvents::default(),
@@ -434,7 +434,7 @@ impl TestPlugin {
             sources: SharedSources::new(client.clone(), Arc::clone(factory.availability())),
             client,
             factory,
-            io: Handle::current(),
+            work: Handle::current(),
             require_service_account: false,
             slots: LoadSlots::default(),
         };

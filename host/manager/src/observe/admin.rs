@@ -16,20 +16,23 @@ use tokio::net::TcpListener;
 
 use crate::manager::Manager;
 use crate::observe::metrics::Metrics;
+use crate::observe::pages::Pages;
 
-/// Serves the admin endpoints on a listener until the future is dropped.
+/// Serves the admin endpoints on a listener until the future is dropped. Large pages are made on the threads for what grows
+/// with plugins.
 pub async fn serve(listener: TcpListener, manager: Manager, metrics: Metrics) {
+    let pages = Pages::new(manager.clone(), metrics);
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             // Out of file descriptors, most likely: let some close.
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             continue;
         };
-        let (manager, metrics) = (manager.clone(), metrics.clone());
+        let (manager, pages) = (manager.clone(), pages.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let answer = answer(&request, &manager, &metrics);
-                async move { Ok::<_, Infallible>(answer) }
+                let (manager, pages) = (manager.clone(), pages.clone());
+                async move { Ok::<_, Infallible>(answer(&request, &manager, &pages).await) }
             });
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new());
@@ -52,7 +55,7 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
     })
 }
 
-fn answer(request: &Request<Incoming>, manager: &Manager, metrics: &Metrics) -> Response<Full<Bytes>> {
+async fn answer(request: &Request<Incoming>, manager: &Manager, pages: &Pages) -> Response<Full<Bytes>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "use GET\n");
     }
@@ -72,19 +75,21 @@ fn answer(request: &Request<Incoming>, manager: &Manager, metrics: &Metrics) -> 
             }
             Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("not ready: {why}\n")),
         },
-        "/metrics" => typed(
-            StatusCode::OK,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            metrics.encode().into(),
-        ),
-        "/plugins" => match serde_json::to_vec(&manager.status()) {
-            Ok(body) => typed(StatusCode::OK, "application/json", body.into()),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
-        },
+        "/metrics" => {
+            page(pages.metrics().await, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        }
+        "/plugins" => page(pages.plugins().await, "application/json"),
         _ => text(
             StatusCode::NOT_FOUND,
             "not found; the paths are /livez, /readyz, /healthz, /metrics and /plugins\n",
         ),
+    }
+}
+
+fn page(body: Result<Bytes, String>, content_type: &'static str) -> Response<Full<Bytes>> {
+    match body {
+        Ok(body) => typed(StatusCode::OK, content_type, body),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
     }
 }
 

@@ -1,7 +1,9 @@
 //! What is seen from outside: status, metrics, admin endpoints, Kubernetes Events of the host.
 
 pub mod admin;
+pub(crate) mod heartbeat;
 pub(crate) mod host_events;
 pub(crate) mod metrics;
+pub(crate) mod pages;
 pub(crate) mod status;
 pub(crate) mod warnings;
