@@ -3,27 +3,32 @@
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Objects that are handled at once; more of them take tens of milliseconds.
+use crate::poll_clock;
+
+/// Objects that are handled on the spot: about a millisecond. Other tasks of the thread wait for so long.
+const LONG: usize = 1_000;
+
+/// Objects that are dropped on the spot; more of them take milliseconds.
 const LARGE: usize = 10_000;
 
 /// Computes something: on a runtime with threads, other tasks go on meanwhile.
 pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current() {
         Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {
-            tokio::task::block_in_place(work)
+            tokio::task::block_in_place(|| poll_clock::left_out(work))
         }
         _ => work(),
     }
 }
 
-/// Whether work that grows with so many objects is better done [`aside`].
+/// Whether so many objects are better dropped [aside](drop_aside).
 pub(crate) fn is_large(objects: usize) -> bool {
     objects > LARGE
 }
 
-/// Does work that grows with so many objects, [`aside`] if they are many.
+/// Does work that grows with so many objects, each time all indexes, [`aside`] if they are many.
 pub(crate) fn aside_if_large<T>(objects: usize, work: impl FnOnce() -> T) -> T {
-    if is_large(objects) { aside(work) } else { work() }
+    if objects > LONG { aside(work) } else { work() }
 }
 
 /// Drops something on a thread for blocking work; outside of a runtime at once.

@@ -11,6 +11,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_object::{FieldSelector, LabelSelector, Object, ObjectKey};
 use tokio::sync::watch;
@@ -180,6 +181,10 @@ impl<F: EventFilter, L: Listener + ?Sized> Listener for FilteringResourceEventHa
 
     fn synced(&self) -> Option<watch::Receiver<bool>> {
         self.listener.synced()
+    }
+
+    fn took(&self, time: Duration) {
+        self.listener.took(time);
     }
 
     fn depth(&self) -> usize {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use pilothouse_object::{Held, Object, ObjectKey};
 use tokio::sync::watch;
 
+use crate::aside::aside_if_large;
 use crate::change::Change;
 use crate::delta::Delta;
 use crate::error::CacheError;
@@ -165,9 +166,15 @@ impl Indexer {
         snapshot::names(&self.store.load())
     }
 
+    /// How many indexes there are, the one of namespaces not counted.
+    #[must_use]
+    pub fn index_count(&self) -> usize {
+        self.store.load().index_count()
+    }
+
     /// Adds an index to a store that may be full and in use: readers never wait, writers for a moment at a time. When
-    /// this returns the index is complete. It computes for as long as the store is large: call it from a thread that
-    /// may be busy.
+    /// this returns the index is complete. It computes for as long as the store is large: on a runtime with threads,
+    /// other tasks go on meanwhile.
     ///
     /// # Errors
     /// When the name is taken.
@@ -196,12 +203,17 @@ impl Indexer {
             }
             Ok(())
         })?;
-        // From here on writers keep the new indexes up; this fills in what was there before.
+        aside_if_large(self.len().saturating_mul(added.len()), || self.fill_indexes(&added));
+        Ok(())
+    }
+
+    /// Fills new indexes with what was in the store before. Writers keep them up already.
+    fn fill_indexes(&self, added: &[(u32, IndexFn)]) {
         let before = self.store.load_full();
         let mut start = 0;
         while start < before.end() {
             let slots = start..before.end().min(start + CHUNK);
-            for (id, function) in &added {
+            for (id, function) in added {
                 let compute = |slot: u32| {
                     let held = before.slot(slot)?;
                     Some((slot, held.clone(), function.values(&held.object())))
@@ -212,7 +224,6 @@ impl Indexer {
             start = slots.end;
         }
         self.write(|store, _| added.iter().for_each(|(id, _)| store.finish_index(*id)));
-        Ok(())
     }
 
     /// Removes an index; tells whether there was one. The namespace index stays.

@@ -49,6 +49,7 @@ mod listener;
 mod lister;
 mod metrics;
 mod packing;
+mod poll_clock;
 mod processor;
 mod reflector;
 mod registration;

@@ -1,9 +1,12 @@
 //! [`Listener`]: the interface that an informer calls for each change of its store.
 //!
 //! Listeners are called from the task of the informer, or of the informer that it follows, one after the other, while no
-//! other delta is handled. Up to a thousand initial objects are delivered by the thread that adds the listener. Listeners
+//! other delta is handled, and the informer pauses every millisecond in between. Up to a thousand initial objects are
+//! delivered by the thread that adds the listener. Listeners
 //! must not block, wait or call the API. There are two in the house: the manager's mapper, which turns a change into keys of
 //! a work queue, and the [`Ring`](crate::Ring), which keeps changes until a guest has time for them.
+
+use std::time::Duration;
 
 use pilothouse_object::{Object, ObjectKey};
 use tokio::sync::watch;
@@ -31,6 +34,9 @@ pub trait Listener: Send + Sync {
     fn synced(&self) -> Option<watch::Receiver<bool>> {
         None
     }
+
+    /// Told after each call, how long it took on the thread of the informer: for whoever accounts for that time.
+    fn took(&self, _time: Duration) {}
 
     /// How many changes it holds that were not dealt with yet; shown by the admin pages.
     fn depth(&self) -> usize {

@@ -27,6 +27,9 @@ impl Histogram {
     pub(crate) const PROCESSING_SECONDS: &[f64] =
         &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
+    /// Seconds of CPU time of a poll.
+    pub(crate) const POLL_SECONDS: &[f64] = &[0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0];
+
     pub(crate) fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
     }
@@ -64,6 +67,8 @@ pub struct InformerMetrics {
     pub informer_restarts_total: u64,
     /// Wake-ups of its task in a factory. A follower's task is woken by its own listeners alone.
     pub informer_wakeups_total: u64,
+    /// CPU time of those polls of its task that took a millisecond or longer.
+    pub informer_long_polls_seconds: Histogram,
     /// Lists that failed.
     pub reflector_list_failures_total: u64,
     /// Pages asked for.

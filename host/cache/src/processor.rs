@@ -6,6 +6,9 @@
 //! of a listener costs that one call; a listener marked as removed is not called any more; a listener gets its initial
 //! objects first, then the changes since it joined. Changes of the store are queued here before anything else is done with
 //! them, so that a panic in between hides none from the listeners.
+//!
+//! Calls are made in slices of about a millisecond, since the number of listeners is that of the plugins: a slice may end
+//! between two listeners of one change.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,6 +38,8 @@ pub(crate) struct Processor {
     synced: bool,
     notifications: u64,
     panics: u64,
+    /// The longest that listeners are called without a pause.
+    slice: Duration,
 }
 
 /// The figures of the listeners of one informer.
@@ -54,6 +59,30 @@ struct Distribution {
     audience: Audience,
     /// Listeners that joined before. Later ones get the changes with the objects of the store.
     members: u64,
+    /// A change that some listeners were called for, and how many had joined before the next one.
+    begun: Option<(Change, u64)>,
+}
+
+/// The calls of one slice.
+struct Slice {
+    calls: usize,
+    spent: Duration,
+    length: Duration,
+}
+
+impl Slice {
+    fn new(length: Duration) -> Self {
+        Self { calls: 0, spent: Duration::ZERO, length }
+    }
+
+    fn count(&mut self, took: Duration) {
+        self.calls += 1;
+        self.spent += took;
+    }
+
+    fn is_over(&self) -> bool {
+        self.calls >= CHUNK || self.spent >= self.length
+    }
 }
 
 /// A listener that is to be added.
@@ -83,8 +112,11 @@ struct Replay {
     backlog: VecDeque<Change>,
 }
 
-/// Calls between two moments at which other threads get the lock: well under a millisecond.
+/// Calls between two moments at which other threads get the lock: well under a millisecond, as a rule.
 const CHUNK: usize = 1000;
+
+/// The longest that calls go on when they take longer: other tasks of the thread wait for them.
+const SLICE: Duration = Duration::from_millis(1);
 
 /// A call of a listener for so long is logged: client-go's threshold.
 const SLOW_CALL: Duration = Duration::from_millis(100);
@@ -117,6 +149,7 @@ impl Processor {
             synced: false,
             notifications: 0,
             panics: 0,
+            slice: SLICE,
         }
     }
 
@@ -161,46 +194,50 @@ impl Processor {
         audience: Audience,
     ) {
         let members = self.joined;
-        self.pending.push_back(Distribution { changes: Box::new(changes), initial, audience, members });
+        let changes = Box::new(changes);
+        self.pending.push_back(Distribution { changes, initial, audience, members, begun: None });
     }
 
-    /// Calls the listeners for some of the queued changes; tells whether there are more. `removed` knows the listeners that
-    /// left meanwhile.
+    /// Calls the listeners for some of the queued changes; tells whether there may be more. `removed` knows the listeners
+    /// that left meanwhile.
     pub(crate) fn distribute(&mut self, removed: &dyn Fn(u64) -> bool) -> bool {
-        for _ in 0..CHUNK {
-            let change = loop {
-                let Some(distribution) = self.pending.front_mut() else { return false };
-                if let Some(change) = distribution.changes.next() {
-                    break (change, distribution.initial, distribution.audience, distribution.members);
-                }
+        let mut slice = Slice::new(self.slice);
+        while !slice.is_over() {
+            let Some(distribution) = self.pending.front_mut() else { return false };
+            let begun = distribution.begun.take();
+            let Some((change, from)) = begun.or_else(|| Some((distribution.changes.next()?, 0))) else {
                 self.pending.pop_front();
+                continue;
             };
-            self.call_all(change, removed);
+            // A change costs something without listeners, too.
+            slice.count(Duration::ZERO);
+            let is_sync = is_sync(&change);
+            let from = self.members.partition_point(|member| member.joined_after < from);
+            for member in &mut self.members[from..] {
+                if slice.is_over() {
+                    distribution.begun = Some((change, member.joined_after));
+                    return true;
+                }
+                if member.joined_after >= distribution.members
+                    || (is_sync && !member.hears(distribution.audience))
+                    || removed(member.id)
+                {
+                    continue;
+                }
+                match &mut member.replay {
+                    // It gets the object, unchanged, from its replay.
+                    Some(_) if is_sync => {}
+                    Some(replay) => replay.backlog.push_back(change.clone()),
+                    None => {
+                        let called = member.tell(&self.resource, &change, distribution.initial);
+                        slice.count(called.took);
+                        self.notifications += 1;
+                        self.panics += u64::from(called.panicked);
+                    }
+                }
+            }
         }
         true
-    }
-
-    /// Calls the listeners for one change.
-    fn call_all(
-        &mut self,
-        (change, initial, audience, members): (Change, bool, Audience, u64),
-        removed: &dyn Fn(u64) -> bool,
-    ) {
-        let is_sync = is_sync(&change);
-        for member in &mut self.members {
-            if member.joined_after >= members || (is_sync && !member.hears(audience)) || removed(member.id) {
-                continue;
-            }
-            match &mut member.replay {
-                // It gets the object, unchanged, from its replay.
-                Some(_) if is_sync => {}
-                Some(replay) => replay.backlog.push_back(change.clone()),
-                None => {
-                    self.notifications += 1;
-                    self.panics += u64::from(member.tell(&self.resource, &change, initial));
-                }
-            }
-        }
     }
 
     /// Calls listeners that joined late for some of their initial objects, and for the changes since, each for its share of
@@ -208,20 +245,29 @@ impl Processor {
     pub(crate) fn replay(&mut self, removed: &dyn Fn(u64) -> bool) -> bool {
         let replays = self.members.iter().filter(|member| member.replay.is_some()).count();
         let share = (CHUNK / replays.max(1)).max(1);
-        (0..self.members.len()).fold(false, |more, at| self.replay_to(at, share, removed) | more)
+        let time = self.slice / u32::try_from(replays.max(1)).unwrap_or(u32::MAX);
+        (0..self.members.len()).fold(false, |more, at| self.replay_to(at, share, time, removed) | more)
     }
 
-    /// As [`replay`](Self::replay), for the listener that was added last.
+    /// As [`replay`](Self::replay), for the listener that was added last; however long it takes, since the thread is that of
+    /// whoever adds it.
     pub(crate) fn replay_to_last(&mut self, removed: &dyn Fn(u64) -> bool) -> bool {
-        self.members.len().checked_sub(1).is_some_and(|last| self.replay_to(last, CHUNK, removed))
+        let last = self.members.len().checked_sub(1);
+        last.is_some_and(|last| self.replay_to(last, CHUNK, Duration::MAX, removed))
     }
 
-    fn replay_to(&mut self, at: usize, calls: usize, removed: &dyn Fn(u64) -> bool) -> bool {
+    fn replay_to(&mut self, at: usize, calls: usize, time: Duration, removed: &dyn Fn(u64) -> bool) -> bool {
         let member = &mut self.members[at];
+        let mut slice = Slice::new(time);
         for _ in 0..calls {
+            if slice.is_over() {
+                break;
+            }
             let Some(replay) = member.replay.as_mut().filter(|_| !removed(member.id)) else { return false };
-            let panicked = if let Some(object) = replay.objects.next() {
-                contained(&self.resource, object.key(), || member.listener.on_add(&object, true))
+            let called = if let Some(object) = replay.objects.next() {
+                contained(&self.resource, object.key(), &*member.listener, |listener| {
+                    listener.on_add(&object, true);
+                })
             } else if let Some(change) = replay.backlog.pop_front() {
                 member.tell(&self.resource, &change, false)
             } else {
@@ -231,8 +277,9 @@ impl Processor {
                 }
                 return false;
             };
+            slice.count(called.took);
             self.notifications += 1;
-            self.panics += u64::from(panicked);
+            self.panics += u64::from(called.panicked);
         }
         member.replay.is_some()
     }
@@ -295,13 +342,13 @@ fn is_sync(change: &Change) -> bool {
 }
 
 impl Member {
-    /// Calls the listener for a change; whether it panicked.
-    fn tell(&self, resource: &Gvr, change: &Change, initial: bool) -> bool {
-        contained(resource, change.key(), || match change {
-            Change::Added(object) => self.listener.on_add(object, initial),
-            Change::Updated { old, new } => self.listener.on_update(old, new, is_sync(change)),
+    /// Calls the listener for a change.
+    fn tell(&self, resource: &Gvr, change: &Change, initial: bool) -> Called {
+        contained(resource, change.key(), &*self.listener, |listener| match change {
+            Change::Added(object) => listener.on_add(object, initial),
+            Change::Updated { old, new } => listener.on_update(old, new, is_sync(change)),
             Change::Deleted { key, object, final_state_unknown } => {
-                self.listener.on_delete(key, object.as_ref(), *final_state_unknown);
+                listener.on_delete(key, object.as_ref(), *final_state_unknown);
             }
         })
     }
@@ -322,19 +369,31 @@ impl Member {
     }
 }
 
-/// Runs a listener's call for a key; whether it panicked. One that blocks is logged.
-fn contained(resource: &Gvr, key: &ObjectKey, call: impl FnOnce()) -> bool {
-    let began = std::time::Instant::now();
-    let outcome = catch_unwind(AssertUnwindSafe(call));
+/// A call of a listener.
+struct Called {
+    panicked: bool,
+    took: Duration,
+}
+
+/// Runs a listener's call for a key, and tells the listener how long it took. One that blocks is logged.
+fn contained(
+    resource: &Gvr,
+    key: &ObjectKey,
+    listener: &dyn Listener,
+    call: impl FnOnce(&dyn Listener),
+) -> Called {
+    let began = Instant::now();
+    let outcome = catch_unwind(AssertUnwindSafe(|| call(listener)));
     let took = began.elapsed();
+    listener.took(took);
     if took > SLOW_CALL {
         tracing::warn!(event = "listener_slow", %resource, %key, ?took, "a listener blocked its informer: listeners must not wait");
     }
-    let Err(panic) = outcome else { return false };
+    let Err(panic) = outcome else { return Called { panicked: false, took } };
     let message =
         panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(event = "listener_panicked", %resource, %key, message, "a listener panicked; the informer goes on without this call");
-    true
+    Called { panicked: true, took }
 }
 
 #[cfg(test)]
@@ -347,7 +406,7 @@ mod tests {
     fn a_short_replay_does_not_wait_for_a_long_one() {
         let indexer = Indexer::new(true);
         indexer.replace((0..5000).map(|n| config_map(&format!("a/{n}"), "1")).collect(), Some("1"), false);
-        let mut processor = Processor::new(config_maps().gvr());
+        let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr()) };
         processor.end_initial_list(&|_| false);
         let mut join = |id, snapshot: &Snapshot| {
             let listener = Recorder::new();
@@ -364,5 +423,70 @@ mod tests {
         assert_eq!((short.0.calls().len(), long.0.calls().len()), (2, CHUNK / 2));
         while processor.replay(&|_| false) {}
         assert_eq!((*long.1.borrow(), long.0.calls().len()), (true, 5001));
+    }
+
+    /// Keeps the keys that were added.
+    struct Keys(parking_lot::Mutex<Vec<String>>);
+
+    impl Listener for Keys {
+        fn on_add(&self, object: &pilothouse_object::Object, _: bool) {
+            self.0.lock().push(object.key().to_string());
+        }
+        fn on_update(&self, _: &pilothouse_object::Object, _: &pilothouse_object::Object, _: bool) {}
+        fn on_delete(&self, _: &ObjectKey, _: Option<&pilothouse_object::Object>, _: bool) {}
+    }
+
+    fn listeners(processor: &mut Processor, count: u64) -> Vec<Arc<Keys>> {
+        let empty = Indexer::new(true).snapshot();
+        let join = |id| {
+            let listener = Arc::new(Keys(parking_lot::Mutex::default()));
+            let (delivered, _) = watch::channel(false);
+            let new = NewMember { id, listener: listener.clone(), resync: None, delivered };
+            processor.add(new, &empty);
+            while processor.replay(&|_| false) {}
+            listener
+        };
+        (0..count).map(join).collect()
+    }
+
+    /// The number of listeners is that of the plugins: a batch of changes must not hold the thread for all of them.
+    #[test]
+    fn a_slice_ends_between_two_listeners_and_none_is_called_twice_or_left_out() {
+        let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr()) };
+        processor.end_initial_list(&|_| false);
+        let count = CHUNK as u64 * 2 / 3;
+        let mut all = listeners(&mut processor, count);
+        let changes = ["a/1", "a/2", "a/3"].map(|key| Change::Added(config_map(key, "1")));
+        processor.enqueue(changes.into_iter(), false, Audience::Due);
+        assert!(processor.distribute(&|_| false));
+        let calls = |all: &[Arc<Keys>]| all.iter().map(|one| one.0.lock().len()).sum::<usize>();
+        assert!((CHUNK - 3..=CHUNK).contains(&calls(&all)), "{} calls", calls(&all));
+        // One that has left, and one that has come: it gets the objects with the store.
+        processor.remove(0);
+        all.extend(listeners(&mut processor, 1));
+        while processor.distribute(&|_| false) {}
+        for (at, listener) in all.iter().enumerate() {
+            let calls = listener.0.lock().clone();
+            match at {
+                0 => assert!(calls.len() < 3, "it had left"),
+                _ if at == all.len() - 1 => assert_eq!(calls, [""; 0], "it came later"),
+                _ => assert_eq!(calls, ["a/1", "a/2", "a/3"], "listener {at}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_slice_ends_when_its_time_is_over() {
+        let mut processor = Processor { slice: Duration::MAX, ..Processor::new(config_maps().gvr()) };
+        processor.end_initial_list(&|_| false);
+        let all = listeners(&mut processor, 2);
+        processor.slice = Duration::from_nanos(1);
+        let changes = ["a/1", "a/2"].map(|key| Change::Added(config_map(key, "1")));
+        processor.enqueue(changes.into_iter(), false, Audience::Due);
+        let mut slices = 0;
+        while processor.distribute(&|_| false) {
+            slices += 1;
+        }
+        assert_eq!((slices, all[0].0.lock().len(), all[1].0.lock().len()), (4, 2, 2));
     }
 }

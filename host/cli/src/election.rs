@@ -16,6 +16,7 @@ use pilothouse_election::{
 };
 use pilothouse_manager::LeaderElection;
 use pilothouse_plugin::parse_duration;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +61,11 @@ pub(crate) struct ElectionOptions {
 }
 
 impl LeaderElectionArgs {
+    /// Whether the host takes part in an election.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.leader_elect
+    }
+
     /// None without `--leader-elect`. `grace` is how long calls may go on when a host is told to end.
     pub(crate) fn options(self, grace: Duration) -> Result<Option<ElectionOptions>> {
         if !self.leader_elect {
@@ -88,6 +94,8 @@ fn in_terms_of_options(error: ConfigError) -> Error {
 pub(crate) struct Prepared {
     elector: LeaderElector<LeaseLock>,
     leader: LeaderElection,
+    /// Where the Lease is renewed.
+    runtime: Handle,
 }
 
 /// A host's part in an election, from standing by to the release.
@@ -103,13 +111,15 @@ pub(crate) struct Election {
 }
 
 impl Prepared {
-    pub(crate) fn new(client: Client, options: ElectionOptions) -> Result<Self> {
+    /// The elector, its timers and its connections will be on `runtime`, where nothing else delays a renewal.
+    pub(crate) fn new(client: Client, options: ElectionOptions, runtime: Handle) -> Result<Self> {
         let (namespace, name) =
             options.lease.unwrap_or_else(|| (client.default_namespace().to_owned(), LEASE.to_owned()));
         let lock = LeaseLock::new(client, &namespace, &name).map_err(in_terms_of_options)?;
+        let lock = lock.on_runtime(&runtime);
         let elector = LeaderElector::new(lock, options.config).map_err(in_terms_of_options)?;
         let leader = LeaderElection::enabled(elector.status(), options.grace);
-        Ok(Self { elector, leader })
+        Ok(Self { elector, leader, runtime })
     }
 
     /// What the manager waits for.
@@ -117,9 +127,9 @@ impl Prepared {
         self.leader.clone()
     }
 
-    /// Begins to compete on the current runtime.
+    /// Begins to compete.
     pub(crate) fn start(self) -> Election {
-        let Self { mut elector, leader } = self;
+        let Self { mut elector, leader, runtime } = self;
         let (status, stop, ended) = (elector.status(), CancellationToken::new(), CancellationToken::new());
         let (own, all_ended) = (status.clone(), ended.clone());
         let callbacks = LeaderCallbacks::new(move |term: Leadership| async move {
@@ -134,7 +144,7 @@ impl Prepared {
             }
         });
         let token = stop.clone();
-        let task = tokio::spawn(async move { elector.run(&token, callbacks).await });
+        let task = runtime.spawn(async move { elector.run(&token, callbacks).await });
         Election { stop, ended, status: own, task, outcome: None }
     }
 }
@@ -276,7 +286,7 @@ mod tests {
             let to = ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
             let client = Client::new(to).await.unwrap();
             let options = options(&["--leader-elect", "--lease", "default/hosts"]).unwrap().unwrap();
-            Prepared::new(client, options).unwrap().start()
+            Prepared::new(client, options, Handle::current()).unwrap().start()
         };
         let mut first = start().await;
         until("the first leads", || first.status.is_leader()).await;
@@ -302,6 +312,47 @@ mod tests {
         let fourth = start().await;
         until("the fourth stands by", || fourth.status.leader() == status.identity()).await;
         assert!(!fourth.abandon().await);
+        server.shutdown().await;
+    }
+
+    /// What holds the threads of watches must not cost the Lease.
+    #[tokio::test]
+    async fn a_lease_is_renewed_while_the_runtime_of_the_client_is_held() {
+        let server = DevServer::start(DevServerOptions::default()).await.unwrap();
+        let to = || ClientOptions { server: Some(server.url()), ..ClientOptions::default() };
+        let runtime = || {
+            let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            runtime.worker_threads(1).enable_all().build().unwrap()
+        };
+        let (io, lease) = (runtime(), runtime());
+        let client = io.spawn(Client::new(to())).await.unwrap().unwrap();
+        let args = ["--leader-elect", "--lease", "default/hosts", "--leader-elect-retry-period", "100ms"];
+        let leader = Prepared::new(client, options(&args).unwrap().unwrap(), lease.handle().clone()).unwrap();
+        let leader = leader.start();
+        until("it leads", || leader.status.is_leader()).await;
+
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let holding = io.spawn(async move { held.recv().is_ok() });
+        let observer = Client::new(to()).await.unwrap();
+        let kind = pilothouse_object::Gvk::new("coordination.k8s.io", "v1", "Lease");
+        let leases = pilothouse_client::ApiResource::new(kind, "leases", true);
+        let key = "default/hosts".parse().unwrap();
+        let mut renewals = std::collections::BTreeSet::new();
+        for _ in 0..500 {
+            let lease = observer.get(&leases, &key, None).await.unwrap();
+            renewals.extend(lease.get_string("/spec/renewTime").map(String::from));
+            if renewals.len() > 5 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(renewals.len() > 5, "{renewals:?}");
+        assert!(leader.status.is_leader());
+        release.send(()).unwrap();
+        assert!(holding.await.unwrap());
+        assert!(leader.abandon().await);
+        io.shutdown_background();
+        lease.shutdown_background();
         server.shutdown().await;
     }
 }

@@ -1,10 +1,6 @@
 //! [`Hosting`]: the host in this process, from the client to the end of the last call. Called by `run` and `dev`.
-//!
-//! A runtime for the network, the caches and the life of plugins, and an executor for the guests: guests that compute never
-//! delay a watch, and plugins share the CPU time of the guest threads fairly.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,44 +9,20 @@ use anyhow::{Context as _, Error, Result};
 use pilothouse_cache::{Compression, FactoryOptions, InformerOptions, SharedInformerFactory};
 use pilothouse_client::{Client, ClientOptions};
 use pilothouse_engine::{Compiler, Engine, EngineOptions};
-use pilothouse_executor::Executor;
 use pilothouse_manager::admin::AdminOptions;
-use pilothouse_manager::{Manager, ManagerOptions, Metrics, admin};
+use pilothouse_manager::{Manager, ManagerOptions, Metrics, PluginThreads, admin};
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::election::{Election, ElectionOptions, Prepared};
 use crate::own_pod::OwnPod;
+use crate::runtimes::Threads;
 use crate::worker;
 
 /// Where the admin endpoints listen unless told otherwise.
 pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
-
-/// Runs `work` on a runtime for the network, and hands it the threads for guests. Tasks that still run when it ends are
-/// dropped: they were given their time.
-pub(crate) fn on_runtimes<W: Future<Output = Result<()>>>(work: impl FnOnce(Executor) -> W) -> Result<()> {
-    // Timers and connections of guest tasks.
-    let timers =
-        Builder::new_multi_thread().worker_threads(1).thread_name("guest-timers").enable_all().build()?;
-    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let (guests, threads) = Executor::start("guest", threads, timers.handle())?;
-    let io =
-        Builder::new_multi_thread().worker_threads(io_threads()).thread_name("io").enable_all().build()?;
-    let outcome = io.block_on(work(guests));
-    drop(threads);
-    timers.shutdown_background();
-    io.shutdown_background();
-    outcome
-}
-
-/// Threads for the network. An event passes from task to task, and each thread that might take one is woken for it: with two
-/// threads an event costs a fifth more than with one, which keeps up with 20,000 events of 9 KB a second.
-fn io_threads() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / 4).clamp(1, 4)
-}
 
 /// SIGTERM and SIGINT, caught from the moment this is made.
 pub(crate) struct Signals {
@@ -106,8 +78,9 @@ pub(crate) struct Hosting {
 }
 
 impl Hosting {
-    /// Starts on the current runtime; guests run on `guests`.
-    pub(crate) async fn start(options: HostingOptions, guests: Executor) -> Result<Self> {
+    /// Starts on the current runtime, which is `io`, and on the other threads.
+    pub(crate) async fn start(options: HostingOptions, threads: Threads) -> Result<Self> {
+        let Threads { guests, work, admin: admin_runtime, lease } = threads;
         let metrics = Metrics::new();
         let client =
             Client::new(ClientOptions { observer: Some(Arc::new(metrics.clone())), ..options.client })
@@ -129,12 +102,26 @@ impl Hosting {
         let factory = SharedInformerFactory::for_client(client.clone(), factories);
         let mut managed = options.manager;
         managed.events_about = options.pod.map(|pod| pod.object(&client)).transpose()?;
-        let election = options.election.map(|options| Prepared::new(client.clone(), options)).transpose()?;
+        let lease = lease.unwrap_or_else(Handle::current);
+        let election =
+            options.election.map(|options| Prepared::new(client.clone(), options, lease)).transpose()?;
         if let Some(election) = &election {
             managed.election = election.leader_election();
         }
-        let manager = Manager::start(managed, engine, client, factory, metrics.clone(), guests).await?;
-        let serving = tokio::spawn(admin::serve(options.admin, manager.clone(), metrics));
+        tokio::spawn(metrics.watch_this_runtime());
+        let threads = PluginThreads { guests, work };
+        let manager = Manager::start(managed, engine, client, factory, metrics.clone(), threads).await?;
+        let served = {
+            // The readiness of a listener is reported by the runtime that it is registered with.
+            let _on_admin = admin_runtime.enter();
+            let moved = |listener: TcpListener| TcpListener::from_std(listener.into_std()?);
+            AdminOptions {
+                listener: moved(options.admin.listener)?,
+                health: options.admin.health.map(moved).transpose()?,
+                token_file: options.admin.token_file,
+            }
+        };
+        let serving = admin_runtime.spawn(admin::serve(served, manager.clone(), metrics));
         // Last, so that a host which cannot start holds no lease.
         Ok(Self { manager, admin, health, serving, election: election.map(Prepared::start) })
     }

@@ -14,6 +14,7 @@ mod log_events;
 mod log_filter;
 mod own_pod;
 mod run;
+mod runtimes;
 mod status;
 mod table;
 #[cfg(any(test, not(feature = "dev")))]

@@ -16,9 +16,10 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::election::LeaderElectionArgs;
-use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, on_runtimes};
+use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
 use crate::log_filter::log_filter;
 use crate::own_pod::OwnPod;
+use crate::runtimes::{Threads, on_runtimes};
 
 /// Default of `--shutdown-timeout`: with the time to flush Events and to release the Lease it ends before the 30 s that
 /// Kubernetes gives a Pod.
@@ -107,10 +108,10 @@ impl Run {
         // twice that after a list. Children inherit it; where it is refused, that is all there is to it.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
         start_log(self.log_format)?;
-        on_runtimes(|guests| self.serve(guests))
+        on_runtimes(self.election.is_enabled(), |threads| self.serve(threads))
     }
 
-    async fn serve(self, guests: pilothouse_executor::Executor) -> Result<()> {
+    async fn serve(self, threads: Threads) -> Result<()> {
         let mut signals = Signals::catch()?;
         warn_of_idle_ttl(self.idle_ttl);
         let limits = self.limits.as_deref().map(read_limits).transpose()?.unwrap_or_default();
@@ -159,7 +160,7 @@ impl Run {
             pod: Some(self.pod),
             election: self.election.options(Duration::from_secs(self.shutdown_timeout))?,
         };
-        let mut hosting = Hosting::start(options, guests).await?;
+        let mut hosting = Hosting::start(options, threads).await?;
         {
             let mut out = std::io::stdout();
             // Whoever started the host may have closed its output.

@@ -105,6 +105,25 @@ async fn calls_beyond_the_limit_of_connections_wait_and_are_told_of_it() {
 }
 
 #[tokio::test]
+async fn connections_on_another_runtime_live_and_end_with_that_one() {
+    let tls = tls(&["h2"]);
+    let server = Server::start_tls(tls.server.clone(), |_| Reply::json(pod("a", 1))).await;
+    let client = Kubeconfig::trusting(&server.url, &tls).client().await.unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let other = client.clone().with_connections_on(runtime.handle());
+    for client in [&client, &other] {
+        soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    }
+    let connections: Vec<_> = server.seen().iter().map(|seen| seen.connection).collect();
+    assert_eq!(connections, [0, 1]);
+    runtime.shutdown_background();
+    let error = soon(other.get(&pods(), &key("default/a"), None)).await.unwrap_err();
+    assert!(matches!(error, Error::Transport { .. }), "{error:?}");
+    soon(client.get(&pods(), &key("default/a"), None)).await.unwrap();
+    assert_eq!(server.seen().pop().unwrap().connection, 0);
+}
+
+#[tokio::test]
 async fn calls_that_wait_for_one_connection_fail_with_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());

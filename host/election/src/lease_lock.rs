@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use pilothouse_client::{ApiResource, Client, Error, RetryPolicy, WatchEvent, WatchParams, WriteParams};
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde_json::{Map, Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::sleep;
 
@@ -54,6 +55,13 @@ impl LeaseLock {
         let client =
             client.with_own_connections().without_rate_limit().with_retry_policy(RetryPolicy::none());
         Ok(Self { client, resource, key })
+    }
+
+    /// The same lock with its connections on a runtime, which should be that of the elector: then no other work of the process
+    /// delays a renewal.
+    #[must_use]
+    pub fn on_runtime(self, runtime: &Handle) -> Self {
+        Self { client: self.client.with_connections_on(runtime), ..self }
     }
 
     /// Tells of changes until the watch ends.

@@ -6,6 +6,9 @@
 //! the guest may be resumed on another thread, whose CPU clock is not comparable. So waiting is not charged, and neither
 //! is the time of other tasks and processes; the work of an import before and after its wait is.
 //!
+//! A part of that time is the host's, in imports; it is shown apart. Imports are many and short, so it is measured as elapsed
+//! time from the entry of an import to its end, without the waits.
+//!
 //! Reading a thread's CPU clock is a system call, so a call that ends within its first tick never reads it: its first
 //! slice is charged the wall time since the call began. A longer first slice is compared with the CPU clock, because a
 //! suspended machine must not be charged to the guest: each thread records its clock regularly ([`ClockMark`]), and no
@@ -34,6 +37,11 @@ pub(crate) struct Budget {
     /// Start of the call, relative to `origin`.
     began: AtomicI64,
     exceeded: AtomicBool,
+    /// Time of the imports of the call.
+    host: AtomicI64,
+    /// When the running import began or was resumed, relative to `origin`; `IN_GUEST` while guest code runs, `SUSPENDED`
+    /// while the import waits.
+    import: AtomicI64,
 }
 
 /// Maximum age of a thread's mark when a call begins, and maximum length of a first slice that is charged by wall time
@@ -42,6 +50,7 @@ const MARK_AGE: Duration = TICK.saturating_mul(2);
 
 const UNREAD: i64 = -1;
 const SUSPENDED: i64 = -2;
+const IN_GUEST: i64 = -3;
 
 fn nanos(d: Duration) -> i64 {
     i64::try_from(d.as_nanos()).unwrap_or(i64::MAX)
@@ -87,6 +96,8 @@ impl Budget {
             slice: AtomicI64::new(UNREAD),
             began: AtomicI64::new(0),
             exceeded: AtomicBool::new(false),
+            host: AtomicI64::new(0),
+            import: AtomicI64::new(IN_GUEST),
         })
     }
 
@@ -98,6 +109,34 @@ impl Budget {
         self.slice.store(UNREAD, Relaxed);
         self.began.store(nanos(now.saturating_duration_since(self.origin)), Relaxed);
         self.exceeded.store(false, Relaxed);
+        self.host.store(0, Relaxed);
+        self.import.store(IN_GUEST, Relaxed);
+    }
+
+    /// The guest calls an import.
+    pub(crate) fn import_begins(&self) {
+        self.import.store(self.elapsed(), Relaxed);
+    }
+
+    /// The import returns to the guest.
+    pub(crate) fn import_ends(&self) {
+        self.charge_import(IN_GUEST);
+    }
+
+    fn charge_import(&self, next: i64) {
+        let began = self.import.swap(next, Relaxed);
+        if began >= 0 {
+            self.host.fetch_add(self.elapsed() - began, Relaxed);
+        }
+    }
+
+    /// The time of the imports of the last call so far.
+    pub(crate) fn host_time(&self) -> Duration {
+        Duration::from_nanos(self.host.load(Relaxed).max(0).unsigned_abs())
+    }
+
+    fn elapsed(&self) -> i64 {
+        nanos(self.origin.elapsed())
     }
 
     /// The cost of the running slice until now. Must be called on the thread that runs the guest.
@@ -105,7 +144,7 @@ impl Budget {
         match self.slice.load(Relaxed) {
             SUSPENDED => 0,
             UNREAD => {
-                let passed = nanos(self.origin.elapsed()) - self.began.load(Relaxed);
+                let passed = self.elapsed() - self.began.load(Relaxed);
                 if passed <= nanos(MARK_AGE) { passed } else { passed.min(ClockMark::used_since()) }
             }
             start => (thread_cpu() - start).max(0),
@@ -125,9 +164,15 @@ impl Budget {
             if self.slice.load(Relaxed) == SUSPENDED {
                 self.slice.store(thread_cpu(), Relaxed);
             }
+            if self.import.load(Relaxed) == SUSPENDED {
+                self.import_begins();
+            }
             let polled = call.as_mut().poll(cx);
             if polled.is_pending() {
                 self.suspend();
+                if self.import.load(Relaxed) != IN_GUEST {
+                    self.charge_import(SUSPENDED);
+                }
             }
             polled
         })
@@ -202,6 +247,31 @@ mod tests {
             assert_eq!(budget.tick(), within);
             assert_eq!(budget.exceeded(), !within);
         }
+    }
+
+    #[test]
+    fn the_time_of_imports_is_counted_apart_and_their_waits_are_not() {
+        let budget = Budget::new();
+        budget.begin(Instant::now(), Duration::from_secs(10));
+        let own = Arc::clone(&budget);
+        let mut call = pin!(Arc::clone(&budget).metered(async move {
+            burn(Duration::from_millis(40));
+            own.import_begins();
+            wait_once_and_burn(Duration::from_millis(5)).await;
+            own.import_ends();
+            burn(Duration::from_millis(40));
+        }));
+        assert!(poll(call.as_mut()).is_pending());
+        let before = budget.host_time();
+        burn(Duration::from_millis(40));
+        assert_eq!(budget.host_time(), before, "a wait was counted");
+        let began = Instant::now();
+        assert!(poll(call).is_ready());
+        let (host, took) = (budget.host_time() - before, began.elapsed());
+        assert!(host >= Duration::from_millis(5), "{host:?}");
+        assert!(host <= took.saturating_sub(Duration::from_millis(40)), "{host:?} of {took:?}");
+        budget.begin(Instant::now(), Duration::from_secs(10));
+        assert_eq!(budget.host_time(), Duration::ZERO);
     }
 
     #[test]

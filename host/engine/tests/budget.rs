@@ -1,7 +1,7 @@
 //! The CPU budget of a call includes the host's work in imports and excludes waiting.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -27,6 +27,8 @@ struct Costly {
     read: Duration,
     wait: Duration,
     reads: AtomicU32,
+    /// What the engine says of the work of imports.
+    host_time: Mutex<Duration>,
 }
 
 fn cpu_time() -> Duration {
@@ -40,7 +42,11 @@ impl ConfigImports for Costly {
     }
 }
 
-impl LogImports for Costly {}
+impl LogImports for Costly {
+    fn host_time(&self, time: Duration) {
+        *self.host_time.lock().unwrap() += time;
+    }
+}
 
 impl CacheImports for Costly {
     fn cache_get(&self, _: &Gvk, _: &ObjectKey) -> Result<Option<Object>, Refusal> {
@@ -82,6 +88,8 @@ struct Ended {
     outcome: Result<Outcome, Fault>,
     took: Duration,
     reads: u32,
+    /// Time of the imports.
+    host_time: Duration,
 }
 
 /// Runs one reconcile of the probe with this configuration.
@@ -97,13 +105,21 @@ async fn call(
         EngineOptions { cache_dir: dir.path().join("cache"), compiler: Compiler::InProcess, instances: 4 };
     let code = Engine::new(options)?.prepare(std::fs::read(guests::wasm("probe")?)?).await?;
     let config = config.to_string().into_bytes().into();
-    let host = Arc::new(Costly { config, object, read, wait, reads: AtomicU32::new(0) });
+    let host = Arc::new(Costly {
+        config,
+        object,
+        read,
+        wait,
+        reads: AtomicU32::new(0),
+        host_time: Mutex::default(),
+    });
     let mut instance = Instance::new(&code, host.clone(), limits).await?;
     let key = "a/b".parse()?;
     let began = Instant::now();
     let outcome = instance.reconcile(&Request { key: &key, attempt: 0, reasons: &["added"] }, 1).await;
     let outcome = outcome.map(|answer| answer.unwrap_or_else(|failure| panic!("{failure:?}")));
-    Ok(Ended { outcome, took: began.elapsed(), reads: host.reads.load(Relaxed) })
+    let host_time = *host.host_time.lock().unwrap();
+    Ok(Ended { outcome, took: began.elapsed(), reads: host.reads.load(Relaxed), host_time })
 }
 
 fn limits() -> Limits {
@@ -132,6 +148,7 @@ async fn a_cached_read_is_charged_to_the_guest() -> Result<()> {
     let ended = call(json!({"mode": "read"}), object(0)?, cost, Duration::ZERO, limits()).await?;
     // 20 reads use up the budget; reads after a tick are charged at the next one.
     assert_cut(&ended, 24);
+    assert!(ended.host_time >= cost * (ended.reads - 1), "{:?} for {} reads", ended.host_time, ended.reads);
     Ok(())
 }
 
@@ -155,6 +172,11 @@ async fn waiting_for_writes_is_not_charged_and_ends_before_the_deadline() -> Res
     let ended = call(config, object(0)?, Duration::ZERO, wait, limits()).await?;
     assert_eq!(ended.outcome.as_ref().ok(), Some(&Outcome::Done), "{:?}", ended.outcome);
     assert!(ended.took >= wait * 5, "{:?}", ended.took);
+    assert!(
+        ended.host_time <= ended.took.saturating_sub(wait * 5),
+        "a wait counts as work: {:?}",
+        ended.host_time
+    );
 
     // A cache that never contains the write: the wait ends early enough for the guest to act on the result.
     let short = Limits { call_timeout: Duration::from_millis(500), ..limits() };

@@ -6,6 +6,9 @@
 //! clock if that is later: it has not saved up time, and it is not behind groups that computed meanwhile. A group that is
 //! never without tasks, but has too few of them to use its share, saves up no more than [`MOST_SAVED`].
 //!
+//! The virtual time of a group goes by more slowly the more weight it has: two groups that always have tasks get shares in
+//! the ratio of their weights.
+//!
 //! Invariants:
 //! - a group is in `eligible` exactly if it has a ready task and fewer than `limit` running ones;
 //! - a group that was removed is kept until its last running task has been charged.
@@ -26,6 +29,9 @@ const LEAST_CHARGE: Nanos = 100;
 /// Most time by which the virtual time of a group may be behind the clock when it gets a task to take.
 const MOST_SAVED: Nanos = 100_000_000;
 
+/// The weight of a new group: its virtual time is the time that it used.
+pub(crate) const DEFAULT_WEIGHT: u32 = 100;
+
 /// Ready tasks `T` of groups.
 #[derive(Debug)]
 pub(crate) struct FairQueue<T> {
@@ -45,6 +51,7 @@ struct GroupQueue<T> {
     ready: VecDeque<T>,
     running: usize,
     virtual_time: Nanos,
+    weight: u32,
     /// Its arrival number in `eligible`.
     eligible_as: Option<u64>,
     used: Nanos,
@@ -72,6 +79,7 @@ impl<T> FairQueue<T> {
             ready: VecDeque::new(),
             running: 0,
             virtual_time: self.clock,
+            weight: DEFAULT_WEIGHT,
             eligible_as: None,
             used: 0,
             panics: 0,
@@ -83,6 +91,13 @@ impl<T> FairQueue<T> {
         }
         self.groups.push(Some(group));
         self.groups.len() as GroupId - 1
+    }
+
+    /// Gives a group another weight. It counts for what the group uses from then on.
+    pub(crate) fn set_weight(&mut self, id: GroupId, weight: u32) {
+        if let Some(group) = self.group(id) {
+            group.weight = weight.max(1);
+        }
     }
 
     /// Removes a group; its ready tasks are returned.
@@ -124,7 +139,9 @@ impl<T> FairQueue<T> {
         group.panics += u64::from(panicked);
         // Out of the set before the virtual time changes, by which it is found there.
         let at = group.eligible_as.take().map(|arrival| (group.virtual_time, arrival, id));
-        group.virtual_time = group.virtual_time.saturating_add(used.max(LEAST_CHARGE));
+        let charged =
+            used.max(LEAST_CHARGE).saturating_mul(DEFAULT_WEIGHT.into()) / Nanos::from(group.weight);
+        group.virtual_time = group.virtual_time.saturating_add(charged.max(1));
         if let Some(at) = at {
             self.eligible.remove(&at);
         }

@@ -34,7 +34,7 @@ pub use dispatch::worker::RECONCILES;
 pub use imports::guest_events::PLUGIN_ANNOTATION;
 pub use leader_election::LeaderElection;
 pub use lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
-pub use manager::{Manager, ManagerOptions};
+pub use manager::{Manager, ManagerOptions, PluginThreads};
 pub use observe::admin;
 pub use observe::detail::{CurrentView, GenerationView, InformerView, LimitView, PluginDetail, WatchView};
 pub use observe::host_events::HostObject;

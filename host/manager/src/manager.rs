@@ -90,6 +90,15 @@ impl ManagerOptions {
     }
 }
 
+/// Where the work of plugins runs, beside the runtime of the manager.
+#[derive(Debug, Clone)]
+pub struct PluginThreads {
+    /// The threads of guests.
+    pub guests: Executor,
+    /// What grows with a plugin and is no guest's: loads, index builds, writes, outgoing HTTP, pages of the admin address.
+    pub work: Handle,
+}
+
 /// Wait between two requests for the server's version at start.
 const VERSION_RETRY: Duration = Duration::from_secs(2);
 
@@ -132,8 +141,8 @@ impl std::fmt::Debug for Manager {
 }
 
 impl Manager {
-    /// Starts the plugins of the directory. The manager runs on the current runtime; guests run on `guests`, so that no guest
-    /// delays the watches.
+    /// Starts the plugins of the directory. Informers run on the current runtime; what a plugin may make large runs on
+    /// `threads`, so that no plugin delays a watch.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -143,15 +152,15 @@ impl Manager {
         client: Client,
         factory: SharedInformerFactory,
         metrics: Metrics,
-        guests: Executor,
+        threads: PluginThreads,
     ) -> Result<Self, DirectoryError> {
         let ceilings = options.limits.ceilings.clone();
         let mut directory = Directory::within(&options.plugins, options.directory, ceilings)?;
-        let manager = Self::new(options, Arc::new(engine), client, factory, metrics, guests).await;
+        let manager = Self::new(options, Arc::new(engine), client, factory, metrics, threads).await;
         let this = manager.clone();
         tokio::spawn(async move { this.ask_for_version().await });
         let this = manager.clone();
-        let watcher = tokio::spawn(async move {
+        let watcher = manager.work().spawn(async move {
             let stopping = this.0.stopping.clone();
             while let Some(changes) = stopping.run_until_cancelled(directory.next()).await {
                 for change in changes {
@@ -170,13 +179,13 @@ impl Manager {
         client: Client,
         factory: SharedInformerFactory,
         metrics: Metrics,
-        guests: Executor,
+        threads: PluginThreads,
     ) -> Self {
+        let PluginThreads { guests, work } = threads;
         metrics.watch_informers(factory.clone());
         if let Some(election) = options.election.status() {
             metrics.watch_election(election);
         }
-        let io = Handle::current();
         let host_events = match options.events_about {
             Some(object) => HostEvents::start(client.clone(), &options.host, object).await,
             None => HostEvents::default(),
@@ -190,14 +199,14 @@ impl Manager {
         let memory = options.limits.guest_memory.unwrap_or_else(default_guest_memory);
         let bounds = PoolBounds { memory, slots: POOL_SLOTS };
         let host = HostContext {
-            io: io.clone(),
+            work: work.clone(),
             election: options.election,
             instances: InstancePool::new(bounds, options.idle_ttl, &guests),
             timekeeper: timekeeper.clone(),
             guests,
             host: options.host.into(),
             host_events,
-            schedules: Schedules::start(&io),
+            schedules: Schedules::start(&Handle::current()),
         };
         let asker = AskServer::new(&client, Arc::clone(factory.availability()));
         let reviews = AccessReviews::new(Arc::new(asker));
@@ -213,7 +222,7 @@ impl Manager {
             compiler,
             client,
             factory,
-            io,
+            work,
             require_service_account: options.require_service_account,
             allowed: options.allowed,
             slots: LoadSlots::default(),
@@ -229,6 +238,11 @@ impl Manager {
             tasks: TaskTracker::new(),
             watcher: Mutex::new(None),
         }))
+    }
+
+    /// The threads for what grows with a plugin.
+    pub(crate) fn work(&self) -> &Handle {
+        &self.0.loader.work
     }
 
     /// Asks the API server for its version until it answers, and logs the answer.
@@ -278,10 +292,11 @@ impl Manager {
             Change::Unreadable { reason } => tracing::error!(event = "plugin_unreadable", "{reason}"),
             Change::Synced => {
                 let this = self.clone();
-                self.0.tasks.spawn(async move {
+                let synced = async move {
                     this.await_first_loads().await;
                     this.0.first_loads_over.store(true, Release);
-                });
+                };
+                self.0.tasks.spawn_on(synced, self.work());
             }
         }
     }
@@ -318,13 +333,14 @@ impl Manager {
         }
         plugin.load_started();
         let loader = Arc::clone(&self.0.loader);
-        self.0.tasks.spawn(async move {
+        let following = async move {
             let follow = AssertUnwindSafe(loader.follow(&plugin, files, &cancel)).catch_unwind();
             if let Err(panic) = follow.await {
                 let error = plugin.task_panicked("the load", &*panic);
                 plugin.load_failed(&error, &cancel);
             }
-        });
+        };
+        self.0.tasks.spawn_on(following, self.work());
     }
 
     fn remove(&self, name: &str) {
@@ -338,7 +354,7 @@ impl Manager {
         plugin.reporter().removed();
         plugin.retire();
         let this = self.clone();
-        self.0.tasks.spawn(async move {
+        let removing = async move {
             plugin.ended().await;
             plugin.events().shutdown(EVENTS_GRACE).await;
             let mut plugins = this.0.plugins.lock();
@@ -347,7 +363,8 @@ impl Manager {
                 plugins.remove(&**plugin.name());
                 this.0.metrics.remove(plugin.name());
             }
-        });
+        };
+        self.0.tasks.spawn_on(removing, self.work());
     }
 
     /// The plugins as `/plugins` shows them.

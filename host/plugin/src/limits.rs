@@ -146,6 +146,10 @@ pub struct PluginLimits {
     pub data: DataLimits,
     /// Maximum number of concurrent reconciles, whatever the descriptor requests.
     pub max_concurrent_reconciles: u32,
+    /// Share of the guest threads, relative to that of other plugins.
+    pub cpu_weight: u32,
+    /// Requests of outgoing HTTP per second on average, with bursts of twice as many.
+    pub http_qps: f64,
     /// Live calls per second on average, with bursts of twice as many; `None` for no limit.
     pub api_qps: Option<f64>,
     /// Kubernetes Events that the guests may record per second on average, with bursts of twice as many.
@@ -163,6 +167,8 @@ impl Default for PluginLimits {
             data: DataLimits::default(),
             // Each may hold an instance with its memory.
             max_concurrent_reconciles: 16,
+            cpu_weight: 100,
+            http_qps: 100.0,
             api_qps: None,
             event_qps: 50.0,
             // More than a cluster has objects of one kind, and about 30 MiB.

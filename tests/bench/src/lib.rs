@@ -235,6 +235,12 @@ pub fn is_full() -> bool {
     std::env::args().any(|arg| arg == "--full")
 }
 
+/// Whether the command line asks for a run that only shows that the bench works.
+#[must_use]
+pub fn is_small() -> bool {
+    std::env::args().any(|arg| arg == "--small")
+}
+
 /// Cargo's target folder, in which this program is: wherever the user has put it, it is marked with `CACHEDIR.TAG`.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ mod host_lifecycle;
 mod isolation_bounds;
 mod isolation_faults;
 mod isolation_imports;
+mod isolation_threads;
 mod lists;
 mod own_writes;
 mod projections;

@@ -1,8 +1,8 @@
 //! [`SharedInformer`]: one watch and one store of a kind, for all who listen to it.
 //!
 //! Each piece of work from the queue is handled under one lock (`work`): the store is changed, then the listeners are called
-//! in turn. Joining and leaving take the same lock, so both fall between two pieces of work, or between two thousand
-//! calls of a large one, and neither misses nor repeats an event.
+//! in turn. Joining and leaving take the same lock, so both fall between two pieces of work, or between two slices of the
+//! calls for one, and neither misses nor repeats an event.
 //!
 //! A run consists of *pipelines*: a reflector, its queue, and the handling of its work. Usually there is one. A pipeline
 //! that panics is replaced by another one, which lists again; the store and the listeners stay. While an informer follows
@@ -11,6 +11,7 @@
 //! Leased from the `SharedInformerFactory`, which runs it; or made and run by hand.
 
 mod follow;
+mod portion;
 mod work;
 
 use std::panic::AssertUnwindSafe;
@@ -34,8 +35,9 @@ use crate::followers::Followers;
 use crate::indexer::Indexer;
 use crate::listener::Listener;
 use crate::lister::Lister;
-use crate::metrics::InformerMetrics;
+use crate::metrics::{Histogram, InformerMetrics};
 use crate::packing::Compression;
+use crate::poll_clock::timed;
 use crate::processor::{Figures, NewMember, Processor};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus, Shared, count, get};
 use crate::registration::Registration;
@@ -121,6 +123,7 @@ struct Inner {
     /// Pipelines that panicked.
     restarts: AtomicU64,
     wakeups: AtomicU64,
+    long_polls: Mutex<Histogram>,
     /// Lists that are in the store; counted before any listener is called for one.
     lists: watch::Sender<u64>,
     begun: AtomicBool,
@@ -182,6 +185,7 @@ impl SharedInformer {
             replays: Notify::new(),
             restarts: AtomicU64::new(0),
             wakeups: AtomicU64::new(0),
+            long_polls: Mutex::new(Histogram::new(Histogram::POLL_SECONDS)),
             lists: watch::Sender::new(0),
             begun: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -268,12 +272,13 @@ impl SharedInformer {
         }
     }
 
-    /// Counts how often a run is polled.
+    /// Counts how often a run is polled, and measures long polls.
     pub(crate) async fn counted(&self, run: impl Future<Output = ()>) {
         let mut run = std::pin::pin!(run);
         std::future::poll_fn(|context| {
             count(&self.inner.wakeups);
-            run.as_mut().poll(context)
+            let long = |time: Duration| self.inner.long_polls.lock().observe(time.as_secs_f64());
+            timed(|| run.as_mut().poll(context), long)
         })
         .await;
     }
@@ -405,6 +410,7 @@ impl SharedInformer {
             informer_store_resource_version: inner.indexer.resource_version(),
             informer_restarts_total: get(&inner.restarts),
             informer_wakeups_total: get(&inner.wakeups),
+            informer_long_polls_seconds: inner.long_polls.lock().clone(),
             objects: inner.indexer.len(),
             listeners: figures.listeners,
             listener_depth: figures.depth,

@@ -1,8 +1,9 @@
 //! Handling work from the queue: the store first, then followers, then listeners; resyncs; calls of listeners.
 //!
-//! Invariants: `processor` is locked while the store changes and while listeners are called; the lock is released after
-//! each thousand calls if someone waits for it. A version is announced when the stores of all followers have it as well. A
-//! thread that is inside a call of a listener waits for no processor.
+//! Invariants: `processor` is locked while the store changes and while listeners are called. The store changes in portions,
+//! and listeners are called in slices, of about a millisecond; other tasks run in between, and what is still to be called
+//! waits in the processor. A version is announced when the stores of all followers have it as well. A thread that is inside
+//! a call of a listener waits for no processor.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Inner;
 use super::follow::lock;
+use super::portion::Portion;
 use crate::aside::{aside, aside_if_large};
 use crate::change::Change;
 use crate::delta::Delta;
@@ -52,7 +54,8 @@ impl Drop for CallGuard {
 impl Inner {
     pub(super) async fn handle_all(self: &Arc<Self>, fifo: &DeltaFifo) {
         let mut maintenance: Option<JoinHandle<()>> = None;
-        while let Some(work) = fifo.pop(DeltaFifo::BATCH).await {
+        let mut portion = Portion::new(DeltaFifo::BATCH);
+        while let Some(work) = fifo.pop(portion.size(self.indexer.index_count())).await {
             let initial = work.initial;
             let began = Instant::now();
             let items = match &work.kind {
@@ -60,7 +63,7 @@ impl Inner {
                 WorkKind::Replace(list) => list.len(),
                 WorkKind::Resync | WorkKind::Bookmark => 1,
             };
-            self.handle(work, fifo).await;
+            self.handle(work, fifo, &mut portion).await;
             let took = began.elapsed();
             self.shared.processing_latency.lock().observe(took.as_secs_f64());
             if took > SLOW_WORK.min(SLOW_ITEM * u32::try_from(items).unwrap_or(u32::MAX)) {
@@ -85,7 +88,7 @@ impl Inner {
         }
     }
 
-    async fn handle(&self, work: Work, fifo: &DeltaFifo) {
+    async fn handle(&self, work: Work, fifo: &DeltaFifo, portion: &mut Portion) {
         let Work { kind, seen, .. } = work;
         let seen = seen.as_deref();
         match kind {
@@ -95,46 +98,79 @@ impl Inner {
                 }
             }
             WorkKind::Deltas(batch) => {
-                let mut processor = self.processor.lock();
-                let changes = self.indexer.apply_hot(batch);
-                let of_followers = self.followers.lock().group(&changes, Change::key, Change::to_delta);
-                processor.enqueue(changes.into_iter(), false, Audience::Resyncing);
-                self.forward(&mut processor, of_followers);
-                self.indexer.announce(seen);
-                self.distribute(&mut processor);
+                let (followers, has_more) = {
+                    let mut processor = lock(&self.processor).await;
+                    let (items, began) = (batch.len(), Instant::now());
+                    let changes = self.indexer.apply_hot(batch);
+                    let of_followers = self.followers.lock().group(&changes, Change::key, Change::to_delta);
+                    processor.enqueue(changes.into_iter(), false, Audience::Resyncing);
+                    let followers = self.forward(&mut processor, of_followers);
+                    self.indexer.announce(seen);
+                    portion.took(items, began.elapsed());
+                    (followers, self.call(&mut processor, Processor::distribute))
+                };
+                for follower in followers {
+                    follower.distribute_more().await;
+                }
+                if has_more {
+                    self.distribute_more().await;
+                }
             }
             WorkKind::Replace(list) => {
-                aside_if_large(list.len(), || {
-                    let mut processor = self.processor.lock();
-                    self.replace(&mut processor, list);
-                    self.forward_list(&mut processor);
-                    self.indexer.announce(seen);
-                    self.distribute_list(&mut processor);
-                });
+                let steps = list.len().saturating_mul(1 + self.indexer.index_count());
+                let followers = {
+                    let mut processor = lock(&self.processor).await;
+                    aside_if_large(steps, || {
+                        self.replace(&mut processor, list);
+                        let followers = self.forward_list(&mut processor);
+                        self.indexer.announce(seen);
+                        followers
+                    })
+                };
+                for follower in followers {
+                    follower.distribute_list().await;
+                }
+                self.distribute_list().await;
             }
             WorkKind::Resync => self.resync(fifo).await,
         }
     }
 
-    /// Takes a list over, and queues what it changes for the listeners.
+    /// Takes a list over, and queues what it changes for the listeners, whom [`distribute_list`](Self::distribute_list) calls.
     pub(super) fn replace(&self, processor: &mut Processor, list: Vec<Object>) {
         let changes = self.indexer.replace_lazily(list, processor.wants_unchanged());
         processor.enqueue(changes, !*self.synced.borrow(), Audience::Resyncing);
+        self.lists.send_modify(|lists| *lists += 1);
     }
 
     /// Calls listeners for the changes of a list, which is in the store.
-    pub(super) fn distribute_list(&self, processor: &mut MutexGuard<'_, Processor>) {
-        self.lists.send_modify(|lists| *lists += 1);
-        self.distribute(processor);
-        self.call(processor, |processor, removed| processor.end_initial_list(removed));
+    pub(super) async fn distribute_list(&self) {
+        self.distribute_all().await;
+        let mut processor = lock(&self.processor).await;
+        self.call(&mut processor, |processor, removed| processor.end_initial_list(removed));
         self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
     }
 
     /// Calls listeners for all queued changes.
-    pub(super) fn distribute(&self, processor: &mut MutexGuard<'_, Processor>) {
-        while self.call(processor, Processor::distribute) {
-            MutexGuard::bump(processor);
+    async fn distribute_all(&self) {
+        if self.distribute_slice().await {
+            self.distribute_more().await;
         }
+    }
+
+    /// Calls listeners for the queued changes that a slice has left.
+    async fn distribute_more(&self) {
+        loop {
+            tokio::task::yield_now().await;
+            if !self.distribute_slice().await {
+                return;
+            }
+        }
+    }
+
+    async fn distribute_slice(&self) -> bool {
+        let mut processor = lock(&self.processor).await;
+        self.call(&mut processor, Processor::distribute)
     }
 
     /// Announces every object again to the listeners that are due, a batch at a time.
@@ -143,7 +179,8 @@ impl Inner {
             return;
         }
         count(&self.resyncs);
-        for keys in self.indexer.keys().chunks(DeltaFifo::BATCH) {
+        let keys = aside_if_large(self.indexer.len(), || self.indexer.keys());
+        for keys in keys.chunks(DeltaFifo::BATCH) {
             {
                 let mut processor = lock(&self.processor).await;
                 // What is about to change is not announced in its old state.
@@ -151,8 +188,8 @@ impl Inner {
                 let calm = keys.iter().filter(|key| !pending.contains(*key));
                 let changes = self.indexer.apply_shared(calm.map(|key| Delta::Sync(key.clone())));
                 processor.enqueue(changes.into_iter(), false, Audience::Due);
-                self.distribute(&mut processor);
             }
+            self.distribute_all().await;
             tokio::task::yield_now().await;
         }
         lock(&self.processor).await.end_resync();

@@ -138,6 +138,11 @@ impl Store {
         }
     }
 
+    /// How many indexes there are, the one of namespaces not counted.
+    pub(crate) fn index_count(&self) -> usize {
+        self.indexes.len()
+    }
+
     // Reading.
 
     pub(crate) fn len(&self) -> usize {

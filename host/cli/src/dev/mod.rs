@@ -31,7 +31,6 @@ use clap::Args;
 use pilothouse_cache::Compression;
 use pilothouse_client::ClientOptions;
 use pilothouse_devserver::{DevServer, DevServerOptions};
-use pilothouse_executor::Executor;
 use pilothouse_manager::admin::AdminOptions;
 use pilothouse_manager::{DirectoryOptions, ManagerOptions};
 use tokio::net::TcpListener;
@@ -40,7 +39,8 @@ use self::folder::Folder;
 use self::log::{Log, Tone, counted, spell};
 use self::projects::Found;
 use self::workshop::Workshop;
-use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals, on_runtimes};
+use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
+use crate::runtimes::{Threads, on_runtimes};
 
 /// How long calls under way may go on at the end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -75,15 +75,15 @@ impl Dev {
             "pilothouse {} dev: for development and tests, not a Kubernetes distribution; nothing is stored";
         log.verbatim(&title.replace("{}", env!("CARGO_PKG_VERSION")));
         log.show_events()?;
-        on_runtimes(|guests| self.serve(log, guests))
+        on_runtimes(false, |threads| self.serve(log, threads))
     }
 
-    async fn serve(self, log: Log, guests: Executor) -> Result<()> {
+    async fn serve(self, log: Log, threads: Threads) -> Result<()> {
         let mut signals = Signals::catch()?;
         let dropped = log.clone();
         tokio::spawn(async move { dropped.tell_of_dropped().await });
         let started = tokio::select! {
-            started = self.start(&log, guests) => started?,
+            started = self.start(&log, threads) => started?,
             // Ended before there was anything to end.
             () = signals.next() => return Ok(()),
         };
@@ -113,7 +113,7 @@ impl Dev {
         Ok(())
     }
 
-    async fn start(&self, log: &Log, guests: Executor) -> Result<Started> {
+    async fn start(&self, log: &Log, threads: Threads) -> Result<Started> {
         let folder = Arc::new(Folder::open(Path::new("."))?);
         let Found { projects, left_out } = if self.api_only {
             Found::default()
@@ -150,7 +150,7 @@ impl Dev {
             election: None,
             pod: None,
         };
-        let hosting = Hosting::start(options, guests).await?;
+        let hosting = Hosting::start(options, threads).await?;
         let admin = hosting.admin();
         let flag =
             if admin.to_string() == DEFAULT_LISTEN { String::new() } else { format!(" --admin {admin}") };

@@ -127,8 +127,9 @@ impl Connections {
 }
 
 impl ClientCore {
-    /// Connections that no other client uses.
-    pub(super) fn own_connections(&self) -> Arc<Connections> {
-        Connections::new(&self.connector, &self.server, self.max_connections, self.middleware.as_ref())
+    /// Connections that no other client uses, on a runtime.
+    pub(super) fn connections_on(&self, runtime: &Handle) -> Arc<Connections> {
+        let connector = self.connector.on(runtime);
+        Connections::new(&connector, &self.server, self.max_connections, self.middleware.as_ref())
     }
 }

@@ -25,6 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde::Deserialize;
+use tokio::runtime::Handle;
 
 use self::failure::unexpected;
 use crate::error::{Error, Result};
@@ -124,8 +125,16 @@ impl Client {
     /// The same client with connections of its own, for calls that must not wait behind others, such as the renewal of a
     /// lease: they are made when they are needed, and closed with the last clone of this client.
     #[must_use]
-    pub fn with_own_connections(mut self) -> Self {
-        self.connections = self.core.own_connections();
+    pub fn with_own_connections(self) -> Self {
+        let runtime = self.core.runtime.clone();
+        self.with_connections_on(&runtime)
+    }
+
+    /// As [`with_own_connections`](Self::with_own_connections), with connections that live on another runtime than those of
+    /// this client: a runtime that is busy does not delay them.
+    #[must_use]
+    pub fn with_connections_on(mut self, runtime: &Handle) -> Self {
+        self.connections = self.core.connections_on(runtime);
         self
     }
 

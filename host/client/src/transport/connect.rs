@@ -89,6 +89,11 @@ impl Connector {
         Self { tcp, tls, proxy: proxy.map(Arc::new), runtime, timeout }
     }
 
+    /// The same, with connections whose tasks run on another runtime.
+    pub(crate) fn on(&self, runtime: &Handle) -> Self {
+        Self { runtime: runtime.clone(), ..self.clone() }
+    }
+
     /// The number of the certificates in use, which changes as they rotate.
     pub(super) fn rotations(&self) -> u64 {
         self.tls.rotations()

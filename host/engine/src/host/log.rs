@@ -1,4 +1,6 @@
-//! [`LogImports`]: the host side of the interface `log`.
+//! [`LogImports`]: the host side of the interface `log`, and the account of the calls.
+
+use std::time::Duration;
 
 use super::CallContext;
 
@@ -17,7 +19,7 @@ pub enum LogLevel {
     Error,
 }
 
-/// The plugin's log.
+/// The plugin's log, and what its calls cost the host.
 pub trait LogImports {
     /// Whether lines of this level are written.
     fn log_enabled(&self, _level: LogLevel) -> bool {
@@ -25,4 +27,6 @@ pub trait LogImports {
     }
     /// Writes a line with fields (name and value).
     fn log(&self, _context: &CallContext, _level: LogLevel, _message: &str, _fields: &[(String, String)]) {}
+    /// Told at the end of each call how long its imports worked, without their waits.
+    fn host_time(&self, _time: Duration) {}
 }

@@ -14,12 +14,13 @@ use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::body::{BodyProgress, RequestBody, ResponseBody};
 use super::connection::{Connection, hyper_error};
 use super::destination::{Destination, origin_form};
+use super::pace::Pace;
 use super::pool::ConnectionPool;
 use super::resolve::{Lookup, NoAddress, Resolver};
 use super::{CONNECT_TIMEOUT, MAX_BODY};
@@ -42,6 +43,8 @@ pub trait HttpObserver: Send + Sync + 'static {
     fn request(&self, result: HttpResult);
     /// Called at the end of an exchange with the number of body bytes sent and received.
     fn moved(&self, sent: u64, received: u64);
+    /// Called after each step of a request or of a connection with the time that it took: TLS, mostly.
+    fn worked(&self, _time: Duration) {}
 }
 
 /// The options of [`HttpClient::new`].
@@ -50,12 +53,15 @@ pub struct HttpClientOptions {
     pub plugin: Arc<str>,
     /// The hosts that the manifest grants.
     pub hosts: OutgoingHosts,
+    /// Requests per second on average: `limits.httpQPS`.
+    pub qps: f64,
     /// `User-Agent` of requests in which the guest sets none.
     pub user_agent: String,
     /// Resolves names; [`SystemResolver`](super::SystemResolver) except in tests.
     pub resolver: Arc<dyn Resolver>,
-    /// The runtime of the connections. It must not be that of the guests, whose computations would delay them.
-    pub io: Handle,
+    /// The runtime of the connections: not that of the guests, whose computations would delay them, and not that of watches,
+    /// which the TLS of a plugin would delay.
+    pub runtime: Handle,
     /// Receives the results of requests.
     pub observer: Arc<dyn HttpObserver>,
 }
@@ -68,9 +74,10 @@ pub struct HttpClient(Arc<ClientInner>);
 struct ClientInner {
     plugin: Arc<str>,
     hosts: OutgoingHosts,
+    pace: Pace,
     user_agent: Option<HeaderValue>,
     lookup: Lookup,
-    io: Handle,
+    runtime: Handle,
     observer: Arc<dyn HttpObserver>,
     pool: Arc<ConnectionPool>,
     tls: TlsConfigFn,
@@ -157,24 +164,29 @@ impl HttpClient {
     }
 
     pub(super) fn with_tls(options: HttpClientOptions, tls: TlsConfigFn) -> Self {
-        let HttpClientOptions { plugin, hosts, user_agent, resolver, io, observer } = options;
+        let HttpClientOptions { plugin, hosts, qps, user_agent, resolver, runtime, observer } = options;
         let lookup = Lookup::new(resolver);
         // The conversion only fails for control characters, which a plugin's name cannot contain.
         let user_agent = HeaderValue::from_str(&user_agent).ok();
         Self(Arc::new(ClientInner {
             plugin,
             hosts,
+            pace: Pace::new(qps),
             user_agent,
             lookup,
-            io,
+            runtime,
             observer,
             pool: ConnectionPool::new(),
             tls,
         }))
     }
 
-    pub(super) fn io(&self) -> &Handle {
-        &self.0.io
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.0.runtime
+    }
+
+    pub(super) fn observer(&self) -> &Arc<dyn HttpObserver> {
+        &self.0.observer
     }
 
     pub(super) fn observe(&self, result: HttpResult) {
@@ -226,6 +238,15 @@ impl HttpClient {
         let (body, sent) = RequestBody::new(guest, length, guest_lives);
         let request = Request::from_parts(parts, body);
 
+        let turn = inner.pace.turn(Instant::now(), times.connect_by).ok_or_else(|| RequestError {
+            error: Error::ConnectionLimitReached,
+            message: Some(format!(
+                "plugin {}: a request to {to} was not sent: its turn came too late for its timeout; send fewer requests, or \
+                 raise spec.limits.httpQPS of the manifest",
+                inner.plugin
+            )),
+        })?;
+        sleep_until(turn).await;
         let permit = timeout_at(times.connect_by, inner.pool.permit())
             .await
             .map_err(|_| Error::ConnectionLimitReached)?
@@ -298,7 +319,7 @@ impl HttpClient {
             }
             Ok(Ok(addresses)) => addresses,
         };
-        Ok(Connection::open(to, &addresses, tls.as_ref(), by).await?)
+        Ok(Connection::open(to, &addresses, tls.as_ref(), by, &inner.observer).await?)
     }
 }
 
@@ -317,7 +338,7 @@ fn length(request: &Request<WasiBody>) -> Option<u64> {
 pub(super) struct Lease {
     leased: Arc<Mutex<Option<LeasedConnection>>>,
     watchdog: tokio::task::JoinHandle<()>,
-    io: Handle,
+    runtime: Handle,
 }
 
 struct LeasedConnection {
@@ -349,13 +370,13 @@ impl Lease {
             observer,
         })));
         let watched = Arc::downgrade(&leased);
-        let watchdog = inner.io.spawn(async move {
+        let watchdog = inner.runtime.spawn(async move {
             tokio::time::sleep_until(deadline).await;
             if let Some(leased) = watched.upgrade() {
                 leased.lock().take();
             }
         });
-        Self { leased, watchdog, io: inner.io.clone() }
+        Self { leased, watchdog, runtime: inner.runtime.clone() }
     }
 
     /// Ends an exchange whose response was read to its end. The connection returns to the pool if the request was sent
@@ -364,7 +385,7 @@ impl Lease {
         if let Some(LeasedConnection { pool, to, connection, _permit, sent, observer }) = self.end(received) {
             drop(observer);
             if sent.is_whole() && !connection.sender.is_closed() {
-                let _within = self.io.enter();
+                let _within = self.runtime.enter();
                 pool.keep(to, connection);
             }
         }

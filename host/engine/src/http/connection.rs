@@ -17,7 +17,9 @@ use tokio_rustls::TlsConnector;
 use wasmtime_wasi_http::Error;
 
 use super::body::RequestBody;
+use super::client::HttpObserver;
 use super::destination::Destination;
+use super::metered::metered;
 use super::{MAX_HEAD, MAX_HEADERS};
 
 /// An HTTP/1.1 connection. Dropping it closes it, even during an exchange.
@@ -39,6 +41,7 @@ impl Connection {
         addresses: &[SocketAddr],
         tls: Option<&Arc<ClientConfig>>,
         by: Instant,
+        observer: &Arc<dyn HttpObserver>,
     ) -> Result<Self, Error> {
         let mut last = Error::DestinationUnavailable;
         for (tried, address) in addresses.iter().enumerate() {
@@ -46,7 +49,7 @@ impl Connection {
             let left = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
             let until = Instant::now() + by.saturating_duration_since(Instant::now()) / left;
             match timeout_at(until, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => return Self::over(stream, to, tls, by).await,
+                Ok(Ok(stream)) => return Self::over(stream, to, tls, by, observer).await,
                 Ok(Err(error)) => last = connect_error(&error),
                 Err(_) => last = Error::ConnectionTimeout,
             }
@@ -59,10 +62,11 @@ impl Connection {
         to: &Destination,
         tls: Option<&Arc<ClientConfig>>,
         by: Instant,
+        observer: &Arc<dyn HttpObserver>,
     ) -> Result<Self, Error> {
         // Each request is written at once, so Nagle's algorithm would only delay it.
         stream.set_nodelay(true).map_err(|error| connect_error(&error))?;
-        let Some(tls) = tls else { return Self::speak(stream).await };
+        let Some(tls) = tls else { return Self::speak(stream, observer).await };
         let name = match &to.host {
             Host::Name(name) => {
                 ServerName::try_from(name.clone()).map_err(|_| Error::HttpRequestUriInvalid)?
@@ -74,22 +78,26 @@ impl Connection {
             .await
             .map_err(|_| Error::ConnectionTimeout)?
             .map_err(|error| tls_error(&error))?;
-        Self::speak(stream).await
+        Self::speak(stream, observer).await
     }
 
-    async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Self, Error> {
+    async fn speak(
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        observer: &Arc<dyn HttpObserver>,
+    ) -> Result<Self, Error> {
         let (sender, connection) = http1::Builder::new()
             .max_buf_size(MAX_HEAD)
             .max_headers(MAX_HEADERS)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| hyper_error(&error))?;
-        let driver = tokio::spawn(async move {
+        let driver = async move {
             // The future of the response returns the error to its caller.
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "connection of a guest ended");
             }
-        });
+        };
+        let driver = tokio::spawn(metered(driver, Arc::clone(observer)));
         Ok(Self { sender, driver })
     }
 }

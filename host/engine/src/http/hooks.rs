@@ -17,6 +17,7 @@ use wasmtime_wasi_http::{
 
 use super::client::{ExchangeLimits, HttpResult, RequestError, not_granted};
 use super::destination::Destination;
+use super::metered::metered;
 use super::{BODY_CHUNK, MAX_FIELDS};
 use crate::host::{HostImports, LogLevel};
 use crate::state::CurrentCall;
@@ -101,12 +102,9 @@ impl WasiHttpHooks for Hooks {
         };
         let times = ExchangeLimits::new(options.unwrap_or_default(), self.deadline.into());
         // Runs on the runtime of connections, and is aborted when the guest drops the request.
-        let sending = AbortOnDrop(client.io().spawn(client.clone().send(
-            to,
-            request,
-            times,
-            Arc::downgrade(&self.lives),
-        )));
+        let sending = client.clone().send(to, request, times, Arc::downgrade(&self.lives));
+        let sending = metered(sending, Arc::clone(client.observer()));
+        let sending = AbortOnDrop(client.runtime().spawn(sending));
         Box::new(async move {
             let answer = sending.await.map_err(say);
             client

@@ -21,6 +21,8 @@ mod connection;
 mod destination;
 mod error_code;
 mod hooks;
+mod metered;
+mod pace;
 mod pool;
 mod resolve;
 #[cfg(test)]

@@ -185,6 +185,10 @@ async fn get(client: &HttpClient, url: &str) -> Result<(u16, Vec<u8>), Error> {
 }
 
 fn client(port: u16, trusting: bool) -> HttpClient {
+    client_at_rate(port, trusting, 1000.0, Arc::new(Nobody))
+}
+
+fn client_at_rate(port: u16, trusting: bool, qps: f64, observer: Arc<dyn HttpObserver>) -> HttpClient {
     let granted =
         [format!("name.example:{port}"), format!("other.example:{port}"), format!("127.0.0.1:{port}")];
     let options = HttpClientOptions {
@@ -192,8 +196,9 @@ fn client(port: u16, trusting: bool) -> HttpClient {
         hosts: hosts(&granted),
         user_agent: "test".to_owned(),
         resolver: Arc::new(Always(vec![Ipv4Addr::LOCALHOST.into()])),
-        io: tokio::runtime::Handle::current(),
-        observer: Arc::new(Nobody),
+        runtime: tokio::runtime::Handle::current(),
+        qps,
+        observer,
     };
     if trusting {
         HttpClient::with_tls(options, || Some(Arc::clone(&AUTHORITY.client)))
@@ -220,6 +225,48 @@ async fn a_server_must_have_a_trusted_certificate_with_its_name() {
     // Idle connections are not shared between schemes.
     let error = get(&trusting, &format!("http://name.example:{port}/")).await.unwrap_err();
     assert!(!matches!(error, Error::HttpRequestDenied), "{error:?}");
+}
+
+#[tokio::test]
+async fn requests_beyond_the_rate_wait_and_those_that_cannot_wait_so_long_are_told_why() {
+    let (port, _) = secure_server().await;
+    // The burst of two seconds is one request; the next one is two seconds later.
+    let slow = client_at_rate(port, true, 0.5, Arc::new(Nobody));
+    let url = format!("https://name.example:{port}/");
+    assert_eq!(get(&slow, &url).await.unwrap().0, 200);
+    let body: WasiBody = Empty::new().map_err(|never| match never {}).boxed_unsync();
+    let request = Request::get(&url).body(body).unwrap();
+    let to = slow.check(&request).map_err(|refused| refused.error).unwrap();
+    let hasty =
+        RequestOptions { connect_timeout: Some(Duration::from_millis(1)), ..RequestOptions::default() };
+    let times = ExchangeLimits::new(hasty, tokio::time::Instant::now() + Duration::from_secs(30));
+    let refused = slow.clone().send(to, request, times, Arc::downgrade(&GUEST)).await.map(drop).unwrap_err();
+    assert!(matches!(refused.error, Error::ConnectionLimitReached), "{refused:?}");
+    let message = refused.message.unwrap_or_default();
+    assert!(message.contains("spec.limits.httpQPS") && message.contains("plugin p"), "{message}");
+    // It took no turn: this one waits for the one that it did not get.
+    let began = tokio::time::Instant::now();
+    assert_eq!(get(&slow, &url).await.unwrap().0, 200);
+    assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn the_work_for_requests_is_told_to_the_observer() {
+    /// Adds up the work of connections.
+    #[derive(Default)]
+    struct Work(std::sync::Mutex<Duration>);
+    impl HttpObserver for Work {
+        fn request(&self, _: HttpResult) {}
+        fn moved(&self, _: u64, _: u64) {}
+        fn worked(&self, time: Duration) {
+            *self.0.lock().unwrap() += time;
+        }
+    }
+    let (port, _) = secure_server().await;
+    let work = Arc::new(Work::default());
+    let client = client_at_rate(port, true, 1000.0, Arc::clone(&work) as _);
+    assert_eq!(get(&client, &format!("https://name.example:{port}/")).await.unwrap().0, 200);
+    assert!(*work.0.lock().unwrap() > Duration::ZERO, "the connection's task was not measured");
 }
 
 #[test]

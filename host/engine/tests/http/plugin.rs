@@ -89,7 +89,8 @@ impl Plugin {
             hosts,
             user_agent: "pilothouse/test (probe)".to_owned(),
             resolver: names.clone(),
-            io: Handle::current(),
+            runtime: Handle::current(),
+            qps: 1000.0,
             observer: counted.clone(),
         });
         let config = json!({"mode": "http", "request": setup.request, "count": setup.count});

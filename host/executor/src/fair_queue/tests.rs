@@ -229,3 +229,27 @@ fn a_removed_group_is_kept_until_its_running_task_is_charged() {
     assert_eq!((next, queue.used(next), queue.panics(next)), (gone, 0, 0));
     assert_eq!(queue.take(), None);
 }
+
+/// Groups that always have tasks, each of a millisecond, with these weights: the time that each got.
+fn shares(weights: &[u32], polls: usize) -> Vec<Nanos> {
+    let mut queue = FairQueue::new(1);
+    let ids: Vec<GroupId> = weights.iter().map(|_| queue.add_group()).collect();
+    for (id, weight) in ids.iter().zip(weights) {
+        queue.set_weight(*id, *weight);
+        queue.push(*id, ());
+    }
+    for _ in 0..polls {
+        let (id, ()) = queue.take().unwrap();
+        queue.charge(id, MS, false);
+        queue.push(id, ());
+    }
+    ids.iter().map(|id| queue.used(*id)).collect()
+}
+
+#[test]
+fn groups_that_always_have_tasks_share_by_weight() {
+    assert_eq!(shares(&[100, 300], 400), [100 * MS, 300 * MS]);
+    // The least weight still gets its share, and none is stopped by rounding.
+    let shares = shares(&[1, 10_000], 20_002);
+    assert!((1..=3).contains(&(shares[0] / MS)), "{shares:?}");
+}

@@ -38,8 +38,8 @@ pub(crate) struct ApiCalls {
     pub(crate) client: Client,
     /// Whether the server accepts connections; shared with all informers and plugins.
     pub(crate) availability: Arc<Availability>,
-    /// The runtime of connections and writes.
-    pub(crate) io: Handle,
+    /// Where writes are sent from.
+    pub(crate) work: Handle,
     /// Counts writes in progress among the plugin's tasks: a write may outlive its call, and the plugin ends after it.
     pub(crate) tasks: TaskTracker,
     /// Records the writes that the caches must show before the next reconcile.
@@ -340,7 +340,7 @@ impl ApiCalls {
                 );
             }
         };
-        self.tasks.spawn_on(write, &self.io);
+        self.tasks.spawn_on(write, &self.work);
         answer.await.map_err(|_| unavailable("the host is shutting down"))?
     }
 

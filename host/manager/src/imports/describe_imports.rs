@@ -31,6 +31,10 @@ impl ConfigImports for DescribeImports {
 }
 
 impl LogImports for DescribeImports {
+    fn host_time(&self, time: Duration) {
+        LogImports::host_time(&*self.0, time);
+    }
+
     fn log_enabled(&self, level: LogLevel) -> bool {
         self.0.log_enabled(level)
     }

@@ -52,7 +52,7 @@ const MAX_ANNOTATIONS: usize = 64;
 pub(crate) struct PluginEvents {
     plugin: Arc<str>,
     host: Arc<str>,
-    io: Handle,
+    work: Handle,
     identity: Arc<CurrentSink>,
     /// Number of the generation that works.
     generation: AtomicU64,
@@ -100,13 +100,13 @@ fn invalid(message: impl std::fmt::Display) -> Refusal {
 }
 
 impl PluginEvents {
-    /// Records nothing yet. Events are written on `io`; `host` is the reporting instance.
-    pub(crate) fn new(plugin: Arc<str>, host: Arc<str>, io: Handle) -> Self {
+    /// Records nothing yet. Events are written on `work`; `host` is the reporting instance.
+    pub(crate) fn new(plugin: Arc<str>, host: Arc<str>, work: Handle) -> Self {
         let (qps, burst) = rate(PluginLimits::default().event_qps);
         Self {
             plugin,
             host,
-            io,
+            work,
             identity: Arc::default(),
             generation: AtomicU64::new(0),
             quota: Mutex::new(TokenBucket::new(qps, burst)),
@@ -225,8 +225,8 @@ impl PluginEvents {
     /// Queue, correlator and sink, made with the first event; none while the runtime ends.
     fn running(&self) -> Option<&Running> {
         let make = || {
-            // The tasks of the broadcaster run on the network runtime.
-            let _io = self.io.enter();
+            // The tasks of the broadcaster run there.
+            let _on_work = self.work.enter();
             let options = BroadcasterOptions { queue_length: QUEUE_LENGTH, ..BroadcasterOptions::default() };
             let broadcaster = EventBroadcaster::new(options);
             let starting = broadcaster.start_recording_to_sink(Arc::clone(&self.identity));

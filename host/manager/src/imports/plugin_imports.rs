@@ -30,6 +30,7 @@ use crate::imports::guest_events::PluginEvents;
 use crate::imports::log_limit::LogLimit;
 use crate::imports::visible_objects::{ShownCursor, VisibleObjects};
 use crate::observe::denials::Denied;
+use crate::observe::metrics::cpu::HostTime;
 use crate::observe::warnings::Warnings;
 
 /// The imports of one generation.
@@ -46,6 +47,8 @@ pub(crate) struct PluginImports {
     /// Sends HTTP requests to the granted hosts.
     pub(crate) http: HttpClient,
     pub(crate) log_limit: Arc<LogLimit>,
+    /// The account of what the host works for the plugin.
+    pub(crate) host_time: HostTime,
     pub(crate) warnings: Arc<Warnings>,
     /// Set once the descriptor's kinds are resolved; nothing can be read from the cache before.
     pub(crate) kinds: OnceLock<HashMap<Gvk, KindView>>,
@@ -240,6 +243,10 @@ impl ConfigImports for PluginImports {
 }
 
 impl LogImports for PluginImports {
+    fn host_time(&self, time: Duration) {
+        self.host_time.add_imports(time);
+    }
+
     fn log_enabled(&self, level: LogLevel) -> bool {
         match level {
             LogLevel::Trace => tracing::enabled!(target: "guest", tracing::Level::TRACE),

@@ -14,13 +14,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_cache::{
-    CacheError, FilteringResourceEventHandler, InformerId, InformerLease, Registration, Ring, RingOptions,
+    CacheError, FilteringResourceEventHandler, InformerId, InformerLease, Listener, Registration, Ring,
+    RingOptions,
 };
 use pilothouse_executor::JoinHandle;
 use pilothouse_plugin::{Delivery, KeyMap, OnReload, WatchSpec};
 use tokio_util::sync::CancellationToken;
 
 use crate::dispatch::backfill::BackfillPart;
+use crate::dispatch::charged::Charged;
 use crate::dispatch::mapper::{KeyBound, Mapper};
 use crate::dispatch::mapping::Filter;
 use crate::dispatch::pump::{Leftover, Pump};
@@ -214,8 +216,10 @@ fn listen_with_mapper(
             warnings: Arc::clone(&generation.imports.warnings),
         },
     });
-    let listen =
-        |lease: &InformerLease| lease.add_listener(Arc::clone(&mapper) as _, generation.description.resync);
+    let listen = |lease: &InformerLease| {
+        let listener = charged(plugin, Arc::clone(&mapper) as _);
+        lease.add_listener(listener, generation.description.resync)
+    };
     let registrations = view.leases.iter().map(listen).collect::<Result<_, _>>()?;
     Ok(MapperFeed { watch: watch.clone(), mapper, informers, is_known, _registrations: registrations })
 }
@@ -298,8 +302,13 @@ fn new_ring(
     let ring = Ring::new(lease.indexer().clone(), options);
     // The filter sees each change, before the ring merges any.
     let listener = Arc::new(FilteringResourceEventHandler::new(filter.clone(), Arc::clone(&ring)));
-    let registration = lease.add_listener(listener, generation.description.resync)?;
+    let registration = lease.add_listener(charged(plugin, listener), generation.description.resync)?;
     Ok((ring, registration))
+}
+
+/// The listener, with its time charged to the plugin.
+fn charged(plugin: &Plugin, listener: Arc<dyn Listener>) -> Arc<dyn Listener> {
+    Arc::new(Charged { listener, account: plugin.metrics().host_time.clone() })
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub(crate) struct Generation {
     /// Whether the component reconciles many keys in one call.
     pub(crate) batches: bool,
     pub(crate) description: Description,
+    /// Share of the guest threads.
+    pub(crate) cpu_weight: u32,
     /// Events that guests may record in a second.
     pub(crate) event_qps: f64,
     pub(crate) on_reload: OnReload,
@@ -88,6 +90,7 @@ impl Generation {
             data: manifest.limits.data,
             max_concurrent: description.max_concurrent_reconciles.min(granted),
             batches: world.batches(),
+            cpu_weight: manifest.limits.cpu_weight,
             event_qps: manifest.limits.event_qps,
             on_reload: manifest.on_reload,
             reconciles: world.reconciles(),

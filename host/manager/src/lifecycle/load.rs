@@ -44,7 +44,8 @@ pub(crate) struct Loader {
     pub(crate) factory: SharedInformerFactory,
     /// What the ServiceAccounts of plugins may do.
     pub(crate) reviews: AccessReviews,
-    pub(crate) io: Handle,
+    /// The threads for what grows with a plugin. Loads themselves are tasks there.
+    pub(crate) work: Handle,
     /// Refuse plugins that would act with the host's own identity.
     pub(crate) require_service_account: bool,
     /// What manifests may name.
@@ -345,7 +346,7 @@ impl Loader {
                 grants: grants.clone(),
                 client: self.client.with_identity(identity(manifest)),
                 availability: Arc::clone(self.factory.availability()),
-                io: self.io.clone(),
+                work: self.work.clone(),
                 tasks: plugin.tasks().clone(),
                 writes: Arc::clone(plugin.writes()),
                 election: plugin.election().clone(),
@@ -354,12 +355,14 @@ impl Loader {
             http: HttpClient::new(HttpClientOptions {
                 plugin: Arc::clone(plugin.name()),
                 hosts: manifest.outgoing_hosts.clone(),
+                qps: manifest.limits.http_qps,
                 user_agent: user_agent(manifest),
                 resolver: Arc::new(SystemResolver),
-                io: self.io.clone(),
+                runtime: self.work.clone(),
                 observer: Arc::new(plugin.metrics().http.clone()),
             }),
             log_limit: Arc::clone(plugin.log_limit()),
+            host_time: plugin.metrics().host_time.clone(),
             warnings: Arc::new(plugin.warnings()),
             kinds: OnceLock::new(),
         }

@@ -50,8 +50,8 @@ use crate::observe::warnings::Warnings;
 pub(crate) struct HostContext {
     /// The threads of the guests.
     pub(crate) guests: Executor,
-    /// The runtime of the network.
-    pub(crate) io: Handle,
+    /// The threads for what grows with a plugin.
+    pub(crate) work: Handle,
     /// Whether the host may call guests.
     pub(crate) election: LeaderElection,
     /// The instances of all plugins.
@@ -120,7 +120,7 @@ impl Plugin {
         metrics: &Metrics,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
-        let HostContext { guests, io, election, instances, timekeeper, host, host_events, schedules } =
+        let HostContext { guests, work, election, instances, timekeeper, host, host_events, schedules } =
             host.clone();
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
@@ -149,7 +149,7 @@ impl Plugin {
             } else {
                 LeadershipGate::opened(&name, &queue)
             };
-            let events = Arc::new(PluginEvents::new(Arc::clone(&name), host, io));
+            let events = Arc::new(PluginEvents::new(Arc::clone(&name), host, work.clone()));
             metrics.watch_events(&name, Arc::clone(&events));
             let reporter = Arc::new(host_events.of(Arc::clone(&name)));
             let metrics_of_plugin = metrics.plugin(&name, &queue, &group);
@@ -183,7 +183,7 @@ impl Plugin {
             }
         });
         if is_standby {
-            plugin.spawn(stand_by(Arc::clone(&plugin)));
+            plugin.spawn(stand_by(Arc::clone(&plugin), work));
         }
         plugin
     }
@@ -309,6 +309,7 @@ impl Plugin {
         self.state.update_quietly(|state| {
             state.generation_started(next.number, &next.version, next.rollback.as_ref());
         });
+        self.group.set_weight(next.cpu_weight);
         self.instances.set_generation(next.number, next.max_instances());
         self.workers.set_limit(next.max_workers());
         self.queue.release_backoff();

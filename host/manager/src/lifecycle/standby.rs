@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use crate::dispatch::tombstones::RotationSchedule;
 use crate::lifecycle::plugin::Plugin;
 
@@ -9,7 +11,7 @@ use crate::lifecycle::plugin::Plugin;
 const LOOKS_PER_LIFETIME: u32 = 8;
 
 /// Rotates tombstones until the host is elected, then queues the tombstones and the keys of all cached objects.
-pub(crate) async fn stand_by(plugin: Arc<Plugin>) {
+pub(crate) async fn stand_by(plugin: Arc<Plugin>, work: Handle) {
     let election = plugin.election();
     let lifetime = election.tombstone_lifetime();
     let mut rotation = RotationSchedule::new(lifetime);
@@ -23,6 +25,6 @@ pub(crate) async fn stand_by(plugin: Arc<Plugin>) {
             }
         }
     }
-    // Caches may be large.
-    let _ = tokio::task::spawn_blocking(move || plugin.begin_term()).await;
+    // Not on a thread for each plugin: there may be a thousand.
+    let _ = work.spawn(async move { plugin.begin_term() }).await;
 }

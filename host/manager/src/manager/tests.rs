@@ -22,9 +22,9 @@ impl Host {
         let factory = SharedInformerFactory::for_client(client.clone(), Default::default());
         let metrics = Metrics::new();
         let options = ManagerOptions::new(PathBuf::from("/nowhere"));
-        let guests = Executor::on_current_runtime();
+        let threads = PluginThreads { guests: Executor::on_current_runtime(), work: Handle::current() };
         let engine = Arc::clone(&compiler) as _;
-        let manager = Manager::new(options, engine, client, factory, metrics.clone(), guests).await;
+        let manager = Manager::new(options, engine, client, factory, metrics.clone(), threads).await;
         // As if the server had answered.
         *manager.0.unreachable.lock() = None;
         Self { manager, compiler, metrics }

@@ -32,13 +32,14 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
 use crate::dispatch::reasons::Reasons;
 use crate::imports::guest_events::PluginEvents;
 use crate::observe::denials::Denied;
+use crate::observe::heartbeat;
 use crate::observe::host_events::HostEvents;
-use crate::observe::metrics::cpu::Groups;
+use crate::observe::metrics::cpu::{Account, Accounts, HostTime};
 use crate::observe::metrics::events::AllEvents;
 use crate::observe::metrics::exec::ExecMetrics;
 use crate::observe::metrics::families::{PluginFamilies, Removals};
@@ -110,7 +111,7 @@ struct Inner {
     registry: Mutex<Registry>,
     removals: Removals,
     queues: Queues,
-    groups: Groups,
+    accounts: Accounts,
     events: AllEvents,
     reconciles: Family<ControllerResult, Counter>,
     errors: Family<Controller, Counter>,
@@ -132,6 +133,7 @@ struct Inner {
     read_waits: Family<PluginName, Histogram, Buckets>,
     read_timeouts: Family<PluginName, Counter>,
     remembered: Family<PluginName, Gauge>,
+    io_stalls: Histogram,
     http: HttpMetrics,
     rest: RestMetrics,
     exec: ExecMetrics,
@@ -167,6 +169,8 @@ pub(crate) struct PluginMetrics {
     /// Waits of reconciles for the cache to show the plugin's own writes, and those that were in vain.
     pub(crate) read_waits: Histogram,
     pub(crate) read_timeouts: Counter,
+    /// Time that the host works for the plugin.
+    pub(crate) host_time: HostTime,
     /// Requests of the guest over `wasi:http`.
     pub(crate) http: PluginHttpMetrics,
 }
@@ -190,6 +194,20 @@ const FAULTS: [FaultKind; 9] = [
     FaultKind::HostBusy,
     FaultKind::Answer,
 ];
+
+impl Inner {
+    /// The account of a plugin: the one of its name, where a plugin comes after another one.
+    fn account(&self, name: &str, group: &Group) -> HostTime {
+        let mut accounts = self.accounts.lock();
+        let account = accounts.entry(name.to_owned()).or_insert_with(|| Account {
+            group: group.clone(),
+            host: HostTime::default(),
+            shown: Arc::default(),
+        });
+        account.group = group.clone();
+        account.host.clone()
+    }
+}
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -222,7 +240,7 @@ impl Metrics {
         let mut families = PluginFamilies::new();
         let f = &mut families;
         let queues = Queues::default();
-        let groups = Groups::default();
+        let accounts = Accounts::default();
         let events = AllEvents::default();
         let reconciles = f.family("controller_runtime_reconcile", "Reconciles by result", results);
         let errors = f.family("controller_runtime_reconcile_errors", "Reconciles that failed", controller);
@@ -290,12 +308,19 @@ impl Metrics {
             "Keys of recent deletions, which a standby keeps for the start of its term",
             plugin,
         );
+        let io_stalls = Histogram::new(heartbeat::STALLS.iter().copied());
+        f.registry().register_with_unit(
+            "pilothouse_io_stall",
+            "How late tasks of the runtime of watches ran, sampled every 10 ms",
+            Unit::Seconds,
+            io_stalls.clone(),
+        );
         let http = HttpMetrics::register(f);
         let rest = RestMetrics::register(f.registry());
         let exec = ExecMetrics::new();
         exec.register(f.registry());
         queues::register(f.registry(), &queues);
-        cpu::register(f.registry(), &groups);
+        cpu::register(f.registry(), &accounts);
         f.registry().register_collector(events::of_plugins(Arc::clone(&events)));
         f.registry().register_collector(Box::new(ProcessCollector));
         let (registry, removals) = families.finish();
@@ -303,7 +328,7 @@ impl Metrics {
             registry: Mutex::new(registry),
             removals,
             queues,
-            groups,
+            accounts,
             events,
             reconciles,
             errors,
@@ -325,10 +350,16 @@ impl Metrics {
             read_waits,
             read_timeouts,
             remembered,
+            io_stalls,
             http,
             rest,
             exec,
         }))
+    }
+
+    /// Measures how late the tasks of the runtime are that polls this, for ever.
+    pub fn watch_this_runtime(&self) -> impl Future<Output = ()> + Send + use<> {
+        heartbeat::beat(self.0.io_stalls.clone())
     }
 
     /// Shows the informers of a factory too.
@@ -349,7 +380,7 @@ impl Metrics {
     ) -> PluginMetrics {
         let m = &self.0;
         m.queues.lock().insert(name.to_owned(), queue.clone());
-        m.groups.lock().insert(name.to_owned(), group.clone());
+        let host_time = m.account(name, group);
         let controller = Controller { controller: name.to_owned() };
         let plugin = PluginName { plugin: name.to_owned() };
         let result = |result| {
@@ -384,7 +415,8 @@ impl Metrics {
             instantiate_time: m.instantiate_time.get_or_create(&controller).clone(),
             read_waits: m.read_waits.get_or_create(&plugin).clone(),
             read_timeouts: m.read_timeouts.get_or_create(&plugin).clone(),
-            http: m.http.plugin(name),
+            http: m.http.plugin(name, host_time.clone()),
+            host_time,
         }
     }
 
@@ -412,7 +444,7 @@ impl Metrics {
     pub(crate) fn remove(&self, name: &str) {
         let m = &self.0;
         m.queues.lock().remove(name);
-        m.groups.lock().remove(name);
+        m.accounts.lock().remove(name);
         m.events.lock().remove(name);
         m.removals.remove(name);
     }
@@ -502,6 +534,9 @@ mod tests {
         plugin.read_timeouts.inc();
         plugin.http.request(HttpResult::Status(429));
         plugin.http.moved(3, 4);
+        plugin.http.worked(Duration::from_secs(1));
+        plugin.host_time.add_imports(Duration::from_secs(2));
+        plugin.host_time.add_elsewhere(Duration::from_secs(3));
         queue.add("a".parse().unwrap());
         queue.add("b".parse().unwrap());
         queue.try_get().unwrap();
@@ -524,6 +559,7 @@ mod tests {
             "pilothouse_guest_http_received_bytes_total{plugin=\"p\"} 4",
             "pilothouse_guest_faults_total{plugin=\"p\",kind=\"cpu\"} 1",
             "pilothouse_plugin_cpu_seconds_total{plugin=\"p\",part=\"guest\"} 0.0",
+            "pilothouse_plugin_cpu_seconds_total{plugin=\"p\",part=\"host\"} 6.0",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

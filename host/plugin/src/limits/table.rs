@@ -163,7 +163,7 @@ const KI: usize = 1 << 10;
 const MI: usize = 1 << 20;
 
 /// All bounds of a plugin.
-pub static BOUNDS: [Bound; 28] = [
+pub static BOUNDS: [Bound; 30] = [
     bound!(
         "callTimeout",
         Duration,
@@ -201,6 +201,25 @@ pub static BOUNDS: [Bound; 28] = [
         10_000_000,
         "keys in the queue when the plugin adds one",
         "fault `limit`"
+    ),
+    // As in cgroups.
+    bound!(
+        "cpuWeight",
+        Count,
+        cpu_weight,
+        1,
+        10_000,
+        "share of the guest threads while they are busy, relative to others",
+        "the calls wait longer"
+    ),
+    bound!(
+        "httpQPS",
+        Rate,
+        http_qps,
+        0.01,
+        10_000,
+        "requests of outgoing HTTP per second",
+        "the request waits"
     ),
     bound!("apiQPS", Rate, api_qps, 0.01, 10_000, "live calls per second", "the call waits"),
     bound!("eventQPS", Rate, event_qps, 0.01, 10_000, "Kubernetes Events per second", "error `over-quota`"),

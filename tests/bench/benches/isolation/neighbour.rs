@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pilothouse_bench::quantile;
+use pilothouse_bench::{is_small, quantile};
 use pilothouse_client::Client;
 use pilothouse_tests::controlplane::Server;
 use pilothouse_tests::host::HostOptions;
@@ -12,18 +12,18 @@ use pilothouse_tests::{Cluster, ControlPlane, Host, guests};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::sample::{Sample, stall_ms};
+use super::sample::{Sample, longest_poll_ms, stall_ms};
 
 const NAME: &str = "neighbour";
 /// Writes of one measurement.
-const WRITES: usize = 300;
+const WRITES: usize = 1_000;
 const PACE: Duration = Duration::from_millis(10);
 
 pub(crate) struct Neighbour {
     pub(crate) cluster: Cluster,
     pub(crate) host: Host,
-    runtime: Runtime,
-    client: Client,
+    pub(crate) runtime: Runtime,
+    pub(crate) client: Client,
 }
 
 impl Neighbour {
@@ -49,14 +49,17 @@ impl Neighbour {
     pub(crate) fn sample(&self, prefix: &str) -> anyhow::Result<Sample> {
         let before = self.host.metrics()?;
         let (began, logged) = (Instant::now(), self.host.log().bytes());
-        let writes = self.runtime.block_on(Writes::make(&self.client, NAME, prefix, WRITES, PACE))?;
+        let count = if is_small() { WRITES / 10 } else { WRITES };
+        let writes = self.runtime.block_on(Writes::make(&self.client, NAME, prefix, count, PACE))?;
         let took = began.elapsed().as_secs_f64();
         let log_bytes = self.host.log().bytes() - logged;
         let mut seconds = writes.latencies(&self.host, NAME)?;
+        let after = self.host.metrics()?;
         Ok(Sample {
             p50_ms: quantile(&mut seconds, 0.5) * 1e3,
             p99_ms: quantile(&mut seconds, 0.99) * 1e3,
-            stall_ms: stall_ms(&before, &self.host.metrics()?, 0.999),
+            stall_ms: stall_ms(&before, &after, 0.999),
+            poll_ms: longest_poll_ms(Some(&before), &after),
             rss_mib: self.host.process().resident_bytes()? as f64 / f64::from(1 << 20),
             log_kib_s: log_bytes as f64 / 1024.0 / took,
         })

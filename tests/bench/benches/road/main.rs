@@ -5,6 +5,7 @@
 
 mod latency;
 mod memory;
+#[path = "../shared/plugins.rs"]
 mod plugins;
 mod throughput;
 mod wake;

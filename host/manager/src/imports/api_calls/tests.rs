@@ -60,7 +60,7 @@ impl Plugin {
             grants: Grants::new(rules),
             client: Client::new(options).await.unwrap(),
             availability: Availability::new(),
-            io: Handle::current(),
+            work: Handle::current(),
             tasks: TaskTracker::new(),
             writes: Arc::default(),
             election: LeaderElection::disabled(),
@@ -226,7 +226,7 @@ async fn a_write_that_outlives_its_call_is_still_a_task_of_the_plugin() {
 async fn a_write_that_the_end_of_the_host_prevents_may_be_tried_again() {
     let mut plugin = Plugin::start().await;
     let ended = tokio::runtime::Runtime::new().unwrap();
-    plugin.api_calls.io = ended.handle().clone();
+    plugin.api_calls.work = ended.handle().clone();
     ended.shutdown_background();
     let body = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"},

@@ -15,11 +15,12 @@ use super::connections::Answering;
 use crate::manager::Manager;
 use crate::observe::command::{Command, CommandError};
 use crate::observe::metrics::Metrics;
+use crate::observe::pages::Pages;
 
 /// All endpoints.
 pub(super) struct Endpoints {
     manager: Manager,
-    metrics: Metrics,
+    pages: Pages,
     access: AdminAccess,
 }
 
@@ -58,7 +59,8 @@ impl Answering for Endpoints {
 
 impl Endpoints {
     pub(super) fn new(manager: Manager, metrics: Metrics, access: AdminAccess) -> Self {
-        Self { manager, metrics, access }
+        let pages = Pages::new(manager.clone(), metrics);
+        Self { manager, pages, access }
     }
 
     async fn read(&self, parts: &Parts) -> Result<Response<Full<Bytes>>, Refused> {
@@ -78,12 +80,10 @@ impl Endpoints {
                 Some(detail) => json(&detail),
                 None => text(StatusCode::NOT_FOUND, &format!("there is no plugin {name:?}\n")),
             },
-            None if path == "/plugins" => json(&self.manager.status()),
-            None => typed(
-                StatusCode::OK,
-                "application/openmetrics-text; version=1.0.0; charset=utf-8",
-                self.metrics.encode().into(),
-            ),
+            None if path == "/plugins" => page(self.pages.plugins().await, "application/json"),
+            None => {
+                page(self.pages.metrics().await, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+            }
         })
     }
 
@@ -158,6 +158,13 @@ fn refusal(refused: Refused) -> Response<Full<Bytes>> {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
+}
+
+fn page(body: Result<Bytes, String>, content_type: &'static str) -> Response<Full<Bytes>> {
+    match body {
+        Ok(body) => typed(StatusCode::OK, content_type, body),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
+    }
 }
 
 fn json(value: &impl Serialize) -> Response<Full<Bytes>> {

@@ -1,11 +1,14 @@
 //! [`HttpMetrics`]: what plugins send over `wasi:http`, by result, and how many bytes of bodies that moves. Part of
 //! [`Metrics`](crate::observe::metrics::Metrics).
 
+use std::time::Duration;
+
 use pilothouse_engine::{HttpObserver, HttpResult};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
+use super::cpu::HostTime;
 use super::families::PluginFamilies;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -31,6 +34,7 @@ pub(crate) struct HttpMetrics {
 #[derive(Debug, Clone)]
 pub(crate) struct PluginHttpMetrics {
     plugin: String,
+    host_time: HostTime,
     requests: Family<PluginResult, Counter>,
     sent: Family<Plugin, Counter>,
     received: Family<Plugin, Counter>,
@@ -75,9 +79,10 @@ impl HttpMetrics {
         }
     }
 
-    pub(crate) fn plugin(&self, name: &str) -> PluginHttpMetrics {
+    pub(crate) fn plugin(&self, name: &str, host_time: HostTime) -> PluginHttpMetrics {
         PluginHttpMetrics {
             plugin: name.to_owned(),
+            host_time,
             requests: self.requests.clone(),
             sent: self.sent.clone(),
             received: self.received.clone(),
@@ -96,6 +101,10 @@ impl HttpObserver for PluginHttpMetrics {
         let plugin = Plugin { plugin: self.plugin.clone() };
         self.sent.get_or_create(&plugin).inc_by(sent);
         self.received.get_or_create(&plugin).inc_by(received);
+    }
+
+    fn worked(&self, time: Duration) {
+        self.host_time.add_elsewhere(time);
     }
 }
 

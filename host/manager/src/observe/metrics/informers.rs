@@ -64,7 +64,7 @@ fn int(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-static FIGURES: [Figure<InformerMetrics>; 22] = [
+static FIGURES: [Figure<InformerMetrics>; 23] = [
     counter("reflector_lists", "Lists started", |m| m.reflector_lists_total),
     counter("reflector_watches", "Watches started, streaming lists included", |m| m.reflector_watches_total),
     counter("reflector_short_watches", "Watches that ended at once", |m| m.reflector_short_watches_total),
@@ -112,6 +112,11 @@ static FIGURES: [Figure<InformerMetrics>; 22] = [
         spread(&m.reflector_watch_duration_seconds)
     }),
     histogram("reflector_items_per_watch", "Events of a watch", |m| spread(&m.reflector_items_per_watch)),
+    histogram(
+        "pilothouse_informer_long_polls_seconds",
+        "CPU time of long polls of an informer's task",
+        |m| spread(&m.informer_long_polls_seconds),
+    ),
     histogram("informer_processing_latency_seconds", "Time for a batch to reach store and listeners", |m| {
         spread(&m.informer_processing_latency_seconds)
     }),
