@@ -54,8 +54,10 @@ fn a_plugin_stops_seeing_objects_when_the_role_binding_of_its_account_goes() -> 
 
     let bind = || {
         let account = format!("--serviceaccount={NAMESPACE}:robot");
-        plane.kubectl(&["create", "rolebinding", "robot", "--clusterrole=view", &account, "-n", NAMESPACE])
+        plane.kubectl(&["create", "rolebinding", "robot", "--role=reader", &account, "-n", NAMESPACE])
     };
+    let reads = ["--verb=get,list,watch", "--resource=configmaps", "-n", NAMESPACE];
+    plane.kubectl(&[&["create", "role", "reader"], reads.as_slice()].concat())?;
     bind()?;
     cluster.config_map(NAMESPACE, "first")?;
     host.wait_for("the plugin to see objects", SOON, || has_seen(&host, "robot", "first"))?;
