@@ -92,11 +92,14 @@ impl Host {
             .arg(&options.kubeconfig)
             .arg("--cache-dir")
             .arg(cache)
-            .args(["--listen", "127.0.0.1:0", "--log-format", "json"])
+            .args(["--log-format", "json"])
             .args(&options.args)
             .env_remove("KUBECONFIG")
             .env(CHECK_WATCH_LISTS, cfg!(debug_assertions).to_string())
             .envs(options.env);
+        if !options.args.iter().any(|arg| arg == "--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         let process = Process::spawn_watched(&mut command)?;
         let announced = |line: &str| line.strip_prefix("admin: ").map(|address| address.trim().to_owned());
         let admin = wait("the host to tell its admin address", START, &process, || {

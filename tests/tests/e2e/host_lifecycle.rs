@@ -258,12 +258,13 @@ fn a_run_that_cannot_start_says_why_in_one_line(server: Server) -> Result<()> {
     let (nowhere, file) = (text(&host.dir().join("nowhere"))?, kubeconfig.clone());
 
     type Given<'a> = [(&'a str, &'a str); 1];
-    let cases: [(Given<'_>, &[&str]); 6] = [
+    let cases: [(Given<'_>, &[&str]); 7] = [
         ([("--plugins", &nowhere)], &[&nowhere, "cannot be read", "--plugins"]),
         ([("--plugins", &file)], &[&file, "is not a directory", "--plugins"]),
         ([("--kubeconfig", &nowhere)], &[&nowhere, "kubeconfig"]),
         ([("--context", "elsewhere")], &["elsewhere", "context"]),
         ([("--listen", &taken)], &[&taken, "cannot listen", "--listen"]),
+        ([("--health-addr", &taken)], &[&taken, "cannot listen", "--health-addr"]),
         ([("--cache-dir", &file)], &[&file, "--cache-dir"]),
     ];
     for (wrong, words) in cases {

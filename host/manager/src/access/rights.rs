@@ -26,7 +26,7 @@ impl ScopeRight {
 #[derive(Clone, Default)]
 pub(crate) struct Rights {
     scopes: Option<Arc<[ScopeRight]>>,
-    /// Denials when this was made: whoever missed changes during a later one is told them again.
+    /// Denials that count for nothing: whoever missed changes during a later one is told them again.
     denials: u64,
 }
 
@@ -42,8 +42,14 @@ pub(crate) struct KindRights {
 impl Rights {
     /// Only what these scopes allow.
     pub(crate) fn of(scopes: Vec<ScopeRight>) -> Self {
-        let rights = Self { scopes: Some(scopes.into()), denials: 0 };
-        Self { denials: rights.all_denials(), ..rights }
+        let mut rights = Self { scopes: Some(scopes.into()), denials: 0 };
+        rights.count_from_now();
+        rights
+    }
+
+    /// Forgets the denials so far.
+    pub(crate) fn count_from_now(&mut self) {
+        self.denials = self.all_denials();
     }
 
     fn reviews(&self) -> impl Iterator<Item = &Arc<Review>> {
@@ -75,7 +81,7 @@ impl Rights {
         denied.flat_map(|right| &right.reviews).find_map(|review| review.refusal())
     }
 
-    /// Whether something was denied since this was made, so that changes may have been missed.
+    /// Whether something was denied since [`count_from_now`](Self::count_from_now), so that changes may have been missed.
     pub(crate) fn are_broken(&self) -> bool {
         self.all_denials() != self.denials
     }

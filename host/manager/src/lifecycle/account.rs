@@ -57,12 +57,21 @@ impl Loader {
         for refusal in asked.iter().filter_map(|review| review.refusal()) {
             leasing.warnings.set(&refusal, format!("{refusal}; reads of these objects are refused"));
         }
-        // Now, so that a denial before counts for nothing.
-        let rights = rights.into_iter().map(|(kind, (get, list, watch))| {
-            let [get, list, watch] = [get, list, watch].map(Rights::of);
-            (kind, KindRights { get, list, watch })
-        });
-        Ok(rights.collect())
+        let mut rights: HashMap<Gvk, KindRights> = rights
+            .into_iter()
+            .map(|(kind, (get, list, watch))| {
+                let [get, list, watch] = [get, list, watch].map(Rights::of);
+                (kind, KindRights { get, list, watch })
+            })
+            .collect();
+        loop {
+            await_allowed(plugin, &needed).await;
+            // Denials before this count for nothing, and those after it make the rights broken.
+            rights.values_mut().for_each(|rights| rights.watch.count_from_now());
+            if needed.iter().all(|review| review.is_allowed()) {
+                return Ok(rights);
+            }
+        }
     }
 }
 

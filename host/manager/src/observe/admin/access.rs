@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::access::{AskServer, Identified};
+use crate::imports::token_bucket::TokenBucket;
 
 /// How long an allowed answer is remembered: longer than between two scrapes, and not long after a revocation.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -27,6 +28,9 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 const MOST_REMEMBERED: usize = 256;
 /// Tokens that are reviewed at a time.
 const AT_ONCE: usize = 4;
+/// Reviews of unknown tokens a second, and at once: whoever reaches the address does not choose what the API server has to
+/// do.
+const REVIEWS: (f64, f64) = (10.0, 20.0);
 /// Most bytes of a token; that of a ServiceAccount has about 1,000.
 const LONGEST_TOKEN: usize = 16 << 10;
 
@@ -61,6 +65,7 @@ pub(super) struct AdminAccess {
     server: AskServer,
     allowed: Mutex<HashMap<(String, String, Wish), Allowed>>,
     at_once: Semaphore,
+    reviews: Mutex<TokenBucket>,
 }
 
 /// An answer that is remembered.
@@ -71,7 +76,14 @@ struct Allowed {
 
 impl AdminAccess {
     pub(super) fn new(is_loopback: bool, token_file: Option<PathBuf>, server: AskServer) -> Self {
-        Self { is_loopback, token_file, server, allowed: Mutex::default(), at_once: Semaphore::new(AT_ONCE) }
+        Self {
+            is_loopback,
+            token_file,
+            server,
+            allowed: Mutex::default(),
+            at_once: Semaphore::new(AT_ONCE),
+            reviews: Mutex::new(TokenBucket::new(REVIEWS.0, REVIEWS.1)),
+        }
     }
 
     /// Whether reads need no token.
@@ -117,6 +129,10 @@ impl AdminAccess {
         let key = (token.to_owned(), path.to_owned(), wish);
         if let Some(user) = self.remembered(&key) {
             return Ok(user);
+        }
+        if !self.reviews.lock().take(std::time::Instant::now()) {
+            let message = "too many tokens are sent; try again in a second".to_owned();
+            return Err(Refused { status: StatusCode::TOO_MANY_REQUESTS, message });
         }
         // The semaphore is never closed.
         let _turn = self.at_once.acquire().await;

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,8 +23,8 @@ use crate::access::AskServer;
 use crate::manager::tests::Host;
 use crate::testing::{FakeComponent, unreachable_client};
 
-/// An API server that knows the token `jane`, and lets her `get` /metrics alone.
-async fn reviewing_server() -> (String, AbortOnDropHandle<()>) {
+/// An API server that knows the token `jane`, and lets her `get` /metrics alone; and the number of its answers.
+async fn reviewing_server() -> (String, Arc<AtomicUsize>, AbortOnDropHandle<()>) {
     async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
         let path = request.uri().path().to_owned();
         let body = request.into_body().collect().await.unwrap().to_bytes();
@@ -50,13 +51,20 @@ async fn reviewing_server() -> (String, AbortOnDropHandle<()>) {
     use http::StatusCode;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
+    let count = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&count);
     let serving = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let server = hyper::server::conn::http1::Builder::new();
-            tokio::spawn(server.serve_connection(TokioIo::new(stream), service_fn(answer)));
+            let count = Arc::clone(&counted);
+            let service = service_fn(move |request| {
+                count.fetch_add(1, Ordering::SeqCst);
+                answer(request)
+            });
+            tokio::spawn(server.serve_connection(TokioIo::new(stream), service));
         }
     });
-    (url, AbortOnDropHandle::new(serving))
+    (url, count, AbortOnDropHandle::new(serving))
 }
 
 /// The endpoints of a host with one plugin, `p`.
@@ -144,7 +152,7 @@ async fn on_loopback_everybody_reads_and_nobody_commands_without_a_token() {
 
 #[tokio::test]
 async fn elsewhere_a_token_is_reviewed_and_health_has_no_data() {
-    let (url, _server) = reviewing_server().await;
+    let (url, _, _server) = reviewing_server().await;
     let served = Served::new("0.0.0.0:0", None, asking(&url).await).await;
     let (code, text) = served.ask("GET /metrics", "").await;
     assert!(code == 401 && text.contains("a token is needed"), "{text}");
@@ -167,11 +175,20 @@ async fn elsewhere_a_token_is_reviewed_and_health_has_no_data() {
 
 #[tokio::test]
 async fn an_answer_is_remembered_and_an_api_server_that_is_away_allows_nothing_new() {
-    let (url, server) = reviewing_server().await;
+    let (url, count, _server) = reviewing_server().await;
     let served = Served::new("0.0.0.0:0", None, asking(&url).await).await;
-    assert_eq!(served.ask("GET /metrics", "jane").await.0, 200);
-    drop(server);
-    assert_eq!(served.ask("GET /metrics", "jane").await.0, 200);
+    for _ in 0..3 {
+        assert_eq!(served.ask("GET /metrics", "jane").await.0, 200);
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 2, "whose token it is, and what she may do");
+    assert_eq!(served.ask("GET /metrics", "joe").await.0, 401);
+    assert_eq!(count.load(Ordering::SeqCst), 3);
+    let mut codes = Vec::new();
+    for n in 0..50 {
+        codes.push(served.ask("GET /metrics", &format!("guess-{n}")).await.0);
+    }
+    assert!(codes.starts_with(&[401; 10]) && codes.contains(&429), "{codes:?}");
+    assert_eq!(served.ask("GET /metrics", "jane").await.0, 200, "who is known is not concerned");
     let served = Served::new("0.0.0.0:0", None, no_server().await).await;
     let (code, text) = served.ask("GET /metrics", "jane").await;
     assert!(code == 503 && text.contains("cannot be asked about the token"), "{text}");
