@@ -34,9 +34,9 @@ use crate::leader_election::LeaderElection;
 use crate::lifecycle::config_sources::SharedSources;
 use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 use crate::lifecycle::load::Loader;
-use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::schedules::Schedules;
+use crate::lifecycle::standby::Standby;
 use crate::observe::host_events::{HostEvents, HostObject};
 use crate::observe::metrics::Metrics;
 use crate::observe::status::{ElectionView, PluginList, PluginState, Role};
@@ -88,8 +88,8 @@ const VERSION_RETRY: Duration = Duration::from_secs(2);
 /// How long pending events may still be written when a plugin or the host ends.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
-/// Instances of calls: those of the engine, less some for loads, which make theirs besides the pool.
-const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize / 16 * 15;
+/// Instances of all plugins: those of the engine.
+const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize;
 
 /// The plugins of a host; a cheap clone.
 #[derive(Clone)]
@@ -181,6 +181,7 @@ impl Manager {
         let bounds = PoolBounds { memory, slots: POOL_SLOTS };
         let host = HostContext {
             io: io.clone(),
+            standby: Standby::start(&options.election, &guests),
             election: options.election,
             instances: InstancePool::new(bounds, options.idle_ttl, &guests),
             timekeeper: timekeeper.clone(),
@@ -196,7 +197,7 @@ impl Manager {
             factory,
             io,
             require_service_account: options.require_service_account,
-            slots: LoadSlots::default(),
+            slots: Arc::default(),
         };
         Self(Arc::new(Inner {
             loader: Arc::new(loader),

@@ -86,11 +86,9 @@ impl CachedDiscovery {
         self.all(Access::PLAIN).await
     }
 
-    /// Whether the resources of a group version are cached.
-    pub(super) fn knows(&self, group: &str, version: &str) -> bool {
-        self.cache
-            .cached_list(&GroupVersion::new(group, version), Access::PLAIN)
-            .is_some_and(|list| list.is_ok())
+    /// The resources of a group version as they are cached.
+    pub(super) fn cached_resources(&self, group: &str, version: &str) -> Option<Arc<[ApiResource]>> {
+        self.cache.cached_list(&GroupVersion::new(group, version), Access::PLAIN)?.ok()
     }
 
     /// Reads the groups again when they are older than [`REFRESH_SPACING`]. A server that hides them is no error.

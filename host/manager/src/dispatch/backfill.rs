@@ -13,11 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use pilothouse_cache::Cursor;
-use pilothouse_plugin::WatchSpec;
+use pilothouse_cache::{Cursor, InformerId, InformerLease};
+use pilothouse_object::{Object, ObjectKey};
+use pilothouse_plugin::{Visibility, WatchSpec};
 
 use crate::dispatch::mapper::Mapper;
 use crate::dispatch::reasons::Reasons;
+use crate::imports::plugin_imports::KindView;
 
 /// Objects that are mapped at once: less than a millisecond, and enough keys for many calls.
 pub(crate) const PORTION: usize = 200;
@@ -28,6 +30,33 @@ pub(crate) struct BackfillPart {
     pub(crate) mapper: Arc<Mapper>,
     pub(crate) objects: Cursor,
     pub(crate) reason: Reasons,
+    /// Objects that are left out.
+    pub(crate) seen_before: Option<SeenBefore>,
+}
+
+/// The objects of a kind that the generation before was allowed to see.
+#[derive(Clone)]
+pub(crate) struct SeenBefore {
+    visible: Visibility,
+    informers: Arc<[InformerId]>,
+}
+
+impl SeenBefore {
+    /// The objects that a view of the generation before showed to its watches.
+    pub(crate) fn of(view: &KindView) -> Self {
+        let informers = view.leases.iter().map(|lease| lease.id().clone()).collect();
+        Self { visible: view.watchable(), informers }
+    }
+
+    fn saw(&self, key: &ObjectKey) -> bool {
+        self.visible.sees(key) && self.informers.iter().any(|id| id.covers(key))
+    }
+
+    /// Whether a view has only objects of these informers, all of which were visible.
+    pub(crate) fn saw_all_of(&self, view: &KindView) -> bool {
+        let was_leased = |lease: &InformerLease| self.informers.contains(lease.id());
+        view.leases.iter().all(was_leased) && self.visible.sees_the_same_as(&view.watchable())
+    }
 }
 
 /// What is left to add for one plugin.
@@ -60,7 +89,9 @@ impl Backfill {
         }
         let Some(mut parts) = self.parts.try_lock() else { return false };
         let Some(part) = parts.last_mut() else { return false };
-        part.mapper.queue_all(part.objects.by_ref().take(portion), part.reason);
+        let BackfillPart { mapper, objects, reason, seen_before, .. } = part;
+        let is_new = |object: &Object| !seen_before.as_ref().is_some_and(|before| before.saw(object.key()));
+        mapper.queue_all(objects.by_ref().take(portion).filter(is_new), *reason);
         if part.objects.at_most() == 0 {
             parts.pop();
         }

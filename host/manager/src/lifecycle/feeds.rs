@@ -12,14 +12,13 @@ use std::sync::Arc;
 use pilothouse_cache::{
     CacheError, FilteringResourceEventHandler, InformerId, InformerLease, Registration, Ring, RingOptions,
 };
-use pilothouse_executor::JoinHandle;
 use pilothouse_plugin::{Delivery, KeyMap, OnReload, WatchSpec};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::backfill::BackfillPart;
+use crate::dispatch::backfill::{BackfillPart, SeenBefore};
 use crate::dispatch::mapper::{KeyBound, Mapper};
 use crate::dispatch::mapping::Filter;
-use crate::dispatch::pump::{Leftover, Pump};
+use crate::dispatch::pump::{Pump, PumpSpec};
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::tombstones::MAX_TOMBSTONES;
 use crate::imports::plugin_imports::{KindView, PluginImports};
@@ -49,7 +48,7 @@ struct HandlerFeed {
     informer: InformerId,
     ring: Arc<Ring>,
     registration: Registration,
-    pump: JoinHandle<Leftover>,
+    pump: Arc<Pump>,
 }
 
 /// A handler watch that has its listener and no pump yet.
@@ -59,7 +58,7 @@ struct Unpumped {
     ring: Arc<Ring>,
     registration: Registration,
     /// The pump that is replaced.
-    predecessor: Option<JoinHandle<Leftover>>,
+    predecessor: Option<Arc<Pump>>,
 }
 
 impl Feeds {
@@ -95,9 +94,8 @@ impl Feeds {
         }
         // After the listeners are there, so each object is in the snapshots or its change is heard. A standby queues nothing.
         if plugin.gate().is_open() {
-            let parts = feeds.backfill(&generation.imports, |watch| {
-                reason_of_initial_list(watch, generation.on_reload, before)
-            });
+            let parts = feeds
+                .backfill(&generation.imports, |watch| initial_list(watch, generation.on_reload, before));
             let carried = feeds.carry_over(unfinished, &parts);
             plugin.backfill().replace([carried, parts].into_iter().flatten().collect());
         }
@@ -109,21 +107,25 @@ impl Feeds {
         self.cancel.cancel();
     }
 
-    /// All cached objects of the mapped watches, to be reconciled for the reason that `reason` gives for a watch, if any.
+    /// The cached objects of the mapped watches, to be reconciled as `list` says for a watch, if at all.
     pub(super) fn backfill(
         &self,
         imports: &PluginImports,
-        reason: impl Fn(&WatchSpec) -> Option<Reasons>,
+        list: impl Fn(&WatchSpec) -> Option<InitialList>,
     ) -> Vec<BackfillPart> {
         let parts = |feed: &MapperFeed| {
-            let leases = imports.kind(&feed.watch.kind).map_or(&[][..], |view| &view.leases);
-            let reason = reason(&feed.watch);
-            let part = |lease: &InformerLease| {
-                let objects = lease.indexer().snapshot().cursor();
-                let (watch, mapper) = (feed.watch.clone(), Arc::clone(&feed.mapper));
-                Some(BackfillPart { reason: reason?, watch, mapper, objects })
+            let Some(view) = imports.kind(&feed.watch.kind) else { return Vec::new() };
+            let Some(list) = list(&feed.watch).filter(|list| list.shows_more(view)) else {
+                return Vec::new();
             };
-            leases.iter().filter_map(part).collect::<Vec<_>>()
+            let part = |lease: &InformerLease| BackfillPart {
+                reason: list.reason,
+                watch: feed.watch.clone(),
+                mapper: Arc::clone(&feed.mapper),
+                objects: lease.indexer().snapshot().cursor(),
+                seen_before: list.seen_before.clone(),
+            };
+            view.leases.iter().map(part).collect()
         };
         self.mappers.iter().flat_map(parts).filter(|part| part.objects.at_most() > 0).collect()
     }
@@ -131,13 +133,18 @@ impl Feeds {
     /// The parts that the generation before did not finish, for equal watches whose lists this one does not begin anew.
     fn carry_over(&self, unfinished: Vec<BackfillPart>, begun: &[BackfillPart]) -> Vec<BackfillPart> {
         let carried = |part: BackfillPart| {
-            if begun.iter().any(|new| new.watch == part.watch) {
+            if begun.iter().any(|new| new.watch == part.watch && new.seen_before.is_none()) {
                 return None;
             }
             let feed = self.mappers.iter().find(|feed| feed.watch == part.watch)?;
             Some(BackfillPart { mapper: Arc::clone(&feed.mapper), ..part })
         };
         unfinished.into_iter().filter_map(carried).collect()
+    }
+
+    /// Lets all pumps deliver what waits: the term of the host begins.
+    pub(super) fn wake_pumps(&self) {
+        self.handlers.iter().for_each(|feed| feed.pump.wake());
     }
 
     /// Drops old deletions from the rings, if that is `due` or a ring holds too many.
@@ -151,17 +158,15 @@ impl Feeds {
 
     fn start_pump(&mut self, plugin: &Arc<Plugin>, generation: &Arc<Generation>, handler: Unpumped) {
         let Unpumped { watch, informer, ring, registration, predecessor } = handler;
-        let pump = Pump {
+        let spec = PumpSpec {
             plugin: Arc::clone(plugin),
             generation: Arc::clone(generation),
             kind: watch.kind.clone(),
             predicates: watch.predicates.clone(),
             ring: Arc::clone(&ring),
-            predecessor,
             cancel: self.cancel.clone(),
-            faulted: Vec::new(),
         };
-        let pump = plugin.spawn(pump.run());
+        let pump = Pump::start(spec, predecessor.as_deref());
         self.handlers.push(HandlerFeed { watch, informer, ring, registration, pump });
     }
 }
@@ -191,16 +196,39 @@ fn listen_with_mapper(
     Ok(MapperFeed { watch: watch.clone(), mapper, _registrations: registrations })
 }
 
-/// Why the keys of the initial list are reconciled. None when they are not: the generation before had the same watch, and the
-/// manifest says that a reload reconciles nothing again.
-fn reason_of_initial_list(
+/// Which keys of the initial list of a watch are reconciled, and why.
+pub(super) struct InitialList {
+    pub(super) reason: Reasons,
+    /// Objects that the generation before saw are left out.
+    pub(super) seen_before: Option<SeenBefore>,
+}
+
+impl InitialList {
+    /// All keys, for this reason.
+    pub(super) fn all(reason: Reasons) -> Self {
+        Self { reason, seen_before: None }
+    }
+
+    /// Whether a view may show objects that are not left out.
+    fn shows_more(&self, view: &KindView) -> bool {
+        self.seen_before.as_ref().is_none_or(|before| !before.saw_all_of(view))
+    }
+}
+
+/// Which keys of the initial list are reconciled. Where the generation before had the same watch, and the manifest says that
+/// a reload reconciles nothing again, these are the keys of objects that the generation before was not allowed to see.
+fn initial_list(
     watch: &WatchSpec,
     on_reload: OnReload,
     before: Option<&Arc<Generation>>,
-) -> Option<Reasons> {
-    let Some(before) = before else { return Some(Reasons::ADDED) };
+) -> Option<InitialList> {
+    let Some(before) = before else { return Some(InitialList::all(Reasons::ADDED)) };
     let is_known = before.description.watches.contains(watch);
-    (on_reload != OnReload::Keep || !is_known).then_some(Reasons::RELOADED)
+    if on_reload != OnReload::Keep || !is_known {
+        return Some(InitialList::all(Reasons::RELOADED));
+    }
+    let seen = before.imports.kind(&watch.kind)?;
+    Some(InitialList { reason: Reasons::RELOADED, seen_before: Some(SeenBefore::of(seen)) })
 }
 
 /// Whether the owner kind of an owner mapping is namespaced. The host knows it of watched kinds; most others are.

@@ -14,7 +14,8 @@ use crate::dispatch::backfill::BackfillPart;
 use crate::dispatch::guest::Component;
 use crate::dispatch::reasons::Reasons;
 use crate::imports::plugin_imports::PluginImports;
-use crate::lifecycle::feeds::Feeds;
+use crate::lifecycle::component_source::ComponentSource;
+use crate::lifecycle::feeds::{Feeds, InitialList};
 use crate::lifecycle::load::Load;
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::{Rollback, Version};
@@ -23,6 +24,8 @@ use crate::lifecycle::rollback::{Rollback, Version};
 pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) code: Arc<dyn Component>,
+    /// From which the code is made again when it is lost.
+    pub(crate) source: ComponentSource,
     /// What a rollback to this generation restores.
     pub(crate) version: Version,
     /// The rollback that made this generation.
@@ -52,12 +55,14 @@ impl Generation {
         world: World,
         imports: Arc<PluginImports>,
         description: Description,
+        source: ComponentSource,
     ) -> Self {
         let manifest = load.manifest();
         let granted = manifest.limits.max_concurrent_reconciles;
         Self {
             number: load.number,
             code: Arc::clone(load.code),
+            source,
             version: load.version(),
             rollback: load.rollback.cloned(),
             imports,
@@ -95,7 +100,12 @@ impl Generation {
 
     /// All cached objects of the mapped watches, to be reconciled as if they had just been added.
     pub(crate) fn backfill(&self) -> Vec<BackfillPart> {
-        self.feeds.lock().backfill(&self.imports, |_| Some(Reasons::ADDED))
+        self.feeds.lock().backfill(&self.imports, |_| Some(InitialList::all(Reasons::ADDED)))
+    }
+
+    /// Lets handlers have the events that waited for the term of this host.
+    pub(crate) fn wake_pumps(&self) {
+        self.feeds.lock().wake_pumps();
     }
 
     /// Drops old deletions from the rings of handlers on a standby, if that is `due` or a ring holds too many.

@@ -13,14 +13,14 @@ use super::Rule;
 #[derive(Debug, Clone)]
 pub struct Visibility(Arc<Seen>);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     cluster: Names,
     everywhere: Names,
     namespaces: HashMap<Box<str>, Names>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 enum Names {
     #[default]
     None,
@@ -63,6 +63,12 @@ impl Visibility {
     #[must_use]
     pub fn sees_all(&self) -> bool {
         matches!(self.0.everywhere, Names::All)
+    }
+
+    /// Whether another one has the same rules.
+    #[must_use]
+    pub fn sees_the_same_as(&self, other: &Self) -> bool {
+        self.0 == other.0
     }
 
     /// Whether no object is visible.
