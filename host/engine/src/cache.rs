@@ -64,6 +64,29 @@ struct FileIdentity {
     changed: (i64, i64),
 }
 
+/// Why a file of the cache cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EntryError {
+    #[error("it is missing")]
+    Missing,
+    /// Another type, owner, mode or content than this host gives its files: it is worth nothing.
+    #[error("{0}")]
+    Unsound(String),
+    /// It cannot be read now, and may be sound.
+    #[error("{0}")]
+    Unreadable(io::Error),
+}
+
+impl From<io::Error> for EntryError {
+    fn from(error: io::Error) -> Self {
+        match rustix::io::Errno::from_io_error(&error) {
+            Some(rustix::io::Errno::NOENT) => Self::Missing,
+            Some(rustix::io::Errno::LOOP) => Self::Unsound("it is a symbolic link".to_owned()),
+            _ => Self::Unreadable(error),
+        }
+    }
+}
+
 /// A new file of the cache under a temporary name; removed when it is not adopted.
 pub(crate) struct Scratch {
     dir: Arc<OwnedFd>,
@@ -131,49 +154,71 @@ impl CompileCache {
         hex(&Sha256::new().chain_update(digest).chain_update(self.compatibility.to_be_bytes()).finalize())
     }
 
-    /// The sum of the machine code that belongs to a key; `None` when the cache has no sound entry.
-    pub(crate) fn find(&self, key: &str) -> Option<String> {
-        let sum = self.sum_of(key)?;
+    /// The sum of the machine code that belongs to a key; `None` when the cache has no sound entry. An unsound one is
+    /// removed.
+    ///
+    /// # Errors
+    /// When the entry cannot be read now. It stays, since it may be sound.
+    pub(crate) fn find(&self, key: &str) -> Result<Option<String>, LoadError> {
+        let Some(sum) = self.sum_of(key)? else { return Ok(None) };
         match self.verified(&sum) {
-            Ok(_) => Some(sum),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => {
-                let file = self.path.join(format!("{sum}.cwasm"));
+            Ok(_) => Ok(Some(sum)),
+            Err(EntryError::Missing) => Ok(None),
+            Err(error @ EntryError::Unreadable(_)) => Err(self.unusable(&code_name(&sum), &error)),
+            Err(error @ EntryError::Unsound(_)) => {
+                let file = self.path.join(code_name(&sum));
                 tracing::warn!(
                     event = "compile_cache_entry_damaged", file = %file.display(), %error,
                     "entry of the compile cache not used; the component is compiled again"
                 );
                 self.remove(key, &sum);
-                None
+                Ok(None)
             }
         }
     }
 
-    fn sum_of(&self, key: &str) -> Option<String> {
+    fn sum_of(&self, key: &str) -> Result<Option<String>, LoadError> {
+        let name = format!("{key}.sum");
         let mut sum = String::new();
-        self.open(&format!("{key}.sum")).ok()?.take(65).read_to_string(&mut sum).ok()?;
-        (sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(sum)
+        let read = self.open(&name).and_then(|file| Ok(file.take(65).read_to_string(&mut sum)?));
+        match read {
+            Ok(_) => {}
+            Err(error @ EntryError::Unreadable(_)) => return Err(self.unusable(&name, &error)),
+            // The next one takes its place.
+            Err(EntryError::Missing | EntryError::Unsound(_)) => return Ok(None),
+        }
+        Ok((sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(sum))
     }
 
     /// Maps the machine code with this sum.
     pub(crate) fn map(&self, sum: &str) -> Result<Component, LoadError> {
-        let cache = |error: &dyn std::fmt::Display| {
-            LoadError::Cache(format!("{}: {error}", self.path.join(format!("{sum}.cwasm")).display()))
-        };
-        let file = self.verified(sum).map_err(|e| cache(&e))?;
+        let file = self.verified(sum).map_err(|error| self.unusable(&code_name(sum), &error))?;
         cwasm::map(&self.engine, &file).map_err(|error| {
             // An engine without a pool has no limits of its own, so it maps whatever the compiler made.
             match wasmtime_engine(&InstancePool::None).and_then(|engine| cwasm::map(&engine, &file)) {
                 Ok(_) => LoadError::TooLarge(format!("{error:#}")),
-                Err(_) => cache(&format_args!("{error:#}")),
+                Err(error) if error.root_cause().is::<io::Error>() => self.unusable(
+                    &code_name(sum),
+                    &EntryError::Unreadable(io::Error::other(format!("{error:#}"))),
+                ),
+                Err(error) => self.unusable(&code_name(sum), &EntryError::Unsound(format!("{error:#}"))),
             }
         })
+    }
+
+    /// The error of a load for which this file cannot be used.
+    fn unusable(&self, name: &str, error: &EntryError) -> LoadError {
+        let message = format!("{}: {error}", self.path.join(name).display());
+        match error {
+            EntryError::Missing | EntryError::Unsound(_) => LoadError::CodeLost(message),
+            EntryError::Unreadable(_) => LoadError::Cache(message),
+        }
     }
 
     /// Removes an unusable entry.
     pub(crate) fn remove(&self, key: &str, sum: &str) {
         self.checked.lock().remove(sum);
-        for name in [format!("{key}.sum"), format!("{sum}.cwasm")] {
+        for name in [format!("{key}.sum"), code_name(sum)] {
             let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
         }
     }
@@ -194,7 +239,7 @@ impl CompileCache {
     pub(crate) fn adopt(&self, key: &str, code: Scratch) -> Result<String, LoadError> {
         let at = |e: io::Error| LoadError::Cache(format!("{}: {e}", self.path.display()));
         let sum = digest_of(&code.file).map_err(at)?;
-        self.publish(&code, &format!("{sum}.cwasm")).map_err(at)?;
+        self.publish(&code, &code_name(&sum)).map_err(at)?;
         let mut of_key = self.scratch()?;
         of_key.file.write_all(sum.as_bytes()).map_err(at)?;
         self.publish(&of_key, &format!("{key}.sum")).map_err(at)?;
@@ -209,13 +254,14 @@ impl CompileCache {
     }
 
     /// Opens a file of the cache and checks its type, owner and mode.
-    fn open(&self, name: &str) -> io::Result<File> {
+    fn open(&self, name: &str) -> Result<File, EntryError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::openat(&self.dir, name, flags, Mode::empty())?);
+        let opened = rustix::fs::openat(&self.dir, name, flags, Mode::empty());
+        let file = File::from(opened.map_err(io::Error::from)?);
         let meta = file.metadata()?;
         let me = rustix::process::geteuid().as_raw();
         if !meta.is_file() || meta.uid() != me || meta.mode() & 0o7377 != 0 {
-            return Err(io::Error::other(format!(
+            return Err(EntryError::Unsound(format!(
                 "not a file of user {me} with mode 400 (user {}, mode {:03o})",
                 meta.uid(),
                 meta.mode() & 0o7777
@@ -225,8 +271,8 @@ impl CompileCache {
     }
 
     /// Opens the machine code with this sum and checks its content, unless this process has hashed the same file before.
-    fn verified(&self, sum: &str) -> io::Result<File> {
-        let file = self.open(&format!("{sum}.cwasm"))?;
+    fn verified(&self, sum: &str) -> Result<File, EntryError> {
+        let file = self.open(&code_name(sum))?;
         // Compared before the file is marked, which changes its times.
         let known = self.checked.lock().get(sum) == Some(&FileIdentity::of(&file)?);
         let is_marked = file.metadata()?.modified()?.elapsed().is_ok_and(|age| age <= MARK_USED);
@@ -239,7 +285,7 @@ impl CompileCache {
         }
         let identity = FileIdentity::of(&file)?;
         if !known && digest_of(&file)? != sum {
-            return Err(io::Error::other("its content does not have the sum that is its name"));
+            return Err(EntryError::Unsound("its content does not have the sum that is its name".to_owned()));
         }
         self.checked.lock().insert(sum.to_owned(), identity);
         Ok(file)
@@ -260,12 +306,17 @@ impl CompileCache {
             }
         }
         for name in sums {
-            let sum = self.sum_of(name.trim_end_matches(".sum"));
-            if !sum.is_some_and(|sum| self.path.join(format!("{sum}.cwasm")).exists()) {
+            let Ok(sum) = self.sum_of(name.trim_end_matches(".sum")) else { continue };
+            if !sum.is_some_and(|sum| self.path.join(code_name(&sum)).exists()) {
                 let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
             }
         }
     }
+}
+
+/// The name of the machine code with this sum.
+fn code_name(sum: &str) -> String {
+    format!("{sum}.cwasm")
 }
 
 impl FileIdentity {

@@ -1,10 +1,12 @@
 //! [`Code`]: a compiled component, checked and linked, that can be unloaded and loaded again.
 //!
 //! Unloading drops the mapping of the machine code, so that an idle plugin uses almost no memory. The entry in the
-//! compile cache stays on disk; the next call maps and links it again in a fraction of a millisecond.
+//! compile cache stays on disk; the next call maps and links it again in a fraction of a millisecond. An entry that is lost
+//! or damaged meanwhile is made again from the bytes of the component ([`Code::restore`]).
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use pilothouse_plugin::{World, printable};
 use wasmtime::component::{Component, InstancePre};
@@ -21,10 +23,15 @@ pub struct Code(Arc<CodeInner>);
 
 struct CodeInner {
     engine: Engine,
+    digest: String,
+    mapping: Mutex<Mapping>,
+}
+
+struct Mapping {
     /// The SHA-256 of the machine code: its name in the compile cache.
     sum: String,
-    digest: String,
-    linked: Mutex<Option<Arc<Linked>>>,
+    /// None while the code is not mapped.
+    linked: Option<Arc<Linked>>,
 }
 
 /// A mapped and linked component, with the indices of its exports.
@@ -44,7 +51,7 @@ impl std::fmt::Debug for Code {
 
 impl Code {
     pub(crate) fn new(engine: Engine, sum: String, digest: String) -> Self {
-        Self(Arc::new(CodeInner { engine, sum, digest, linked: Mutex::default() }))
+        Self(Arc::new(CodeInner { engine, digest, mapping: Mutex::new(Mapping { sum, linked: None }) }))
     }
 
     /// `sha256:…` of the component's bytes.
@@ -74,12 +81,12 @@ impl Code {
     /// Whether the component is mapped now.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
-        self.0.linked.lock().is_some()
+        self.0.mapping.lock().linked.is_some()
     }
 
     /// Drops the mapping. Live instances keep it until they are dropped.
     pub fn unload(&self) {
-        *self.0.linked.lock() = None;
+        self.0.mapping.lock().linked = None;
     }
 
     /// Maps and links the component now instead of at the first call.
@@ -89,14 +96,29 @@ impl Code {
 
     /// The linked component; maps and links it if necessary.
     pub(crate) fn linked(&self) -> Result<Arc<Linked>, LoadError> {
-        let mut slot = self.0.linked.lock();
-        if let Some(linked) = &*slot {
+        let mut mapping = self.0.mapping.lock();
+        if let Some(linked) = &mapping.linked {
             return Ok(Arc::clone(linked));
         }
-        let component = self.0.engine.0.cache.map(&self.0.sum)?;
+        let component = self.0.engine.0.cache.map(&mapping.sum)?;
         let linked = Arc::new(link(&self.0.engine, &component)?);
-        *slot = Some(Arc::clone(&linked));
+        mapping.linked = Some(Arc::clone(&linked));
         Ok(linked)
+    }
+
+    /// Makes the machine code again after its entry in the compile cache was lost or damaged. `wasm` are the bytes of the
+    /// component. An entry that is sound is used as it is.
+    ///
+    /// # Errors
+    /// When the bytes are those of another component, and as [`Engine::prepare`].
+    pub async fn restore(&self, wasm: Bytes) -> Result<(), LoadError> {
+        let made = self.0.engine.prepare(wasm).await?;
+        if made.digest() != self.digest() {
+            return Err(LoadError::CodeLost(format!("the component is {} now", made.digest())));
+        }
+        let sum = made.0.mapping.lock().sum.clone();
+        self.0.mapping.lock().sum = sum;
+        Ok(())
     }
 }
 

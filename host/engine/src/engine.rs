@@ -157,10 +157,10 @@ impl Engine {
         let key = key.clone();
         self.blocking(move |engine| {
             let cache = &engine.0.cache;
-            let Some(sum) = cache.find(&key.cache) else { return Ok(None) };
+            let Some(sum) = cache.find(&key.cache)? else { return Ok(None) };
             let code = Code::new(engine.clone(), sum.clone(), key.digest);
             match code.load() {
-                Err(LoadError::Cache(error)) => {
+                Err(LoadError::CodeLost(error)) => {
                     tracing::warn!(event = "compile_cache_entry_unusable", %error, "unusable entry in the compile cache removed");
                     cache.remove(&key.cache, &sum);
                     Ok(None)

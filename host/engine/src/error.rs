@@ -73,6 +73,9 @@ pub enum LoadError {
         "the component does not fit into this host's instance pool: {0}; link the guest as one module with one memory"
     )]
     TooLarge(String),
+    /// The machine code in the compile cache is lost or damaged: the component must be compiled again.
+    #[error("compile cache: {0}")]
+    CodeLost(String),
     /// The compile cache cannot be used.
     #[error("compile cache: {0}")]
     Cache(String),
@@ -83,7 +86,7 @@ impl LoadError {
     /// attempt may succeed.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Stopped(_) | Self::Cache(_))
+        !matches!(self, Self::Stopped(_) | Self::CodeLost(_) | Self::Cache(_))
     }
 }
 
@@ -116,8 +119,10 @@ pub enum FaultKind {
     Limit,
     /// The component cannot be instantiated.
     Instantiate,
-    /// The host could not create an instance now: the pool is exhausted, or the machine code cannot be mapped.
+    /// The host has no room for another instance now: the pool or the memory is exhausted.
     HostBusy,
+    /// The machine code of the component cannot be mapped: its file in the compile cache is lost, damaged or unreadable.
+    CodeUnavailable,
     /// The guest violated the contract: an export is missing, or the number of answers is wrong.
     Answer,
 }
@@ -135,6 +140,7 @@ impl FaultKind {
             Self::Limit => "limit",
             Self::Instantiate => "instantiate",
             Self::HostBusy => "host-busy",
+            Self::CodeUnavailable => "code-unavailable",
             Self::Answer => "answer",
         }
     }
@@ -142,7 +148,7 @@ impl FaultKind {
     /// Whether the plugin is not to blame: the same call may be answered later.
     #[must_use]
     pub fn is_of_host(self) -> bool {
-        matches!(self, Self::Waiting | Self::HostBusy)
+        matches!(self, Self::Waiting | Self::HostBusy | Self::CodeUnavailable)
     }
 }
 
@@ -167,6 +173,10 @@ impl std::error::Error for Fault {}
 impl Fault {
     pub(crate) fn host_busy(error: &dyn fmt::Display) -> Self {
         Self::new(FaultKind::HostBusy, format!("no instance could be made: {error}"))
+    }
+
+    pub(crate) fn code_unavailable(error: &dyn fmt::Display) -> Self {
+        Self::new(FaultKind::CodeUnavailable, format!("no instance could be made: {error}"))
     }
 
     pub(crate) fn new(kind: FaultKind, message: impl Into<String>) -> Self {

@@ -4,7 +4,10 @@
 //! - an instance never uses a handle's number twice, so a handle that the guest kept from an earlier call is unknown,
 //!   whatever came after it: it neither shows nor deletes another object;
 //! - the entries of a call cost at most `limits.handleBytes`. Each costs [`HANDLE_BYTES`] and, for the answer of a live
-//!   call, its body: nothing else holds that body, while a cached object shares the body of the store.
+//!   call, its body: nothing else holds that body, while a cached object shares the body of the store;
+//! - only the answer of a write may exceed that, by its body: the write is done, and the guest must not be told otherwise.
+//!   A write for which the limit has no room is refused before it is sent ([`Handles::check_room_for_write`]), so one
+//!   answer at most exceeds it.
 
 use std::collections::BTreeMap;
 
@@ -49,24 +52,44 @@ impl Handles {
         Ok(Resource::new_own(self.push(Entry::Object(object), body)?))
     }
 
+    /// An error unless a write with a body of this size may be sent: the answer is of about that size.
+    pub(crate) fn check_room_for_write(&self, body: usize) -> wasmtime::Result<()> {
+        self.check_room(body.saturating_add(HANDLE_BYTES))
+    }
+
+    /// A handle of the object that a write answered. It may exceed the limit.
+    pub(crate) fn push_written(&mut self, object: Object) -> wasmtime::Result<Resource<Object>> {
+        let cost = object.json().len().saturating_add(HANDLE_BYTES);
+        Ok(Resource::new_own(self.insert(Entry::Object(object), cost)?))
+    }
+
     pub(crate) fn push_cursor(&mut self, cursor: Cursor) -> wasmtime::Result<Resource<Cursor>> {
         Ok(Resource::new_own(self.push(Entry::Cursor(cursor), 0)?))
     }
 
     /// The bytes that further live objects may have.
     pub(crate) fn free_bytes(&self) -> usize {
-        self.max_bytes - self.bytes
+        self.max_bytes.saturating_sub(self.bytes)
     }
 
     fn push(&mut self, entry: Entry, body: usize) -> wasmtime::Result<u32> {
         let cost = body.saturating_add(HANDLE_BYTES);
-        if cost > self.free_bytes() {
-            return Err(OverLimit::new(format_args!(
-                "the objects behind the handles of one call exceed {} bytes (limits.handleBytes): drop handles that \
-                 are no longer needed, list in smaller pages, or raise the limit",
-                self.max_bytes
-            )));
+        self.check_room(cost)?;
+        self.insert(entry, cost)
+    }
+
+    fn check_room(&self, cost: usize) -> wasmtime::Result<()> {
+        if cost <= self.free_bytes() {
+            return Ok(());
         }
+        Err(OverLimit::new(format_args!(
+            "the objects behind the handles of one call exceed {} bytes (limits.handleBytes): drop handles that \
+             are no longer needed, list in smaller pages, or raise the limit",
+            self.max_bytes
+        )))
+    }
+
+    fn insert(&mut self, entry: Entry, cost: usize) -> wasmtime::Result<u32> {
         let number = self.next;
         // A call that makes the last numbers faults; an instance is replaced long before (`is_worn_out`).
         self.next =
@@ -143,6 +166,11 @@ mod tests {
             live: bool,
             fill: usize,
         },
+        /// A write with a body of `sent` bytes and an answer of `fill` bytes and a little.
+        Write {
+            sent: usize,
+            fill: usize,
+        },
         /// Drops one of the handles that were ever made.
         Drop(usize),
         EndCall,
@@ -151,6 +179,7 @@ mod tests {
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
             4 => (any::<bool>(), 0..3000_usize).prop_map(|(live, fill)| Step::Push { live, fill }),
+            1 => (0..3000_usize, 0..30_000_usize).prop_map(|(sent, fill)| Step::Write { sent, fill }),
             3 => any::<usize>().prop_map(Step::Drop),
             1 => Just(Step::EndCall),
         ];
@@ -175,6 +204,19 @@ mod tests {
                         prop_assert_eq!(pushed.is_ok(), used + cost <= MAX);
                         if let Ok(handle) = pushed {
                             model.push((handle.rep(), Some((name, cost))));
+                        }
+                    }
+                    Step::Write { sent, fill } => {
+                        let object = object(u32::try_from(model.len()).unwrap(), fill);
+                        let cost = HANDLE_BYTES + object.json().len();
+                        let used: usize = model.iter().filter_map(|(_, entry)| Some(entry.as_ref()?.1)).sum();
+                        let is_sent = handles.check_room_for_write(sent).is_ok();
+                        prop_assert_eq!(is_sent, used + HANDLE_BYTES + sent <= MAX);
+                        if is_sent {
+                            let name = object.key().name().to_owned();
+                            let handle = handles.push_written(object);
+                            prop_assert!(handle.is_ok(), "what was written is answered");
+                            model.push((handle.unwrap().rep(), Some((name, cost))));
                         }
                     }
                     Step::Drop(which) if !model.is_empty() => {

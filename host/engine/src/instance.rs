@@ -111,7 +111,7 @@ impl Instance {
     /// # Errors
     /// When the component cannot be mapped, the engine has no room for another instance, or its start code faults.
     pub async fn new(code: &Code, host: Arc<dyn HostImports>, limits: Limits) -> Result<Self, Fault> {
-        let linked = code.linked().map_err(|e| Fault::host_busy(&e))?;
+        let linked = code.linked().map_err(|e| Fault::code_unavailable(&e))?;
         let mut store = Store::new(&code.engine().0.wasmtime, StoreState::new(host, limits));
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(HOSTCALL_BYTES);

@@ -28,6 +28,8 @@ struct Target {
     calls: AtomicU32,
     room: Mutex<Vec<usize>>,
     lines: Mutex<Vec<(CallContext, String)>>,
+    /// Whether writes are done; their answers have a mebibyte.
+    writes: bool,
 }
 
 fn cpu_time() -> Duration {
@@ -69,7 +71,7 @@ impl CacheImports for Target {
         &self,
         _: &Gvk,
         _: &str,
-        _: &mut dyn FnMut(&str) -> ControlFlow<()>,
+        _: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
     ) -> Result<(), Refusal> {
         Ok(())
     }
@@ -79,7 +81,7 @@ impl ClientImports for Target {
     fn client(&self, call: ClientCall) -> ClientFuture {
         self.calls.fetch_add(1, Relaxed);
         self.room.lock().unwrap().push(call.max_bytes);
-        let cost = self.refusal;
+        let (cost, writes) = (self.refusal, self.writes);
         Box::pin(async move {
             // All of it before the first wait, as the parsing of a body.
             let began = cpu_time();
@@ -94,6 +96,9 @@ impl ClientImports for Target {
                     continue_token: None,
                     resource_version: "1".to_owned(),
                 });
+            }
+            if writes {
+                return Ok(ClientAnswer::Object(object(&"a/written".parse().unwrap())));
             }
             let (reason, message) = ("forbidden".to_owned(), "not granted".to_owned());
             Err(ApiError { code: 0, reason, message, retry_after_seconds: None })
@@ -129,6 +134,7 @@ impl Attack {
             calls: AtomicU32::new(0),
             room: Mutex::default(),
             lines: Mutex::default(),
+            writes: false,
         };
         Ok(Self { host: Arc::new(host), code, limits })
     }
@@ -202,6 +208,24 @@ async fn a_refused_write_of_megabytes_is_charged() -> Result<()> {
     // 40 refusals of 5 ms use up the budget; those after a tick are charged at the next one.
     let calls = attack.host.calls.load(Relaxed);
     assert!(calls <= 48, "{calls} refusals of 5 ms within 200 ms");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_is_done_is_answered_whatever_its_answer_weighs_and_one_without_room_is_not_sent()
+-> Result<()> {
+    let limits = Limits { cpu_per_call: Duration::from_millis(200), handle_bytes: 64 << 10, ..patient() };
+    for (bytes, kind) in [(100, FaultKind::Cpu), (64 << 10, FaultKind::Limit)] {
+        let mut attack = Attack::new(json!({"mode": "refused-writes", "bytes": bytes}), limits).await?;
+        Arc::get_mut(&mut attack.host).expect("no instance has it").writes = true;
+        let answers = attack.reconcile(&["bad"]).await?;
+        let fault = answers[0].as_ref().expect_err("writes without an end");
+        assert_eq!(fault.kind, kind, "{fault}");
+        // Each answer exceeds the limit by itself.
+        let calls = attack.host.calls.load(Relaxed);
+        assert_eq!(calls > 1, kind == FaultKind::Cpu, "{calls} writes");
+        assert_eq!(calls == 0, kind == FaultKind::Limit, "{calls} writes");
+    }
     Ok(())
 }
 

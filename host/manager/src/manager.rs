@@ -37,9 +37,9 @@ use crate::leader_election::LeaderElection;
 use crate::lifecycle::config_sources::SharedSources;
 use crate::lifecycle::directory::{Directory, DirectoryError, DirectoryOptions};
 use crate::lifecycle::load::Loader;
-use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::schedules::Schedules;
+use crate::lifecycle::standby::Standby;
 use crate::observe::command::{Command, CommandError};
 use crate::observe::detail::PluginDetail;
 use crate::observe::host_events::{HostEvents, HostObject};
@@ -105,8 +105,8 @@ const VERSION_RETRY: Duration = Duration::from_secs(2);
 /// How long pending events may still be written when a plugin or the host ends.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
-/// Instances of calls: those of the engine, less some for loads, which make theirs besides the pool.
-const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize / 16 * 15;
+/// Instances of all plugins: those of the engine.
+const POOL_SLOTS: usize = EngineOptions::DEFAULT_INSTANCES as usize;
 
 /// The plugins of a host; a cheap clone.
 #[derive(Clone)]
@@ -200,6 +200,7 @@ impl Manager {
         let bounds = PoolBounds { memory, slots: POOL_SLOTS };
         let host = HostContext {
             work: work.clone(),
+            standby: Standby::start(&options.election, &guests, &work),
             election: options.election,
             instances: InstancePool::new(bounds, options.idle_ttl, &guests),
             timekeeper: timekeeper.clone(),
@@ -225,7 +226,7 @@ impl Manager {
             work,
             require_service_account: options.require_service_account,
             allowed: options.allowed,
-            slots: LoadSlots::default(),
+            slots: Arc::default(),
         };
         Self(Arc::new(Inner {
             loader: Arc::new(loader),

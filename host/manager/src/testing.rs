@@ -1,6 +1,9 @@
-//! For the unit tests of this crate: a component whose guests are scripted, and a plugin with a fake API server.
+//! For the unit tests of this crate: a component whose guests are scripted, a plugin with a fake API server, and panics of
+//! the host ([`panics`]).
 //!
 //! Tests run on tokio's paused clock, where a sleep ends as soon as no task can run: [`settle`] is such a sleep.
+
+pub(crate) mod panics;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,13 +32,14 @@ use crate::access::{AccessReviews, Asker, Decision, Question};
 use crate::dispatch::guest::{Answer, Compiler, Component, Guest};
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
 use crate::leader_election::LeaderElection;
+use crate::lifecycle::component_source::ComponentSource;
 use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, SharedSources};
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::informers::Leasing;
 use crate::lifecycle::load::{Load, Loader};
-use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::schedules::Schedules;
+use crate::lifecycle::standby::Standby;
 use crate::observe::host_events::HostEvents;
 use crate::observe::metrics::Metrics;
 
@@ -74,6 +78,7 @@ impl TestHost {
 
     fn context(&self, election: LeaderElection) -> HostContext {
         let Self { guests, instances, timekeeper } = self.clone();
+        let standby = Standby::start(&election, &guests, &Handle::current());
         HostContext {
             guests,
             instances,
@@ -83,6 +88,7 @@ impl TestHost {
             host: Arc::from("h"),
             host_events: HostEvents::default(),
             schedules: Schedules::start(&Handle::current()),
+            standby,
         }
     }
 }
@@ -124,6 +130,16 @@ pub(crate) struct FakeComponent {
     is_mapped: Arc<AtomicBool>,
     /// Instances that are refused first, and how.
     refusals: Mutex<(usize, Option<Fault>)>,
+    code: LostCode,
+}
+
+/// The machine code of a component, which a test takes away.
+#[derive(Default)]
+struct LostCode {
+    is_lost: AtomicBool,
+    restores: AtomicUsize,
+    /// What the next attempts to restore it answer, the last one first.
+    failures: Mutex<Vec<LoadError>>,
 }
 
 /// The calls of a component, in order.
@@ -146,6 +162,7 @@ impl FakeComponent {
             instances,
             is_mapped,
             refusals: Mutex::default(),
+            code: LostCode::default(),
         };
         (component, Calls(receiver))
     }
@@ -181,6 +198,17 @@ impl FakeComponent {
     pub(crate) fn described_later(mut self, instance: usize, described: Described) -> Self {
         self.later = Some((instance, described));
         self
+    }
+
+    /// Takes the machine code away; the next attempts to restore it fail so.
+    pub(crate) fn lose_code(&self, failures: &[LoadError]) {
+        self.code.failures.lock().extend(failures.iter().rev().cloned());
+        self.code.is_lost.store(true, Relaxed);
+    }
+
+    /// How often the machine code was restored, or an attempt failed.
+    pub(crate) fn restores(&self) -> usize {
+        self.code.restores.load(Relaxed)
     }
 
     /// Instances made so far.
@@ -247,6 +275,13 @@ impl Component for FakeComponent {
         Ok(self.world)
     }
 
+    fn restore(&self, _: Bytes) -> BoxFuture<'_, Result<(), LoadError>> {
+        self.code.restores.fetch_add(1, Relaxed);
+        let failure = self.code.failures.lock().pop();
+        self.code.is_lost.store(failure.is_some(), Relaxed);
+        Box::pin(async move { failure.map_or(Ok(()), Err) })
+    }
+
     fn unload(&self) {
         self.is_mapped.store(false, Relaxed);
     }
@@ -256,6 +291,9 @@ impl Component for FakeComponent {
         _: Arc<dyn HostImports>,
         _: Limits,
     ) -> BoxFuture<'_, Result<Box<dyn Guest>, Fault>> {
+        if self.code.is_lost.load(Relaxed) {
+            return Box::pin(async { Err(fault(FaultKind::CodeUnavailable)) });
+        }
         let (left, fault) = &mut *self.refusals.lock();
         if let (1.., Some(fault)) = (*left, fault.as_ref()) {
             *left -= 1;
@@ -462,6 +500,8 @@ pub(crate) struct TestPlugin {
     pub(crate) compiler: Arc<FakeCompiler>,
     pub(crate) server: FakeControllerSource,
     pub(crate) rules: FakeRules,
+    /// The file of the component.
+    pub(crate) wasm_path: PathBuf,
 }
 
 impl TestPlugin {
@@ -505,10 +545,10 @@ impl TestPlugin {
             work: Handle::current(),
             require_service_account: false,
             allowed: AllowLists::default(),
-            slots: LoadSlots::default(),
+            slots: Arc::default(),
         };
         let plugin = Plugin::new("p", &host.context(election), &Metrics::new(), None);
-        Self { host, plugin, loader, compiler, server, rules }
+        Self { host, plugin, loader, compiler, server, rules, wasm_path: PathBuf::from("p.wasm") }
     }
 
     /// The configuration of a manifest without `configFrom`.
@@ -526,7 +566,7 @@ impl TestPlugin {
         if spec.get("permissions").is_none() {
             spec["permissions"] = reads(&["*"], &[]);
         }
-        let files = files(b"", &spec);
+        let files = Files { wasm_path: self.wasm_path.clone(), ..files(b"", &spec) };
         let component = Arc::new(component);
         let generation = self.generation(&component, &files).await;
         self.plugin.switch(Arc::new(generation), &CancellationToken::new()).unwrap();
@@ -563,7 +603,12 @@ impl TestPlugin {
             assert!(lease.wait_synced().await);
         }
         let _ = imports.kinds.set(kinds);
-        Generation::new(&load, component.world, imports, description)
+        let source = ComponentSource {
+            path: files.wasm_path.clone(),
+            slots: Arc::clone(&self.loader.slots),
+            work: Handle::current(),
+        };
+        Generation::new(&load, component.world, imports, description, source)
     }
 
     /// Adds a key to the queue, as a change of an object does.

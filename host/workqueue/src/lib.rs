@@ -65,5 +65,5 @@ pub use parallelize::{Parallelized, Pieces, parallelize_until};
 pub use priority::Priority;
 pub use queue::Queue;
 pub use stats::QueueStats;
-pub use timekeeper::Timekeeper;
+pub use timekeeper::{QueueHook, Timekeeper};
 pub use worker_count::WorkerCount;

@@ -46,6 +46,11 @@ impl<K, M> Shared<K, M> {
         Self { state, name, clock, hasher, limiter, hook }
     }
 
+    /// The hook of a queue that has one.
+    pub(crate) fn hook(&self) -> Option<&Hook> {
+        self.hook.as_ref()
+    }
+
     /// Runs `action` under the mutex, and delivers the wake-ups that it caused after unlocking.
     #[inline]
     pub(crate) fn locked<R>(&self, action: impl FnOnce(&mut State<K, M>) -> R) -> R {

@@ -5,19 +5,23 @@
 //!
 //! Invariants:
 //! - a queue has one alarm at most: its next deadline, or an earlier moment;
-//! - the mutexes of a queue and of the timekeeper are never held together.
+//! - the mutexes of a queue and of the timekeeper are never held together;
+//! - a panic at the deadline of one queue ends neither the timekeeper nor that queue.
 //!
 //! `set` and `leave` are called by queues (`shared`), `run` by the owner.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-use crate::clock::{Clock, Nanos};
+use crate::clock::{Clock, Nanos, deadline};
 use crate::shared::Shared;
 use crate::state::State;
 use crate::sync::Mutex;
@@ -70,10 +74,31 @@ struct Member {
     alarm: Option<Nanos>,
 }
 
+/// How long a queue whose alarm panicked is left alone.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
+
+/// What a queue calls. A closure is a hook that only wants to know of ready keys.
+pub trait QueueHook: Send + Sync + 'static {
+    /// A key is ready, and no worker waits in [`Queue::get`]. The queue is not locked.
+    fn ready(&self);
+
+    /// Foreign code that runs at a deadline of the queue panicked in the task of the timekeeper, which goes on.
+    fn panicked(&self, _panic: &(dyn Any + Send)) {}
+}
+
+impl<F: Fn() + Send + Sync + 'static> QueueHook for F {
+    fn ready(&self) {
+        self();
+    }
+}
+
 /// A queue, as the timekeeper knows it.
 trait Timed: Send + Sync {
     /// A deadline has come: makes a portion of the due keys ready, and sets the next alarm.
     fn alarm(&self);
+
+    /// The alarm panicked: sets another one, and reports it.
+    fn panicked(&self, panic: &(dyn Any + Send));
 }
 
 impl<K, M> Timed for Shared<K, M>
@@ -84,11 +109,17 @@ where
     fn alarm(&self) {
         self.locked(State::alarm);
     }
+
+    fn panicked(&self, panic: &(dyn Any + Send)) {
+        let Some(hook) = self.hook() else { return };
+        hook.set_alarm(deadline(self.clock.now(), AFTER_PANIC));
+        hook.hook.panicked(panic);
+    }
 }
 
 /// A hook of a queue: what the queue calls after it unlocked.
 pub(crate) struct Hook {
-    ready: Box<dyn Fn() + Send + Sync>,
+    hook: Box<dyn QueueHook>,
     alarms: Arc<Alarms>,
     member: u32,
 }
@@ -137,7 +168,10 @@ impl Timekeeper {
             let changed = self.alarms.changed.notified();
             match self.alarms.step() {
                 Step::Alarm(queue) => {
-                    queue.alarm();
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| queue.alarm())) {
+                        // One that panics as well has nobody to report to.
+                        let _ = catch_unwind(AssertUnwindSafe(|| queue.panicked(&*panic)));
+                    }
                     tokio::task::yield_now().await;
                 }
                 Step::Again => {}
@@ -154,7 +188,7 @@ impl Timekeeper {
 impl Hook {
     /// The queue has a ready key, and no worker waits in `get`.
     pub(crate) fn ready(&self) {
-        (self.ready)();
+        self.hook.ready();
     }
 
     /// The queue must be looked at no later than `at`.
@@ -219,22 +253,18 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     M: Merge + Send + 'static,
 {
-    /// Makes a queue that calls `ready` when a key becomes ready and no worker waits in [`Queue::get`], after the queue was
+    /// Makes a queue that calls its hook when a key becomes ready and no worker waits in [`Queue::get`], after the queue was
     /// unlocked. `timekeeper` makes its delayed keys ready.
     ///
     /// The hook usually starts a worker, which takes keys with [`Queue::try_get`] until there is none. A worker that gives
     /// keys back looks for the next one itself: [`Queue::done`] calls no hook. A worker that ends looks once more *after*
     /// it no longer counts as running; then no key is left without a worker.
     #[must_use]
-    pub fn build_with_hook(
-        self,
-        timekeeper: &Timekeeper,
-        ready: impl Fn() + Send + Sync + 'static,
-    ) -> Queue<K, M> {
+    pub fn build_with_hook(self, timekeeper: &Timekeeper, hook: impl QueueHook) -> Queue<K, M> {
         let alarms = Arc::clone(&timekeeper.alarms);
         let member = alarms.join();
         let clock = alarms.clock;
-        let hook = Hook { ready: Box::new(ready), alarms: Arc::clone(&alarms), member };
+        let hook = Hook { hook: Box::new(hook), alarms: Arc::clone(&alarms), member };
         let queue = self.make(clock, Some(hook));
         let timed: Weak<dyn Timed> = Arc::downgrade(&(Arc::clone(&queue.shared) as Arc<dyn Timed>));
         alarms.state.lock().members[member as usize].queue = Some(timed);

@@ -178,9 +178,22 @@ impl Process {
 
     /// The resident memory of the running process in bytes.
     pub fn resident_bytes(&self) -> anyhow::Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    /// The most resident memory that the running process ever had, in bytes, or since [`reset_peak`](Self::reset_peak).
+    pub fn peak_resident_bytes(&self) -> anyhow::Result<u64> {
+        self.memory("VmHWM:")
+    }
+
+    /// Begins the peak of the resident memory anew.
+    pub fn reset_peak(&self) -> anyhow::Result<()> {
+        Ok(fs::write(format!("/proc/{}/clear_refs", self.pid), "5")?)
+    }
+
+    fn memory(&self, field: &str) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let kilobytes =
-            status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        let kilobytes = status.lines().find_map(|line| line.strip_prefix(field)?.split_whitespace().next());
         let kilobytes = kilobytes.with_context(|| format!("{} has ended", self.name))?;
         Ok(kilobytes.parse::<u64>()? * 1024)
     }

@@ -93,6 +93,22 @@ pub(super) enum Item {
     },
 }
 
+impl From<Event> for Item {
+    fn from(event: Event) -> Self {
+        match event {
+            Event::Added { object, initial } => {
+                Self::Added { object: RingBody::Kept(object.fresh()), initial }
+            }
+            Event::Updated { old, new } => {
+                Self::Updated { old: old.as_ref().map(Object::fresh), new: RingBody::Kept(new.fresh()) }
+            }
+            Event::Deleted { object, final_state_unknown, .. } => {
+                Self::Deleted { object: object.as_ref().map(Object::fresh), final_state_unknown, turn: 0 }
+            }
+        }
+    }
+}
+
 impl Item {
     /// Lets go of the bodies.
     pub(super) fn drop_bodies(&mut self) {

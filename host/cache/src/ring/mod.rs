@@ -16,8 +16,10 @@ mod standby_tests;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use pilothouse_object::{Object, ObjectKey};
 use tokio::sync::{Notify, watch};
@@ -79,11 +81,16 @@ pub struct RingMetrics {
     pub body_drops: u64,
 }
 
+/// What a ring calls when there are events.
+type Waker = Box<dyn Fn() + Send + Sync>;
+
 /// Holds the events that one consumer has not had time for.
 pub struct Ring {
     indexer: Arc<Indexer>,
+    options: RingOptions,
     pending: Mutex<Pending>,
     wake: Notify,
+    waker: ArcSwapOption<Waker>,
     synced: watch::Sender<bool>,
 }
 
@@ -93,10 +100,25 @@ impl Ring {
     pub fn new(indexer: Arc<Indexer>, options: RingOptions) -> Arc<Self> {
         Arc::new(Self {
             indexer,
+            options,
             pending: Mutex::new(Pending::new(options)),
             wake: Notify::new(),
+            waker: ArcSwapOption::empty(),
             synced: watch::Sender::new(false),
         })
+    }
+
+    /// An empty ring with the same store and options, for events that are [put back](Self::put_back).
+    #[must_use]
+    pub fn sibling(&self) -> Arc<Self> {
+        Self::new(Arc::clone(&self.indexer), self.options)
+    }
+
+    /// From now on `waker` is called after each event was taken in, without the lock of the ring; the one before is not. For
+    /// a consumer that does not wait in [`next_batch`](Self::next_batch). It runs inside the call of the informer, so it
+    /// must not block.
+    pub fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+        self.waker.store(Some(Arc::new(Box::new(waker))));
     }
 
     /// Waits for events and hands out up to `max` of them (at least one). `None` once the ring is closed.
@@ -126,6 +148,24 @@ impl Ring {
         Some(Batch { ring: self.clone(), events, initial })
     }
 
+    /// Takes in an event that was handed out before, as the newest of its key. It is merged like any other.
+    pub fn put_back(&self, event: Event) {
+        self.push(&event.key().clone(), Item::from(event));
+    }
+
+    /// Whether an event of this key waits.
+    #[must_use]
+    pub fn holds(&self, key: &ObjectKey) -> bool {
+        self.pending.lock().holds(key)
+    }
+
+    /// Whether there may be an event to hand out. After [`try_next_batch`](Self::try_next_batch) had none, there is none
+    /// until another one is taken in.
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        self.pending.lock().has_next()
+    }
+
     /// Forgets the deletions that were told before the last call of this, and what waits in front of them. For one who is
     /// not the consumer yet, and is not to keep what another consumer has long been told of; each deletion is kept over
     /// one call at least.
@@ -143,7 +183,7 @@ impl Ring {
                 pending.adopt(key, item, age);
             }
         });
-        self.wake.notify_one();
+        self.wake_consumer();
     }
 
     /// How many more keys wait than the store has objects: at least so many deletions wait.
@@ -158,7 +198,7 @@ impl Ring {
         pending.closed = true;
         pending.clear();
         drop(pending);
-        self.wake.notify_one();
+        self.wake_consumer();
     }
 
     /// Whether the initial list was handed over completely and each of its events acknowledged.
@@ -206,7 +246,14 @@ impl Ring {
         let synced = pending.synced();
         drop(pending);
         self.signal(synced);
+        self.wake_consumer();
+    }
+
+    fn wake_consumer(&self) {
         self.wake.notify_one();
+        if let Some(waker) = &*self.waker.load() {
+            waker();
+        }
     }
 
     fn signal(&self, synced: bool) {
@@ -251,8 +298,8 @@ impl Listener for Ring {
     }
 }
 
-impl std::fmt::Debug for Ring {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring").field("metrics", &self.metrics()).finish_non_exhaustive()
     }
 }

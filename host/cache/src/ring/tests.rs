@@ -381,6 +381,42 @@ fn what_waits_keeps_no_text_that_others_have_unpacked() {
 }
 
 #[test]
+fn each_event_that_is_taken_in_calls_the_newest_waker_which_may_take_it() {
+    let pair = Pair::latest();
+    let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = || calls.swap(0, std::sync::atomic::Ordering::Relaxed);
+    pair.ring.set_waker(|| panic!("it was replaced"));
+    let (counted, same) = (Arc::clone(&calls), Arc::downgrade(&pair.ring));
+    pair.ring.set_waker(move || {
+        // Without the ring's lock.
+        assert!(same.upgrade().is_some_and(|ring| ring.has_next()));
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    });
+    pair.add(&x("1"));
+    pair.update(&x("2"));
+    assert_eq!(count(), 2);
+    assert_eq!(pair.told().len(), 1);
+    assert!(!pair.ring.has_next());
+    pair.ring.put_back(Event::Added { object: x("2"), initial: false });
+    assert_eq!(count(), 1);
+}
+
+#[test]
+fn events_that_are_put_back_are_merged_by_key_and_a_sibling_has_none_of_the_others() {
+    let pair = Pair::latest();
+    let back = pair.ring.sibling();
+    pair.add(&x("1"));
+    assert!(pair.ring.holds(x("1").key()) && !back.holds(x("1").key()));
+    back.put_back(Event::Added { object: x("1"), initial: false });
+    back.put_back(Event::Updated { old: Some(x("1")), new: x("2") });
+    assert!(back.holds(x("1").key()));
+    let mut batch = back.try_next_batch(9).unwrap();
+    let events: Vec<String> = batch.take().iter().map(describe).collect();
+    assert_eq!(events, ["add a/x 2"]);
+    assert!(!back.has_next());
+}
+
+#[test]
 fn it_shrinks_after_a_burst() {
     let pair = Pair::latest();
     for i in 0..50_000 {

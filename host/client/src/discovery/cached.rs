@@ -109,10 +109,10 @@ impl CachedDiscovery {
         self.search(SearchScope::EVERYTHING, Access::plain()).await
     }
 
-    /// Whether the resources of a group version are cached.
-    pub(super) fn knows(&self, group: &str, version: &str) -> bool {
+    /// The resources of a group version as they are cached.
+    pub(super) fn cached_resources(&self, group: &str, version: &str) -> Option<Arc<[ApiResource]>> {
         let place = GroupVersion::new(group, version);
-        self.cache.documents().cached_list(&place, Access::plain()).is_some_and(|list| list.is_ok())
+        self.cache.documents().cached_list(&place, Access::plain())?.ok()
     }
 
     /// Reads the groups again when they are older than [`REFRESH_SPACING`]. A server that hides them is no error.

@@ -63,17 +63,21 @@ impl Client {
         found.map_err(|error| not_mapped(error, &kind.group, &kind.kind))
     }
 
-    /// As [`Client::discover`], for a kind that somebody else chooses: a document that is not cached waits for a turn of
-    /// this client's rate limit, and a group version that the server does not have costs no request. For that, the list
-    /// of all groups is read when it is older than ten seconds.
+    /// As [`Client::discover`], for a kind that somebody else chooses: a kind that is not cached waits for a turn of this
+    /// client's rate limit, since it may make the client ask the server. A group version that the server does not have
+    /// costs no request of its own. For that, the list of all groups is read when it is older than ten seconds.
     ///
     /// # Errors
     /// As [`Client::discover`].
     pub async fn discover_charged(&self, kind: &Gvk) -> Result<ApiResource> {
         let discovery = self.cached_discovery();
-        if !discovery.knows(&kind.group, &kind.version) {
+        let cached = discovery.cached_resources(&kind.group, &kind.version);
+        let is_cached = |list: &[ApiResource]| list.iter().any(|resource| resource.gvk.kind == kind.kind);
+        if !cached.as_deref().is_some_and(is_cached) {
             self.own_turn().await?;
-            discovery.refresh_groups().await?;
+            if cached.is_none() {
+                discovery.refresh_groups().await?;
+            }
         }
         self.discover(kind).await
     }

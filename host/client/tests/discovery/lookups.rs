@@ -1,8 +1,11 @@
 //! `Client::discover`: one small document per group version, fetched once and again when that could help.
 
-use pilothouse_client::{Identity, Impersonation, PartialResource};
+use std::time::Duration;
+
+use pilothouse_client::{Identity, Impersonation, PartialResource, RateLimit};
 use pilothouse_object::Gvk;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::later;
 use super::surface::{Aggregated, Resource, Surface, resource};
@@ -28,6 +31,26 @@ async fn kinds_are_found_with_their_subresources() {
     assert_eq!(pods.verbs, ["get", "list", "watch"]);
     assert!(!client.discover(&Gvk::new("", "v1", "Namespace")).await.unwrap().namespaced);
     assert_eq!(server.only().path(), "/api/v1");
+}
+
+#[tokio::test]
+async fn a_kind_that_a_known_group_version_does_not_have_waits_for_a_turn_and_a_known_kind_does_not() {
+    let server = Surface::new(Aggregated::Both).start().await;
+    let limited = client(&server).await.with_identity(Identity {
+        user_agent: "limited/1".to_owned(),
+        rate_limit: Some(RateLimit { qps: 0.01, burst: 2 }),
+        ..Identity::default()
+    });
+    let ask = async |kind: &str| limited.discover_charged(&Gvk::new("apps", "v1", kind)).await.map(drop);
+    // Both turns of the burst: nothing is known at first, and then not this kind.
+    ask("Deployment").await.unwrap();
+    assert!(ask("Unknown").await.unwrap_err().is_not_found());
+    tokio::time::pause();
+    let began = Instant::now();
+    ask("Deployment").await.unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    let _ = ask("Unknown").await;
+    assert!(began.elapsed() > Duration::from_secs(50), "{:?}", began.elapsed());
 }
 
 #[tokio::test]

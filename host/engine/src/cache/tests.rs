@@ -24,6 +24,10 @@ fn file_of(dir: &Path, sum: &str) -> PathBuf {
     dir.join(FOLDER).join(format!("{sum}.cwasm"))
 }
 
+fn found(cache: &CompileCache, key: &str) -> Option<String> {
+    cache.find(key).unwrap()
+}
+
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir.join(FOLDER)).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -73,7 +77,7 @@ fn a_link_in_place_of_the_folder_or_of_a_file_is_not_followed() {
     fs::rename(&file, &moved).unwrap();
     std::os::unix::fs::symlink(&moved, &file).unwrap();
     assert!(cache.verified(&sum).is_err());
-    assert_eq!(cache.find(&key), None);
+    assert_eq!(found(&cache, &key), None);
 }
 
 #[test]
@@ -81,8 +85,8 @@ fn an_entry_is_found_by_the_next_process() {
     let dir = tempfile::tempdir().unwrap();
     let (key, sum) = add(&cache(dir.path()), b"machine code");
     let next = cache(dir.path());
-    assert_eq!(next.find(&key), Some(sum));
-    assert_eq!(next.find(&next.key(&[2; 32])), None);
+    assert_eq!(found(&next, &key), Some(sum));
+    assert_eq!(found(&next, &next.key(&[2; 32])), None);
 }
 
 #[test]
@@ -98,9 +102,27 @@ fn code_with_other_content_is_not_mapped_even_after_it_was_checked() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
     let error = cache.map(&sum).map(drop).unwrap_err().to_string();
     assert!(error.contains("does not have the sum"), "{error}");
-    assert_eq!(cache.find(&key), None);
+    assert_eq!(found(&cache, &key), None);
     assert!(!file.exists(), "the damaged entry is removed");
-    assert_eq!(cache.find(&add(&cache, b"machine code").0), Some(sum));
+    assert_eq!(found(&cache, &add(&cache, b"machine code").0), Some(sum));
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_now_stays_and_the_load_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = cache(dir.path());
+    let (key, sum) = add(&cache, b"machine code");
+    let (file, moved) = (file_of(dir.path(), &sum), dir.path().join("moved"));
+    fs::rename(&file, &moved).unwrap();
+    // A socket cannot be opened: an error as that of a broken disk, or of a process with too many open files.
+    let socket = std::os::unix::net::UnixListener::bind(&file).unwrap();
+    for error in [cache.find(&key).unwrap_err(), cache.map(&sum).map(drop).unwrap_err()] {
+        assert!(matches!(error, LoadError::Cache(_)) && !error.is_refusal(), "{error}");
+    }
+    assert_eq!(names(dir.path()).len(), 2, "{:?}", names(dir.path()));
+    drop(socket);
+    fs::rename(&moved, &file).unwrap();
+    assert_eq!(found(&cache, &key), Some(sum));
 }
 
 #[test]
@@ -121,7 +143,7 @@ fn two_hosts_with_other_code_for_one_component_each_leave_a_sound_entry() {
     let (a, b) = (cache(dir.path()), cache(dir.path()));
     let (key, sum_of_a) = add(&a, b"code of a");
     let (_, sum_of_b) = add(&b, b"code of b");
-    assert_eq!((a.find(&key), b.find(&key)), (Some(sum_of_b.clone()), Some(sum_of_b)));
+    assert_eq!((found(&a, &key), found(&b, &key)), (Some(sum_of_b.clone()), Some(sum_of_b)));
     assert!(a.verified(&sum_of_a).is_ok(), "what a runs stays");
 }
 
@@ -136,13 +158,13 @@ fn what_is_left_over_or_long_unused_is_removed_at_the_start_and_the_rest_stays()
     assert_eq!(names(dir.path()).len(), 3, "another host may be compiling");
     cache.prune(now + LEFT_OVER * 2);
     assert_eq!(names(dir.path()).len(), 2);
-    assert_eq!(cache.find(&key), Some(sum.clone()));
+    assert_eq!(found(&cache, &key), Some(sum.clone()));
     // A use long after the last mark counts as a use.
     let old = now - UNUSED * 2;
     File::open(file_of(dir.path(), &sum)).unwrap().set_modified(old).unwrap();
     assert!(cache.verified(&sum).is_ok());
     cache.prune(now);
-    assert_eq!(cache.find(&key), Some(sum.clone()));
+    assert_eq!(found(&cache, &key), Some(sum.clone()));
     cache.prune(now + UNUSED * 2);
     assert_eq!(names(dir.path()), [""; 0]);
 }

@@ -56,7 +56,8 @@ pub trait CacheImports {
     ) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Err(no_cache())
     }
-    /// Calls `visit` with the values of an index in their order, until it breaks.
+    /// Calls `visit` with the values of an index in their order, until it breaks; and with none for each value or object
+    /// that is looked at and not shown, so that it can charge that work as well.
     ///
     /// # Errors
     /// When the plugin may not read the objects, does not watch their kind, or has no such index.
@@ -64,7 +65,7 @@ pub trait CacheImports {
         &self,
         _kind: &Gvk,
         _index: &str,
-        _visit: &mut dyn FnMut(&str) -> ControlFlow<()>,
+        _visit: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
     ) -> Result<(), Refusal> {
         Err(no_cache())
     }

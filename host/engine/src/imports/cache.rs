@@ -99,14 +99,17 @@ impl Host for StoreState {
     ) -> wasmtime::Result<Result<Vec<String>, CacheError>> {
         let mut room = Answer::new("index-values", self.limits.answer_bytes);
         let mut values = Vec::new();
-        let mut broken = Ok(());
+        let (mut visited, mut broken) = (0_usize, Ok(()));
         let listed = self.host.cache_index_values(&gvk(kind), &index, &mut |value| {
-            broken = room.add(text_bytes(value));
-            if broken.is_err() {
-                return ControlFlow::Break(());
+            if let Some(value) = value {
+                broken = room.add(text_bytes(value));
+                if broken.is_err() {
+                    return ControlFlow::Break(());
+                }
+                values.push(value.to_owned());
             }
-            values.push(value.to_owned());
-            if values.len().is_multiple_of(CHECK_EVERY) && !self.budget.has_left() {
+            visited += 1;
+            if visited.is_multiple_of(CHECK_EVERY) && !self.budget.has_left() {
                 broken = Err(wasmtime::Error::msg("CPU budget"));
                 return ControlFlow::Break(());
             }

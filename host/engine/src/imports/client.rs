@@ -1,5 +1,8 @@
 //! The `client` interface: live calls to the API server. The guest's fiber is suspended meanwhile, so no thread blocks,
 //! and the wait is not charged to its CPU budget. Reading options and bodies, and decoding answers, is charged.
+//!
+//! A write that the server has done is always answered as done: the limit of handles is looked at before it is sent, and
+//! its answer may exceed it.
 
 use pilothouse_object::{Object, ObjectKey as Key};
 use wasmtime::component::Resource;
@@ -42,8 +45,18 @@ impl StoreState {
         verb: ClientVerb,
         options: String,
     ) -> wasmtime::Result<Result<Resource<Object>, ApiError>> {
+        let sent = match &verb {
+            ClientVerb::Create(body) | ClientVerb::Update(body) | ClientVerb::Patch { body, .. } => {
+                Some(body.len())
+            }
+            ClientVerb::Get(_) | ClientVerb::List | ClientVerb::Delete(_) => None,
+        };
+        sent.map_or(Ok(()), |body| self.handles.check_room_for_write(body))?;
         Ok(match self.call(kind, verb, options).await {
-            Ok(ClientAnswer::Object(object)) => Ok(self.handles.push_live(object)?),
+            Ok(ClientAnswer::Object(object)) => Ok(match sent {
+                Some(_) => self.handles.push_written(object)?,
+                None => self.handles.push_live(object)?,
+            }),
             Ok(other) => Err(local("invalid", format!("the server answered no object: {other:?}"))),
             Err(error) => Err(error),
         })

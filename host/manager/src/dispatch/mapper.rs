@@ -77,19 +77,37 @@ impl Mapper {
     /// Queues the keys of cached objects, as if they were listed for the first time, and returns their number. The gate is
     /// open. A key that waits for its time runs now, and not again then.
     pub(crate) fn queue_all(&self, objects: impl Iterator<Item = Object>, reason: Reasons) -> usize {
-        let mut count = 0;
-        let mut keys = Vec::new();
+        let mut portion = Portion { gate: &self.gate, keys: Vec::new(), count: 0 };
         for object in objects.filter(|object| self.filter.shows(object)) {
-            self.keys(&object, &mut |key| keys.push((key, reason, Priority::LOW)));
+            self.keys(&object, &mut |key| portion.keys.push((key, reason, Priority::LOW)));
             // Workers have taken up the first of them by the time the last is found.
-            if keys.len() >= ADDED_AT_ONCE {
-                count += keys.len();
-                self.gate.queue().add_batch_coalesced(keys.drain(..));
+            if portion.keys.len() >= ADDED_AT_ONCE {
+                portion.queue();
             }
         }
-        count += keys.len();
-        self.gate.queue().add_batch_coalesced(keys);
-        count
+        portion.queue();
+        portion.count
+    }
+}
+
+/// Keys that are about to be queued. A panic at the next object loses none of them.
+struct Portion<'a> {
+    gate: &'a LeadershipGate,
+    keys: Vec<(ObjectKey, Reasons, Priority)>,
+    /// Keys that were queued.
+    count: usize,
+}
+
+impl Portion<'_> {
+    fn queue(&mut self) {
+        self.count += self.keys.len();
+        self.gate.queue().add_batch_coalesced(self.keys.drain(..));
+    }
+}
+
+impl Drop for Portion<'_> {
+    fn drop(&mut self) {
+        self.queue();
     }
 }
 

@@ -1,28 +1,36 @@
 //! [`Pump`]: delivers the events of one handler watch from its ring to the guest, one call at a time and in order.
 //!
-//! A pump belongs to a generation. When the next generation takes over, the old pump ends after its call and returns the
-//! events that it had not delivered. The new pump delivers these first: no event is lost over a reload, and no two calls of
-//! one watch overlap. A call that faults counts as delivered, so a poisonous event does not stop the rest; only a generation on
-//! probation leaves such events to the one that replaces it. Whatever took an event in, it is delivered under the grants that
-//! are in force then. An event for which no instance could be made is delivered later:
-//! none of the plugin's code ran. A call that could not be answered because of the host or the API server is made again a
-//! few times.
+//! A pump belongs to a generation. It has a task only while there are events: the ring starts it, and it ends when the ring
+//! is empty. When the next generation takes over, the old pump ends after its call and leaves the events that it had not
+//! delivered. The new pump delivers these first: no event is lost over a reload, and no two calls of one watch overlap. A
+//! call that faults counts as delivered, so a poisonous event does not stop the rest; only a generation on probation leaves
+//! such events to the one that replaces it. Whatever took an event in, it is delivered under the grants that are in force
+//! then. An event for which no instance could be made is delivered later: none of the
+//! plugin's code ran. A call that could not be answered because of the host or the API server is made again a few times.
 //!
 //! A pump has no instance of its own. It leases one for the events that wait, as workers do for keys.
+//!
+//! Invariants: while `state` is `Idle` there is nothing to deliver, or the host may call no guests, or a call of
+//! [`Pump::wake`] is on its way; the lock of `state` is never held across an `await`.
+
+mod undelivered;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use pilothouse_cache::{Batch, Event, EventFilter as _, Ring};
+use parking_lot::Mutex;
+use pilothouse_cache::{Event, EventFilter as _, Ring};
 use pilothouse_engine::{self as engine, Fault};
-use pilothouse_executor::{JoinHandle, yield_after_slice};
+use pilothouse_executor::yield_after_slice;
 use pilothouse_object::{Gvk, ObjectKey};
 use pilothouse_plugin::Predicate;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::undelivered::Undelivered;
 use crate::dispatch::call_id::next_call_id;
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::mapping::Filter;
@@ -58,10 +66,10 @@ enum Delivered {
 }
 
 /// Events that a pump had not delivered when it ended, in order.
-pub(crate) type Leftover = Vec<Event>;
+type Leftover = Vec<Event>;
 
-/// Delivers the events of one watch.
-pub(crate) struct Pump {
+/// A pump, as its generation makes it.
+pub(crate) struct PumpSpec {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) generation: Arc<Generation>,
     pub(crate) kind: Gvk,
@@ -69,45 +77,166 @@ pub(crate) struct Pump {
     pub(crate) filter: Filter,
     pub(crate) predicates: Vec<Predicate>,
     pub(crate) ring: Arc<Ring>,
-    /// The pump of this watch in the generation before.
-    pub(crate) predecessor: Option<JoinHandle<Leftover>>,
     /// Ends this pump when the next generation takes over.
     pub(crate) cancel: CancellationToken,
-    /// Events whose calls faulted while the generation is on probation: a rollback delivers them again.
-    pub(crate) faulted: Vec<Event>,
+}
+
+/// Delivers the events of one watch.
+pub(crate) struct Pump {
+    spec: PumpSpec,
+    state: Mutex<PumpState>,
+}
+
+enum PumpState {
+    /// There is no task.
+    Idle(Undelivered),
+    /// There is a task; with the pump of the next generation once that waits for its end.
+    Running(Option<oneshot::Sender<Leftover>>),
+    /// The pump of the next generation has the events.
+    Ended,
 }
 
 impl Pump {
-    /// Delivers until the pump is cancelled or the plugin stops; returns the events that were not delivered.
-    pub(crate) async fn run(mut self) -> Leftover {
-        if let Some(predecessor) = self.predecessor.take() {
-            let events = predecessor.await.unwrap_or_default();
+    /// Begins to deliver. `predecessor` is the pump of this watch in the generation before, which was cancelled.
+    pub(crate) fn start(spec: PumpSpec, predecessor: Option<&Self>) -> Arc<Self> {
+        let mut undelivered = Undelivered::default();
+        if let Some(predecessor) = predecessor {
+            predecessor.hand_over(&mut undelivered);
             // Another watch, under other grants, may have taken them in.
-            let events = events.into_iter().filter_map(|event| self.filter.show(event)).collect();
-            if let Some(rest) = self.deliver_all(events).await {
-                return self.leftover(rest);
-            }
+            let events = std::mem::take(&mut undelivered.events);
+            undelivered.events = events.into_iter().filter_map(|event| spec.filter.show(event)).collect();
         }
-        while let Some(mut batch) = self.next_batch().await {
-            // The batch itself lives until its events are delivered: dropping it acknowledges them.
-            let events = batch.take();
-            if let Some(rest) = self.deliver_all(events).await {
-                return self.leftover(rest);
+        let state = Mutex::new(PumpState::Idle(undelivered));
+        let pump = Arc::new(Self { spec, state });
+        let woken = Arc::downgrade(&pump);
+        // The ring may be that of the predecessor.
+        pump.spec.ring.set_waker(move || {
+            if let Some(pump) = woken.upgrade() {
+                pump.wake();
             }
-        }
-        self.leftover(Vec::new())
+        });
+        pump.wake();
+        pump
     }
 
-    /// Delivers events one after the other, with one lease of an instance. Returns the rest if the pump ends before the last.
-    async fn deliver_all(&mut self, events: Vec<Event>) -> Option<Vec<Event>> {
+    /// Starts the task if there is something to deliver and the host may call guests. Called by the ring for each event, and
+    /// when the term of a standby begins.
+    pub(crate) fn wake(self: &Arc<Self>) {
+        let PumpSpec { plugin, ring, .. } = &self.spec;
+        let mut state = self.state.lock();
+        let PumpState::Idle(undelivered) = &mut *state else { return };
+        let is_wanted = ring.has_next() || !undelivered.is_empty();
+        if !is_wanted || self.is_over() || !plugin.election().is_leader() {
+            return;
+        }
+        let undelivered = std::mem::take(undelivered);
+        *state = PumpState::Running(None);
+        drop(state);
+        plugin.spawn(Arc::clone(self).run(undelivered));
+    }
+
+    /// Leaves what was not delivered to the pump of the next generation, now or when the task ends.
+    fn hand_over(&self, next: &mut Undelivered) {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, PumpState::Ended) {
+            PumpState::Idle(mut undelivered) => {
+                next.predecessor = undelivered.predecessor.take();
+                next.events.extend(self.leftover(undelivered));
+            }
+            PumpState::Running(_) => {
+                let (sender, receiver) = oneshot::channel();
+                *state = PumpState::Running(Some(sender));
+                next.predecessor = Some(receiver);
+            }
+            PumpState::Ended => {}
+        }
+    }
+
+    /// Whether the pump is to begin no call.
+    fn is_over(&self) -> bool {
+        self.spec.cancel.is_cancelled() || self.spec.plugin.is_stopping()
+    }
+
+    async fn run(self: Arc<Self>, mut undelivered: Undelivered) {
+        let mut wait = SHORTEST_RETRY;
+        loop {
+            let delivery =
+                self.spec.plugin.guard("the delivery of events", self.deliver_all(&mut undelivered));
+            if delivery.await.is_none() {
+                self.pause(wait).await;
+                wait = (wait * 2).min(LONGEST_RETRY);
+                if !self.is_over() {
+                    continue;
+                }
+            }
+            match self.end(undelivered) {
+                Some(again) => undelivered = again,
+                None => return,
+            }
+        }
+    }
+
+    /// Ends the task, unless an event has come meanwhile.
+    fn end(&self, undelivered: Undelivered) -> Option<Undelivered> {
+        let mut state = self.state.lock();
+        if !self.is_over() && self.spec.ring.has_next() {
+            return Some(undelivered);
+        }
+        match std::mem::replace(&mut *state, PumpState::Ended) {
+            PumpState::Running(Some(next)) => {
+                // The next pump may be gone with its plugin.
+                let _ = next.send(self.leftover(undelivered));
+            }
+            _ => *state = PumpState::Idle(undelivered),
+        }
+        None
+    }
+
+    /// The events for the next pump, the content of the ring included. On a standby the ring keeps its content: the ring of the
+    /// next pump is the same or has adopted it, and events outside of a ring are not merged and not dropped when old.
+    fn leftover(&self, undelivered: Undelivered) -> Leftover {
+        let mut events = undelivered.into_events();
+        if self.spec.plugin.election().was_elected() {
+            while let Some(mut batch) = self.spec.ring.try_next_batch(usize::MAX) {
+                events.append(&mut batch.take());
+            }
+        }
+        events
+    }
+
+    /// Delivers events until there is none, or the pump is to end.
+    async fn deliver_all(&self, undelivered: &mut Undelivered) {
+        if let Some(predecessor) = &mut undelivered.predecessor {
+            let events = predecessor.await.unwrap_or_default();
+            undelivered.predecessor = None;
+            // They are older, and another watch, under other grants, may have taken them in.
+            let events = events.into_iter().filter_map(|event| self.spec.filter.show(event));
+            events.rev().for_each(|event| undelivered.events.push_front(event));
+        }
+        if !self.deliver_waiting(undelivered).await {
+            return;
+        }
+        while self.may_call().await
+            && let Some(mut batch) = self.spec.ring.try_next_batch(MAX_BATCH)
+        {
+            // The batch itself lives until its events are delivered: dropping it acknowledges them.
+            undelivered.events.extend(batch.take());
+            if !self.deliver_waiting(undelivered).await {
+                return;
+            }
+        }
+    }
+
+    /// Delivers the waiting events one after the other, with one lease of an instance. `false` if the pump is to end.
+    async fn deliver_waiting(&self, undelivered: &mut Undelivered) -> bool {
+        let plugin = &self.spec.plugin;
         let mut warm = WarmInstance::default();
-        let mut events = events.into_iter();
-        while let Some(event) = events.next() {
+        while let Some(event) = undelivered.events.front().cloned() {
             let (mut wait, mut unanswered) = (SHORTEST_RETRY, 0);
             loop {
-                let permit = self.plugin.quarantine_pause(CallKind::Event, || warm.release()).await;
+                let permit = plugin.quarantine_pause(CallKind::Event, || warm.release()).await;
                 if !self.may_call().await {
-                    return Some(std::iter::once(event).chain(events).collect());
+                    return false;
                 }
                 match AssertUnwindSafe(self.deliver(&mut warm, &event)).catch_unwind().await {
                     Ok(Delivered::Later) => {}
@@ -117,12 +246,13 @@ impl Pump {
                     }
                     Ok(Delivered::Unanswered) if unanswered + 1 < MAX_UNANSWERED => unanswered += 1,
                     Ok(delivered) => {
-                        self.keep_faulted(event, delivered == Delivered::Answered);
+                        let is_answered = delivered == Delivered::Answered;
+                        undelivered.keep_faulted(event, is_answered, plugin, &self.spec.ring);
                         break;
                     }
                     Err(panic) => {
                         warm.release();
-                        self.plugin.task_panicked("the delivery of an event", &*panic);
+                        plugin.task_panicked("the delivery of an event", &*panic);
                         break;
                     }
                 }
@@ -131,15 +261,16 @@ impl Pump {
                 self.pause(wait).await;
                 wait = (wait * 2).min(LONGEST_RETRY);
             }
+            undelivered.events.pop_front();
         }
-        None
+        true
     }
 
     /// Waits before another try; no longer than the pump lives.
     async fn pause(&self, wait: Duration) {
         tokio::select! {
-            () = self.cancel.cancelled() => {}
-            () = self.plugin.stopping().cancelled() => {}
+            () = self.spec.cancel.cancelled() => {}
+            () = self.spec.plugin.stopping().cancelled() => {}
             () = tokio::time::sleep(wait) => {}
         }
     }
@@ -148,63 +279,30 @@ impl Pump {
     async fn may_call(&self) -> bool {
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => false,
-            () = self.plugin.stopping().cancelled() => false,
-            () = self.plugin.election().wait_until_leader() => true,
-        }
-    }
-
-    /// The events for the next pump, the content of the ring included. On a standby the ring keeps its content: the ring of the
-    /// next pump is the same or has adopted it, and events outside of a ring are not merged and not dropped when old.
-    fn leftover(mut self, rest: Vec<Event>) -> Leftover {
-        let mut rest = [std::mem::take(&mut self.faulted), rest].concat();
-        if !self.plugin.election().was_elected() {
-            return rest;
-        }
-        while let Some(mut batch) = self.ring.try_next_batch(usize::MAX) {
-            rest.append(&mut batch.take());
-        }
-        rest
-    }
-
-    /// Waits for events.
-    async fn next_batch(&self) -> Option<Batch> {
-        // Before events are taken: those in the ring are merged, and bounded.
-        if !self.may_call().await {
-            return None;
-        }
-        tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => None,
-            () = self.plugin.stopping().cancelled() => None,
-            batch = self.ring.next_batch(MAX_BATCH) => batch,
-        }
-    }
-
-    /// Keeps an event whose call faulted, as long as the generation may be rolled back.
-    fn keep_faulted(&mut self, event: Event, is_answered: bool) {
-        if (!is_answered || !self.faulted.is_empty()) && !self.plugin.is_on_probation() {
-            self.faulted.clear();
-        } else if !is_answered {
-            self.faulted.push(event);
+            () = self.spec.cancel.cancelled() => false,
+            () = self.spec.plugin.stopping().cancelled() => false,
+            () = self.spec.plugin.election().wait_until_leader() => true,
         }
     }
 
     async fn deliver(&self, warm: &mut WarmInstance, event: &Event) -> Delivered {
+        let PumpSpec { plugin, generation, .. } = &self.spec;
         let Some(event) = self.passing(event) else { return Delivered::Answered };
-        let key = match &event {
-            engine::Event::Added { object, .. } | engine::Event::Updated { new: object, .. } => object.key(),
-            engine::Event::Deleted { key, .. } => key,
+        let (key, is_deleted) = match &event {
+            engine::Event::Added { object, .. } | engine::Event::Updated { new: object, .. } => {
+                (object.key(), false)
+            }
+            engine::Event::Deleted { key, .. } => (*key, true),
         };
         // The wait may be long: what is checked after it holds when the call begins.
-        warm.lease(&self.plugin).await;
-        if self.cancel.is_cancelled() || self.plugin.is_stopping() || !self.plugin.election().is_leader() {
+        warm.lease(plugin).await;
+        if self.is_over() || !plugin.election().is_leader() {
             return Delivered::NotCalled;
         }
-        self.plugin.count_call();
+        plugin.count_call();
         let call = next_call_id();
         let began = Instant::now();
-        let outcome = match warm.get(&self.plugin, &self.generation).await {
+        let outcome = match warm.get(plugin, generation).await {
             Ok(guest) => guest.handle(&event, call).await,
             Err(fault) if fault.kind.is_of_host() => {
                 self.log_later(key, &fault);
@@ -212,15 +310,15 @@ impl Pump {
             }
             Err(fault) => Err(fault),
         };
-        self.plugin.metrics().handled.inc();
+        plugin.metrics().handled.inc();
         match &outcome {
-            Ok(()) => self.plugin.record_answer(CallKind::Event, self.generation.number, [key]),
+            Ok(()) => plugin.record_answer(CallKind::Event, generation.number, [key]),
             Err(fault) => {
                 warm.release();
-                record_event_fault(&self.plugin, &self.generation, key, call, began.elapsed(), fault);
+                record_event_fault(plugin, generation, key, is_deleted, call, began.elapsed(), fault);
             }
         }
-        if self.plugin.instances().is_contended() {
+        if plugin.instances().is_contended() {
             warm.release();
         }
         yield_after_slice().await;
@@ -233,23 +331,26 @@ impl Pump {
 
     /// No code of the guest ran, and that is the fault of nobody.
     fn log_later(&self, key: &ObjectKey, fault: &Fault) {
-        tracing::warn!(event = "event_delivered_later", plugin = &**self.plugin.name(), %key, "no instance for an event, which is tried again: {fault}");
-        self.plugin.record_host_condition(self.generation.number, &format!("{key}: {fault}"));
+        let PumpSpec { plugin, generation, .. } = &self.spec;
+        tracing::warn!(event = "event_delivered_later", plugin = &**plugin.name(), %key, "no instance for an event, which is tried again: {fault}");
+        plugin.record_host_condition(generation.number, &format!("{key}: {fault}"));
     }
 
     /// The event for the guest, unless the predicates of the watch drop it, or the object is no longer granted.
     fn passing<'a>(&'a self, event: &'a Event) -> Option<engine::Event<'a>> {
-        if !self.filter.shows_key(event.key()) {
+        if !self.spec.filter.shows_key(event.key()) {
             return None;
         }
         Some(match event {
             Event::Added { object, initial } => engine::Event::Added { object, initial: *initial },
-            Event::Updated { old: Some(old), new } if !self.predicates.iter().all(|p| p.passes(old, new)) => {
+            Event::Updated { old: Some(old), new }
+                if !self.spec.predicates.iter().all(|p| p.passes(old, new)) =>
+            {
                 return None;
             }
             Event::Updated { old, new } => engine::Event::Updated { old: old.as_ref(), new },
             Event::Deleted { key, object, final_state_unknown } => engine::Event::Deleted {
-                kind: &self.kind,
+                kind: &self.spec.kind,
                 key,
                 object: object.as_ref(),
                 final_state_unknown: *final_state_unknown,

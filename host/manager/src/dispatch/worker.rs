@@ -24,6 +24,7 @@ mod take;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_executor::yield_after_slice;
 use pilothouse_object::ObjectKey;
@@ -43,20 +44,29 @@ type Key = Item<ObjectKey, Reasons>;
 /// metrics), `after` (the delay of a requeue) and `milliseconds`. It costs nothing unless the log's filter names it.
 pub const RECONCILES: &str = "pilothouse::reconciles";
 
-/// A worker: reconciles keys until there is none.
+/// How long a worker that panicked counts as one: a bug that shows each time does not fill the log.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
+
+/// A worker: reconciles keys until there is none. A panic ends it; keys that it had go back into the queue, and another
+/// worker takes its place.
 pub(crate) async fn run(plugin: Arc<Plugin>) {
-    // Also when it panics.
-    let _counted = Counted(&plugin);
+    let mut counted = Counted { plugin: &plugin, is_started: false };
+    if plugin.guard("a worker", work(&plugin, &mut counted)).await.is_none() {
+        let _ = plugin.stopping().run_until_cancelled(tokio::time::sleep(AFTER_PANIC)).await;
+    }
+}
+
+async fn work(plugin: &Arc<Plugin>, counted: &mut Counted<'_>) {
     let mut warm = WarmInstance::default();
     plugin.quarantine_over(CallKind::Reconcile, || warm.release()).await;
-    plugin.workers().started();
+    counted.start();
     let mut size = plugin.batch_size();
     let mut count = 0;
     while !plugin.workers().is_surplus()
         && let Some(item) = plugin.take_key(&mut count).await
     {
-        let Some(taken) = take::take(&plugin, item, size, &mut warm).await else { break };
-        round::run(&plugin, taken, &mut warm, &mut size).await;
+        let Some(taken) = take::take(plugin, item, size, &mut warm).await else { break };
+        round::run(plugin, taken, &mut warm, &mut size).await;
         plugin.set_batch_size(size);
         if plugin.instances().is_contended() {
             warm.release();
@@ -69,12 +79,26 @@ pub(crate) async fn run(plugin: Arc<Plugin>) {
 }
 
 /// A worker among the workers of its plugin.
-struct Counted<'a>(&'a Arc<Plugin>);
+struct Counted<'a> {
+    plugin: &'a Arc<Plugin>,
+    is_started: bool,
+}
+
+impl Counted<'_> {
+    /// The worker is about to look for a key.
+    fn start(&mut self) {
+        self.is_started = true;
+        self.plugin.workers().started();
+    }
+}
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.workers().remove();
+        if !self.is_started {
+            self.start();
+        }
+        self.plugin.workers().remove();
         // A key may have come since this worker looked for the last time.
-        self.0.start_worker_if_wanted();
+        self.plugin.start_worker_if_wanted();
     }
 }

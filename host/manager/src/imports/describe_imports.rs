@@ -61,7 +61,7 @@ impl CacheImports for DescribeImports {
         &self,
         _: &Gvk,
         _: &str,
-        _: &mut dyn FnMut(&str) -> ControlFlow<()>,
+        _: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
     ) -> Result<(), Refusal> {
         Err(refused("the cache cannot be read"))
     }

@@ -348,27 +348,35 @@ impl CacheImports for PluginImports {
         &self,
         kind: &Gvk,
         index: &str,
-        visit: &mut dyn FnMut(&str) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
     ) -> Result<(), Refusal> {
         let view = self.view(kind)?;
         let name = self.indexed(view, kind, index)?;
         view.check_list(&self.api_calls, None)?;
+        let snapshots: Vec<_> = view.leases.iter().map(|lease| lease.indexer().snapshot()).collect();
         // Objects of several informers may have the same value.
         let mut values = BTreeSet::new();
-        for lease in &view.leases {
-            values.extend(lease.indexer().index_values(name).map_err(|e| invalid(&e))?);
+        for snapshot in &snapshots {
+            for value in snapshot.index_values(name).map_err(|e| invalid(&e))? {
+                values.insert(value);
+                if visit(None).is_break() {
+                    return Ok(());
+                }
+            }
         }
         for value in values {
             let mut shown = view.listable.sees_all();
-            for lease in &view.leases {
-                if shown {
-                    break;
-                }
+            for snapshot in &snapshots {
                 // A value that only hidden objects have is hidden too.
-                let keys = lease.indexer().index_keys(name, &value).map_err(|e| invalid(&e))?;
-                shown = keys.iter().any(|key| view.listable.sees(key));
+                let mut objects = snapshot.by_index(name, value).map_err(|e| invalid(&e))?;
+                while !shown && let Some(object) = objects.next() {
+                    shown = view.listable.sees(object.key());
+                    if !shown && visit(None).is_break() {
+                        return Ok(());
+                    }
+                }
             }
-            if shown && visit(&value).is_break() {
+            if shown && visit(Some(value)).is_break() {
                 break;
             }
         }

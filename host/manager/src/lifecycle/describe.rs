@@ -35,9 +35,11 @@ impl Loader {
     ) -> Result<Vec<u8>, LoadFailure> {
         let (code, imports) = (Arc::clone(load.code), Arc::new(DescribeImports(Arc::clone(imports))));
         let (config, limits) = (Arc::clone(load.config.json()), load.manifest().limits.engine);
+        let instances = Arc::clone(plugin.instances());
         // Guest code runs on the guest threads only. A load that is cancelled takes its call with it.
         let call = plugin.spawn(async move {
-            let mut guest = code.instantiate(imports, limits).await?;
+            // Dropped from the last on: the guest goes before its lease.
+            let (_lease, mut guest) = instances.extra(&*code, imports, limits).await?;
             guest.describe(&config).await
         });
         let panicked =

@@ -17,7 +17,6 @@ use pilothouse_cache::{
     CacheError, FilteringResourceEventHandler, InformerId, InformerLease, Listener, Registration, Ring,
     RingOptions,
 };
-use pilothouse_executor::JoinHandle;
 use pilothouse_plugin::{Delivery, KeyMap, OnReload, WatchSpec};
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +24,7 @@ use crate::dispatch::backfill::BackfillPart;
 use crate::dispatch::charged::Charged;
 use crate::dispatch::mapper::{KeyBound, Mapper};
 use crate::dispatch::mapping::Filter;
-use crate::dispatch::pump::{Leftover, Pump};
+use crate::dispatch::pump::{Pump, PumpSpec};
 use crate::dispatch::reasons::Reasons;
 use crate::dispatch::tombstones::MAX_TOMBSTONES;
 use crate::imports::plugin_imports::{KindView, PluginImports};
@@ -60,7 +59,7 @@ struct HandlerFeed {
     resync: Option<Duration>,
     ring: Arc<Ring>,
     registration: Registration,
-    pump: JoinHandle<Leftover>,
+    pump: Arc<Pump>,
 }
 
 /// A handler watch that has its listener and no pump yet.
@@ -71,7 +70,7 @@ struct Unpumped {
     ring: Arc<Ring>,
     registration: Registration,
     /// The pump that is replaced.
-    predecessor: Option<JoinHandle<Leftover>>,
+    predecessor: Option<Arc<Pump>>,
 }
 
 impl Feeds {
@@ -162,6 +161,11 @@ impl Feeds {
         unfinished.into_iter().filter_map(carried).collect()
     }
 
+    /// Lets all pumps deliver what waits: the term of the host begins.
+    pub(super) fn wake_pumps(&self) {
+        self.handlers.iter().for_each(|feed| feed.pump.wake());
+    }
+
     /// Drops old deletions from the rings, if that is `due` or a ring holds too many.
     pub(super) fn rotate_tombstones(&self, due: bool) {
         for feed in &self.handlers {
@@ -173,18 +177,16 @@ impl Feeds {
 
     fn start_pump(&mut self, plugin: &Arc<Plugin>, generation: &Arc<Generation>, handler: Unpumped) {
         let Unpumped { watch, filter, informer, ring, registration, predecessor } = handler;
-        let pump = Pump {
+        let spec = PumpSpec {
             plugin: Arc::clone(plugin),
             generation: Arc::clone(generation),
             kind: watch.kind.clone(),
             filter: filter.clone(),
             predicates: watch.predicates.clone(),
             ring: Arc::clone(&ring),
-            predecessor,
             cancel: self.cancel.clone(),
-            faulted: Vec::new(),
         };
-        let pump = plugin.spawn(pump.run());
+        let pump = Pump::start(spec, predecessor.as_deref());
         let resync = generation.description.resync;
         self.handlers.push(HandlerFeed { watch, filter, informer, resync, ring, registration, pump });
     }

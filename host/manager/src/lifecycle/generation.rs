@@ -17,6 +17,7 @@ use crate::dispatch::guest::Component;
 use crate::dispatch::mapping::Filter;
 use crate::dispatch::reasons::Reasons;
 use crate::imports::plugin_imports::PluginImports;
+use crate::lifecycle::component_source::ComponentSource;
 use crate::lifecycle::feeds::Feeds;
 use crate::lifecycle::load::Load;
 use crate::lifecycle::plugin::Plugin;
@@ -26,6 +27,8 @@ use crate::lifecycle::rollback::{Rollback, Version};
 pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) code: Arc<dyn Component>,
+    /// From which the code is made again when it is lost.
+    pub(crate) source: ComponentSource,
     /// What a rollback to this generation restores.
     pub(crate) version: Version,
     /// What the manifest says, for the status.
@@ -70,12 +73,14 @@ impl Generation {
         world: World,
         imports: Arc<PluginImports>,
         description: Description,
+        source: ComponentSource,
     ) -> Self {
         let manifest = load.manifest();
         let granted = manifest.limits.max_concurrent_reconciles;
         Self {
             number: load.number,
             code: Arc::clone(load.code),
+            source,
             version: load.version(),
             origin: Origin {
                 manifest_digest: load.files.manifest_digest.clone(),
@@ -124,6 +129,11 @@ impl Generation {
     /// All cached objects of the mapped watches, to be reconciled as if they had just been added.
     pub(crate) fn backfill(&self) -> Vec<BackfillPart> {
         self.feeds.lock().backfill(&self.imports)
+    }
+
+    /// Lets handlers have the events that waited for the term of this host.
+    pub(crate) fn wake_pumps(&self) {
+        self.feeds.lock().wake_pumps();
     }
 
     /// Drops old deletions from the rings of handlers on a standby, if that is `due` or a ring holds too many.

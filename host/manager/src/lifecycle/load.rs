@@ -13,11 +13,10 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use pilothouse_cache::{Backoff, SharedInformerFactory};
 use pilothouse_client::{Client, Identity, Impersonation, RateLimit};
 use pilothouse_engine::{HttpClient, HttpClientOptions, LoadError, SystemResolver};
-use pilothouse_plugin::directory::{Files, read_component};
+use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{AllowLists, Grants, Manifest, printable};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -27,10 +26,11 @@ use crate::access::AccessReviews;
 use crate::dispatch::guest::{Compiler, Component};
 use crate::imports::api_calls::ApiCalls;
 use crate::imports::plugin_imports::PluginImports;
+use crate::lifecycle::component_source::{ComponentSource, read_again};
 use crate::lifecycle::config_sources::{MergedConfig, SharedSources};
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::informers::{Leasing, wait_for_caches};
-use crate::lifecycle::load_slots::{LoadSlots, SLOW_AFTER};
+use crate::lifecycle::load_slots::LoadSlots;
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::{Rollback, Version};
 use crate::lifecycle::state::LoadWait;
@@ -51,7 +51,7 @@ pub(crate) struct Loader {
     /// What manifests may name.
     pub(crate) allowed: AllowLists,
     /// Bounds the loads that work at once.
-    pub(crate) slots: LoadSlots,
+    pub(crate) slots: Arc<LoadSlots>,
 }
 
 /// The sources of one generation.
@@ -206,25 +206,15 @@ impl Loader {
         let slot = match self.slots.try_prepare() {
             Ok(slot) => slot,
             Err(_) => {
-                wasm = Bytes::new();
+                wasm.clear();
                 self.slots.prepare().await.map_err(LoadFailure::Retry)?
             }
         };
         if wasm.is_empty() {
-            let (path, digest) = (files.wasm_path.clone(), files.digest.clone());
-            let read = tokio::task::spawn_blocking(move || read_component(&path, &digest)).await;
-            let read = read.map_err(std::io::Error::from).and_then(|read| read);
-            let read = read.map_err(|e| LoadFailure::Retry(format!("it cannot be read: {e}")))?;
-            // The directory reports the change, and cancels this load.
-            wasm = read.ok_or_else(|| LoadFailure::Retry("it changed while it was loaded".to_owned()))?;
+            wasm = read_again(&files.wasm_path, &files.digest).await.map_err(LoadFailure::Retry)?;
         }
-        let mut prepared = self.compiler.prepare(&wasm);
-        if let Ok(prepared) = tokio::time::timeout(SLOW_AFTER, &mut prepared).await {
-            return Ok(prepared?);
-        }
-        let _slow = self.slots.try_slow().map_err(LoadFailure::Retry)?;
-        drop(slot);
-        Ok(prepared.await?)
+        let prepared = self.slots.run(slot, self.compiler.prepare(&wasm)).await;
+        Ok(prepared.map_err(LoadFailure::Retry)??)
     }
 
     /// Loads a generation and switches to it; a refusal is recorded on the plugin and logged with the file's name, and a
@@ -263,7 +253,19 @@ impl Loader {
 
     /// The steps up to the switch.
     async fn build(&self, plugin: &Arc<Plugin>, load: &Load<'_>) -> Result<Generation, LoadFailure> {
-        let world = load.code.world()?;
+        let source = ComponentSource {
+            path: load.files.wasm_path.clone(),
+            slots: Arc::clone(&self.slots),
+            work: self.work.clone(),
+        };
+        let world = match load.code.world() {
+            // It was there when it was prepared.
+            Err(LoadError::CodeLost(_)) => {
+                source.restore(&**load.code).await.map_err(LoadFailure::Retry)?;
+                load.code.world()?
+            }
+            world => world?,
+        };
         let grants = Grants::new(load.manifest().permissions.clone());
         let imports = Arc::new(self.imports(plugin, load, &grants));
         let description = {
@@ -294,7 +296,7 @@ impl Loader {
         load.code.unload();
         // Set once, by this task alone.
         let _ = imports.kinds.set(kinds);
-        Ok(Generation::new(load, world, imports, description))
+        Ok(Generation::new(load, world, imports, description, source))
     }
 
     fn switch(

@@ -3,6 +3,7 @@
 //! A component whose compilation takes long gives its slot back, so that it does not hold up plugins whose components are
 //! quick or in the compile cache. A few such components may go on; others are tried again later.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
@@ -38,8 +39,26 @@ impl LoadSlots {
         self.prepare.acquire().await.map_err(|e| e.to_string())
     }
 
+    /// Runs work for which a slot was had. Work that takes long gives the slot back, and goes on among the slow components.
+    ///
+    /// # Errors
+    /// When there are too many of these: the work ends.
+    pub(crate) async fn run<T>(
+        &self,
+        slot: SemaphorePermit<'_>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, String> {
+        let mut work = pin!(work);
+        if let Ok(done) = tokio::time::timeout(SLOW_AFTER, &mut work).await {
+            return Ok(done);
+        }
+        let _slow = self.try_slow()?;
+        drop(slot);
+        Ok(work.await)
+    }
+
     /// A place among the slow components, if one is free.
-    pub(crate) fn try_slow(&self) -> Result<SemaphorePermit<'_>, String> {
+    fn try_slow(&self) -> Result<SemaphorePermit<'_>, String> {
         self.slow.try_acquire().map_err(|_| format!("{SLOW} other components take long to compile"))
     }
 

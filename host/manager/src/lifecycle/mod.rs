@@ -5,12 +5,15 @@
 //! | `directory/` | changes of the plugin directory |
 //! | `follow.rs`, `config_sources/` | one plugin's files and configuration: a load for each change |
 //! | `load.rs`, `load_slots.rs`, `describe.rs`, `kinds.rs`, `account.rs`, `informers.rs` | the steps of a load |
+//! | `component_source.rs`, `code_repair.rs` | lost machine code is made again |
 //! | `generation.rs`, `feeds.rs`, `schedules.rs` | one loaded version, and what brings work to it |
-//! | `plugin.rs`, `standby.rs` | the parts of a plugin that survive a reload |
+//! | `plugin.rs`, `plugin/`, `standby.rs` | the parts of a plugin that survive a reload |
 //! | `state.rs`, `tracker.rs` | the state machine of a plugin's life |
 //! | `quarantine.rs`, `probation.rs`, `rollback.rs` | what follows from faults |
 
 mod account;
+pub(crate) mod code_repair;
+pub(crate) mod component_source;
 pub(crate) mod config_sources;
 mod describe;
 pub(crate) mod directory;
@@ -26,6 +29,6 @@ mod probation;
 pub(crate) mod quarantine;
 pub(crate) mod rollback;
 pub(crate) mod schedules;
-mod standby;
+pub(crate) mod standby;
 pub(crate) mod state;
 pub(crate) mod tracker;

@@ -6,11 +6,17 @@
 //! write may outlive its call. `handover` is held while a generation takes over, while the plugin is retired, and while the
 //! term of a standby begins; the state and `current` change under it together.
 
+mod hooks;
+mod loads;
+mod view;
+
 use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use pilothouse_executor::{Executor, Group, JoinHandle, yield_after_slice};
@@ -20,6 +26,9 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+pub(crate) use self::hooks::PanicReport;
+use self::hooks::{WorkerHook, panic_report};
 
 use crate::dispatch::backfill::{Backfill, PORTION};
 use crate::dispatch::instance_pool::{InstancePool, Tenant};
@@ -31,13 +40,13 @@ use crate::dispatch::writes::Writes;
 use crate::imports::guest_events::PluginEvents;
 use crate::imports::log_limit::LogLimit;
 use crate::leader_election::LeaderElection;
-use crate::lifecycle::config_sources::Unusable;
+use crate::lifecycle::code_repair::CodeRepair;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::quarantine::Quarantined;
 use crate::lifecycle::rollback::Rollback;
 use crate::lifecycle::schedules::{PluginSchedules, Schedules};
-use crate::lifecycle::standby::stand_by;
-use crate::lifecycle::state::{CallKind, Faults, LifecycleState, LoadWait};
+use crate::lifecycle::standby::Standby;
+use crate::lifecycle::state::{CallKind, Faults, LifecycleState};
 use crate::lifecycle::tracker::{CallPermit, StateTracker};
 use crate::observe::denials::Denials;
 use crate::observe::host_events::{HostEvents, Reporter};
@@ -63,6 +72,8 @@ pub(crate) struct HostContext {
     pub(crate) host_events: HostEvents,
     /// The schedules of all plugins.
     pub(crate) schedules: Schedules,
+    /// The plugins whose term has not begun.
+    pub(crate) standby: Standby,
 }
 
 /// Ready keys below which keys of cached objects are added; how often a worker counts the ready ones; and after how many keys
@@ -95,6 +106,7 @@ pub(crate) struct Plugin {
     group: Group,
     state: Arc<StateTracker>,
     current: ArcSwapOption<Generation>,
+    repair: CodeRepair,
     handover: Mutex<()>,
     /// Numbers handed out to generations, those that failed to load included.
     last_number: AtomicU64,
@@ -120,8 +132,17 @@ impl Plugin {
         metrics: &Metrics,
         predecessor: Option<Arc<Self>>,
     ) -> Arc<Self> {
-        let HostContext { guests, work, election, instances, timekeeper, host, host_events, schedules } =
-            host.clone();
+        let HostContext {
+            guests,
+            work,
+            election,
+            instances,
+            timekeeper,
+            host,
+            host_events,
+            schedules,
+            standby,
+        } = host.clone();
         // One account for all plugins that have the name one after the other.
         let group = predecessor.as_ref().map_or_else(|| guests.group(), |before| before.group.clone());
         let limiter = PluginLimiter::default();
@@ -129,16 +150,10 @@ impl Plugin {
         let is_standby = !election.was_elected();
         let workers = Arc::new(WorkerCount::default());
         let plugin = Arc::new_cyclic(|plugin: &Weak<Self>| {
-            let hook = {
-                let (plugin, workers) = (Weak::clone(plugin), Arc::clone(&workers));
-                move || {
-                    // Called for each key that comes: most times there are workers enough.
-                    if workers.has_room()
-                        && let Some(plugin) = plugin.upgrade()
-                    {
-                        plugin.start_worker();
-                    }
-                }
+            let hook = WorkerHook {
+                plugin: Weak::clone(plugin),
+                workers: Arc::clone(&workers),
+                panicked: panic_report(plugin, "the timer of its queue"),
             };
             let queue = Queue::builder()
                 .name(Arc::clone(&name))
@@ -161,7 +176,7 @@ impl Plugin {
                 reporter,
                 errors: Mutex::default(),
                 metrics: metrics_of_plugin,
-                schedules: schedules.of(&queue),
+                schedules: schedules.of(&queue, panic_report(plugin, "a schedule")),
                 state: StateTracker::new(metrics.quarantined(&name)),
                 name,
                 queue,
@@ -174,6 +189,7 @@ impl Plugin {
                 instances: instances.tenant(),
                 group,
                 current: ArcSwapOption::empty(),
+                repair: CodeRepair::default(),
                 handover: Mutex::default(),
                 last_number: AtomicU64::new(predecessor.as_ref().map_or(0, |p| p.last_number.load(Relaxed))),
                 predecessor: Mutex::new(predecessor),
@@ -183,7 +199,7 @@ impl Plugin {
             }
         });
         if is_standby {
-            plugin.spawn(stand_by(Arc::clone(&plugin), work));
+            standby.add(&plugin);
         }
         plugin
     }
@@ -275,6 +291,17 @@ impl Plugin {
         self.group.spawn(self.tasks.track_future(task))
     }
 
+    /// Runs a part of a task of this plugin. None when it panicked, which is recorded.
+    pub(crate) async fn guard<T>(&self, task: &str, part: impl Future<Output = T>) -> Option<T> {
+        match AssertUnwindSafe(part).catch_unwind().await {
+            Ok(result) => Some(result),
+            Err(panic) => {
+                self.task_panicked(task, &*panic);
+                None
+            }
+        }
+    }
+
     // Generations.
 
     /// A number for a new generation.
@@ -285,6 +312,11 @@ impl Plugin {
     /// The generation on which the next call runs.
     pub(crate) fn current(&self) -> Option<Arc<Generation>> {
         self.current.load_full()
+    }
+
+    /// The repair of its machine code.
+    pub(crate) fn code_repair(&self) -> &CodeRepair {
+        &self.repair
     }
 
     /// Makes a generation the current one and feeds it in place of the one before, whose number is returned. Calls in flight
@@ -312,6 +344,7 @@ impl Plugin {
         self.group.set_weight(next.cpu_weight);
         self.instances.set_generation(next.number, next.max_instances());
         self.workers.set_limit(next.max_workers());
+        self.repair.cancel();
         self.queue.release_backoff();
         next.start(self, before.as_ref());
         if self.election.was_elected() {
@@ -349,6 +382,7 @@ impl Plugin {
         self.backfill.replace(parts);
         self.start_worker_if_wanted();
         if let Some(generation) = generation {
+            generation.wake_pumps();
             self.schedules.set(&generation.description.schedules);
         }
         tracing::info!(event = "leader_term_keys_queued", plugin = &*self.name, remembered, shown, took = ?began.elapsed(), "deletions queued at the start of the term; the keys of cached objects follow");
@@ -543,62 +577,7 @@ impl Plugin {
         self.state.update(|state| state.task_panicked(message.clone()));
         message
     }
-
-    // Loads.
-
-    /// A load of new files begins.
-    pub(crate) fn load_started(&self) {
-        self.state.update_quietly(LifecycleState::load_started);
-    }
-
-    /// A load was refused; the generation before, if any, goes on. Does nothing when `cancelled`, which means that newer files
-    /// are loaded.
-    pub(crate) fn load_failed(&self, error: &str, cancelled: &CancellationToken) {
-        self.state.update_unless(cancelled, |state| {
-            self.record_error(error);
-            state.load_failed(error.to_owned());
-            self.reporter.failed(error, state.generation());
-        });
-    }
-
-    /// A load waits; none: it goes on.
-    pub(crate) fn load_waits(&self, wait: Option<LoadWait>) {
-        self.state.update(|state| state.load_waits(wait));
-    }
-
-    /// The files are not usable; the generation before, if any, goes on.
-    pub(crate) fn files_failed(&self, error: &str) {
-        self.record_error(error);
-        let generation = self.state.update(|state| {
-            state.files_failed(error.to_owned());
-            state.generation()
-        });
-        self.reporter.failed(error, generation);
-    }
-
-    /// The configuration is not usable; the generation before, if any, goes on. Does nothing when `cancelled`, which means that
-    /// the files have changed.
-    pub(crate) fn config_failed(&self, error: &Unusable, cancelled: &CancellationToken) {
-        self.state.update_unless(cancelled, |state| {
-            self.record_error(&error.message);
-            state.config_failed(error.message.clone(), error.waits);
-            // Under the lock of the state: a load of the changed files reports after this.
-            self.reporter.failed(&error.message, state.generation());
-        });
-    }
-
-    /// The configuration is usable; with `loads` a load begins with it. Does nothing when `cancelled`.
-    pub(crate) fn config_usable(&self, loads: bool, cancelled: &CancellationToken) {
-        self.state.update_unless(cancelled, |state| state.config_usable(loads));
-    }
-
-    /// Waits for the first generation, for the failure of its load, or for the removal of the plugin.
-    pub(crate) async fn first_load_over(&self) {
-        self.state.first_load_over().await;
-    }
 }
-
-mod view;
 
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@
 //! No clock and no lock in this file: callers pass the time.
 
 use std::collections::HashSet;
+use std::mem;
 use std::time::Duration;
 
 use pilothouse_object::ObjectKey;
@@ -178,9 +179,16 @@ impl Quarantine {
         self.blocked(now).flatten()
     }
 
-    /// The keys whose last call faulted.
-    pub(crate) fn into_failing(self) -> HashSet<ObjectKey> {
-        self.failing
+    /// Forgets that calls for these keys faulted: no answer for them will come.
+    pub(crate) fn forget(&mut self, keys: &[ObjectKey]) {
+        keys.iter().for_each(|key| _ = self.failing.remove(key));
+    }
+
+    /// Begins anew, for another generation; returns the keys whose last call faulted. A probe of the generation before ends
+    /// none of this one: their numbers go on.
+    pub(crate) fn begin_anew(&mut self) -> HashSet<ObjectKey> {
+        let before = mem::replace(self, Self { last_probe: self.last_probe, ..Self::default() });
+        before.failing
     }
 }
 
@@ -287,6 +295,21 @@ mod tests {
             let began = quarantine.faulted(&[key(usize::from(pause > 16))], now);
             assert_eq!(began, Some(Quarantined { keys: 1, pause: Duration::from_secs(pause) }));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_of_the_generation_before_ends_no_probe_of_this_one() {
+        let now = Instant::now();
+        let mut quarantine = quarantined(now);
+        let later = now + SHORTEST_PAUSE;
+        assert_eq!(quarantine.admit(later), Admission::Probe(1));
+        assert_eq!(quarantine.begin_anew().len(), 3);
+        assert_eq!(quarantine.admit(later), Admission::Call);
+        fault(&mut quarantine, 0..3, later);
+        let again = later + SHORTEST_PAUSE;
+        assert_eq!(quarantine.admit(again), Admission::Probe(2));
+        quarantine.end_probe(1, again);
+        assert_eq!(quarantine.admit(again), Admission::Wait(None), "the second probe is under way");
     }
 
     #[tokio::test(start_paused = true)]

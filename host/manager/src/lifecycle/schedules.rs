@@ -1,9 +1,11 @@
 //! [`Schedules`]: the schedules of all plugins of a host, in one task with one timer.
 //!
 //! Invariants: a schedule that the next generation has as well keeps its phase; a new one ticks at once; a tick that comes late
-//! is not made up for, and the ones after it keep the phase; a plugin of a standby has no schedule here until its term begins.
+//! is not made up for, and the ones after it keep the phase; a plugin of a standby has no schedule here until its term begins;
+//! a panic in the queue of one plugin ends no schedule.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::dispatch::reasons::Reasons;
+use crate::lifecycle::plugin::PanicReport;
 
 /// The schedules of a host; a cheap clone. Its task ends with the last clone.
 #[derive(Clone)]
@@ -46,15 +49,38 @@ struct Timetable {
 
 struct Armed {
     schedule: Schedule,
-    queue: Queue<ObjectKey, Reasons>,
+    target: Target,
     next: Instant,
 }
 
+/// The queue of a plugin, and where to report that it panicked.
+#[derive(Clone)]
+struct Target {
+    queue: Queue<ObjectKey, Reasons>,
+    panicked: PanicReport,
+}
+
+/// A key that is due.
+struct Due {
+    key: ObjectKey,
+    target: Target,
+}
+
+impl Due {
+    fn queue(self) {
+        let Target { queue, panicked } = self.target;
+        let add = || queue.add_with(self.key, Reasons::SCHEDULED, Priority::NORMAL);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(add)) {
+            panicked(&*panic);
+        }
+    }
+}
+
 impl Timetable {
-    fn arm(&mut self, schedule: Schedule, queue: Queue<ObjectKey, Reasons>, next: Instant) -> Id {
+    fn arm(&mut self, schedule: Schedule, target: Target, next: Instant) -> Id {
         self.last += 1;
         self.ticks.insert((next, self.last), ());
-        self.armed.insert(self.last, Armed { schedule, queue, next });
+        self.armed.insert(self.last, Armed { schedule, target, next });
         self.last
     }
 
@@ -64,19 +90,20 @@ impl Timetable {
         }
     }
 
-    /// Queues the keys that are due, and returns the time of the next tick.
-    fn tick(&mut self, now: Instant) -> Option<Instant> {
+    /// The keys that are due, and the time of the next tick.
+    fn tick(&mut self, now: Instant) -> (Vec<Due>, Option<Instant>) {
+        let mut keys = Vec::new();
         while let Some((&(due, id), ())) = self.ticks.first_key_value() {
             if due > now {
-                return Some(due);
+                return (keys, Some(due));
             }
             self.ticks.pop_first();
             let Some(armed) = self.armed.get_mut(&id) else { continue };
             armed.next = next_tick(due, armed.schedule.every, now);
             self.ticks.insert((armed.next, id), ());
-            armed.queue.add_with(armed.schedule.key.clone(), Reasons::SCHEDULED, Priority::NORMAL);
+            keys.push(Due { key: armed.schedule.key.clone(), target: armed.target.clone() });
         }
-        None
+        (keys, None)
     }
 }
 
@@ -98,15 +125,18 @@ impl Schedules {
     }
 
     /// The schedules of one plugin: none yet.
-    pub(crate) fn of(&self, queue: &Queue<ObjectKey, Reasons>) -> PluginSchedules {
-        PluginSchedules { schedules: self.clone(), queue: queue.clone(), ids: Mutex::default() }
+    pub(crate) fn of(&self, queue: &Queue<ObjectKey, Reasons>, panicked: PanicReport) -> PluginSchedules {
+        let target = Target { queue: queue.clone(), panicked };
+        PluginSchedules { schedules: self.clone(), target, ids: Mutex::default() }
     }
 }
 
 async fn run(schedules: Weak<Inner>, changed: Arc<Notify>) {
     while let Some(inner) = schedules.upgrade() {
-        let next = inner.timetable.lock().tick(Instant::now());
+        let (due, next) = inner.timetable.lock().tick(Instant::now());
         drop(inner);
+        // Without the lock: a queue runs code of its own.
+        due.into_iter().for_each(Due::queue);
         match next {
             Some(next) => {
                 tokio::select! {
@@ -129,7 +159,7 @@ impl Drop for Inner {
 /// The schedules of one plugin. Dropping them ends them.
 pub(crate) struct PluginSchedules {
     schedules: Schedules,
-    queue: Queue<ObjectKey, Reasons>,
+    target: Target,
     ids: Mutex<Vec<(Schedule, Id)>>,
 }
 
@@ -144,7 +174,7 @@ impl PluginSchedules {
             for schedule in wanted {
                 let id = match before.iter().position(|(armed, _)| armed == schedule) {
                     Some(at) => before.swap_remove(at).1,
-                    None => timetable.arm(schedule.clone(), self.queue.clone(), now),
+                    None => timetable.arm(schedule.clone(), self.target.clone(), now),
                 };
                 ids.push((schedule.clone(), id));
             }
@@ -170,6 +200,10 @@ mod tests {
         Schedule { every: Duration::from_secs(every), key: key.parse().unwrap() }
     }
 
+    fn unreported() -> PanicReport {
+        Arc::new(|_| panic!("nothing panics here"))
+    }
+
     fn ticks(queue: &Queue<ObjectKey, Reasons>) -> Vec<String> {
         let mut keys = Vec::new();
         while let Some(item) = queue.try_get() {
@@ -189,7 +223,7 @@ mod tests {
     async fn a_schedule_keeps_its_phase_over_generations_and_a_new_one_ticks_at_once() {
         let queue: Queue<ObjectKey, Reasons> = Queue::new();
         let schedules = Schedules::start(&Handle::current());
-        let plugin = schedules.of(&queue);
+        let plugin = schedules.of(&queue, unreported());
         plugin.set(&[schedule(100, "slow")]);
         after(0).await;
         assert_eq!(ticks(&queue), ["slow"]);
@@ -211,7 +245,7 @@ mod tests {
     async fn schedules_of_different_plugins_tick_apart_and_end_with_their_plugin() {
         let (one, two): (Queue<ObjectKey, Reasons>, Queue<ObjectKey, Reasons>) = (Queue::new(), Queue::new());
         let schedules = Schedules::start(&Handle::current());
-        let (first, second) = (schedules.of(&one), schedules.of(&two));
+        let (first, second) = (schedules.of(&one, unreported()), schedules.of(&two, unreported()));
         first.set(&[schedule(10, "a")]);
         second.set(&[schedule(15, "b")]);
         after(30).await;
@@ -220,6 +254,33 @@ mod tests {
         drop(first);
         after(30).await;
         assert_eq!((ticks(&one), ticks(&two)), (vec![], vec!["b".to_owned()]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_in_the_queue_of_one_plugin_is_reported_and_ends_no_schedule() {
+        use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+        fn hook() {
+            panic!("a bug");
+        }
+        let bad = Queue::builder().build_with_hook(&pilothouse_workqueue::Timekeeper::new(), hook);
+        let good: Queue<ObjectKey, Reasons> = Queue::new();
+        let schedules = Schedules::start(&Handle::current());
+        let reports = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reports);
+        let panicked: PanicReport = Arc::new(move |panic| {
+            assert_eq!(panic.downcast_ref::<&str>(), Some(&"a bug"));
+            counted.fetch_add(1, Relaxed);
+        });
+        let (first, second) = (schedules.of(&bad, panicked), schedules.of(&good, unreported()));
+        first.set(&[schedule(10, "a")]);
+        second.set(&[schedule(10, "b")]);
+        for count in 1..4 {
+            after(if count == 1 { 0 } else { 10 }).await;
+            assert_eq!(ticks(&good), ["b"]);
+            ticks(&bad);
+            assert_eq!(reports.load(Relaxed), count);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -84,6 +84,8 @@ pub(crate) struct Faults<'a> {
     pub(crate) generation: u64,
     /// The keys that faulted.
     pub(crate) keys: &'a [ObjectKey],
+    /// Whether the calls were for events that their objects are gone. No call for these keys follows.
+    pub(crate) are_deleted: bool,
     /// Whether another call of the round was answered.
     pub(crate) any_answer: bool,
     /// The last fault, for the status.
@@ -204,8 +206,7 @@ impl LifecycleState {
         {
             self.last_good = Some((number, version));
         }
-        let failing = std::mem::take(&mut self.reconciles).into_failing().into_iter();
-        let failing = failing.chain(std::mem::take(&mut self.events).into_failing()).collect();
+        let failing = self.reconciles.begin_anew().into_iter().chain(self.events.begin_anew()).collect();
         let replaces_good = self.last_good.as_ref().is_some_and(|(_, good)| good != version);
         self.probation = replaces_good.then(|| Probation::new(failing));
         self.end_rollback();
@@ -235,7 +236,7 @@ impl LifecycleState {
     /// A round of calls faulted; a quarantine begins after faults of several keys, and a rollback is wanted when the
     /// generation fails its probation.
     pub(crate) fn record_faults(&mut self, faults: &Faults<'_>, now: Instant) -> Option<Quarantined> {
-        let Faults { kind, generation, keys, any_answer, error } = *faults;
+        let Faults { kind, generation, keys, are_deleted, any_answer, error } = *faults;
         if !self.is_current(generation) {
             return None;
         }
@@ -243,11 +244,16 @@ impl LifecycleState {
         let verdict = self.probation.as_mut().map(|probation| probation.faulted(keys, now));
         self.end_probation(verdict, error);
         let quarantine = self.quarantine_mut(kind);
-        if any_answer {
+        let quarantined = if any_answer {
             keys.iter().for_each(|key| _ = quarantine.mark_failing(key));
-            return None;
+            None
+        } else {
+            quarantine.faulted(keys, now)
+        };
+        if are_deleted {
+            quarantine.forget(keys);
         }
-        quarantine.faulted(keys, now)
+        quarantined
     }
 
     /// A call could not be answered, and that is no fault of the plugin.

@@ -180,10 +180,17 @@ impl PluginMetrics {
         let labels = PluginFault { plugin: self.plugin.clone(), kind: kind.as_str() };
         self.faults.get_or_create(&labels).inc();
     }
+
+    /// Number of faults of this kind.
+    #[cfg(test)]
+    pub(crate) fn faults(&self, kind: FaultKind) -> u64 {
+        let labels = PluginFault { plugin: self.plugin.clone(), kind: kind.as_str() };
+        self.faults.get_or_create(&labels).get()
+    }
 }
 
 const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
-const FAULTS: [FaultKind; 9] = [
+const FAULTS: [FaultKind; 10] = [
     FaultKind::Trap,
     FaultKind::Cpu,
     FaultKind::Deadline,
@@ -192,6 +199,7 @@ const FAULTS: [FaultKind; 9] = [
     FaultKind::Limit,
     FaultKind::Instantiate,
     FaultKind::HostBusy,
+    FaultKind::CodeUnavailable,
     FaultKind::Answer,
 ];
 

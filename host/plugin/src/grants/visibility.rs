@@ -66,6 +66,12 @@ impl Visibility {
         matches!(self.0.everywhere, Names::All)
     }
 
+    /// Whether another one has the same rules.
+    #[must_use]
+    pub fn sees_the_same_as(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
     /// Whether no object is visible.
     #[must_use]
     pub fn sees_nothing(&self) -> bool {

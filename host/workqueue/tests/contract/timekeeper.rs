@@ -1,9 +1,10 @@
 //! Queues with a hook, whose time one timekeeper keeps.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pilothouse_workqueue::{Priority, Queue, Timekeeper};
+use pilothouse_workqueue::{Priority, Queue, QueueHook, Timekeeper};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::helpers::{Polled, Reasons, TestQueue, add_all, delay, drain, ms, take};
@@ -118,14 +119,71 @@ async fn a_cancelled_or_expedited_deadline_calls_nothing_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_come_due_together_become_ready_in_portions() {
+async fn keys_that_come_due_together_become_ready_in_portions_between_which_other_tasks_run() {
     let timekeeper = running();
-    let queue: Queue<u32> = Queue::builder().build_with_hook(&timekeeper, || {});
-    for key in 0..3000 {
-        queue.add_after(key, (), Priority::NORMAL, ms(10));
+    // The hook is called once for each portion. What looks at the queue would make the rest ready itself.
+    let (queue, rung) = hooked(&timekeeper);
+    let keys: Vec<String> = (0..3000).map(|key| key.to_string()).collect();
+    let keys: Vec<&'static str> = keys.into_iter().map(|key| &*key.leak()).collect();
+    keys.iter().for_each(|key| delay(&queue, key, 10));
+    count(&rung);
+    sleep(ms(10)).await;
+    // This task and the timekeeper take turns.
+    let mut portions = Vec::new();
+    while portions.iter().sum::<usize>() < 3 {
+        portions.push(count(&rung));
+        assert!(portions.len() < 100, "{portions:?}");
+        tokio::task::yield_now().await;
     }
-    sleep(ms(11)).await;
-    assert_eq!(queue.stats().depth, 3000);
+    portions.retain(|calls| *calls > 0);
+    assert_eq!(portions, [1, 1, 1]);
+    assert_eq!(drain(&queue).len(), 3000);
+}
+
+/// A hook that panics a few times, and counts what it is told.
+struct Panicking {
+    panics_left: AtomicUsize,
+    ready: Arc<AtomicUsize>,
+    panicked: Arc<AtomicUsize>,
+}
+
+impl QueueHook for Panicking {
+    fn ready(&self) {
+        let left =
+            self.panics_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        assert!(left.is_err(), "a bug");
+        self.ready.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn panicked(&self, panic: &(dyn Any + Send)) {
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"a bug"));
+        self.panicked.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_at_a_deadline_is_reported_and_ends_neither_its_queue_nor_others() {
+    let timekeeper = running();
+    let (ready, panicked) = (Arc::default(), Arc::default());
+    let hook = Panicking {
+        panics_left: AtomicUsize::new(2),
+        ready: Arc::clone(&ready),
+        panicked: Arc::clone(&panicked),
+    };
+    let bad: TestQueue = Queue::builder().build_with_hook(&timekeeper, hook);
+    let (good, rung) = hooked(&timekeeper);
+    delay(&bad, "a", 10);
+    delay(&good, "b", 20);
+    sleep(ms(21)).await;
+    assert_eq!((count(&panicked), count(&rung)), (1, 1));
+    delay(&bad, "b", 10);
+    delay(&good, "c", 10);
+    sleep(ms(2000)).await;
+    assert_eq!((count(&panicked), count(&rung)), (1, 1));
+    delay(&bad, "c", 10);
+    sleep(ms(2000)).await;
+    assert_eq!((count(&panicked), count(&ready)), (0, 1));
+    assert_eq!((drain(&bad), drain(&good)), (vec!["a", "b", "c"], vec!["b", "c"]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -211,7 +211,8 @@ fn a_cursor_gives_at_most_a_page_and_goes_on_where_it_was() {
 
 #[test]
 fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
-    struct Many(Vec<Object>);
+    /// Objects, and the value that an index has again and again; none: it is not shown.
+    struct Many(Vec<Object>, Option<&'static str>);
     impl CacheImports for Many {
         fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
             Ok(Box::new(self.0.clone().into_iter()))
@@ -221,12 +222,12 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
             &self,
             _: &Gvk,
             _: &str,
-            visit: &mut dyn FnMut(&str) -> ControlFlow<()>,
+            visit: &mut dyn FnMut(Option<&str>) -> ControlFlow<()>,
         ) -> Result<(), Refusal> {
             let mut visited = 0;
-            while visit("a value").is_continue() {
+            while visit(self.1).is_continue() {
                 visited += 1;
-                assert!(visited <= 1_000_000, "the values have no end");
+                assert!(visited <= 100_000_000, "the values have no end");
             }
             Ok(())
         }
@@ -239,7 +240,8 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
     impl QueueImports for Many {}
     let kind = || crate::instance::wit_kind(&Gvk::new("", "v1", "ConfigMap"));
     let state = |answer_bytes| {
-        StoreState::new(Arc::new(Many(packed())), Limits { answer_bytes, ..Limits::default() })
+        let limits = Limits { answer_bytes, ..Limits::default() };
+        StoreState::new(Arc::new(Many(packed(), Some("a value"))), limits)
     };
     // Two texts a key: a namespace of one byte and a name of two or three.
     let keys = |answer_bytes| cache::Host::keys(&mut state(answer_bytes), kind(), String::new());
@@ -247,4 +249,10 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
     assert!(fault(keys(99 * 19)).contains("the answer of keys exceeds 1881 bytes (limits.answerBytes)"));
     let values = cache::Host::index_values(&mut state(1 << 20), kind(), String::new());
     assert!(fault(values).contains("the answer of index-values"));
+    // Values that are not shown have no bytes in the answer, and are charged as CPU.
+    let limits = Limits { cpu_per_call: Duration::from_millis(5), ..Limits::default() };
+    let mut hidden = StoreState::new(Arc::new(Many(Vec::new(), None)), limits);
+    hidden.begin(CallContext::default());
+    let spent = cache::Host::index_values(&mut hidden, kind(), String::new()).map(drop).unwrap_err();
+    assert!(spent.to_string().contains("CPU budget"), "{spent}");
 }

@@ -18,14 +18,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_engine::{Fault, FaultKind};
+use pilothouse_engine::{Fault, FaultKind, HostImports};
 use pilothouse_executor::{Executor, Group};
+use pilothouse_plugin::Limits;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub(crate) use self::ledger::PoolBounds;
 use self::ledger::{Granted, Ledger, TenantId, Ticket, UsedBy};
-use crate::dispatch::guest::Guest;
+use crate::dispatch::guest::{Component, Guest};
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 
@@ -105,6 +106,20 @@ impl InstancePool {
     fn evict_one(&self) -> bool {
         let mut evicted = Vec::new();
         self.0.state.lock().ledger.evict(&mut evicted)
+    }
+
+    /// Makes an instance. The engine may have no room for it although the pool has: then an idle instance goes.
+    async fn instantiate(
+        &self,
+        code: &dyn Component,
+        imports: &Arc<dyn HostImports>,
+        limits: Limits,
+    ) -> Result<Box<dyn Guest>, Fault> {
+        let make = || code.instantiate(Arc::clone(imports), limits);
+        match make().await {
+            Err(fault) if fault.kind == FaultKind::HostBusy && self.evict_one() => make().await,
+            made => made,
+        }
     }
 
     /// Changes the ledger, and grants the leases that become possible.
@@ -195,6 +210,26 @@ impl Tenant {
         Lease { tenant: Arc::clone(self), warm: granted.instance, charged: granted.charged }
     }
 
+    /// Makes an instance besides those of the plugin's calls, for `describe`: it counts among the instances of the host, and
+    /// idle ones of other plugins go for it. The caller drops it before the lease.
+    pub(crate) async fn extra(
+        &self,
+        code: &dyn Component,
+        imports: Arc<dyn HostImports>,
+        limits: Limits,
+    ) -> Result<(Lease, Box<dyn Guest>), Fault> {
+        let tenant = self.pool.tenant();
+        tenant.set_limit(1);
+        let mut lease = tenant.lease().await;
+        let guest = self.pool.instantiate(code, &imports, limits).await?;
+        lease.charge(guest.memory());
+        Ok((lease, guest))
+    }
+
+    fn set_limit(&self, instances: u32) {
+        self.pool.change(|ledger, _| ledger.set_limit(self.id, instances));
+    }
+
     /// A generation becomes the current one, with at most so many instances. Idle instances of the one before are dropped.
     pub(crate) fn set_generation(&self, number: u64, instances: u32) {
         self.generation.store(number, Relaxed);
@@ -250,14 +285,20 @@ impl Lease {
     /// The instance, if it is usable and of this generation, or a new one.
     async fn guest(
         &mut self,
-        plugin: &Plugin,
+        plugin: &Arc<Plugin>,
         generation: &Arc<Generation>,
     ) -> Result<&mut dyn Guest, Fault> {
         let usable = |warm: &Warm| warm.generation.number == generation.number && warm.guest.is_usable();
         if !self.warm.as_ref().is_some_and(usable) {
             self.warm = None;
             let began = Instant::now();
-            let guest = Self::instantiate(&self.tenant.pool, generation).await?;
+            let imports: Arc<dyn HostImports> = generation.imports.clone();
+            let made = self.tenant.pool.instantiate(&*generation.code, &imports, generation.limits).await;
+            let guest = made.inspect_err(|fault| {
+                if fault.kind == FaultKind::CodeUnavailable {
+                    plugin.repair_code(generation);
+                }
+            })?;
             generation.instance_made();
             plugin.metrics().instantiations.inc();
             plugin.metrics().instantiate_time.observe(began.elapsed().as_secs_f64());
@@ -270,19 +311,15 @@ impl Lease {
         }
     }
 
-    /// Makes an instance. Loads make theirs besides the pool, so the engine may have no slot: then an idle instance goes.
-    async fn instantiate(pool: &InstancePool, generation: &Generation) -> Result<Box<dyn Guest>, Fault> {
-        let make = || generation.code.instantiate(generation.imports.clone(), generation.limits);
-        match make().await {
-            Err(fault) if fault.kind == FaultKind::HostBusy && pool.evict_one() => make().await,
-            made => made,
+    /// Charges the lease what its instance has.
+    fn recharge(&mut self) {
+        if let Some(warm) = &self.warm {
+            self.charge(warm.guest.memory());
         }
     }
 
-    /// Charges the lease what its instance has.
-    fn recharge(&mut self) {
-        let Some(warm) = &self.warm else { return };
-        let bytes = warm.guest.memory() as u64;
+    fn charge(&mut self, bytes: usize) {
+        let bytes = bytes as u64;
         if bytes != self.charged {
             self.tenant.pool.0.state.lock().ledger.recharge(self.tenant.id, self.charged, bytes);
             self.charged = bytes;
@@ -313,9 +350,11 @@ impl Drop for Lease {
 pub(crate) struct WarmInstance(Option<Lease>);
 
 impl WarmInstance {
-    /// Waits for a lease, unless there is one. The wait may be long: what must hold for a call is checked after it. Cancel-safe.
+    /// Waits for a lease, unless there is one, and for the machine code if that is made again. The wait may be long: what must
+    /// hold for a call is checked after it. Cancel-safe.
     pub(crate) async fn lease(&mut self, plugin: &Plugin) {
         if self.0.is_none() {
+            plugin.code_repair().over().await;
             self.0 = Some(plugin.instances().lease().await);
         }
     }
@@ -323,7 +362,7 @@ impl WarmInstance {
     /// The instance, if it is usable and of this generation, or another one; waits for a lease if there is none.
     pub(crate) async fn get(
         &mut self,
-        plugin: &Plugin,
+        plugin: &Arc<Plugin>,
         generation: &Arc<Generation>,
     ) -> Result<&mut dyn Guest, Fault> {
         let lease = match self.0.take() {

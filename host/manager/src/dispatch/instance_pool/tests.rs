@@ -1,10 +1,15 @@
 //! Leases of instances: which call waits for which, and what stays warm.
 
+use std::collections::BTreeSet;
+
+use pilothouse_engine::LoadError;
 use pilothouse_plugin::World;
 use serde_json::json;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
-use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestHost, TestPlugin, done, fault, settle};
+use crate::observe::status::PluginState;
+use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestHost, TestPlugin, done, fault, files, settle};
 
 use super::*;
 
@@ -106,6 +111,105 @@ async fn an_instance_that_the_engine_has_no_slot_for_is_made_once_an_idle_one_is
     full.end().await;
 }
 
+/// The file of a component with the bytes `a`, and its digest.
+fn component_file() -> (tempfile::TempDir, std::path::PathBuf, &'static str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.wasm");
+    std::fs::write(&path, b"a").unwrap();
+    (folder, path, "sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb")
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_code_is_made_again_once_for_all_keys_and_costs_no_other_plugin_its_instance() {
+    let host = TestHost::with_memory(1 << 30);
+    let (idle, mut broken) = (TestPlugin::on(&host).await, TestPlugin::on(&host).await);
+    let (component, mut calls) = FakeComponent::reconciler();
+    let component = idle.run(component).await;
+    idle.add("ns/a");
+    assert_eq!(calls.so_far().await.len(), 1);
+
+    let (_folder, path, digest) = component_file();
+    broken.wasm_path = path;
+    let description = json!({"maxConcurrentReconciles": 4});
+    let (lost, mut calls) = FakeComponent::new(digest, World::Reconciler, description);
+    // The disk is full at first.
+    lost.lose_code(&[LoadError::Cache("no space".to_owned())]);
+    let lost = broken.run(lost).await;
+    let keys: BTreeSet<String> = (0..50).map(|n| format!("ns/{n}")).collect();
+    keys.iter().for_each(|key| broken.add(key));
+    let mut called = BTreeSet::new();
+    while called.len() < keys.len() {
+        called.extend(calls.next_keys().await);
+    }
+    assert_eq!(called, keys);
+    assert_eq!(lost.restores(), 2, "one attempt that failed, and one for all keys");
+    assert!(component.is_mapped(), "the instance of the neighbour went");
+    let status = broken.plugin.status();
+    assert_eq!((status.state, status.last_error), (PluginState::Running, None));
+    // Each worker found the code missing once, and then waited.
+    let kind = pilothouse_engine::FaultKind::CodeUnavailable;
+    assert!(
+        (1..=4).contains(&broken.plugin.metrics().faults(kind)),
+        "{}",
+        broken.plugin.metrics().faults(kind)
+    );
+    idle.end().await;
+    broken.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_plugin_and_a_reload_end_the_repair_of_its_code() {
+    let mut test = TestPlugin::new().await;
+    let (_folder, path, digest) = component_file();
+    test.wasm_path = path;
+    let always = vec![LoadError::Cache("no space".to_owned()); 1000];
+    let lost = |digest| {
+        let (lost, calls) = FakeComponent::new(digest, World::Reconciler, json!({}));
+        lost.lose_code(&always);
+        (lost, calls)
+    };
+    let (first, mut calls) = lost(digest);
+    let first = test.run(first).await;
+    test.add("ns/a");
+    while test.plugin.status().host_condition.is_none_or(|it| !it.contains("no space")) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(calls.so_far().await, [""; 0]);
+    let (second, mut calls) = FakeComponent::reconciler();
+    test.run(second).await;
+    assert_eq!(calls.next_keys().await, ["ns/a"]);
+    let restores = first.restores();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(first.restores(), restores, "the repair of the generation that was replaced goes on");
+
+    let (third, _calls) = lost(digest);
+    let third = test.run(third).await;
+    test.add("ns/b");
+    while third.restores() == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // Waits for every task.
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_instance_that_describes_a_plugin_counts_like_any_other() {
+    let host = TestHost::with_memory(2 << 20);
+    let (idle, new) = (TestPlugin::on(&host).await, TestPlugin::on(&host).await);
+    let (component, mut calls) = FakeComponent::reconciler();
+    let component = idle.run(component).await;
+    idle.add("ns/a");
+    assert_eq!(calls.so_far().await.len(), 1);
+    assert!(component.is_mapped());
+    new.compiler.add(b"a", FakeComponent::reconciler().0);
+    new.loader.follow(&new.plugin, files(b"a", &json!({})), &CancellationToken::new()).await;
+    assert_eq!(new.plugin.status().state, PluginState::Running);
+    assert!(!component.is_mapped(), "the idle instance went for it");
+    assert_eq!(host.instances.0.state.lock().ledger.used(), 0, "it has gone itself");
+    idle.end().await;
+    new.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_event_without_an_instance_is_delivered_later() {
     let test = TestPlugin::new().await;
@@ -155,5 +259,33 @@ async fn an_idle_plugin_has_no_task_and_an_idle_host_no_sweeper() {
     tokio::time::sleep(IDLE_TTL).await;
     settle().await;
     assert!(!test.host.instances.0.state.lock().is_sweeping);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_plugin_with_handlers_and_one_of_a_standby_have_no_task() {
+    let description = json!({"watches": [{"version": "v1", "kind": "ConfigMap"}]});
+    let handler = || FakeComponent::new("sha256:h", World::EventHandler, description.clone());
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = handler();
+    test.run(component).await;
+    assert!(test.plugin.tasks().is_empty());
+    for n in 0..3 {
+        test.server.create(&format!("ns/{n}"), json!({}));
+        assert_eq!(calls.so_far().await.len(), 1);
+        assert!(test.plugin.tasks().is_empty());
+    }
+    test.end().await;
+
+    let (election, begin) = crate::leader_election::tests::standby();
+    let test = TestPlugin::of(election).await;
+    let (component, mut calls) = handler();
+    test.run(component).await;
+    test.server.create("ns/a", json!({}));
+    assert_eq!(calls.so_far().await, [""; 0]);
+    assert!(test.plugin.tasks().is_empty());
+    begin.await;
+    assert_eq!(calls.so_far().await, ["on-add ns/a"]);
+    assert!(test.plugin.tasks().is_empty());
     test.end().await;
 }

@@ -146,6 +146,74 @@ async fn events_that_fault_on_probation_are_delivered_again_by_the_generation_th
     test.end().await;
 }
 
+/// Runs a bad version after a good one, which faults for keys of this beginning; `events` happen, and then a third version
+/// takes over. Its calls.
+async fn delivered_after_a_rollback(
+    more: Value,
+    bad: &'static str,
+    events: impl Fn(&TestPlugin),
+) -> Vec<String> {
+    let test = TestPlugin::new().await;
+    let keep = json!({"onReload": "keep"});
+    test.run_with(handler("sha256:good", more.clone()).0, keep.clone()).await;
+    let (faulty, mut calls) = handler("sha256:bad", more.clone());
+    let faulty = faulty.script(move |call| async move {
+        if format!("{} {}", call.function, call.keys[0]).starts_with(bad) {
+            Err(fault(FaultKind::Trap))
+        } else {
+            done(&call)
+        }
+    });
+    test.run_with(faulty, keep.clone()).await;
+    events(&test);
+    assert!(!calls.so_far().await.is_empty());
+    let (next, mut calls) = handler("sha256:next", more);
+    test.run_with(next, keep).await;
+    let delivered = calls.so_far().await;
+    test.end().await;
+    delivered
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_rollback_no_older_event_of_an_object_comes_after_a_newer_one() {
+    let update = |test: &TestPlugin| test.server.update("ns/a", json!({"data": {"x": "2"}}));
+    let every = json!({"delivery": "every"});
+    // The bad version was told of the update and faulted at the addition: both are told again, in their order.
+    let events = delivered_after_a_rollback(every.clone(), "on-add ns/a", |test| {
+        test.server.create("ns/a", json!({}));
+        update(test);
+    });
+    assert_eq!(events.await, ["on-add ns/a", "on-update ns/a"]);
+    // An object that came and went does so again.
+    let events = delivered_after_a_rollback(every, "on-add ns/a", |test| {
+        test.server.create("ns/b", json!({}));
+        test.server.create("ns/a", json!({}));
+        test.server.delete("ns/a");
+        test.server.create("ns/c", json!({}));
+    });
+    assert_eq!(events.await, ["on-add ns/a", "on-delete ns/a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_fault_on_probation_are_kept_once_an_object_however_many_there_are() {
+    let test = TestPlugin::new().await;
+    let keep = json!({"onReload": "keep"});
+    test.run_with(handler("sha256:good", json!({})).0, keep.clone()).await;
+    let (bad, mut calls) = handler("sha256:bad", json!({}));
+    test.run_with(bad.script(|_| async { Err(fault(FaultKind::Trap)) }), keep.clone()).await;
+    test.server.create("ns/a", json!({}));
+    assert_eq!(calls.so_far().await, ["on-add ns/a"]);
+    // Each of them in a call of its own: the ring has nothing to merge. One key quarantines nothing.
+    for n in 0..15 {
+        test.server.update("ns/a", json!({"data": {"x": n.to_string()}}));
+        assert_eq!(calls.so_far().await, ["on-update ns/a"]);
+    }
+    let (next, mut calls) = handler("sha256:next", json!({}));
+    test.run_with(next, keep).await;
+    assert_eq!(calls.so_far().await, ["on-add ns/a"]);
+    test.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn events_that_faulted_on_a_probation_that_was_passed_do_not_come_again() {
     let test = TestPlugin::new().await;

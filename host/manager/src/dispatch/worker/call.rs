@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_engine::{Fault, Request};
+use pilothouse_engine::{Fault, FaultKind, Request};
 use tokio::time::Instant;
 
 use super::Key;
@@ -31,7 +31,12 @@ pub(super) async fn reconcile(
             Ok(())
         }
         Err(fault) => {
-            warm.discard();
+            if fault.kind == FaultKind::CodeUnavailable {
+                // It is of no use until the code is made again.
+                warm.release();
+            } else {
+                warm.discard();
+            }
             items.iter().for_each(|item| outcome::log_reconcile(plugin, &item.key, Err(&fault), took));
             outcome::log_fault(plugin, generation, &KeyList::of(items), call.id, took, &fault);
             Err(fault)
@@ -40,7 +45,7 @@ pub(super) async fn reconcile(
 }
 
 async fn answers(
-    plugin: &Plugin,
+    plugin: &Arc<Plugin>,
     generation: &Arc<Generation>,
     warm: &mut WarmInstance,
     items: &[Key],

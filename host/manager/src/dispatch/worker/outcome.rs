@@ -113,11 +113,13 @@ fn requeue(plugin: &Plugin, item: &Key, options: AddOptions) -> Option<Duration>
     plugin.queue().add_with_options(item.key.clone(), Reasons::REQUEUED, options)
 }
 
-/// Records the fault of an event's call: metrics, log, and the state of the plugin.
+/// Records the fault of an event's call: metrics, log, and the state of the plugin. With `is_deleted` the event says that the
+/// object is gone.
 pub(crate) fn record_event_fault(
     plugin: &Plugin,
     generation: &Generation,
     key: &ObjectKey,
+    is_deleted: bool,
     call: u64,
     took: Duration,
     fault: &Fault,
@@ -131,6 +133,7 @@ pub(crate) fn record_event_fault(
         kind: CallKind::Event,
         generation: generation.number,
         keys: std::slice::from_ref(key),
+        are_deleted: is_deleted,
         any_answer: false,
         error: &error,
     });

@@ -79,7 +79,11 @@ impl Parts {
 fn may_be_of_one_key(kind: FaultKind) -> bool {
     match kind {
         FaultKind::Trap | FaultKind::Cpu | FaultKind::Memory | FaultKind::Limit | FaultKind::Answer => true,
-        FaultKind::Deadline | FaultKind::Waiting | FaultKind::Instantiate | FaultKind::HostBusy => false,
+        FaultKind::Deadline
+        | FaultKind::Waiting
+        | FaultKind::Instantiate
+        | FaultKind::HostBusy
+        | FaultKind::CodeUnavailable => false,
     }
 }
 
@@ -169,7 +173,14 @@ mod tests {
 
     #[test]
     fn faults_that_are_not_due_to_a_key_halve_nothing() {
-        for kind in [FaultKind::Deadline, FaultKind::Waiting, FaultKind::Instantiate, FaultKind::HostBusy] {
+        let of_no_key = [
+            FaultKind::Deadline,
+            FaultKind::Waiting,
+            FaultKind::Instantiate,
+            FaultKind::HostBusy,
+            FaultKind::CodeUnavailable,
+        ];
+        for kind in of_no_key {
             let mut parts = Parts::new(10, 10);
             let part = parts.next().unwrap();
             assert_eq!(parts.faulted(part, kind), AfterFault::Backoff);

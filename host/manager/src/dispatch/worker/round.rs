@@ -38,12 +38,18 @@ struct Round<'a> {
 }
 
 /// Reconciles the keys, records an outcome for each, and ends their progress in the queue.
-pub(super) async fn run(plugin: &Arc<Plugin>, taken: Taken, warm: &mut WarmInstance, size: &mut BatchSize) {
-    let Taken { generation, items, permit } = taken;
+pub(super) async fn run(
+    plugin: &Arc<Plugin>,
+    taken: Taken<'_>,
+    warm: &mut WarmInstance,
+    size: &mut BatchSize,
+) {
+    let Taken { generation, keys, permit } = taken;
+    let items = keys.items();
     let mut round = Round {
         plugin,
         generation: &generation,
-        items: &items,
+        items,
         parts: Parts::new(items.len(), generation.batch_max()),
         called: None,
         faulted: Vec::new(),
@@ -61,7 +67,7 @@ pub(super) async fn run(plugin: &Arc<Plugin>, taken: Taken, warm: &mut WarmInsta
     }
     round.record_faults();
     drop(permit);
-    plugin.queue().done_batch(items);
+    keys.finish();
 }
 
 impl Round<'_> {
@@ -122,6 +128,7 @@ impl Round<'_> {
                 kind: CallKind::Reconcile,
                 generation: self.generation.number,
                 keys: &self.faulted,
+                are_deleted: false,
                 any_answer: self.any_answer,
                 error,
             });

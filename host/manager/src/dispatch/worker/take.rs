@@ -1,15 +1,17 @@
 //! From one key of the queue to the keys of a call, and the generation that the call is for.
 //!
-//! Invariants: each key that was taken is either in the returned [`Taken`], or back in the queue or done; the keys in it may
-//! be reconciled under the grants of its generation.
+//! Invariants: each key that was taken is either in the returned [`Taken`], or back in the queue or done, also after a panic
+//! ([`KeysInProgress`]); the keys in it may be reconciled under the grants of its generation.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_engine::FaultKind;
 use tokio::time::Instant;
 
-use super::Key;
 use super::parts::BatchSize;
+use super::{Key, outcome};
 use crate::dispatch::instance_pool::WarmInstance;
 use crate::dispatch::writes::{WaitOutcome, WaitScope};
 use crate::lifecycle::generation::Generation;
@@ -24,48 +26,96 @@ const READ_YOUR_WRITES_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_PROBE_CANDIDATES: usize = 64;
 
 /// Keys to reconcile, and the generation that reconciles them. There are none if no key that was taken is granted any more.
-pub(super) struct Taken {
+pub(super) struct Taken<'a> {
     pub(super) generation: Arc<Generation>,
-    pub(super) items: Vec<Key>,
+    pub(super) keys: KeysInProgress<'a>,
     /// Held until the outcome of the round is recorded.
     pub(super) permit: CallPermit,
 }
 
+/// Keys that were taken from the queue. Those that are not [finished](Self::finish), as after a panic, are tried again after
+/// a backoff.
+pub(super) struct KeysInProgress<'a> {
+    plugin: &'a Plugin,
+    items: Vec<Key>,
+}
+
+impl KeysInProgress<'_> {
+    pub(super) fn items(&self) -> &[Key] {
+        &self.items
+    }
+
+    /// Ends the progress of the keys, whose outcome is recorded.
+    pub(super) fn finish(mut self) {
+        self.plugin.queue().done_batch(mem::take(&mut self.items));
+    }
+
+    /// Drops the keys that were queued under wider grants than those of this generation.
+    fn drop_ungranted(&mut self, generation: &Generation) {
+        let is_ungranted = |item: &mut Key| !generation.may_reconcile(&item.key, item.payload);
+        let ungranted: Vec<Key> = self.items.extract_if(.., is_ungranted).collect();
+        if !ungranted.is_empty() {
+            ungranted.iter().for_each(|item| self.plugin.queue().forget(&item.key));
+            self.plugin.queue().done_batch(ungranted);
+        }
+    }
+
+    /// Leaves the keys to other workers.
+    fn put_back(self) {
+        self.items.iter().for_each(|item| add_again(self.plugin, item));
+        self.finish();
+    }
+}
+
+impl Drop for KeysInProgress<'_> {
+    fn drop(&mut self) {
+        let items = mem::take(&mut self.items);
+        if !items.is_empty() {
+            outcome::record_backoff(self.plugin, &items, FaultKind::HostBusy);
+            self.plugin.queue().done_batch(items);
+        }
+    }
+}
+
 /// Waits until `first` and the keys gathered with it may be reconciled. None when the worker is to end: the plugin stops,
 /// or the host is not the leader. The lease of `warm` ends if a quarantine has to be waited for.
-pub(super) async fn take(
-    plugin: &Arc<Plugin>,
+pub(super) async fn take<'a>(
+    plugin: &'a Arc<Plugin>,
     first: Key,
     size: BatchSize,
     warm: &mut WarmInstance,
-) -> Option<Taken> {
-    let mut items = vec![first];
+) -> Option<Taken<'a>> {
+    let mut keys = KeysInProgress { plugin, items: vec![first] };
     // Before the generation is looked up: a new one ends the quarantine, and the call is for it.
     let permit = plugin.quarantine_pause(CallKind::Reconcile, || warm.release()).await;
     let Some(generation) = working_generation(plugin) else {
-        return finish(plugin, items);
+        keys.finish();
+        return None;
     };
     if permit.is_probe() {
-        choose_probe(plugin, &mut items[0]);
+        choose_probe(plugin, &mut keys.items[0]);
     } else {
-        gather(plugin, &generation, size, &mut items).await;
+        gather(plugin, &generation, size, &mut keys.items).await;
     }
     // Another generation may have taken over while keys were gathered.
     let Some(generation) = plugin.current() else {
-        return finish(plugin, items);
+        keys.finish();
+        return None;
     };
     if generation.max_concurrent > 1 {
         // For keys that came together with these.
         plugin.start_worker_if_ready();
     }
     let Some(generation) = read_own_writes(plugin, generation).await else {
-        return finish(plugin, items);
+        keys.finish();
+        return None;
     };
     if !plugin.election().is_leader() {
-        return put_back(plugin, items);
+        keys.put_back();
+        return None;
     }
-    drop_ungranted(plugin, &generation, &mut items);
-    Some(Taken { generation, items, permit })
+    keys.drop_ungranted(&generation);
+    Some(Taken { generation, keys, permit })
 }
 
 /// Adds a key to the queue again, with its reasons and priority.
@@ -78,38 +128,15 @@ fn working_generation(plugin: &Plugin) -> Option<Arc<Generation>> {
     if plugin.is_stopping() { None } else { plugin.current() }
 }
 
-/// Drops the keys that were queued under wider grants than those of this generation.
-fn drop_ungranted(plugin: &Plugin, generation: &Generation, items: &mut Vec<Key>) {
-    let is_ungranted = |item: &mut Key| !generation.may_reconcile(&item.key, item.payload);
-    let ungranted: Vec<Key> = items.extract_if(.., is_ungranted).collect();
-    if !ungranted.is_empty() {
-        ungranted.iter().for_each(|item| plugin.queue().forget(&item.key));
-        plugin.queue().done_batch(ungranted);
-    }
-}
-
-/// Leaves the keys to other workers.
-fn put_back(plugin: &Plugin, items: Vec<Key>) -> Option<Taken> {
-    items.iter().for_each(|item| add_again(plugin, item));
-    finish(plugin, items)
-}
-
-/// Ends the progress of keys that are not reconciled.
-fn finish(plugin: &Plugin, items: Vec<Key>) -> Option<Taken> {
-    plugin.queue().done_batch(items);
-    None
-}
-
 /// Exchanges a key that faulted before for one of the next keys that did not, if there is one: the fault of such a key says
 /// nothing new about the plugin.
 fn choose_probe(plugin: &Plugin, probe: &mut Key) {
-    let mut passed = Vec::new();
-    while passed.len() < MAX_PROBE_CANDIDATES && plugin.is_failing(CallKind::Reconcile, &probe.key) {
+    let mut passed = KeysInProgress { plugin, items: Vec::new() };
+    while passed.items.len() < MAX_PROBE_CANDIDATES && plugin.is_failing(CallKind::Reconcile, &probe.key) {
         let Some(next) = plugin.queue().try_get() else { break };
-        passed.push(std::mem::replace(probe, next));
+        passed.items.push(mem::replace(probe, next));
     }
-    passed.iter().for_each(|item| add_again(plugin, item));
-    plugin.queue().done_batch(passed);
+    passed.put_back();
 }
 
 /// Takes more keys: as many as one call may have, and no longer than the generation lets the first one wait.

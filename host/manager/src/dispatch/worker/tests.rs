@@ -1,7 +1,9 @@
 //! The way of a key: what the guest is asked, and what follows from each answer and each fault.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use pilothouse_engine::{Failure, FaultKind, Outcome};
 use pilothouse_plugin::World;
 use serde_json::json;
@@ -12,6 +14,7 @@ use super::*;
 use crate::dispatch::guest::Answer;
 use crate::leader_election::tests::standby;
 use crate::observe::status::PluginState;
+use crate::testing::panics::panic_at;
 use crate::testing::{Answers, Calls, FakeComponent, GuestCall, IDLE_TTL, TestPlugin, done, fault, settle};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -505,5 +508,87 @@ async fn a_worker_that_waited_for_an_instance_makes_no_call_for_a_generation_tha
     drop(lease);
     assert_eq!(new_calls.so_far().await, ["reconcile ns/a"]);
     assert_eq!(old_calls.so_far().await, [""; 0]);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_that_wait_out_a_quarantine_leave_the_instances_to_its_probe_and_no_key_is_lost() {
+    let test = TestPlugin::new().await;
+    let (permits, healed) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicBool::new(false)));
+    let (held, is_healed) = (Arc::clone(&permits), Arc::clone(&healed));
+    let description = json!({"maxConcurrentReconciles": 2});
+    let (component, mut calls) = FakeComponent::new("sha256:c", World::Reconciler, description);
+    let component = component.script(move |call| {
+        let (permits, healed) = (Arc::clone(&held), Arc::clone(&is_healed));
+        async move {
+            permits.acquire().await.unwrap().forget();
+            if healed.load(Relaxed) { done(&call) } else { Err(fault(FaultKind::Trap)) }
+        }
+    });
+    test.run(component).await;
+    add_many(&test, 10);
+    assert_eq!(calls.so_far().await.len(), 2, "both instances are in a call");
+    // The third fault begins the quarantine while a fourth call is under way.
+    permits.add_permits(4);
+    assert_eq!(calls.so_far().await.len(), 2);
+    assert_eq!(test.plugin.metrics().quarantines.get(), 1);
+    assert_eq!(test.plugin.workers().running(), 2, "both workers wait for the end of the quarantine");
+    let mut leases = [WarmInstance::default(), WarmInstance::default()];
+    for lease in &mut leases {
+        assert!(lease.lease(&test.plugin).now_or_never().is_some(), "a worker holds it while it waits");
+    }
+    drop(leases);
+    healed.store(true, Relaxed);
+    permits.add_permits(100);
+    tokio::time::sleep(SECOND * 60).await;
+    assert_eq!(test.plugin.metrics().success.get(), 10);
+    assert_eq!(test.plugin.queue().stats().unfinished_work, Duration::ZERO);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_worker_outside_of_calls_gives_its_keys_back_and_another_worker_goes_on() {
+    let test = TestPlugin::new().await;
+    let (component, mut calls) = FakeComponent::reconciler();
+    let component = component.script(|call| async move {
+        if call.attempts == [0] { Err(fault(FaultKind::Trap)) } else { done(&call) }
+    });
+    test.run(component).await;
+    add_many(&test, 3);
+    {
+        // In the records after the third fault, which are not of a call.
+        let _log = panic_at("plugin_quarantined", 1);
+        assert_eq!(calls.so_far().await.len(), 3);
+    }
+    assert_eq!(test.plugin.metrics().panics.get(), 1);
+    let error = test.plugin.status().last_error.unwrap();
+    assert!(error.starts_with("bug of the host: a worker panicked: "), "{error}");
+    assert_eq!(test.plugin.queue().stats().unfinished_work, Duration::ZERO, "a key is still in progress");
+    tokio::time::sleep(SECOND * 60).await;
+    assert_eq!((test.plugin.metrics().success.get(), test.plugin.workers().running()), (3, 0));
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_at_one_object_of_a_first_list_loses_that_object_alone() {
+    let test = TestPlugin::new().await;
+    for n in 0..700 {
+        test.server.create(&format!("ns/a{n}"), json!({"data": {"refs": [format!("ns/k{n}")]}}));
+    }
+    // More keys than the limit allows: the host writes a line about it.
+    test.server.create("ns/many", json!({"data": {"refs": ["ns/x", "ns/y", "ns/z"]}}));
+    let map = json!({"type": "field", "path": "/data/refs/[*]"});
+    let description = json!({"watches": [{"version": "v1", "kind": "ConfigMap", "map": map}]});
+    let (component, mut calls) = FakeComponent::new("sha256:a", World::Reconciler, description);
+    {
+        let _log = panic_at("data_limit_exceeded", 1);
+        test.run_with(component, json!({"limits": {"mappedKeys": 2}})).await;
+        tokio::time::sleep(SECOND * 60).await;
+    }
+    let keys: std::collections::BTreeSet<String> = calls.so_far().await.into_iter().collect();
+    let missing: Vec<_> = (0..700).filter(|n| !keys.contains(&format!("reconcile ns/k{n}"))).collect();
+    assert_eq!(missing, [0; 0]);
+    assert_eq!(test.plugin.metrics().panics.get(), 1);
+    assert!(test.plugin.status().last_error.is_some_and(|error| error.contains("a worker panicked: a bug")));
     test.end().await;
 }

@@ -6,7 +6,7 @@ use pilothouse_plugin::World;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{Calls, FakeComponent, TestPlugin, settle};
+use crate::testing::{Calls, FakeComponent, TestPlugin, reads, settle};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -84,6 +84,29 @@ async fn a_reload_that_keeps_the_queue_still_reconciles_the_keys_of_a_new_watch(
     let (new, mut new_calls) = reconciler("sha256:new");
     test.run_with(new, keep).await;
     assert_eq!(new_calls.next().await.reasons, [["reloaded"]]);
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_that_keeps_the_queue_and_widens_the_grants_reconciles_the_objects_that_come_into_view() {
+    let test = TestPlugin::new().await;
+    for key in ["a/1", "b/1", "b/2", "c/1"] {
+        test.server.create(key, json!({}));
+    }
+    let keep = |namespaces: &[&str]| json!({"onReload": "keep", "permissions": reads(namespaces, &[])});
+    let reload = async |namespaces: &[&str]| {
+        let (component, mut calls) = reconciler("sha256:a");
+        test.run_with(component, keep(namespaces)).await;
+        let mut keys = calls.so_far().await;
+        keys.sort_unstable();
+        keys
+    };
+    assert_eq!(reload(&["a"]).await, ["reconcile a/1"]);
+    assert_eq!(reload(&["a"]).await, [""; 0]);
+    assert_eq!(reload(&["a", "b"]).await, ["reconcile b/1", "reconcile b/2"]);
+    assert_eq!(reload(&["*"]).await, ["reconcile c/1"]);
+    assert_eq!(reload(&["b"]).await, [""; 0]);
+    assert_eq!(reload(&["a"]).await, ["reconcile a/1"]);
     test.end().await;
 }
 

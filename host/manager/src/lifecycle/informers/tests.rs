@@ -9,7 +9,9 @@ use pilothouse_plugin::{DescriptorLimits, Rule, World};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{FakeComponent, TestPlugin, description_text, settle};
+use crate::dispatch::guest::Component;
+use crate::lifecycle::load::Load;
+use crate::testing::{FakeComponent, TestPlugin, description_text, files, settle};
 
 fn rule(verbs: &[&str], namespaces: &[&str], names: &[&str]) -> Rule {
     serde_json::from_value(json!({
@@ -173,8 +175,8 @@ async fn cached_reads_show_the_objects_of_all_informers_of_a_kind() {
     assert_eq!(imports.cache_list(&kind, r#"{"namespace": "c"}"#).err().unwrap().reason, "not-watched");
     assert_eq!(keys(imports.cache_by_index(&kind, "by-app", "x")), ["a/1", "b/2"]);
     let mut values = Vec::new();
-    let mut visit = |value: &str| {
-        values.push(value.to_owned());
+    let mut visit = |value: Option<&str>| {
+        values.extend(value.map(str::to_owned));
         ControlFlow::Continue(())
     };
     imports.cache_index_values(&kind, "by-app", &mut visit).unwrap();
@@ -183,6 +185,44 @@ async fn cached_reads_show_the_objects_of_all_informers_of_a_kind() {
     assert!(get("b/2").unwrap().is_some() && get("b/3").unwrap().is_none());
     assert_eq!(get("c/1").unwrap_err().reason, "not-watched");
     test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn index_values_of_hidden_objects_are_not_shown_and_each_is_reported_to_be_charged() {
+    let test = TestPlugin::new().await;
+    for n in 0..50 {
+        test.server.create(&format!("ns/x{n}"), json!({"metadata": {"labels": {"app": format!("a{n}")}}}));
+    }
+    // The informer has all of them, and the plugin may list two.
+    let lease = test.loader.factory.projected_informer(&config_maps(), None, &Projection::full());
+    assert!(lease.wait_synced().await);
+    lease.indexer().add_indexer("by-app@1", IndexFn::label("app")).unwrap();
+    let grants = Grants::new(vec![rule(&["list"], &["ns"], &["x7", "x30"])]);
+    let mut view = KindView::new(vec![lease], &grants, Default::default());
+    view.indexes.insert("by-app".to_owned(), "by-app@1".to_owned());
+    let files = files(b"", &json!({}));
+    let config = test.config(&files.manifest).await;
+    let code: Arc<dyn Component> = Arc::new(FakeComponent::reconciler().0);
+    let load = Load { files: &files, code: &code, config: &config, number: 1, rollback: None };
+    let imports = test.loader.imports(&test.plugin, &load, &grants);
+    let kind = config_maps().gvk;
+    assert!(imports.kinds.set(HashMap::from([(kind.clone(), view)])).is_ok());
+
+    let visits = |most: usize| {
+        let (mut shown, mut visits) = (Vec::new(), 0);
+        let mut visit = |value: Option<&str>| {
+            shown.extend(value.map(str::to_owned));
+            visits += 1;
+            if visits == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        imports.cache_index_values(&kind, "by-app", &mut visit).unwrap();
+        (shown, visits)
+    };
+    // Each value when it is gathered, and each object.
+    assert_eq!(visits(usize::MAX), (vec!["a30".to_owned(), "a7".to_owned()], 100));
+    for most in [1, 50, 51, 99] {
+        assert_eq!(visits(most).1, most, "the caller says when it is enough");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::imports::describe_imports::DescribeImports;
+use crate::lifecycle::load_slots::SLOW_AFTER;
 use crate::observe::metrics::Metrics;
 use crate::observe::status::PluginState;
 use crate::testing::{FakeComponent, TestPlugin, description_text, fault, files, host_context, settle};
@@ -292,7 +293,7 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
     let (context, max_bytes, options) = (CallContext::default(), 1 << 20, String::new());
     let live =
         ClientCall { kind: kind.clone(), verb: ClientVerb::Get(key.clone()), options, max_bytes, context };
-    let mut visit = |_: &str| std::ops::ControlFlow::Continue(());
+    let mut visit = |_: Option<&str>| std::ops::ControlFlow::Continue(());
     let refusals = [
         describe.cache_get(&kind, &key).map(drop).unwrap_err().message,
         describe.cache_list(&kind, "").map(drop).unwrap_err().message,

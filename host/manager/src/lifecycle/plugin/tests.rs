@@ -19,6 +19,7 @@ fn fault(plugin: &Plugin, keys: std::ops::Range<usize>) {
             kind: CallKind::Reconcile,
             generation: 1,
             keys: &[key],
+            are_deleted: false,
             any_answer: false,
             error: "trap",
         });

@@ -127,7 +127,8 @@ fn key(number: usize) -> ObjectKey {
 fn fault(state: &mut LifecycleState, kind: CallKind, generation: u64, keys: std::ops::Range<usize>) -> bool {
     let mut quarantined = false;
     for keys in keys.map(|n| [key(n)]) {
-        let faults = Faults { kind, generation, keys: &keys, any_answer: false, error: "trap" };
+        let faults =
+            Faults { kind, generation, keys: &keys, are_deleted: false, any_answer: false, error: "trap" };
         quarantined |= state.record_faults(&faults, Instant::now()).is_some();
     }
     quarantined
@@ -187,8 +188,14 @@ async fn faults_beside_an_answer_of_the_same_round_count_towards_no_quarantine()
     let mut state = running();
     for number in 0..10 {
         let keys = [key(number)];
-        let faults =
-            Faults { kind: CallKind::Reconcile, generation: 1, keys: &keys, any_answer: true, error: "trap" };
+        let faults = Faults {
+            kind: CallKind::Reconcile,
+            generation: 1,
+            keys: &keys,
+            are_deleted: false,
+            any_answer: true,
+            error: "trap",
+        };
         assert_eq!(state.record_faults(&faults, Instant::now()), None);
     }
     assert_eq!((shown(&state).0, shown(&state).3.as_deref()), (PluginState::Running, Some("trap")));
@@ -294,4 +301,27 @@ fn nothing_leaves_draining() {
     state.retired();
     assert_eq!((shown(&state).0, shown(&state).1), (PluginState::Draining, 0));
     assert_eq!(shown(&state).2, "sha256:a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_at_the_deletion_of_an_object_counts_and_its_key_is_not_remembered() {
+    let mut state = running();
+    let now = Instant::now();
+    for number in 0..KEYS_TO_QUARANTINE {
+        let key: ObjectKey = format!("ns/{number}").parse().unwrap();
+        let faults = Faults {
+            kind: CallKind::Event,
+            generation: 1,
+            keys: std::slice::from_ref(&key),
+            are_deleted: true,
+            any_answer: false,
+            error: "trap",
+        };
+        let quarantined = state.record_faults(&faults, now);
+        assert_eq!(quarantined.is_some(), number + 1 == KEYS_TO_QUARANTINE);
+        assert!(!state.quarantine_mut(CallKind::Event).is_failing(&key));
+    }
+    let other: ObjectKey = "ns/other".parse().unwrap();
+    state.record_answer(CallKind::Event, 1, [&other], now);
+    assert!(!state.awaits_answer(), "nothing waits for an answer that cannot come");
 }

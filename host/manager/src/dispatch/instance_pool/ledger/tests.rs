@@ -180,10 +180,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// In any order of steps: the sums are right, nothing idle is kept over the bound, nobody waits without reason, and
-    /// all tenants that wait are served once all leases have ended.
+    /// In any order of steps: the sums are right, a second lease of a tenant is granted within the bounds alone, nothing idle
+    /// is kept over the bound, nobody waits without reason, and all tenants that wait are served once all leases have ended.
     #[test]
-    fn sums_are_right_and_nobody_waits_without_reason(steps in prop::collection::vec(step(), 1..120)) {
+    fn sums_are_right_bounds_hold_and_nobody_waits_without_reason(steps in prop::collection::vec(step(), 1..120)) {
         let bounds = PoolBounds { memory: 12 * MIB, slots: 5 };
         let mut ledger: Ledger<u32> = Ledger::new(bounds);
         let tenants: Vec<TenantId> = (0..3).map(|_| tenant(&mut ledger, 2)).collect();
@@ -191,10 +191,16 @@ proptest! {
         let mut next = 0;
         for step in steps {
             let mut evicted = Vec::new();
+            let gives_back = matches!(step, Step::GiveBack(..));
             match step {
                 Step::Lease(of) => {
+                    let is_first = ledger.tenants[&tenants[of]].leased == 0;
                     match ledger.lease(tenants[of], &mut evicted) {
-                        Some(granted) => leases.push((tenants[of], granted.charged)),
+                        Some(granted) => {
+                            let is_new = granted.instance.is_none();
+                            prop_assert!(is_first || !is_new || ledger.used() <= bounds.memory, "over the bound");
+                            leases.push((tenants[of], granted.charged));
+                        }
                         None => _ = ledger.wait(tenants[of]),
                     }
                 }
@@ -213,14 +219,23 @@ proptest! {
                 Step::Retire(of) => evicted.extend(ledger.take_idle_of(tenants[of])),
                 Step::GiveBack(..) | Step::Resize(..) => {}
             }
-            for (_, id, charged) in served(&mut ledger, &mut evicted) {
+            let mut leased: HashMap<TenantId, u32> =
+                tenants.iter().map(|id| (*id, ledger.tenants[id].leased)).collect();
+            let (mut any_first, mut any_further) = (false, false);
+            for Served { id, charged, is_new } in served(&mut ledger, &mut evicted) {
                 leases.push((id, charged));
+                let count = leased.entry(id).or_default();
+                any_first |= is_new && *count == 0;
+                any_further |= is_new && *count > 0;
+                *count += 1;
             }
+            prop_assert!(any_first || !any_further || ledger.used() <= bounds.memory, "over the bound");
+            prop_assert!(!gives_back || ledger.idle.is_empty() || ledger.used() <= bounds.memory, "idle over the bound");
             let leased: u64 = leases.iter().map(|(_, charged)| charged).sum();
             let idle: u64 = ledger.idle.values().map(|idle| idle.charged).sum();
             prop_assert_eq!(ledger.used(), leased + idle);
             prop_assert_eq!(ledger.live, leases.len() + ledger.idle.len());
-            prop_assert!(ledger.live + ledger.dormant <= bounds.slots.max(leases.len() + 3));
+            prop_assert!(ledger.live + ledger.dormant <= bounds.slots, "a tenant has no slot");
             prop_assert_eq!(ledger.idle_bytes, idle);
             let unleased = tenants.iter().filter(|id| ledger.tenants[id].leased == 0).count();
             prop_assert_eq!(ledger.unleased, unleased);
@@ -230,19 +245,36 @@ proptest! {
                 let account = &ledger.tenants[id];
                 let is_full = account.leased >= account.limit;
                 prop_assert!(is_full || account.leased > 0, "one without any instance waits");
+                let has_room = !account.idle.is_empty() || ledger.can_make_room(account.estimate);
+                prop_assert!(is_full || !has_room, "there is room");
             }
         }
         while let Some((id, charged)) = leases.pop() {
             ledger.give_back(id, charged, None, Instant::now(), &mut Vec::new());
-            leases.extend(served(&mut ledger, &mut Vec::new()).into_iter().map(|(_, id, charged)| (id, charged)));
+            leases.extend(served(&mut ledger, &mut Vec::new()).into_iter().map(|it| (it.id, it.charged)));
         }
         prop_assert!(ledger.waiting.is_empty());
     }
 }
 
-/// Serves those who wait; ticket, tenant and charge of each lease.
-fn served(ledger: &mut Ledger<u32>, evicted: &mut Vec<u32>) -> Vec<(Ticket, TenantId, u64)> {
+/// A lease of one that waited.
+struct Served {
+    id: TenantId,
+    charged: u64,
+    /// Whether an instance has to be made.
+    is_new: bool,
+}
+
+/// Serves those who wait.
+fn served(ledger: &mut Ledger<u32>, evicted: &mut Vec<u32>) -> Vec<Served> {
     let waiting = ledger.waiting.clone();
     let of = |ticket| waiting.iter().find(|(other, _)| *other == ticket).map_or(0, |(_, id)| *id);
-    ledger.serve(evicted).into_iter().map(|(ticket, granted)| (ticket, of(ticket), granted.charged)).collect()
+    let served = ledger.serve(evicted).into_iter();
+    served
+        .map(|(ticket, granted)| Served {
+            id: of(ticket),
+            charged: granted.charged,
+            is_new: granted.instance.is_none(),
+        })
+        .collect()
 }

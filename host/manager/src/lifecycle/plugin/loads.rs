@@ -1,0 +1,60 @@
+//! What the loads of a plugin report: their steps and failures, for the state and for Events.
+
+use tokio_util::sync::CancellationToken;
+
+use super::Plugin;
+use crate::lifecycle::config_sources::Unusable;
+use crate::lifecycle::state::{LifecycleState, LoadWait};
+
+impl Plugin {
+    /// A load of new files begins.
+    pub(crate) fn load_started(&self) {
+        self.state.update_quietly(LifecycleState::load_started);
+    }
+
+    /// A load was refused; the generation before, if any, goes on. Does nothing when `cancelled`, which means that newer files
+    /// are loaded.
+    pub(crate) fn load_failed(&self, error: &str, cancelled: &CancellationToken) {
+        self.state.update_unless(cancelled, |state| {
+            self.record_error(error);
+            state.load_failed(error.to_owned());
+            self.reporter.failed(error, state.generation());
+        });
+    }
+
+    /// A load waits; none: it goes on.
+    pub(crate) fn load_waits(&self, wait: Option<LoadWait>) {
+        self.state.update(|state| state.load_waits(wait));
+    }
+
+    /// The files are not usable; the generation before, if any, goes on.
+    pub(crate) fn files_failed(&self, error: &str) {
+        self.record_error(error);
+        let generation = self.state.update(|state| {
+            state.files_failed(error.to_owned());
+            state.generation()
+        });
+        self.reporter.failed(error, generation);
+    }
+
+    /// The configuration is not usable; the generation before, if any, goes on. Does nothing when `cancelled`, which means that
+    /// the files have changed.
+    pub(crate) fn config_failed(&self, error: &Unusable, cancelled: &CancellationToken) {
+        self.state.update_unless(cancelled, |state| {
+            self.record_error(&error.message);
+            state.config_failed(error.message.clone(), error.waits);
+            // Under the lock of the state: a load of the changed files reports after this.
+            self.reporter.failed(&error.message, state.generation());
+        });
+    }
+
+    /// The configuration is usable; with `loads` a load begins with it. Does nothing when `cancelled`.
+    pub(crate) fn config_usable(&self, loads: bool, cancelled: &CancellationToken) {
+        self.state.update_unless(cancelled, |state| state.config_usable(loads));
+    }
+
+    /// Waits for the first generation, for the failure of its load, or for the removal of the plugin.
+    pub(crate) async fn first_load_over(&self) {
+        self.state.first_load_over().await;
+    }
+}
