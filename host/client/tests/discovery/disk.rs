@@ -160,6 +160,17 @@ async fn a_running_process_asks_again_after_the_ttl() {
 }
 
 #[tokio::test]
+async fn a_call_uses_what_it_has_fetched_however_short_the_ttl() {
+    let (folder, server) = (Folder::new(), Surface::new(Aggregated::Both).start().await);
+    let options = DiskCacheOptions { cache_dir: Some(folder.0.path().to_owned()), ttl: Duration::ZERO };
+    let cached = CachedDiscovery::on_disk(client(&server).await.discovery(), &options);
+    for requests in [2, 4] {
+        assert_eq!(count(&cached).await, 9);
+        assert_eq!(server.seen().len(), requests);
+    }
+}
+
+#[tokio::test]
 async fn files_that_another_has_replaced_are_not_confirmed() {
     let (folder, server) = (Folder::new(), Surface::new(Aggregated::Both).start().await);
     count(&folder.process(&server).await).await;
