@@ -154,3 +154,20 @@ fn a_batch_added_after_shut_down_is_dropped() {
     queue.add_batch((0..300).map(|key| (key, (), Priority::NORMAL)));
     assert!(queue.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_coalesced_batch_ends_the_delays_of_its_keys_and_another_one_does_not() {
+    for coalesces in [true, false] {
+        let queue = TestQueue::new();
+        delay(&queue, "a", 1_000);
+        let batch = [("a", Reasons(2), Priority::NORMAL), ("b", Reasons(2), Priority::NORMAL)];
+        if coalesces {
+            queue.add_batch_coalesced(batch);
+        } else {
+            queue.add_batch(batch);
+        }
+        assert_eq!(drain(&queue), ["a", "b"]);
+        advance(ms(1_000)).await;
+        assert_eq!(drain(&queue).len(), usize::from(!coalesces), "coalesced: {coalesces}");
+    }
+}
