@@ -70,7 +70,7 @@ fn a_plugin_stops_seeing_objects_when_the_role_binding_of_its_account_goes() -> 
         host.wait_for("the host to see the object", SOON, || has_seen(&host, "witness", name))?;
     }
     assert!(!has_seen(&host, "robot", "hidden"));
-    assert_eq!(host.log().matching("\"access_revoked\"").len(), 2, "list and watch");
+    assert_eq!(host.log().matching("\"access_revoked\"").len(), 3, "get, list and watch");
 
     // What it missed is shown when the right is back.
     bind()?;
