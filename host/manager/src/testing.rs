@@ -5,6 +5,8 @@
 
 pub(crate) mod panics;
 
+mod rules;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 use pilothouse_workqueue::Timekeeper;
 
-use crate::access::{AccessReviews, Asker, Decision, Question};
+pub(crate) use self::rules::FakeRules;
+use crate::access::AccessReviews;
 use crate::dispatch::guest::{Answer, Compiler, Component, Guest};
 use crate::dispatch::instance_pool::{InstancePool, PoolBounds};
 use crate::leader_election::LeaderElection;
@@ -446,50 +449,6 @@ pub(crate) fn reads(namespaces: &[&str], names: &[&str]) -> Value {
         "groups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"],
         "namespaces": namespaces, "names": names,
     }])
-}
-
-/// The rules of access of an API server; everything is allowed at first. A cheap clone.
-#[derive(Clone, Default)]
-pub(crate) struct FakeRules(Arc<Mutex<Rules>>);
-
-#[derive(Default)]
-struct Rules {
-    /// What the questions that are denied contain.
-    denied: Vec<String>,
-    trouble: Option<String>,
-    asked: Vec<String>,
-}
-
-impl FakeRules {
-    /// From now on the questions with one of these texts are denied, and no others.
-    pub(crate) fn deny(&self, questions: &[&str]) {
-        self.0.lock().denied = questions.iter().map(ToString::to_string).collect();
-    }
-
-    /// Whether no question can be answered.
-    pub(crate) fn set_trouble(&self, trouble: bool) {
-        self.0.lock().trouble = trouble.then(|| "away".to_owned());
-    }
-
-    /// The questions asked so far.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().asked)
-    }
-}
-
-impl Asker for FakeRules {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Decision, String>> {
-        let mut rules = self.0.lock();
-        let text = question.to_string();
-        let is_denied = rules.denied.iter().any(|denied| text.contains(denied));
-        rules.asked.push(text);
-        let answer = match &rules.trouble {
-            Some(trouble) => Err(trouble.clone()),
-            None if is_denied => Ok(Err("no rule".to_owned())),
-            None => Ok(Ok(())),
-        };
-        Box::pin(async move { answer })
-    }
 }
 
 /// A plugin, a loader, and an API server that has ConfigMaps.

@@ -45,7 +45,7 @@ fn the_host_is_started_on_its_folders() {
     let args = host.wait_for("the arguments", SOON, || host.log().matching("args: ").pop()).unwrap();
     let (plugins, cache) = (host.dir().join("plugins"), paths::target().join("compile-cache"));
     let expected = format!(
-        "args: run --plugins {} --kubeconfig /some/kubeconfig --cache-dir {} --listen 127.0.0.1:0 --log-format json --extra",
+        "args: run --plugins {} --kubeconfig /some/kubeconfig --cache-dir {} --log-format json --extra --listen 127.0.0.1:0",
         plugins.display(),
         cache.display()
     );

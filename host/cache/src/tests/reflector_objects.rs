@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Running, server, soon};
-use crate::testing::{Call, Recorder, config_maps, errors};
-use crate::{InformerOptions, ReflectorOptions, SharedInformer, Transform};
+use crate::testing::{Call, Recorder, errors};
+use crate::{ReflectorOptions, Transform};
 
 /// Drops `data`; cannot do it for objects that are labelled `odd`.
 fn transform(calls: &Arc<AtomicUsize>) -> Transform {

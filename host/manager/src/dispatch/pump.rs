@@ -299,6 +299,9 @@ impl Pump {
         if self.is_over() || !plugin.election().is_leader() {
             return Delivered::NotCalled;
         }
+        if !self.spec.filter.shows_key(key) {
+            return Delivered::Answered;
+        }
         plugin.count_call();
         let call = next_call_id();
         let began = Instant::now();

@@ -83,8 +83,9 @@ impl Round<'_> {
             }
             let part = &items[range.clone()];
             let is_current = plugin.current().is_some_and(|current| current.number == generation.number);
-            if !is_current || !plugin.election().is_leader() {
-                // The keys are for the new generation, or for the next leader.
+            let is_granted = part.iter().all(|item| generation.may_reconcile(&item.key, item.payload));
+            if !is_current || !plugin.election().is_leader() || !is_granted {
+                // The keys are for the new generation, for the next leader, or are dropped when they are taken again.
                 let waiting = self.parts.take_waiting().into_iter().flat_map(|range| &items[range]);
                 return part.iter().chain(waiting).for_each(|item| add_again(plugin, item));
             }
