@@ -69,8 +69,8 @@ fn what_a_plugin_costs_is_told_by_guest_and_host(server: Server) -> Result<()> {
         anyhow::ensure!(guest > 0.02 && host > 0.02, "guest {guest} s, host {host} s");
         anyhow::Ok(Some(()))
     })?;
-    // Nothing is counted twice: the parts are within what the process used.
-    let (both, process) = (part("guest")? + part("host")?, stage.host.cpu_time()?.as_secs_f64());
-    assert!(both < process + 0.1, "{both} s of {process} s");
+    // The part of the host is elapsed time, which a busy machine makes longer; that of the guest is what its threads used.
+    let (guest, process) = (part("guest")?, stage.host.cpu_time()?.as_secs_f64());
+    assert!(guest < process + 0.1, "{guest} s of {process} s");
     Ok(())
 }
