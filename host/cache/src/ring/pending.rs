@@ -96,10 +96,14 @@ impl Entry {
     /// Merges neighbours as `Latest` would have. `None`: nothing is left.
     fn collapsed(self, told_elsewhere: bool) -> Option<Self> {
         let Self { place, first, rest } = self;
-        rest.into_iter().fold(Some(Self::new(place, first)), |entry, item| match entry {
-            Some(entry) => entry.merged(item, told_elsewhere),
-            None => Some(Self::new(place, item)),
-        })
+        let mut entry = Some(Self::new(place, first));
+        for item in rest {
+            entry = match entry {
+                Some(entry) => entry.merged(item, told_elsewhere),
+                None => Some(Self::new(place, item)),
+            };
+        }
+        entry
     }
 }
 

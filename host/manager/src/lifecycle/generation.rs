@@ -88,7 +88,7 @@ impl Generation {
                     .service_account
                     .as_ref()
                     .map(|account| format!("{}/{}", account.namespace, account.name)),
-                limits: manifest.limits.clone(),
+                limits: manifest.limits,
             },
             rollback: load.rollback.cloned(),
             limits: manifest.limits.engine,

@@ -131,7 +131,7 @@ async fn over_200_random_reloads_under_churn_no_object_is_shown_that_is_no_longe
         match rng.random_range(0..6) {
             0 if there.remove(&key) => _ = test.server.delete(&key),
             0..=3 if there.contains(&key) => {
-                _ = test.server.update(&key, json!({"data": {"n": rng.random::<u8>().to_string()}}))
+                _ = test.server.update(&key, json!({"data": {"n": rng.random::<u8>().to_string()}}));
             }
             0..=3 => {
                 there.insert(key.clone());
