@@ -250,9 +250,14 @@ fn a_bad_new_version_leaves_the_one_before_at_work(server: Server) -> Result<()>
 
     names.iter().try_for_each(|name| install_good(name))?;
     for (name, before) in names.iter().zip(&before) {
-        let status = plugins::wait_running(&stage.host, name)?;
-        assert!(status.generation > before.generation, "{status:?}");
-        assert_eq!(status.digest, before.digest);
+        // The error of a manifest goes with the manifest, before the load ends.
+        let status = plugins::wait_until(&stage.host, name, "on a new generation", |status| {
+            status.generation > before.generation
+        })?;
+        assert_eq!(
+            (&*status.state, status.last_error, status.digest),
+            ("running", None, before.digest.clone())
+        );
     }
     all_go_on(&stage, &names)
 }
