@@ -32,9 +32,15 @@ impl Default for CodeRepair {
 }
 
 impl CodeRepair {
-    /// Begins a repair, unless there is one of this generation.
+    /// Begins a repair, unless there is one of this generation or of a later one.
     fn begin(&self, generation: u64) -> bool {
-        self.generation.send_if_modified(|present| present.replace(generation) != Some(generation))
+        self.generation.send_if_modified(|present| {
+            let begins = present.is_none_or(|present| present < generation);
+            if begins {
+                *present = Some(generation);
+            }
+            begins
+        })
     }
 
     /// Ends the repair of this generation.
@@ -64,9 +70,13 @@ impl Plugin {
     /// A call found no machine code: has it made again, unless somebody does.
     pub(crate) fn repair_code(self: &Arc<Self>, generation: &Arc<Generation>) {
         let number = generation.number;
-        let is_current = self.current().is_some_and(|current| current.number == number);
-        if !is_current || !self.code_repair().begin(number) {
+        let is_current = || self.current().is_some_and(|current| current.number == number);
+        if !is_current() || !self.code_repair().begin(number) {
             return;
+        }
+        // A switch that came in between had nothing to cancel yet.
+        if !is_current() {
+            return self.code_repair().end(number);
         }
         let (plugin, generation) = (Arc::clone(self), Arc::clone(generation));
         let work = generation.source.work.clone();
@@ -108,4 +118,22 @@ async fn repair(plugin: &Plugin, generation: &Generation) {
         generation = generation.number,
         "the machine code was lost, and is made again"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_repair_of_a_generation_and_none_of_an_earlier_one() {
+        let repair = CodeRepair::default();
+        assert!(repair.begin(2));
+        assert!(!repair.begin(2), "it is under way");
+        assert!(!repair.begin(1), "it was replaced");
+        repair.end(1);
+        assert_eq!(*repair.generation.borrow(), Some(2));
+        assert!(repair.begin(3));
+        repair.end(3);
+        assert_eq!(*repair.generation.borrow(), None);
+    }
 }

@@ -78,7 +78,12 @@ impl Inner {
                 is_present
             });
         }
-        present.iter().for_each(|plugin| plugin.rotate_tombstones(is_due));
+        for plugin in present {
+            // The task is that of all plugins.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| plugin.rotate_tombstones(is_due))) {
+                plugin.task_panicked("the rotation of its tombstones", &*panic);
+            }
+        }
     }
 }
 
