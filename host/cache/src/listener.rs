@@ -35,7 +35,7 @@ pub trait Listener: Send + Sync {
         None
     }
 
-    /// Told after each call, how long it took on the thread of the informer: for whoever accounts for that time.
+    /// Called after each call with its duration on the thread of the informer, for accounting.
     fn took(&self, _time: Duration) {}
 
     /// How many changes it holds that were not dealt with yet; shown by the admin pages.

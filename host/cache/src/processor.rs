@@ -249,8 +249,8 @@ impl Processor {
         (0..self.members.len()).fold(false, |more, at| self.replay_to(at, share, time, removed) | more)
     }
 
-    /// As [`replay`](Self::replay), for the listener that was added last; however long it takes, since the thread is that of
-    /// whoever adds it.
+    /// As [`replay`](Self::replay), for the listener that was added last, without a time limit: it runs on the thread of the
+    /// caller that adds the listener.
     pub(crate) fn replay_to_last(&mut self, removed: &dyn Fn(u64) -> bool) -> bool {
         let last = self.members.len().checked_sub(1);
         last.is_some_and(|last| self.replay_to(last, CHUNK, Duration::MAX, removed))

@@ -19,7 +19,7 @@ use pilothouse_testkit::guests;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-/// A host whose cache has an object for every key, and which refuses live writes after this CPU time.
+/// A host with a cached object for every key. It refuses live writes after this CPU time.
 struct Target {
     config: Arc<[u8]>,
     objects: Mutex<HashMap<ObjectKey, Object>>,

@@ -25,7 +25,7 @@ use pilothouse_plugin::directory::Files;
 use pilothouse_plugin::{AllowLists, Description, Grants, Limits, Manifest, World};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use pilothouse_workqueue::Timekeeper;
@@ -183,6 +183,18 @@ impl FakeComponent {
     {
         self.script = Arc::new(move |call| Box::pin(script(call)));
         self
+    }
+
+    /// Answers each call well once it has taken a permit.
+    pub(crate) fn held(self, permits: &Arc<Semaphore>) -> Self {
+        let permits = Arc::clone(permits);
+        self.script(move |call| {
+            let permits = Arc::clone(&permits);
+            async move {
+                permits.acquire().await.unwrap().forget();
+                done(&call)
+            }
+        })
     }
 
     /// Refuses the first instances with this fault.

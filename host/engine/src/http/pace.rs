@@ -26,8 +26,8 @@ impl Pace {
         Self { interval, burst, next: Mutex::new(now.checked_sub(burst).unwrap_or(now)) }
     }
 
-    /// Takes the next turn: when it is. None when it is later than `until`; then no turn is taken, so whoever gives up delays
-    /// nobody.
+    /// Takes the next turn and returns its time. None if that is later than `until`: no turn is taken then, so a request that
+    /// is given up delays no other.
     pub(super) fn turn(&self, now: Instant, until: Instant) -> Option<Instant> {
         let mut next = self.next.lock();
         let earliest = now.checked_sub(self.burst).unwrap_or(now);

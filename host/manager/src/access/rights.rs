@@ -26,7 +26,7 @@ impl ScopeRight {
 #[derive(Clone, Default)]
 pub(crate) struct Rights {
     scopes: Option<Arc<[ScopeRight]>>,
-    /// Denials that count for nothing: whoever missed changes during a later one is told them again.
+    /// Number of denials that are already handled: after a later denial, missed changes are delivered again.
     denials: u64,
 }
 

@@ -1,5 +1,5 @@
 //! [`Charged`]: a listener whose calls are charged to its plugin. Filters, predicates and mappings of a watch run on the thread
-//! of the informer, for every change, so a plugin with many watches costs the host time without any call of a guest.
+//! of the informer, for every change, so a plugin with many watches costs the host time also when no guest is called.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -107,18 +107,8 @@ async fn broken_files_fail_a_new_plugin_and_leave_a_running_one() {
 async fn a_removed_plugin_drains_and_then_is_gone_with_its_metrics() {
     let host = Host::new().await;
     let permits = Arc::new(Semaphore::new(0));
-    let held = Arc::clone(&permits);
     let (component, mut calls) = FakeComponent::reconciler();
-    host.compiler.add(
-        b"a",
-        component.script(move |call| {
-            let permits = Arc::clone(&held);
-            async move {
-                permits.acquire().await.unwrap().forget();
-                done(&call)
-            }
-        }),
-    );
+    host.compiler.add(b"a", component.held(&permits));
     host.change_to(b"a").await;
     host.current().queue().add("ns/a".parse().unwrap());
     calls.next().await;

@@ -18,14 +18,7 @@ fn held(digest: &'static str, permits: &Arc<Semaphore>, concurrent: u32) -> (Fak
         "maxConcurrentReconciles": concurrent,
     });
     let (component, calls) = FakeComponent::new(digest, World::Reconciler, description);
-    let permits = Arc::clone(permits);
-    let component = component.script(move |call| {
-        let permits = Arc::clone(&permits);
-        async move {
-            permits.acquire().await.unwrap().forget();
-            done(&call)
-        }
-    });
+    let component = component.held(permits);
     (component, calls)
 }
 

@@ -9,26 +9,19 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::observe::status::PluginState;
-use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestHost, TestPlugin, done, fault, files, settle};
+use crate::testing::{Calls, FakeComponent, IDLE_TTL, TestHost, TestPlugin, fault, files, settle};
 
 use super::*;
 
 /// A component whose reconciles and events each wait for a permit.
 fn held(digest: &'static str) -> (FakeComponent, Calls, Arc<Semaphore>) {
     let permits = Arc::new(Semaphore::new(0));
-    let held = Arc::clone(&permits);
     let description = json!({
         "watches": [{"version": "v1", "kind": "ConfigMap", "map": {"type": "handler"}}],
         "maxConcurrentReconciles": 2,
     });
     let (component, calls) = FakeComponent::new(digest, World::Controller, description);
-    let component = component.script(move |call| {
-        let permits = Arc::clone(&held);
-        async move {
-            permits.acquire().await.unwrap().forget();
-            done(&call)
-        }
-    });
+    let component = component.held(&permits);
     (component, calls, permits)
 }
 

@@ -23,15 +23,8 @@ fn handler(digest: &'static str, more: Value) -> (FakeComponent, Calls) {
 /// A handler whose calls each wait for a permit.
 fn held(digest: &'static str) -> (FakeComponent, Calls, Arc<Semaphore>) {
     let permits = Arc::new(Semaphore::new(0));
-    let held = Arc::clone(&permits);
     let (component, calls) = handler(digest, json!({"delivery": "every"}));
-    let component = component.script(move |call| {
-        let permits = Arc::clone(&held);
-        async move {
-            permits.acquire().await.unwrap().forget();
-            done(&call)
-        }
-    });
+    let component = component.held(&permits);
     (component, calls, permits)
 }
 

@@ -414,17 +414,9 @@ async fn the_rest_of_a_round_goes_to_a_generation_that_takes_over_in_between() {
 async fn as_many_calls_run_at_once_as_the_generation_allows() {
     let test = TestPlugin::new().await;
     let gate = Arc::new(Semaphore::new(0));
-    let held = Arc::clone(&gate);
     let description = json!({"maxConcurrentReconciles": 3});
     let (component, mut calls) = FakeComponent::new("sha256:c", World::Reconciler, description);
-    test.run(component.script(move |call| {
-        let gate = Arc::clone(&held);
-        async move {
-            gate.acquire().await.unwrap().forget();
-            done(&call)
-        }
-    }))
-    .await;
+    test.run(component.held(&gate)).await;
     add_many(&test, 5);
     assert_eq!(calls.so_far().await.len(), 3);
     assert_eq!(test.plugin.workers().running(), 3);
@@ -472,16 +464,8 @@ async fn a_host_that_lost_its_term_begins_no_call_and_keeps_the_keys() {
 async fn a_retired_plugin_ends_its_call_and_begins_no_other() {
     let test = TestPlugin::new().await;
     let gate = Arc::new(Semaphore::new(0));
-    let held = Arc::clone(&gate);
     let (component, mut calls) = FakeComponent::reconciler();
-    test.run(component.script(move |call| {
-        let gate = Arc::clone(&held);
-        async move {
-            gate.acquire().await.unwrap().forget();
-            done(&call)
-        }
-    }))
-    .await;
+    test.run(component.held(&gate)).await;
     add_many(&test, 3);
     calls.next().await;
     test.plugin.retire();

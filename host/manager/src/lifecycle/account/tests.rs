@@ -128,14 +128,7 @@ async fn events_and_keys_that_wait_when_a_right_is_revoked_are_not_shown() {
     let test = TestPlugin::new().await;
     let permits = Arc::new(tokio::sync::Semaphore::new(0));
     let (component, mut calls) = component();
-    let held = Arc::clone(&permits);
-    let component = component.script(move |call| {
-        let permits = Arc::clone(&held);
-        async move {
-            permits.acquire().await.unwrap().forget();
-            crate::testing::done(&call)
-        }
-    });
+    let component = component.held(&permits);
     test.run_with(component, spec(reads(&["a", "b"], &[]))).await;
     test.server.create("a/0", json!({}));
     test.server.create("b/0", json!({}));

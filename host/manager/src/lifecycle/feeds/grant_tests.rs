@@ -8,7 +8,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::testing::{Calls, FakeComponent, TestPlugin, done, reads};
+use crate::testing::{Calls, FakeComponent, TestPlugin, reads};
 
 /// A component with a watch that is mapped to the objects themselves and a watch of a handler. Each call waits for a permit.
 fn held(permits: &Arc<Semaphore>) -> (FakeComponent, Calls) {
@@ -18,14 +18,7 @@ fn held(permits: &Arc<Semaphore>) -> (FakeComponent, Calls) {
     mapped.as_object_mut().unwrap().remove("delivery");
     let description = json!({"watches": [mapped, watch("handler")]});
     let (component, calls) = FakeComponent::new("sha256:a", World::Controller, description);
-    let permits = Arc::clone(permits);
-    let component = component.script(move |call| {
-        let permits = Arc::clone(&permits);
-        async move {
-            permits.acquire().await.unwrap().forget();
-            done(&call)
-        }
-    });
+    let component = component.held(permits);
     (component, calls)
 }
 
