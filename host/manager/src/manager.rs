@@ -134,6 +134,13 @@ struct Entry {
     files: Option<Files>,
 }
 
+impl Entry {
+    /// Ends the load in progress; `cancel` ends the one that begins.
+    fn begin_load(&mut self, cancel: CancellationToken) {
+        std::mem::replace(&mut self.load, cancel).cancel();
+    }
+}
+
 impl std::fmt::Debug for Manager {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Manager").finish_non_exhaustive()
@@ -328,10 +335,32 @@ impl Manager {
         let plugin = self.plugin(&files.name);
         let cancel = self.0.stopping.child_token();
         if let Some(entry) = self.0.plugins.lock().get_mut(&files.name) {
-            std::mem::replace(&mut entry.load, cancel.clone()).cancel();
+            entry.begin_load(cancel.clone());
             // The bytes are read again when they are needed.
             entry.files = Some(Files { wasm: Bytes::new(), ..files.clone() });
         }
+        self.follow(plugin, files, cancel);
+    }
+
+    /// Loads the newest files of a plugin again.
+    fn reload(&self, name: &str) -> Result<(), CommandError> {
+        let cancel = self.0.stopping.child_token();
+        // Under one lock: newer files of the directory come before it or after it.
+        let (plugin, files) = {
+            let mut plugins = self.0.plugins.lock();
+            let entry = plugins.get_mut(name).ok_or(CommandError::NoPlugin)?;
+            if entry.load.is_cancelled() {
+                return Err(CommandError::REMOVED);
+            }
+            let files = entry.files.clone().ok_or(CommandError::Not("its files were never usable"))?;
+            entry.begin_load(cancel.clone());
+            (Arc::clone(&entry.plugin), files)
+        };
+        self.follow(plugin, files, cancel);
+        Ok(())
+    }
+
+    fn follow(&self, plugin: Arc<Plugin>, files: Files, cancel: CancellationToken) {
         plugin.load_started();
         let loader = Arc::clone(&self.0.loader);
         let following = async move {
@@ -390,19 +419,16 @@ impl Manager {
 
     /// Does what an operator asks for; returns what was done.
     pub(crate) fn command(&self, name: &str, command: &Command) -> Result<String, CommandError> {
-        let (plugin, files) = {
-            let plugins = self.0.plugins.lock();
-            let entry = plugins.get(name).ok_or(CommandError::NoPlugin)?;
-            (Arc::clone(&entry.plugin), entry.files.clone())
-        };
+        let plugin = self.0.plugins.lock().get(name).map(|entry| Arc::clone(&entry.plugin));
+        let plugin = plugin.ok_or(CommandError::NoPlugin)?;
         if plugin.is_stopping() {
-            return Err(CommandError::Not("the plugin is being removed"));
+            return Err(CommandError::REMOVED);
         }
         match command {
             Command::Pause => plugin.pause(true),
             Command::Resume => plugin.pause(false),
             Command::Reload => {
-                self.load(files.ok_or(CommandError::Not("its files were never usable"))?);
+                self.reload(name)?;
                 return Ok(format!("{name}: the files are loaded again"));
             }
             Command::Reconcile(key) => {
@@ -412,7 +438,7 @@ impl Manager {
                 if plugin.current().is_none() {
                     return Err(CommandError::Not("no generation runs"));
                 }
-                plugin.queue().add_with(key.clone(), Reasons::REQUEUED, Priority::NORMAL);
+                plugin.queue().add_with(key.clone(), Reasons::ASKED, Priority::NORMAL);
                 return Ok(format!("{name}: {key} is queued"));
             }
             Command::Release => {

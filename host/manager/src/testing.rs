@@ -39,7 +39,7 @@ use crate::lifecycle::component_source::ComponentSource;
 use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, SharedSources};
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::informers::Leasing;
-use crate::lifecycle::load::{Load, Loader};
+use crate::lifecycle::load::{Cause, Load, Loader};
 use crate::lifecycle::plugin::{HostContext, Plugin};
 use crate::lifecycle::schedules::Schedules;
 use crate::lifecycle::standby::Standby;
@@ -540,7 +540,7 @@ impl TestPlugin {
         let files = Files { wasm_path: self.wasm_path.clone(), ..files(b"", &spec) };
         let component = Arc::new(component);
         let generation = self.generation(&component, &files).await;
-        self.plugin.switch(Arc::new(generation), &CancellationToken::new()).unwrap();
+        self.plugin.switch(Arc::new(generation), Cause::Change, &CancellationToken::new()).unwrap();
         component
     }
 
@@ -548,7 +548,7 @@ impl TestPlugin {
         let config = self.config(&files.manifest).await;
         let code: Arc<dyn Component> = Arc::clone(component) as _;
         let number = self.plugin.next_number();
-        let load = Load { files, code: &code, config: &config, number, rollback: None };
+        let load = Load { files, code: &code, config: &config, number, cause: Cause::Change };
         let grants = Grants::new(files.manifest.permissions.clone());
         let imports = Arc::new(self.loader.imports(&self.plugin, &load, &grants));
         let text = component.described.clone().unwrap().unwrap();

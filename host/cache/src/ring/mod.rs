@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use pilothouse_object::{Object, ObjectKey};
 use tokio::sync::{Notify, watch};
 
+use crate::handlers::EventFilter;
 use crate::indexer::Indexer;
 use crate::listener::Listener;
 pub use event::Event;
@@ -173,11 +174,15 @@ impl Ring {
         self.change(Pending::forget_old_deletions);
     }
 
-    /// Takes over the deletions of a ring before, and closes that one. This ring listens by now, and so has what is there;
-    /// that one does not any more. For a ring that replaces another of which nothing was consumed.
-    pub fn adopt_deletions(&self, before: &Self) {
-        let deletions = before.pending.lock().take_deletions();
+    /// Takes over the deletions of a ring before that `filter` shows, and closes that one. This ring listens by now, and so has
+    /// what is there; that one does not any more. For a ring that replaces another of which nothing was consumed.
+    pub fn adopt_deletions(&self, before: &Self, filter: &impl EventFilter) {
+        let mut deletions = before.pending.lock().take_deletions();
         before.close();
+        deletions.retain(|(key, item, _)| match item {
+            Item::Deleted { object: Some(last), .. } => filter.shows(last),
+            _ => filter.shows_key(key),
+        });
         self.change(|pending| {
             for (key, item, age) in deletions {
                 pending.adopt(key, item, age);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pilothouse_object::Object;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -9,6 +10,8 @@ use super::tests::{Pair, reborn, x};
 use super::{Delivery, RingOptions};
 use crate::testing::{config_map, config_maps, object};
 use crate::{Delta, Listener as _};
+
+const SHOWS_ALL: fn(&Object) -> bool = |_| true;
 
 fn standby(delivery: Delivery) -> Pair {
     Pair::new(RingOptions { delivery, told_elsewhere: true, ..RingOptions::default() })
@@ -99,7 +102,7 @@ fn the_next_ring_takes_over_deletions_with_their_age_and_nothing_else() {
     // While both listen.
     before.ring.on_delete(&"a/stays".parse().unwrap(), None, true);
     after.delete(&config_map("a/stays", "4"));
-    after.ring.adopt_deletions(&before.ring);
+    after.ring.adopt_deletions(&before.ring, &SHOWS_ALL);
     assert!(before.ring.is_empty());
     after.ring.pending.lock().check();
     after.ring.forget_old_deletions();
@@ -137,7 +140,7 @@ proptest! {
                     for object in pair.indexer.list() {
                         next.add_initial(&object);
                     }
-                    next.ring.adopt_deletions(&pair.ring);
+                    next.ring.adopt_deletions(&pair.ring, &SHOWS_ALL);
                     pair = next;
                 }
                 (2..9, Some(held)) => {
@@ -181,7 +184,7 @@ fn an_adopted_deletion_stands_before_an_object_that_the_store_has_lost_since() {
     after.indexer.apply([Delta::Deleted(reborn("4"))], None);
     // Parked: its deletion is on its way.
     assert!(after.told().is_empty());
-    after.ring.adopt_deletions(&before.ring);
+    after.ring.adopt_deletions(&before.ring, &SHOWS_ALL);
     assert_eq!(after.told(), ["del? a/x -"]);
     after.ring.on_delete(reborn("4").key(), Some(&reborn("4")), false);
     after.ring.pending.lock().check();

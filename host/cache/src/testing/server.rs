@@ -149,7 +149,9 @@ impl FakeControllerSource {
         let gone = state.objects.remove(key).unwrap_or_else(|| panic!("{key} does not exist"));
         state.version += 1;
         let version = state.version.to_string();
-        let last = object(&self.resource.gvk, key, gone.uid(), &version, serde_json::json!({}));
+        // Its last state, at the version of the deletion.
+        let body = serde_json::from_str(gone.json()).expect("JSON");
+        let last = object(&self.resource.gvk, key, gone.uid(), &version, body);
         state.publish(Some(gone), WatchEvent::Deleted(last.clone()));
         last
     }

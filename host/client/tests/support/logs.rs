@@ -1,11 +1,11 @@
 //! [`Logs`]: what is logged while a test runs.
 
 use std::io;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tracing::Dispatch;
-use tracing_subscriber::Registry;
+use pilothouse_testkit::log;
+use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// All that this thread logs, while the guard lives.
@@ -14,18 +14,14 @@ pub(crate) struct Logs(Arc<Mutex<Vec<u8>>>);
 
 impl Logs {
     /// Lines of `level`, and above it.
-    pub(crate) fn capture(level: tracing::Level) -> (Self, tracing::subscriber::DefaultGuard) {
-        // With one subscriber alone tracing asks only the thread that comes to a line first whether anybody wants it, and that
-        // may be another test's. With two it asks all.
-        static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
-        LazyLock::force(&ANOTHER);
+    pub(crate) fn capture(level: tracing::Level) -> (Self, DefaultGuard) {
         let logs = Self::default();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(level)
             .with_ansi(false)
             .with_writer(logs.clone())
             .finish();
-        (logs, tracing::subscriber::set_default(subscriber))
+        (logs, log::subscribe(subscriber))
     }
 
     pub(crate) fn text(&self) -> String {

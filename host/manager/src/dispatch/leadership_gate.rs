@@ -199,7 +199,7 @@ mod tests {
         let queue = Queue::new();
         let gate = LeadershipGate::opened(&Arc::from("p"), &queue);
         for number in 1..=2 {
-            queue.add_after(key(number), Reasons::REQUEUED, Priority::NORMAL, Duration::from_secs(30));
+            queue.add_after(key(number), Reasons::ASKED, Priority::NORMAL, Duration::from_secs(30));
         }
         gate.add(key(1), Reasons::UPDATED, Priority::NORMAL);
         gate.add_deleted(key(2), Reasons::DELETED);

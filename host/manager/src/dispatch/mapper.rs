@@ -265,7 +265,7 @@ mod tests {
         let (mapper, queue) = mapper("", KeyMap::Itself, true);
         let key: ObjectKey = "ns/p".parse().unwrap();
         for _ in 0..3 {
-            queue.add_rate_limited(key.clone(), Reasons::REQUEUED, Priority::NORMAL);
+            queue.add_rate_limited(key.clone(), Reasons::ASKED, Priority::NORMAL);
         }
         assert_eq!(queue.num_requeues(&key), 3);
         mapper.on_delete(&key, None, true);
@@ -311,7 +311,7 @@ mod tests {
         let (mapper, queue) = mapper("", KeyMap::Itself, true);
         queue.add_after(
             "ns/x".parse().unwrap(),
-            Reasons::REQUEUED,
+            Reasons::ASKED,
             Priority::NORMAL,
             std::time::Duration::from_secs(60),
         );

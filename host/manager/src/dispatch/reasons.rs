@@ -4,7 +4,11 @@ use pilothouse_workqueue::Merge;
 
 /// Why a key is reconciled: a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reasons(u8);
+pub struct Reasons(u16);
+
+/// The key came from elsewhere than a watch of its object: from the guest, an operator, another object or a schedule. It has
+/// no name in the contract, and outlives the tries of the key.
+const OF_OTHERS: u16 = 1 << 8;
 
 impl Reasons {
     /// The object came into view.
@@ -14,23 +18,30 @@ impl Reasons {
     /// The object is gone.
     pub const DELETED: Self = Self(1 << 2);
     /// A watched object that maps to the key changed.
-    pub const OWNED: Self = Self(1 << 3);
+    pub const OWNED: Self = Self(1 << 3 | OF_OTHERS);
     /// The resync period came round.
     pub const RESYNC: Self = Self(1 << 4);
-    /// The guest asked for it, or the last try failed.
-    pub const REQUEUED: Self = Self(1 << 5);
+    /// The last try failed, or its answer asked for another one.
+    const REQUEUED: Self = Self(1 << 5);
+    /// The guest named the key, or an operator did. The contract has one name for this and for another try.
+    pub const ASKED: Self = Self(Self::REQUEUED.0 | OF_OTHERS);
     /// A new generation of the plugin began.
     pub const RELOADED: Self = Self(1 << 6);
     /// A schedule came round.
-    pub const SCHEDULED: Self = Self(1 << 7);
+    pub const SCHEDULED: Self = Self(1 << 7 | OF_OTHERS);
 
     const NAMES: [&'static str; 8] =
         ["added", "updated", "deleted", "owned", "resync", "requeued", "reloaded", "scheduled"];
 
-    /// Whether only changes of the object itself, or a list of it, are the reason: the guest did not ask for the key, and no
-    /// other object maps to it.
+    /// Whether only changes of the object itself, or a list of it, are the reason, now or at the first try of the key: nobody
+    /// asked for it, and no other object maps to it.
     pub(crate) fn are_of_the_object(self) -> bool {
-        self.0 & (Self::OWNED.0 | Self::REQUEUED.0 | Self::SCHEDULED.0) == 0
+        self.0 & OF_OTHERS == 0
+    }
+
+    /// The reasons of another try.
+    pub(crate) fn of_another_try(self) -> Self {
+        Self(Self::REQUEUED.0 | self.0 & OF_OTHERS)
     }
 
     /// The words of the contract.
@@ -60,5 +71,16 @@ mod tests {
         reasons.merge(Reasons::ADDED);
         reasons.merge(Reasons::ADDED);
         assert_eq!(reasons.names().collect::<Vec<_>>(), ["added", "scheduled"]);
+    }
+
+    #[test]
+    fn who_asked_for_a_key_outlives_its_tries_and_has_no_name() {
+        for asked in [Reasons::ASKED, Reasons::OWNED, Reasons::SCHEDULED] {
+            assert!(!asked.are_of_the_object());
+            let again = asked.of_another_try();
+            assert!(!again.are_of_the_object());
+            assert_eq!(again.names().collect::<Vec<_>>(), ["requeued"]);
+        }
+        assert!(Reasons::ADDED.of_another_try().of_another_try().are_of_the_object());
     }
 }

@@ -433,15 +433,15 @@ impl QueueImports for PluginImports {
     }
 
     fn queue_add(&self, key: ObjectKey) {
-        self.queue.add_with(key, Reasons::REQUEUED, Priority::NORMAL);
+        self.queue.add_with(key, Reasons::ASKED, Priority::NORMAL);
     }
 
     fn queue_add_after(&self, key: ObjectKey, delay: Duration) {
-        self.queue.add_after(key, Reasons::REQUEUED, Priority::NORMAL, delay);
+        self.queue.add_after(key, Reasons::ASKED, Priority::NORMAL, delay);
     }
 
     fn queue_add_rate_limited(&self, key: ObjectKey) {
-        self.queue.add_rate_limited(key, Reasons::REQUEUED, Priority::NORMAL);
+        self.queue.add_rate_limited(key, Reasons::ASKED, Priority::NORMAL);
     }
 
     fn queue_forget(&self, key: &ObjectKey) {

@@ -264,7 +264,7 @@ fn listen_with_ring(
         // After the new listener is there, so no change is missed.
         drop(feed.registration);
         if !plugin.election().was_elected() {
-            ring.adopt_deletions(&feed.ring);
+            ring.adopt_deletions(&feed.ring, &filter);
         }
         let predecessor = Some(feed.pump);
         return Ok(Unpumped { watch: watch.clone(), filter, informer, ring, registration, predecessor });

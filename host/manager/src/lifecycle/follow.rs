@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lifecycle::config_sources::{ConfigSources, MergedConfig, Unusable};
 use crate::lifecycle::generation::Generation;
-use crate::lifecycle::load::{Load, Loader, manifest_path};
+use crate::lifecycle::load::{Cause, Load, Loader, manifest_path};
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::rollback::Version;
 
@@ -93,7 +93,7 @@ impl Loader {
             let number = number.take().unwrap_or_else(|| plugin.next_number());
             let (files, code) = (&files, &code);
             load = Some(Box::pin(async move {
-                let load = Load { files, code, config: &config, number, rollback: None };
+                let load = Load { files, code, config: &config, number, cause: Cause::Change };
                 self.load(plugin, &load, cancel).await;
             }));
         }
@@ -108,7 +108,7 @@ impl Loader {
         cancel: &CancellationToken,
     ) {
         let Version { code, config } = &generation.version;
-        let load = Load { files, code, config, number: plugin.next_number(), rollback: None };
+        let load = Load { files, code, config, number: plugin.next_number(), cause: Cause::RightsRestored };
         self.load(plugin, &load, cancel).await;
     }
 }

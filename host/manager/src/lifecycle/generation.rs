@@ -21,7 +21,7 @@ use crate::lifecycle::component_source::ComponentSource;
 use crate::lifecycle::feeds::Feeds;
 use crate::lifecycle::load::Load;
 use crate::lifecycle::plugin::Plugin;
-use crate::lifecycle::rollback::{Rollback, Version};
+use crate::lifecycle::rollback::Version;
 
 /// One loaded version of a plugin.
 pub(crate) struct Generation {
@@ -33,8 +33,6 @@ pub(crate) struct Generation {
     pub(crate) version: Version,
     /// What the manifest says, for the status.
     pub(crate) origin: Origin,
-    /// The rollback that made this generation.
-    pub(crate) rollback: Option<Rollback>,
     pub(crate) imports: Arc<PluginImports>,
     pub(crate) limits: Limits,
     /// The limits of what data of the cluster may cost.
@@ -90,7 +88,6 @@ impl Generation {
                     .map(|account| format!("{}/{}", account.namespace, account.name)),
                 limits: manifest.limits,
             },
-            rollback: load.rollback.cloned(),
             limits: manifest.limits.engine,
             data: manifest.limits.data,
             max_concurrent: description.max_concurrent_reconciles.min(granted),

@@ -62,8 +62,18 @@ pub(crate) struct Load<'a> {
     pub(crate) config: &'a MergedConfig,
     /// Number of the generation.
     pub(crate) number: u64,
+    pub(crate) cause: Cause<'a>,
+}
+
+/// Why a generation is loaded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Cause<'a> {
+    /// The files or the configuration changed.
+    Change,
+    /// The ServiceAccount may again watch what the current generation watches, which is loaded once more.
+    RightsRestored,
     /// The component and the configuration are those of an earlier generation.
-    pub(crate) rollback: Option<&'a Rollback>,
+    Rollback(&'a Rollback),
 }
 
 impl Load<'_> {
@@ -78,15 +88,13 @@ impl Load<'_> {
 
     /// Says of a refusal that it is one of a rollback.
     fn with_rollback(&self, refused: Refused) -> Refused {
-        match self.rollback {
-            None => refused,
-            Some(rollback) => Refused {
-                reason: format!(
-                    "generation {} stays, since the component of generation {} is refused under the present manifest: {}",
-                    rollback.from, rollback.to, refused.reason
-                ),
-                ..refused
-            },
+        let Cause::Rollback(rollback) = self.cause else { return refused };
+        Refused {
+            reason: format!(
+                "generation {} stays, since the component of generation {} is refused under the present manifest: {}",
+                rollback.from, rollback.to, refused.reason
+            ),
+            ..refused
         }
     }
 }
@@ -308,8 +316,8 @@ impl Loader {
     ) {
         let number = generation.number;
         let digest = generation.code.digest().to_owned();
-        let Some(switched) = plugin.switch(Arc::new(generation), cancel) else { return };
-        if let Some(rollback) = load.rollback {
+        let Some(switched) = plugin.switch(Arc::new(generation), load.cause, cancel) else { return };
+        if let Cause::Rollback(rollback) = load.cause {
             tracing::error!(
                 event = "plugin_rolled_back",
                 plugin = &**plugin.name(),

@@ -42,6 +42,7 @@ use crate::imports::log_limit::LogLimit;
 use crate::leader_election::LeaderElection;
 use crate::lifecycle::code_repair::CodeRepair;
 use crate::lifecycle::generation::Generation;
+use crate::lifecycle::load::Cause;
 use crate::lifecycle::quarantine::Quarantined;
 use crate::lifecycle::rollback::Rollback;
 use crate::lifecycle::schedules::{PluginSchedules, Schedules};
@@ -324,6 +325,7 @@ impl Plugin {
     pub(crate) fn switch(
         self: &Arc<Self>,
         next: Arc<Generation>,
+        cause: Cause<'_>,
         cancelled: &CancellationToken,
     ) -> Option<Switched> {
         let _handover = self.handover.lock();
@@ -339,7 +341,7 @@ impl Plugin {
         // A write that the generation before still makes to a kind that only it watched is not tracked.
         self.writes.watch_only(&next.imports.caches().map(|(id, _)| id).collect::<Vec<_>>());
         self.state.update_quietly(|state| {
-            state.generation_started(next.number, &next.version, next.rollback.as_ref());
+            state.generation_started(next.number, &next.version, cause);
         });
         self.group.set_weight(next.cpu_weight);
         self.instances.set_generation(next.number, next.max_instances());

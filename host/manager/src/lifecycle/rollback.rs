@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dispatch::guest::Component;
 use crate::lifecycle::config_sources::MergedConfig;
-use crate::lifecycle::load::{Load, Loader};
+use crate::lifecycle::load::{Cause, Load, Loader};
 use crate::lifecycle::plugin::Plugin;
 use crate::observe::status::RollbackView;
 
@@ -84,7 +84,8 @@ impl Loader {
         cancel: &CancellationToken,
     ) {
         let Version { code, config } = &rollback.version;
-        let load = Load { files, code, config, number: plugin.next_number(), rollback: Some(rollback) };
+        let cause = Cause::Rollback(rollback);
+        let load = Load { files, code, config, number: plugin.next_number(), cause };
         self.load(plugin, &load, cancel).await;
     }
 }

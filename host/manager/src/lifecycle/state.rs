@@ -21,6 +21,7 @@
 use pilothouse_object::ObjectKey;
 use tokio::time::Instant;
 
+use crate::lifecycle::load::Cause;
 use crate::lifecycle::probation::{Probation, Verdict};
 use crate::lifecycle::quarantine::{Admission, Quarantine, Quarantined};
 use crate::lifecycle::rollback::{Rollback, Version};
@@ -194,8 +195,9 @@ impl LifecycleState {
         self.last_error = Some(error);
     }
 
-    /// A generation is current from now on; with `rollback` it restores an earlier version.
-    pub(crate) fn generation_started(&mut self, number: u64, version: &Version, rollback: Option<&Rollback>) {
+    /// A generation is current from now on. One that is loaded again for its rights changes nothing about the files and the
+    /// configuration: what was wrong with them stays in the status.
+    pub(crate) fn generation_started(&mut self, number: u64, version: &Version, cause: Cause<'_>) {
         if matches!(self.phase, Phase::Draining { .. }) {
             return;
         }
@@ -210,8 +212,11 @@ impl LifecycleState {
         let replaces_good = self.last_good.as_ref().is_some_and(|(_, good)| good != version);
         self.probation = replaces_good.then(|| Probation::new(failing));
         self.end_rollback();
-        self.rolled_back = rollback.map(Rollback::view);
-        self.last_error = rollback.map(ToString::to_string);
+        (self.rolled_back, self.last_error) = match cause {
+            Cause::Change => (None, None),
+            Cause::RightsRestored => (self.rolled_back.take(), self.last_error.take()),
+            Cause::Rollback(rollback) => (Some(rollback.view()), Some(rollback.to_string())),
+        };
         self.host_condition = None;
         self.load_wait = None;
     }

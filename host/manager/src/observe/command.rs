@@ -26,6 +26,11 @@ pub(crate) enum CommandError {
     Not(&'static str),
 }
 
+impl CommandError {
+    /// The plugin goes.
+    pub(crate) const REMOVED: Self = Self::Not("the plugin is being removed");
+}
+
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -9,7 +9,7 @@ use tracing::{Event, Metadata, Subscriber, span};
 
 /// Panics at the first lines of this event on this thread, until it is dropped.
 pub(crate) fn panic_at(event: &'static str, times: usize) -> DefaultGuard {
-    tracing::subscriber::set_default(PanickingLog { event, left: AtomicUsize::new(times) })
+    pilothouse_testkit::log::subscribe(PanickingLog { event, left: AtomicUsize::new(times) })
 }
 
 struct PanickingLog {

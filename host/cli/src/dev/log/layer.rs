@@ -199,7 +199,8 @@ mod tests {
         let written = Written::default();
         let log = written.log();
         log.expect_name("a");
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(Readable(log)), events);
+        let _guard = pilothouse_testkit::log::subscribe(tracing_subscriber::registry().with(Readable(log)));
+        events();
         written.lines()
     }
 

@@ -12,7 +12,6 @@ use pilothouse_workqueue::AddOptions;
 
 use super::{Key, RECONCILES};
 use crate::dispatch::guest::Answer;
-use crate::dispatch::reasons::Reasons;
 use crate::lifecycle::generation::Generation;
 use crate::lifecycle::plugin::Plugin;
 use crate::lifecycle::state::{CallKind, Faults};
@@ -99,7 +98,8 @@ pub(super) fn record_backoff(plugin: &Plugin, part: &[Key], kind: FaultKind) {
     let count = part.len() as u64;
     plugin.metrics().errors.inc_by(count);
     plugin.metrics().error.inc_by(count);
-    let adds = part.iter().map(|item| (item.key.clone(), Reasons::REQUEUED, item.priority)).collect();
+    let adds =
+        part.iter().map(|item| (item.key.clone(), item.payload.of_another_try(), item.priority)).collect();
     let after = if kind.is_of_host() { MAX_HOST_BACKOFF } else { Duration::ZERO };
     plugin
         .queue()
@@ -110,7 +110,7 @@ pub(super) fn record_backoff(plugin: &Plugin, part: &[Key], kind: FaultKind) {
 /// delay; none when the queue is shutting down.
 fn requeue(plugin: &Plugin, item: &Key, options: AddOptions) -> Option<Duration> {
     let options = AddOptions { priority: item.priority, coalesce: true, ..options };
-    plugin.queue().add_with_options(item.key.clone(), Reasons::REQUEUED, options)
+    plugin.queue().add_with_options(item.key.clone(), item.payload.of_another_try(), options)
 }
 
 /// Records the fault of an event's call: metrics, log, and the state of the plugin. With `is_deleted` the event says that the

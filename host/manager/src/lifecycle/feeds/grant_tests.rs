@@ -1,14 +1,16 @@
 //! Which grants hold for what was taken in before a reload: those that are in force when it is delivered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use pilothouse_engine::{Failure, FaultKind, Outcome};
 use pilothouse_plugin::World;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::testing::{Calls, FakeComponent, TestPlugin, reads};
+use crate::testing::{Answers, Calls, FakeComponent, GuestCall, TestPlugin, fault, reads};
 
 /// A component with a watch that is mapped to the objects themselves and a watch of a handler. Each call waits for a permit.
 fn held(permits: &Arc<Semaphore>) -> (FakeComponent, Calls) {
@@ -80,6 +82,31 @@ async fn a_reload_that_widens_the_grants_shows_what_is_newly_visible_and_goes_on
         }
         test.server.update("b/1", json!({"data": {}}));
         assert_eq!(sorted(calls.so_far().await), ["on-update b/1", "reconcile b/1"], "{on_reload} {narrow}");
+        test.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_another_try_is_dropped_when_its_object_is_no_longer_granted() {
+    let tries: [fn(&GuestCall) -> Answers; 3] = [
+        |_| Err(fault(FaultKind::Trap)),
+        |_| Ok(vec![Err(Failure { message: "no".to_owned(), terminal: false, retry_after: None })]),
+        |_| Ok(vec![Ok(Outcome::RequeueAfter(Duration::from_secs(60)))]),
+    ];
+    for answer in tries {
+        let test = TestPlugin::new().await;
+        ["a/1", "b/1"].iter().for_each(|key| _ = test.server.create(key, json!({})));
+        let description = json!({"watches": [{"version": "v1", "kind": "ConfigMap"}]});
+        let watching = || FakeComponent::new("sha256:a", World::Reconciler, description.clone());
+        let (old, mut calls) = watching();
+        let old = old.script(move |call| async move { answer(&call) });
+        test.run_with(old, spec("resync", reads(&["*"], &[]))).await;
+        assert_eq!(sorted(calls.so_far().await), ["reconcile a/1", "reconcile b/1"]);
+        let (new, mut calls) = watching();
+        test.run_with(new, spec("resync", reads(&["a"], &[]))).await;
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let shown = calls.so_far().await;
+        assert!(!shown.is_empty() && shown.iter().all(|call| call == "reconcile a/1"), "{shown:?}");
         test.end().await;
     }
 }

@@ -256,3 +256,24 @@ async fn the_begin_of_a_term_queues_the_cached_keys_and_those_deleted_before() {
     assert_eq!(keys, [expected("ns/a", "added"), expected("ns/b", "deleted")]);
     test.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_told_at_the_begin_of_a_term_of_those_deletions_alone_that_its_newest_selector_shows() {
+    let (election, begin) = crate::leader_election::tests::standby();
+    let test = TestPlugin::of(election).await;
+    for app in ["a", "b"] {
+        test.server.create(&format!("ns/{app}"), labels(app));
+    }
+    test.run(handler("sha256:old", "app").0).await;
+    for app in ["a", "b"] {
+        test.server.delete(&format!("ns/{app}"));
+    }
+    settle().await;
+    let (component, mut calls) = handler("sha256:new", "app=b");
+    test.run(component).await;
+    begin.await;
+    let call = calls.next().await;
+    assert_eq!((call.function, call.keys), ("on-delete", vec!["ns/b".to_owned()]));
+    assert_eq!(calls.so_far().await, [""; 0]);
+    test.end().await;
+}

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::dispatch::guest::Component;
-use crate::lifecycle::load::Load;
+use crate::lifecycle::load::{Cause, Load};
 use crate::testing::{FakeComponent, TestPlugin, description_text, files, settle};
 
 fn rule(verbs: &[&str], namespaces: &[&str], names: &[&str]) -> Rule {
@@ -203,7 +203,7 @@ async fn index_values_of_hidden_objects_are_not_shown_and_each_is_reported_to_be
     let files = files(b"", &json!({}));
     let config = test.config(&files.manifest).await;
     let code: Arc<dyn Component> = Arc::new(FakeComponent::reconciler().0);
-    let load = Load { files: &files, code: &code, config: &config, number: 1, rollback: None };
+    let load = Load { files: &files, code: &code, config: &config, number: 1, cause: Cause::Change };
     let imports = test.loader.imports(&test.plugin, &load, &grants);
     let kind = config_maps().gvk;
     assert!(imports.kinds.set(HashMap::from([(kind.clone(), view)])).is_ok());

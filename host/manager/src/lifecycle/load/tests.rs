@@ -35,7 +35,7 @@ async fn load_unless(
     test.loader
         .load(
             &test.plugin,
-            &Load { files: &files, code: &code, config: &config, number, rollback: None },
+            &Load { files: &files, code: &code, config: &config, number, cause: Cause::Change },
             cancel,
         )
         .await;
@@ -268,7 +268,7 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
     let files = files(b"", &spec);
     let config = test.config(&files.manifest).await;
     let code: Arc<dyn Component> = Arc::new(FakeComponent::reconciler().0);
-    let load = Load { files: &files, code: &code, config: &config, number: 1, rollback: None };
+    let load = Load { files: &files, code: &code, config: &config, number: 1, cause: Cause::Change };
     let grants = Grants::new(files.manifest.permissions.clone());
     let all = Arc::new(test.loader.imports(&test.plugin, &load, &grants));
     assert!(

@@ -12,7 +12,7 @@ fn start(state: &mut LifecycleState, number: u64, digest: &'static str) {
     let (component, _) =
         FakeComponent::new(digest, pilothouse_plugin::World::Reconciler, serde_json::json!({}));
     let version = Version { code: Arc::new(component), config: MergedConfig::empty() };
-    state.generation_started(number, &version, None);
+    state.generation_started(number, &version, Cause::Change);
 }
 
 fn shown(state: &LifecycleState) -> (PluginState, u64, String, Option<String>) {
@@ -223,17 +223,23 @@ async fn a_generation_that_faults_on_three_keys_asks_for_the_last_good_one() {
     let rollback = state.take_rollback().expect("a rollback");
     assert_eq!((rollback.from, rollback.to, rollback.version.digest()), (2, 1, "sha256:a"));
     assert!(state.take_rollback().is_none() && state.is_on_probation(), "it is loaded now");
-    state.generation_started(3, &rollback.version, Some(&rollback));
+    state.generation_started(3, &rollback.version, Cause::Rollback(&rollback));
     let view = state.view(Instant::now());
     assert_eq!((view.state, view.generation, view.digest.as_str()), (PluginState::Running, 3, "sha256:a"));
     assert_eq!(view.rolled_back.map(|rolled| (rolled.from, rolled.to)), Some((2, 1)));
     assert!(view.last_error.is_some_and(|error| error.contains("generation 2 was rolled back")));
     assert!(!state.is_on_probation(), "there is no other version to go back to");
+    // Once more, for the rights of its account: the newest files are those that failed as before.
+    state.generation_started(4, &rollback.version, Cause::RightsRestored);
+    let view = state.view(Instant::now());
+    assert_eq!(view.rolled_back.map(|rolled| (rolled.from, rolled.to)), Some((2, 1)));
+    assert!(view.last_error.is_some_and(|error| error.contains("generation 2 was rolled back")));
+    assert!(!state.is_on_probation());
     // The next files are tried like any others, and the restored version is the good one.
-    start(&mut state, 4, "sha256:c");
+    start(&mut state, 5, "sha256:c");
     assert_eq!(state.view(Instant::now()).rolled_back, None);
-    fault(&mut state, CallKind::Event, 4, 0..3);
-    assert_eq!(state.take_rollback().map(|rollback| rollback.to), Some(3));
+    fault(&mut state, CallKind::Event, 5, 0..3);
+    assert_eq!(state.take_rollback().map(|rollback| rollback.to), Some(4));
 }
 
 #[tokio::test(start_paused = true)]
