@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -59,6 +59,12 @@ impl Line {
     /// Seconds from an earlier line to this one.
     pub fn seconds_since(&self, earlier: &Line) -> f64 {
         self.timestamp.duration_since(earlier.timestamp).as_secs_f64()
+    }
+
+    /// Seconds that a call took, on the host's line about it; else not a number.
+    pub fn took(&self) -> f64 {
+        let took = self.more.get("took").and_then(Value::as_str).unwrap_or_default();
+        took.parse::<SignedDuration>().map_or(f64::NAN, |took| took.as_secs_f64())
     }
 }
 
@@ -118,15 +124,16 @@ mod tests {
             "plugin":"a","generation":2,"key":"ns/b","call":7,"fields":"{\"attempt\":\"3\"}","extra":true}"#;
         let line: Line = serde_json::from_str(text).unwrap();
         assert_eq!((line.field("attempt"), line.field("none")), ("3", ""));
+        assert!(line.took().is_nan());
         assert_eq!((line.generation, line.call, line.key.as_str()), (Some(2), Some(7), "ns/b"));
         assert_eq!(line.more["extra"], true);
     }
 
     #[test]
     fn a_line_of_the_host_has_none() {
-        let text =
-            r#"{"timestamp":"2026-01-02T03:04:05Z","level":"ERROR","message":"guest fault","fault":"cpu"}"#;
+        let text = r#"{"timestamp":"2026-01-02T03:04:05Z","level":"ERROR","message":"guest fault","fault":"cpu","took":"200.5ms"}"#;
         let line: Line = serde_json::from_str(text).unwrap();
+        assert_eq!(line.took(), 0.2005);
         assert_eq!((line.fault.as_str(), line.fields.len(), line.plugin.as_str()), ("cpu", 0, ""));
     }
 }

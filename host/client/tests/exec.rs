@@ -1,7 +1,6 @@
 //! Exec plugins for credentials: when they run, what they are told, what becomes of what they print.
 
 use std::fmt::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,9 +19,9 @@ const EXEC: &str =
 /// Writes the program of `EXEC`; it notes each run.
 fn plugin(kubeconfig: &Kubeconfig, script: &str) {
     let path = kubeconfig.dir.path().join("plugin");
-    let new =
-        kubeconfig.file("plugin.new", &format!("#!/bin/sh\ncd $(dirname $0)\necho run >> runs\n{script}\n"));
-    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let new = kubeconfig.dir.path().join("plugin.new");
+    pilothouse_testkit::script::write(&new, &format!("cd $(dirname $0)\necho run >> runs\n{script}"))
+        .unwrap();
     // A program that runs cannot be written to.
     std::fs::rename(new, path).unwrap();
 }

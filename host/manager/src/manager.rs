@@ -128,16 +128,35 @@ struct Inner {
 
 struct Entry {
     plugin: Arc<Plugin>,
-    /// Cancels the load in progress and the following of the configuration.
-    load: CancellationToken,
-    /// The files of the last load, without the component's bytes.
+    /// Cancels the preparation of the newest files.
+    prepared: CancellationToken,
+    /// Cancels what follows the last files that took over: loads, and the following of the configuration.
+    followed: CancellationToken,
+    /// The newest files, without the component's bytes.
     files: Option<Files>,
 }
 
 impl Entry {
-    /// Ends the load in progress; `cancel` ends the one that begins.
-    fn begin_load(&mut self, cancel: CancellationToken) {
-        std::mem::replace(&mut self.load, cancel).cancel();
+    fn new(plugin: &Arc<Plugin>) -> Self {
+        let (prepared, followed) = (CancellationToken::new(), CancellationToken::new());
+        Self { plugin: Arc::clone(plugin), prepared, followed, files: None }
+    }
+
+    /// Newer files have come, whose preparation and following `cancel` ends.
+    fn prepare(&mut self, cancel: CancellationToken) {
+        std::mem::replace(&mut self.prepared, cancel).cancel();
+    }
+
+    /// The newest files are prepared: those before are followed no longer.
+    fn take_over(&mut self) {
+        let prepared = std::mem::take(&mut self.prepared);
+        std::mem::replace(&mut self.followed, prepared).cancel();
+    }
+
+    /// The plugin is removed.
+    fn cancel(&self) {
+        self.prepared.cancel();
+        self.followed.cancel();
     }
 }
 
@@ -235,7 +254,7 @@ impl Manager {
             allowed: options.allowed,
             slots: Arc::default(),
         };
-        Self(Arc::new(Inner {
+        let manager = Self(Arc::new(Inner {
             loader: Arc::new(loader),
             metrics,
             host,
@@ -245,7 +264,16 @@ impl Manager {
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             watcher: Mutex::new(None),
-        }))
+        }));
+        let this = Arc::downgrade(&manager.0);
+        let all = move || this.upgrade().map_or_else(Vec::new, |this| Self(this).plugins());
+        manager.0.metrics.watch_plugins(all);
+        manager
+    }
+
+    /// All plugins, those that are being removed included.
+    fn plugins(&self) -> Vec<Arc<Plugin>> {
+        self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect()
     }
 
     /// The threads for what grows with a plugin.
@@ -311,8 +339,7 @@ impl Manager {
 
     /// Waits for the first loads of all plugins that exist now.
     async fn await_first_loads(&self) {
-        let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
-        for plugin in plugins {
+        for plugin in self.plugins() {
             plugin.first_load_over().await;
         }
     }
@@ -326,8 +353,7 @@ impl Manager {
             other => other,
         };
         let plugin = Plugin::new(name, &self.0.host, &self.0.metrics, predecessor);
-        let entry = Entry { plugin: Arc::clone(&plugin), load: CancellationToken::new(), files: None };
-        plugins.insert(name.to_owned(), entry);
+        plugins.insert(name.to_owned(), Entry::new(&plugin));
         plugin
     }
 
@@ -335,7 +361,7 @@ impl Manager {
         let plugin = self.plugin(&files.name);
         let cancel = self.0.stopping.child_token();
         if let Some(entry) = self.0.plugins.lock().get_mut(&files.name) {
-            entry.begin_load(cancel.clone());
+            entry.prepare(cancel.clone());
             // The bytes are read again when they are needed.
             entry.files = Some(Files { wasm: Bytes::new(), ..files.clone() });
         }
@@ -349,11 +375,11 @@ impl Manager {
         let (plugin, files) = {
             let mut plugins = self.0.plugins.lock();
             let entry = plugins.get_mut(name).ok_or(CommandError::NoPlugin)?;
-            if entry.load.is_cancelled() {
+            if entry.followed.is_cancelled() {
                 return Err(CommandError::REMOVED);
             }
             let files = entry.files.clone().ok_or(CommandError::Not("its files were never usable"))?;
-            entry.begin_load(cancel.clone());
+            entry.prepare(cancel.clone());
             (Arc::clone(&entry.plugin), files)
         };
         self.follow(plugin, files, cancel);
@@ -361,11 +387,16 @@ impl Manager {
     }
 
     fn follow(&self, plugin: Arc<Plugin>, files: Files, cancel: CancellationToken) {
-        plugin.load_started();
-        let loader = Arc::clone(&self.0.loader);
+        plugin.files_came();
+        let this = self.clone();
         let following = async move {
-            let follow = AssertUnwindSafe(loader.follow(&plugin, files, &cancel)).catch_unwind();
-            if let Err(panic) = follow.await {
+            let take_over = || {
+                let mut plugins = this.0.plugins.lock();
+                let entry = plugins.get_mut(&**plugin.name()).filter(|_| !cancel.is_cancelled());
+                entry.map(Entry::take_over).is_some()
+            };
+            let follow = this.0.loader.follow(&plugin, files, &cancel, take_over);
+            if let Err(panic) = AssertUnwindSafe(follow).catch_unwind().await {
                 let error = plugin.task_panicked("the load", &*panic);
                 plugin.load_failed(&error, &cancel);
             }
@@ -377,7 +408,7 @@ impl Manager {
         let plugin = {
             let plugins = self.0.plugins.lock();
             let Some(entry) = plugins.get(name) else { return };
-            entry.load.cancel();
+            entry.cancel();
             Arc::clone(&entry.plugin)
         };
         tracing::info!(event = "plugin_removed", plugin = name, "plugin removed");
@@ -400,8 +431,7 @@ impl Manager {
     /// The plugins as `/plugins` shows them.
     #[must_use]
     pub fn status(&self) -> PluginList {
-        let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
-        let plugins = plugins.iter().map(|plugin| plugin.status()).collect();
+        let plugins = self.plugins().iter().map(|plugin| plugin.status()).collect();
         PluginList { plugins, election: self.0.host.election.view() }
     }
 
@@ -493,7 +523,7 @@ impl Manager {
         if let Some(watcher) = watcher {
             let _ = watcher.await;
         }
-        let plugins: Vec<_> = self.0.plugins.lock().values().map(|entry| Arc::clone(&entry.plugin)).collect();
+        let plugins = self.plugins();
         for plugin in &plugins {
             plugin.retire();
         }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -38,9 +37,7 @@ impl Machine {
     }
 
     fn with(self, program: &str, script: &str) -> Self {
-        let file = self.dir.join("bin").join(program);
-        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        pilothouse_testkit::script::write(&self.dir.join("bin").join(program), script).unwrap();
         self
     }
 

@@ -15,6 +15,7 @@ pub mod log;
 pub mod paths;
 pub mod poll;
 pub mod process;
+pub mod script;
 pub mod skip;
 pub mod tools;
 

@@ -121,9 +121,7 @@ fn each_fault_is_named_and_tried_again_later_and_later(server: Server) -> Result
         "no panic message"
     );
     for fault in loglines::faults(&stage.host, "spin") {
-        let begin = begins(&stage, "spin", "bad").into_iter().find(|begin| begin.call == fault.call);
-        let took = fault.seconds_since(&begin.context("a fault without a call")?);
-        assert!(took >= 0.2 - TOLERANCE * 5.0, "cut after {took} s");
+        assert!(fault.took() >= 0.2 - TOLERANCE, "cut too early: {fault:?}");
     }
 
     // Other plugins, and other keys of the bad ones, are as well as ever.
@@ -273,9 +271,7 @@ fn a_call_that_waits_for_the_server_is_cut_at_its_deadline(server: Server) -> Re
     for fault in &faults {
         assert_eq!((fault.fault.as_str(), fault.level.as_str()), ("waiting", "WARN"), "{fault:?}");
         assert!(fault.message.contains("exceeded callTimeout (1s)"), "{fault:?}");
-        let begin = begins(&stage, "waits", "bad").into_iter().find(|begin| begin.call == fault.call);
-        let took = fault.seconds_since(&begin.context("a fault without a call")?);
-        assert!(took >= 1.0 - TOLERANCE * 5.0, "cut after {took} s");
+        assert!(fault.took() >= 1.0 - TOLERANCE, "cut too early: {fault:?}");
     }
     let counted = stage
         .host

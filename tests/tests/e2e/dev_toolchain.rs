@@ -2,14 +2,13 @@
 //! machine has are scripts first on the PATH, which write down what they were asked and hand on to the real tools.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pilothouse_testkit::poll::SOON;
-use pilothouse_testkit::{full, paths};
+use pilothouse_testkit::{full, paths, script};
 use pilothouse_tests::dev::{self, Dev};
 use pilothouse_tests::guests;
 
@@ -54,8 +53,7 @@ impl Machine {
         let file = self.path("bin").join(name);
         fs::create_dir_all(self.path("bin"))?;
         let log = self.path(&format!("{name}.log"));
-        fs::write(&file, format!("#!/bin/sh\necho \"$PWD> $*\" >> {}\n{script}\n", log.display()))?;
-        Ok(fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?)
+        script::write(&file, &format!("echo \"$PWD> $*\" >> {}\n{script}", log.display()))
     }
 
     /// What a program was asked, with the folder it was started in.

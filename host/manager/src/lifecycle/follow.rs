@@ -1,10 +1,12 @@
 //! [`Loader::follow`]: from the files of a plugin to its generations: the first, and one more for each change of the sources of
 //! `spec.configFrom`.
 //!
-//! Invariants: the same configuration is not loaded again after an error of its sources; a newer configuration cancels the load
-//! of the one before; whatever is wrong with the newest one, the running generation goes on. Without `spec.configFrom` there
-//! is one load. A generation that fails its probation is rolled back, and the task of a plugin lasts for as long. A plugin
-//! with a ServiceAccount is loaded again when a right that the account had lost comes back.
+//! Invariants: files take the place of those before when their component is ready to run, and until then those are followed:
+//! files that are refused end neither a probation nor anything else. The same configuration is not loaded again after an error
+//! of its sources; a newer configuration cancels the load of the one before; whatever is wrong with the newest one, the running
+//! generation goes on. Without `spec.configFrom` there is one load. A generation that fails its probation is rolled back, and
+//! the task of a plugin lasts for as long. A plugin with a ServiceAccount is loaded again when a right that the account had
+//! lost comes back.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,10 +26,19 @@ type LoadInProgress<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 impl Loader {
     /// Loads a plugin's files, and again whenever their configuration changes, until `cancel`: then newer files are loaded, or
-    /// the plugin was removed.
-    pub(crate) async fn follow(&self, plugin: &Arc<Plugin>, mut files: Files, cancel: &CancellationToken) {
-        let mut number = Some(plugin.next_number());
+    /// the plugin was removed. `take_over` ends the following of the files before; `false`: newer files have come.
+    pub(crate) async fn follow(
+        &self,
+        plugin: &Arc<Plugin>,
+        mut files: Files,
+        cancel: &CancellationToken,
+        take_over: impl FnOnce() -> bool,
+    ) {
         let Some(code) = self.prepare(plugin, &mut files, cancel).await else { return };
+        if !take_over() {
+            return;
+        }
+        plugin.load_started();
         let follows = !files.manifest.config_from.is_empty();
         if follows {
             // The configuration may come late.
@@ -90,8 +101,7 @@ impl Loader {
             }
             // Dropped first: two loads of one plugin never overlap.
             drop(load.take());
-            let number = number.take().unwrap_or_else(|| plugin.next_number());
-            let (files, code) = (&files, &code);
+            let (number, files, code) = (plugin.next_number(), &files, &code);
             load = Some(Box::pin(async move {
                 let load = Load { files, code, config: &config, number, cause: Cause::Change };
                 self.load(plugin, &load, cancel).await;

@@ -127,11 +127,8 @@ impl Refused {
         Self { file: Blamed::Manifest, reason }
     }
 
-    /// Records it on the plugin and logs it, with the name of the file to blame. Does nothing when `cancelled`.
-    pub(super) fn record(&self, plugin: &Plugin, files: &Files, cancelled: &CancellationToken) {
-        if cancelled.is_cancelled() {
-            return;
-        }
+    /// Logs it, and returns it with the name of the file to blame.
+    fn logged(&self, plugin: &Plugin, files: &Files) -> String {
         let manifest = files.manifest_path.as_ref().filter(|_| self.file == Blamed::Manifest);
         let message = format!("{}: {}", manifest.unwrap_or(&files.wasm_path).display(), self.reason);
         let kept = plugin.current().map(|generation| generation.number);
@@ -141,7 +138,7 @@ impl Refused {
             kept,
             "plugin not loaded: {message}"
         );
-        plugin.load_failed(&message, cancelled);
+        message
     }
 }
 
@@ -190,7 +187,9 @@ impl Loader {
             match cancel.run_until_cancelled(self.try_prepare(files)).await? {
                 Ok(code) => return Some(code),
                 Err(LoadFailure::Refused(refused)) => {
-                    refused.record(plugin, files, cancel);
+                    if !cancel.is_cancelled() {
+                        plugin.files_refused(&refused.logged(plugin, files), cancel);
+                    }
                     return None;
                 }
                 Err(LoadFailure::Retry(reason)) => {
@@ -244,7 +243,11 @@ impl Loader {
                 LoadFailure::Refused(refused) => {
                     let reason = printable(&load.config.hide(refused.reason));
                     let refused = Refused { reason, ..refused };
-                    return load.with_rollback(refused).record(plugin, load.files, cancel);
+                    if !cancel.is_cancelled() {
+                        let error = load.with_rollback(refused).logged(plugin, load.files);
+                        plugin.load_failed(&error, cancel);
+                    }
+                    return;
                 }
                 LoadFailure::Retry(reason) => {
                     let reason = printable(&load.config.hide(reason));

@@ -147,10 +147,15 @@ impl LifecycleState {
         if self.is_paused { Some(None) } else { self.quarantine_mut(kind).blocked(now) }
     }
 
-    /// A load of new files begins.
-    pub(crate) fn load_started(&mut self) {
+    /// New files have come.
+    pub(crate) fn files_came(&mut self) {
         self.await_first_generation();
         self.file_error = None;
+    }
+
+    /// A load of new files begins, in place of what was loaded of those before.
+    pub(crate) fn load_started(&mut self) {
+        self.files_came();
         self.config_error = None;
         self.load_wait = None;
         self.end_rollback();
@@ -167,6 +172,12 @@ impl LifecycleState {
     /// The load waits; none: it goes on.
     pub(crate) fn load_waits(&mut self, wait: Option<LoadWait>) {
         self.load_wait = wait;
+    }
+
+    /// The files that came are refused.
+    pub(crate) fn files_refused(&mut self, error: String) {
+        self.give_up_first_generation();
+        self.file_error = Some(error);
     }
 
     /// The files are not usable; a load of the files before goes on.

@@ -114,12 +114,18 @@ async fn a_removed_plugin_drains_and_then_is_gone_with_its_metrics() {
     calls.next().await;
     host.apply(removed()).await;
     assert_eq!(host.plugin().state, PluginState::Draining);
-    let series = || host.metrics.encode().contains("controller=\"p\"");
-    assert!(series());
+    let shows = |part: &str| host.metrics.encode().contains(part);
+    for series in [
+        "pilothouse_plugin_state{plugin=\"p\",state=\"draining\"} 1",
+        "pilothouse_plugin_memory_bytes{plugin=\"p\"} ",
+        "{controller=\"p\"",
+    ] {
+        assert!(shows(series), "{series}");
+    }
     permits.add_permits(1);
     tokio::time::sleep(EVENTS_GRACE).await;
     assert_eq!(host.manager.status().plugins.len(), 0);
-    assert!(!series());
+    assert!(!shows("=\"p\""));
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ pub(crate) mod exec;
 pub(crate) mod families;
 pub(crate) mod http;
 pub(crate) mod informers;
+pub(crate) mod plugins;
 pub(crate) mod queues;
 pub(crate) mod rest;
 pub(crate) mod scraped;
@@ -36,6 +37,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::dispatch::reasons::Reasons;
 use crate::imports::guest_events::PluginEvents;
+use crate::lifecycle::plugin::Plugin;
 use crate::observe::denials::Denied;
 use crate::observe::heartbeat;
 use crate::observe::host_events::HostEvents;
@@ -373,6 +375,11 @@ impl Metrics {
     /// Shows the informers of a factory too.
     pub(crate) fn watch_informers(&self, factory: SharedInformerFactory) {
         self.0.registry.lock().register_collector(informers::informers(factory));
+    }
+
+    /// Shows the plugins that `all` answers too.
+    pub(crate) fn watch_plugins(&self, all: impl Fn() -> Vec<Arc<Plugin>> + Clone + Send + Sync + 'static) {
+        plugins::register(&mut self.0.registry.lock(), all);
     }
 
     /// Shows an election too.

@@ -195,7 +195,7 @@ async fn the_instance_that_describes_a_plugin_counts_like_any_other() {
     assert_eq!(calls.so_far().await.len(), 1);
     assert!(component.is_mapped());
     new.compiler.add(b"a", FakeComponent::reconciler().0);
-    new.loader.follow(&new.plugin, files(b"a", &json!({})), &CancellationToken::new()).await;
+    new.loader.follow(&new.plugin, files(b"a", &json!({})), &CancellationToken::new(), || true).await;
     assert_eq!(new.plugin.status().state, PluginState::Running);
     assert!(!component.is_mapped(), "the idle instance went for it");
     assert_eq!(host.instances.0.state.lock().ledger.used(), 0, "it has gone itself");

@@ -34,7 +34,10 @@ impl Followed {
         let cancel = CancellationToken::new();
         let (follower, token) = (Arc::clone(&test), cancel.clone());
         test.plugin.load_started();
-        let task = tokio::spawn(async move { follower.loader.follow(&follower.plugin, files, &token).await });
+        let task =
+            tokio::spawn(
+                async move { follower.loader.follow(&follower.plugin, files, &token, || true).await },
+            );
         Self { test, folder, cancel, task, _calls: calls }
     }
 
@@ -66,7 +69,7 @@ async fn files_without_config_from_are_loaded_once() {
     let test = TestPlugin::new().await;
     test.compiler.add(b"a", FakeComponent::reconciler().0);
     let files = files(b"a", &json!({"config": {"a": 1}}));
-    test.loader.follow(&test.plugin, files, &CancellationToken::new()).await;
+    test.loader.follow(&test.plugin, files, &CancellationToken::new(), || true).await;
     assert_eq!(test.plugin.status().state, PluginState::Running);
     assert_eq!(&*test.plugin.current().unwrap().imports.config, br#"{"a":1}"#);
     test.end().await;
@@ -76,7 +79,7 @@ async fn files_without_config_from_are_loaded_once() {
 async fn a_component_that_cannot_be_compiled_fails_the_plugin() {
     let test = TestPlugin::new().await;
     test.plugin.load_started();
-    test.loader.follow(&test.plugin, files(b"unknown", &json!({})), &CancellationToken::new()).await;
+    test.loader.follow(&test.plugin, files(b"unknown", &json!({})), &CancellationToken::new(), || true).await;
     let status = test.plugin.status();
     assert_eq!(
         (status.state, status.last_error.as_deref()),
@@ -136,7 +139,7 @@ async fn a_newer_configuration_cancels_the_load_of_the_one_before() {
     let follower = (Arc::clone(&followed.test), Arc::clone(&plugin), cancel.clone());
     let task = tokio::spawn(async move {
         let (test, plugin, cancel) = follower;
-        test.loader.follow(&plugin, files, &cancel).await;
+        test.loader.follow(&plugin, files, &cancel, || true).await;
     });
     // Long enough for the first load to begin and to wait.
     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -164,13 +167,18 @@ fn answers_only(digest: &'static str, good: &'static [&'static str]) -> (FakeCom
     (component.script(script), calls)
 }
 
-/// Follows new files, as after a change in the directory; ends the following of those before.
+/// Follows new files, as after a change in the directory; when they take over they end the following of those before.
 fn follow(test: &Arc<TestPlugin>, before: Option<CancellationToken>, files: Files) -> CancellationToken {
-    before.inspect(CancellationToken::cancel);
     let (test, cancel) = (Arc::clone(test), CancellationToken::new());
     let token = cancel.clone();
-    test.plugin.load_started();
-    tokio::spawn(async move { test.loader.follow(&test.plugin, files, &token).await });
+    test.plugin.files_came();
+    tokio::spawn(async move {
+        let take_over = || {
+            before.inspect(CancellationToken::cancel);
+            true
+        };
+        test.loader.follow(&test.plugin, files, &token, take_over).await;
+    });
     cancel
 }
 
@@ -217,6 +225,37 @@ async fn a_version_that_faults_is_rolled_back_with_the_limits_of_the_newest_mani
 }
 
 #[tokio::test(start_paused = true)]
+async fn files_that_are_refused_end_no_probation_and_stay_in_the_status_until_others_come() {
+    let test = Arc::new(TestPlugin::new().await);
+    let (good, _good_calls) = FakeComponent::new("sha256:good", World::Reconciler, json!({}));
+    test.compiler.add(b"good", good);
+    test.compiler.add(b"bad", answers_only("sha256:bad", &[]).0);
+    let first = follow(&test, None, files(b"good", &json!({})));
+    settle().await;
+    let second = follow(&test, Some(first), files(b"bad", &json!({})));
+    settle().await;
+    let third = follow(&test, Some(second.clone()), files(b"unknown", &json!({})));
+    settle().await;
+    let refused = "p.wasm: compilation failed: unknown";
+    let status = test.plugin.status();
+    assert_eq!((status.generation, status.digest.as_str()), (2, "sha256:bad"));
+    assert_eq!((status.state, status.last_error.as_deref()), (PluginState::Running, Some(refused)));
+    (0..3).for_each(|n| test.add(&format!("ns/{n}")));
+    settle().await;
+    let status = test.plugin.status();
+    assert_eq!((status.generation, status.digest.as_str()), (3, "sha256:good"));
+    assert_eq!(status.rolled_back.map(|rolled| (rolled.from, rolled.to)), Some((2, 1)));
+    assert_eq!(status.last_error.as_deref(), Some(refused), "it is about the newest files");
+    assert!(!second.is_cancelled() && !third.is_cancelled());
+    follow(&test, Some(second.clone()), files(b"bad", &json!({})));
+    settle().await;
+    let status = test.plugin.status();
+    assert_eq!((status.generation, status.last_error), (4, None));
+    assert!(second.is_cancelled());
+    test.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rollback_that_is_refused_leaves_the_new_version_and_says_so() {
     let test = Arc::new(TestPlugin::new().await);
     let (good, _calls) = FakeComponent::reconciler();
@@ -241,11 +280,13 @@ async fn a_version_that_passes_its_probation_ends_the_task_that_would_roll_it_ba
     let test = Arc::new(TestPlugin::new().await);
     test.compiler.add(b"a", FakeComponent::reconciler().0);
     test.compiler.add(b"b", answers_only("sha256:b", &["ns/good"]).0);
-    test.loader.follow(&test.plugin, files(b"a", &json!({})), &CancellationToken::new()).await;
+    test.loader.follow(&test.plugin, files(b"a", &json!({})), &CancellationToken::new(), || true).await;
     let task = tokio::spawn({
         let test = Arc::clone(&test);
         async move {
-            test.loader.follow(&test.plugin, files(b"b", &json!({})), &CancellationToken::new()).await;
+            test.loader
+                .follow(&test.plugin, files(b"b", &json!({})), &CancellationToken::new(), || true)
+                .await;
         }
     });
     settle().await;

@@ -7,7 +7,12 @@ use crate::lifecycle::config_sources::Unusable;
 use crate::lifecycle::state::{LifecycleState, LoadWait};
 
 impl Plugin {
-    /// A load of new files begins.
+    /// New files have come.
+    pub(crate) fn files_came(&self) {
+        self.state.update_quietly(LifecycleState::files_came);
+    }
+
+    /// A load of new files begins, in place of what was loaded of those before.
     pub(crate) fn load_started(&self) {
         self.state.update_quietly(LifecycleState::load_started);
     }
@@ -25,6 +30,16 @@ impl Plugin {
     /// A load waits; none: it goes on.
     pub(crate) fn load_waits(&self, wait: Option<LoadWait>) {
         self.state.update(|state| state.load_waits(wait));
+    }
+
+    /// The files are refused; what is loaded or runs of those before goes on. Does nothing when `cancelled`, which means that
+    /// newer files have come.
+    pub(crate) fn files_refused(&self, error: &str, cancelled: &CancellationToken) {
+        self.state.update_unless(cancelled, |state| {
+            self.record_error(error);
+            state.files_refused(error.to_owned());
+            self.reporter.failed(error, state.generation());
+        });
     }
 
     /// The files are not usable; the generation before, if any, goes on.

@@ -1,0 +1,48 @@
+//! State and memory of the plugins, which are read when a scrape comes.
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::registry::Registry;
+
+use super::PluginName;
+use super::scraped::{Figure, Scraped, Value};
+use crate::lifecycle::plugin::Plugin;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginInState {
+    plugin: String,
+    state: &'static str,
+}
+
+static STATE: [Figure<()>; 1] = [Figure {
+    name: "pilothouse_plugin_state",
+    help: "1, with the state that the plugin is in",
+    value: Value::Int(|()| 1),
+}];
+
+static MEMORY: [Figure<u64>; 1] = [Figure {
+    name: "pilothouse_plugin_memory_bytes",
+    help: "Memory of the instances of the plugin, as far as it was charged at the end of their last call",
+    value: Value::Gauge(|bytes| *bytes as f64),
+}];
+
+/// The plugins that `all` answers at a scrape.
+pub(crate) fn register(
+    registry: &mut Registry,
+    all: impl Fn() -> Vec<Arc<Plugin>> + Clone + Send + Sync + 'static,
+) {
+    let plugins = all.clone();
+    registry.register_collector(Scraped::new(&STATE, move || {
+        let row = |plugin: Arc<Plugin>| {
+            let status = plugin.status();
+            (PluginInState { plugin: status.name, state: status.state.as_str() }, ())
+        };
+        plugins().into_iter().map(row).collect()
+    }));
+    registry.register_collector(Scraped::new(&MEMORY, move || {
+        let name = |plugin: &Plugin| PluginName { plugin: plugin.name().to_string() };
+        let row = |plugin: Arc<Plugin>| (name(&plugin), plugin.instances().used().memory);
+        all().into_iter().map(row).collect()
+    }));
+}
