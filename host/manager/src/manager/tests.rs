@@ -17,11 +17,14 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) async fn new() -> Self {
+        Self::with(ManagerOptions::new(PathBuf::from("/nowhere"))).await
+    }
+
+    async fn with(options: ManagerOptions) -> Self {
         let compiler = Arc::new(FakeCompiler::default());
         let client = unreachable_client().await;
         let factory = SharedInformerFactory::for_client(client.clone(), Default::default());
         let metrics = Metrics::new();
-        let options = ManagerOptions::new(PathBuf::from("/nowhere"));
         let threads = PluginThreads { guests: Executor::on_current_runtime(), work: Handle::current() };
         let engine = Arc::clone(&compiler) as _;
         let manager = Manager::new(options, engine, client, factory, metrics.clone(), threads).await;
@@ -302,11 +305,10 @@ async fn the_detail_of_a_plugin_says_what_is_in_force() {
 
 #[tokio::test(start_paused = true)]
 async fn a_manifest_that_names_what_the_host_does_not_allow_is_refused() {
-    let mut host = Host::new().await;
+    let mut options = ManagerOptions::new(PathBuf::from("/nowhere"));
+    options.allowed.namespaces = Some(["a".to_owned()].into());
+    let host = Host::with(options).await;
     host.compiler.add(b"a", FakeComponent::reconciler().0);
-    let inner = Arc::get_mut(&mut host.manager.0).expect("nothing runs yet");
-    let loader = Arc::get_mut(&mut inner.loader).expect("nothing is loaded yet");
-    loader.allowed.namespaces = Some(["a".to_owned()].into());
     let spec = |namespace: &str| {
         json!({"permissions": [
             {"groups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": [namespace]},
