@@ -144,9 +144,7 @@ impl Instance {
         };
         match tokio::time::timeout(limits.call_timeout, metered.metered(made)).await {
             Err(_) => Err(Fault::deadline(limits.call_timeout, store.data().budget.used())),
-            Ok(Err(error)) if error.is::<PoolConcurrencyLimitError>() || error.is::<std::io::Error>() => {
-                Err(Fault::host_busy(&error))
-            }
+            Ok(Err(error)) if is_without_room(&error) => Err(Fault::host_busy(&error)),
             Ok(Err(error)) => Err(fault(store.data(), FaultKind::Instantiate, &error)),
             Ok(Ok((descriptor, reconcile, reconcile_many, handler))) => {
                 Ok(Self { store, descriptor, reconcile, reconcile_many, handler, limits, usable: true })
@@ -295,6 +293,11 @@ impl Instance {
     }
 }
 
+/// Whether the host has no room for another instance: in the pool, or in its address space.
+fn is_without_room(error: &wasmtime::Error) -> bool {
+    error.is::<PoolConcurrencyLimitError>() || error.is::<std::io::Error>() || error.is::<rustix::io::Errno>()
+}
+
 /// Turns an error of wasmtime into a fault with its reason: an exceeded limit, a trap, or `kind`.
 fn fault(state: &StoreState, kind: FaultKind, error: &wasmtime::Error) -> Fault {
     if let Some(wanted) = state.limiter.refused {
@@ -345,4 +348,17 @@ pub(crate) fn wit_key(key: &ObjectKey) -> wit::ObjectKey {
 
 pub(crate) fn wit_kind(kind: &Gvk) -> wit::Gvk {
     wit::Gvk { group: kind.group.clone(), version: kind.version.clone(), kind: kind.kind.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_not_to_blame_for_memory_that_the_host_does_not_get() {
+        let refused = wasmtime::Error::from(rustix::io::Errno::NOMEM).context("mapping");
+        assert!(is_without_room(&refused));
+        assert!(is_without_room(&std::io::Error::from_raw_os_error(12).into()));
+        assert!(!is_without_room(&wasmtime::Error::msg("Cannot allocate memory (os error 12)")));
+    }
 }
