@@ -75,7 +75,7 @@ async fn an_object_that_cannot_be_transformed_changes_nothing_and_is_counted() {
         server.delete("a/odd");
         server.delete("a/x");
         running.caught_up(&server).await;
-        // Its last state is odd: the one before is told of, and that it may not be the last.
+        // Its last state is odd: the state before is shown, as one that may not be the last.
         assert_eq!(
             recorder.take(),
             [Call::Add("a/y".into(), "5".into(), false), Call::Delete("a/x".into(), Some("3".into()), true)]
