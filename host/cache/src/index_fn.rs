@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use pilothouse_object::{Object, Pointer, json_string};
@@ -19,7 +20,11 @@ pub struct IndexFn {
     only: Option<Pointer>,
     separator: Option<Arc<str>>,
     limits: Option<IndexLimits>,
+    took: Option<Took>,
 }
+
+/// Is called with the time that computing the values of one object took.
+type Took = Arc<dyn Fn(Duration) + Send + Sync>;
 
 /// Is called with an object that is beyond a limit of an index.
 pub type LimitExceeded = Arc<dyn Fn(&Object, IndexLimit) + Send + Sync>;
@@ -84,7 +89,7 @@ impl IndexFn {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, only: None, separator: None, limits: None }
+        Self { source, only: None, separator: None, limits: None, took: None }
     }
 
     /// Keeps only objects where the pointer selects a value that is not null.
@@ -108,9 +113,25 @@ impl IndexFn {
         self
     }
 
+    /// Measures how long computing the values of each object takes, so that whoever asked for the index can be charged. The
+    /// call must be quick.
+    #[must_use]
+    pub fn timed(mut self, took: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+        self.took = Some(Arc::new(took));
+        self
+    }
+
     /// The values of an object, each once, in the order found.
     #[must_use]
     pub fn values(&self, object: &Object) -> Vec<Arc<str>> {
+        let Some(took) = &self.took else { return self.compute(object) };
+        let began = Instant::now();
+        let values = self.compute(object);
+        took(began.elapsed());
+        values
+    }
+
+    fn compute(&self, object: &Object) -> Vec<Arc<str>> {
         let (most, most_bytes) = self
             .limits
             .as_ref()
@@ -290,6 +311,26 @@ mod tests {
         assert_eq!(take(), [("b/a".to_owned(), IndexLimit::Values)]);
         assert_eq!(values(&limited(list(), 2, 6)), [""; 0]);
         assert_eq!(take(), [("b/a".to_owned(), IndexLimit::SplitBytes)]);
+    }
+
+    #[test]
+    fn the_time_of_each_object_is_reported() {
+        let total = Arc::new(std::sync::Mutex::new((0, Duration::ZERO)));
+        let sum = Arc::clone(&total);
+        let slow = IndexFn::closure(|_, _| {
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_micros(200) {}
+        });
+        let slow = slow.timed(move |time| {
+            let mut sum = sum.lock().unwrap();
+            *sum = (sum.0 + 1, sum.1 + time);
+        });
+        for count in 1..=3 {
+            values(&slow);
+            let (calls, time) = *total.lock().unwrap();
+            assert_eq!(calls, count);
+            assert!(time >= Duration::from_micros(200) * count, "{time:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!   extensions are ignored: these are the temporary files of editors and copying tools.
 //! * A new, changed or removed file counts only after it has been unchanged for the settling time; a plugin changes
 //!   only when all its files have settled. Only a change of content is reported: `touch` is not one.
+//! * A file that others than root and the user of the host may write is unusable, unless that is allowed.
 //! * An unusable file is reported as [`Change::Broken`], and the plugin's previous generation continues. A plugin ends
 //!   only when its component is removed or no manifest has its name any more.
 //!
@@ -14,15 +15,30 @@
 mod file;
 mod plan;
 mod scanner;
+mod writers;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 pub use self::file::{Fingerprint, read_up_to};
 pub use self::scanner::{Scanner, Seen};
+pub use self::writers::Writers;
+use crate::limits::Ceilings;
 use crate::manifest::Manifest;
+
+/// Which files of a directory count.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    /// How long a file must be unchanged before it is read.
+    pub settle: Duration,
+    /// Ceilings for the limits of manifests.
+    pub ceilings: Ceilings,
+    /// Take files that others than root and the user of the host may write.
+    pub allow_writable: bool,
+}
 
 /// A change in the directory.
 #[derive(Debug, Clone, PartialEq)]

@@ -56,8 +56,10 @@ impl Loader {
             let name = format!("{}@{}/{}", plugin.name(), load.number, index.name);
             // Before they are added: what is in the view is removed with it.
             view.indexes.insert(index.name.clone(), name.clone());
+            let account = plugin.metrics().host_time.clone();
+            let function = load.index_function(index).timed(move |time| account.add_elsewhere(time));
             for lease in &view.leases {
-                lease.indexer().add_indexer(&name, load.index_function(index)).map_err(|e| e.to_string())?;
+                lease.indexer().add_indexer(&name, function.clone()).map_err(|e| e.to_string())?;
             }
         }
         Ok(kinds)

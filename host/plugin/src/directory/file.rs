@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use crate::limits::Ceilings;
+use super::Rules;
+use super::writers::Writers;
 use crate::manifest::{Manifest, ManifestError};
 
 /// Maximum size of a component in bytes.
@@ -161,21 +162,14 @@ impl Tracked {
     }
 
     /// Reads the file if it was unchanged for the settling time.
-    pub(super) fn settle(
-        &mut self,
-        path: &Path,
-        role: Role,
-        now: Instant,
-        settle: Duration,
-        ceilings: &Ceilings,
-    ) -> Settled {
-        if self.due(settle).is_none_or(|due| due > now) {
+    pub(super) fn settle(&mut self, path: &Path, role: Role, now: Instant, rules: &Rules) -> Settled {
+        if self.due(rules.settle).is_none_or(|due| due > now) {
             return Settled::Nothing;
         }
         let (view, bytes) = match &self.look {
             Look::Absent => return Settled::Gone,
             Look::Unusable(reason) => (View::Unusable(reason.clone()), None),
-            Look::File(fingerprint) => match read(path, role, *fingerprint) {
+            Look::File(fingerprint) => match read(path, role, *fingerprint, rules.allow_writable) {
                 Ok(bytes) => {
                     // The file was written during the read, so the content may be a mixture.
                     let after = look(path);
@@ -187,7 +181,7 @@ impl Tracked {
                     let view = match role {
                         Role::Component => View::Component(digest),
                         Role::Manifest => {
-                            View::Manifest(digest, Box::new(Manifest::parse_within(&bytes, ceilings)))
+                            View::Manifest(digest, Box::new(Manifest::parse_within(&bytes, &rules.ceilings)))
                         }
                     };
                     (view, Some(bytes))
@@ -215,7 +209,7 @@ pub(super) fn look(path: &Path) -> Look {
     }
 }
 
-fn read(path: &Path, role: Role, fingerprint: Fingerprint) -> Result<Bytes, String> {
+fn read(path: &Path, role: Role, fingerprint: Fingerprint, allow_writable: bool) -> Result<Bytes, String> {
     let (most, what) = match role {
         Role::Component => {
             (MAX_COMPONENT, "a component may have 64 MiB; build it in release mode and strip it")
@@ -227,7 +221,16 @@ fn read(path: &Path, role: Role, fingerprint: Fingerprint) -> Result<Bytes, Stri
     if fingerprint.size > most {
         return Err(format!("it is too large ({} bytes); {what}", fingerprint.size));
     }
-    read_up_to(path, most).map_err(|e| format!("it cannot be read: {e}; check its permissions"))
+    let unreadable = |e: io::Error| format!("it cannot be read: {e}; check its permissions");
+    let file = File::open(path).map_err(unreadable)?;
+    // Asked of the file that is read: another one may have taken its name.
+    let metadata = file.metadata().map_err(unreadable)?;
+    if let Some(Writers { reason, remedy }) = Writers::of(path, &metadata).filter(|_| !allow_writable) {
+        return Err(format!(
+            "it {reason}: whoever writes it decides what this host runs; {remedy}, or start the host with --allow-writable-plugins"
+        ));
+    }
+    read_at_most(file, most).map_err(unreadable)
 }
 
 /// Reads a component again.
@@ -242,7 +245,11 @@ pub(super) fn read_component(path: &Path) -> io::Result<(Bytes, Digest)> {
 /// # Errors
 /// When the file cannot be opened or read.
 pub fn read_up_to(path: &Path, most: u64) -> io::Result<Bytes> {
+    read_at_most(File::open(path)?, most)
+}
+
+fn read_at_most(file: File, most: u64) -> io::Result<Bytes> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes.into())
 }

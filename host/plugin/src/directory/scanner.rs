@@ -13,8 +13,7 @@ use bytes::Bytes;
 
 use super::file::{self, Digest, Look, Role, Settled, Tracked, role};
 use super::plan::{Entry, Known, Outcome, plan};
-use super::{Change, Files};
-use crate::limits::Ceilings;
+use super::{Change, Files, Rules};
 use crate::manifest::Manifest;
 
 /// Maximum bytes of components in one batch. A large directory is reported in several batches.
@@ -26,8 +25,7 @@ const PATIENCE: u32 = 20;
 #[derive(Debug)]
 pub struct Scanner {
     path: PathBuf,
-    settle: Duration,
-    ceilings: Ceilings,
+    rules: Rules,
     /// Maximum bytes of components in one batch.
     batch: usize,
     files: BTreeMap<String, Tracked>,
@@ -61,14 +59,12 @@ pub struct Seen {
 }
 
 impl Scanner {
-    /// A scanner of a directory. Files count after they were unchanged for `settle`; limits of manifests are within
-    /// `ceilings`.
+    /// A scanner of a directory.
     #[must_use]
-    pub fn new(path: PathBuf, settle: Duration, ceilings: Ceilings) -> Self {
+    pub fn new(path: PathBuf, rules: Rules) -> Self {
         Self {
             path,
-            settle,
-            ceilings,
+            rules,
             batch: BATCH,
             files: BTreeMap::new(),
             known: HashMap::new(),
@@ -103,14 +99,15 @@ impl Scanner {
             }
         }
         let fresh = self.settle(now);
-        let entries = plan(&self.files, &self.known, now, self.settle * PATIENCE, &self.ceilings);
+        let patience = self.rules.settle * PATIENCE;
+        let entries = plan(&self.files, &self.known, now, patience, &self.rules.ceilings);
         let (mut changes, complete) = self.compare(entries, fresh, now);
-        let waits = self.files.values().any(|file| file.is_restless(now, self.settle * PATIENCE));
+        let waits = self.files.values().any(|file| file.is_restless(now, patience));
         if complete && !self.synced && !waits {
             self.synced = true;
             changes.push(Change::Synced);
         }
-        let due = self.files.values().filter_map(|file| file.due(self.settle)).min();
+        let due = self.files.values().filter_map(|file| file.due(self.rules.settle)).min();
         Seen { changes, due: if complete { due } else { Some(now) } }
     }
 
@@ -133,7 +130,7 @@ impl Scanner {
         let mut size = 0;
         self.files.retain(|name, file| {
             let Some((_, role)) = role(name) else { return false };
-            match file.settle(&self.path.join(name), role, now, self.settle, &self.ceilings) {
+            match file.settle(&self.path.join(name), role, now, &self.rules) {
                 Settled::Nothing => {}
                 Settled::Gone => return false,
                 Settled::Read(bytes) => {
@@ -320,6 +317,10 @@ mod tests {
 
     const SETTLE: Duration = Duration::from_millis(100);
 
+    fn scanner(path: &Path) -> Scanner {
+        Scanner::new(path.into(), Rules { settle: SETTLE, ..Rules::default() })
+    }
+
     /// Names of the reported plugins; `+` for the report that all are reported.
     fn told(seen: &Seen) -> Vec<&str> {
         fn name(change: &Change) -> &str {
@@ -336,7 +337,7 @@ mod tests {
     fn a_file_counts_when_it_has_kept_still_for_long_enough() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.wasm");
-        let mut scanner = Scanner::new(dir.path().into(), SETTLE, Ceilings::default());
+        let mut scanner = scanner(dir.path());
         let start = Instant::now();
         std::fs::write(&path, "1").unwrap();
         let seen = scanner.look(start);
@@ -352,12 +353,39 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_others_may_write_is_refused_until_its_mode_is_mended_or_the_host_is_told_to_take_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.wasm");
+        std::fs::write(&path, "1").unwrap();
+        let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o666);
+        let start = Instant::now();
+        let allowed = Rules { settle: SETTLE, allow_writable: true, ..Rules::default() };
+        let mut trusting = Scanner::new(dir.path().into(), allowed);
+        trusting.look(start);
+        assert_eq!(told(&trusting.look(start + SETTLE)), ["a", "+"]);
+        let mut scanner = scanner(dir.path());
+        scanner.look(start);
+        let seen = scanner.look(start + SETTLE);
+        let [Change::Broken { name, reason, .. }, Change::Synced] = &seen.changes[..] else {
+            panic!("{seen:?}")
+        };
+        assert_eq!(name, "a");
+        assert!(reason.starts_with("it may be written by others (mode 0666, group "), "{reason}");
+        assert!(reason.contains(&format!("chmod go-w {}", path.display())), "{reason}");
+        mode(0o644);
+        scanner.look(start + SETTLE * 2);
+        assert_eq!(told(&scanner.look(start + SETTLE * 3)), ["a"]);
+    }
+
+    #[test]
     fn a_large_directory_is_told_in_batches() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["a.wasm", "b.wasm", "c.wasm"] {
             std::fs::write(dir.path().join(name), name).unwrap();
         }
-        let mut scanner = Scanner::new(dir.path().into(), SETTLE, Ceilings::default());
+        let mut scanner = scanner(dir.path());
         scanner.batch = 1;
         let start = Instant::now();
         scanner.look(start);
@@ -378,7 +406,7 @@ mod tests {
             "bar.yaml",
             "apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata: { name: foo }\nspec: { source: { file: c.wasm } }\n",
         );
-        let mut scanner = Scanner::new(dir.path().into(), SETTLE, Ceilings::default());
+        let mut scanner = scanner(dir.path());
         let start = Instant::now();
         scanner.look(start);
         assert_eq!(told(&scanner.look(start + SETTLE)), ["foo", "+"]);
@@ -398,7 +426,7 @@ mod tests {
     fn a_file_that_never_keeps_still_does_not_hold_up_the_others_for_good() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.wasm"), "a").unwrap();
-        let mut scanner = Scanner::new(dir.path().into(), SETTLE, Ceilings::default());
+        let mut scanner = scanner(dir.path());
         let start = Instant::now();
         let mut text = String::new();
         for step in 0..PATIENCE {

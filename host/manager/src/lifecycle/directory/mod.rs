@@ -17,7 +17,7 @@ use std::sync::mpsc as signals;
 use std::time::Duration;
 
 use pilothouse_plugin::Ceilings;
-use pilothouse_plugin::directory::Change;
+use pilothouse_plugin::directory::{Change, Writers};
 use rustix::io::Errno;
 use tokio::sync::mpsc;
 
@@ -29,7 +29,7 @@ pub struct DirectoryOptions {
     pub poll_interval: Duration,
     /// How long a file must be unchanged before it is read.
     pub settle: Duration,
-    /// Take a directory that others than the user of the host may write.
+    /// Take a directory, and files, that others than root and the user of the host may write.
     pub allow_writable: bool,
 }
 
@@ -157,19 +157,11 @@ fn check_writers(path: &Path) -> Result<(), DirectoryError> {
         Errno::NOTDIR => DirectoryError::NotADirectory(path.to_owned()),
         error => unreadable(error),
     })?;
-    let stat = rustix::fs::fstat(&opened).map_err(unreadable)?;
-    let user = rustix::process::geteuid().as_raw();
-    let writable = |reason, remedy| Err(DirectoryError::Writable { path: path.to_owned(), reason, remedy });
-    if stat.st_uid != user && stat.st_uid != 0 {
-        let reason = format!("belongs to user {}, and the host runs as user {user}", stat.st_uid);
-        return writable(
-            reason,
-            format!("give it to the user of the host (chown {user} {})", path.display()),
-        );
-    }
-    if stat.st_mode & 0o022 != 0 {
-        let reason = format!("may be written by others (mode {:04o})", stat.st_mode & 0o7777);
-        return writable(reason, format!("take their right to write (chmod go-w {})", path.display()));
+    let metadata = std::fs::File::from(opened)
+        .metadata()
+        .map_err(|source| DirectoryError::Unreadable { path: path.to_owned(), source })?;
+    if let Some(Writers { reason, remedy }) = Writers::of(path, &metadata) {
+        return Err(DirectoryError::Writable { path: path.to_owned(), reason, remedy });
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use pilothouse_plugin::Ceilings;
-use pilothouse_plugin::directory::{Change, Scanner};
+use pilothouse_plugin::directory::{Change, Rules, Scanner};
 
 use super::DirectoryOptions;
 
@@ -36,7 +36,8 @@ pub(super) fn spawn(
     let own = sender.clone();
     std::thread::Builder::new().name("plugin-directory".into()).spawn(move || {
         let mut watch = Watch { path: path.clone(), signal: own, watched: None, warned: false };
-        let mut scanner = Scanner::new(path, options.settle, ceilings);
+        let DirectoryOptions { settle, allow_writable, poll_interval } = options;
+        let mut scanner = Scanner::new(path, Rules { settle, ceilings, allow_writable });
         loop {
             watch.ensure();
             let looked = Instant::now();
@@ -44,9 +45,9 @@ pub(super) fn spawn(
             if !seen.changes.is_empty() && changes.blocking_send(seen.changes).is_err() {
                 return;
             }
-            let next = seen.due.unwrap_or(looked + options.poll_interval).min(looked + options.poll_interval);
+            let next = seen.due.unwrap_or(looked + poll_interval).min(looked + poll_interval);
             // A file that is being copied is heard of at every write; that is no reason to look each time.
-            let pace = looked + options.settle / 4;
+            let pace = looked + settle / 4;
             if wait(&signals, next, pace) == Signal::Stop {
                 return;
             }

@@ -129,6 +129,8 @@ async fn an_object_beyond_a_limit_of_an_index_is_found_under_none_of_its_values(
     test.server.create("ns/bad", json!({"data": {"refs": "a,b,c,d"}}));
     settle().await;
     assert_eq!((found("a"), found("d")), (1, 0));
+    let charged = test.plugin.metrics().host_time.elsewhere();
+    assert!(charged > Duration::ZERO, "the plugin is not charged for its index");
     let texts = warnings.texts();
     let wanted = "index by-ref of v1/ConfigMap: object ns/bad exceeds limits.indexValues (3)";
     assert!(texts.len() == 1 && texts[0].starts_with(wanted), "{texts:?}");

@@ -21,7 +21,7 @@ pub(crate) struct HostTime(Arc<HostTimeCounters>);
 struct HostTimeCounters {
     /// In imports: on the guest threads, where the group of the plugin is charged for it.
     imports: AtomicU64,
-    /// On other threads: filters and mappings of changes, outgoing HTTP.
+    /// On other threads: filters, mappings and index values of changes, outgoing HTTP.
     elsewhere: AtomicU64,
 }
 
@@ -34,6 +34,11 @@ impl HostTime {
     /// Another thread than those of guests worked for so long.
     pub(crate) fn add_elsewhere(&self, time: Duration) {
         self.0.elsewhere.fetch_add(nanos(time), Relaxed);
+    }
+
+    /// How long other threads than those of guests worked.
+    pub(crate) fn elsewhere(&self) -> Duration {
+        Duration::from_nanos(self.0.elsewhere.load(Relaxed))
     }
 }
 
@@ -72,9 +77,8 @@ pub(crate) fn register(registry: &mut Registry, accounts: &Accounts) {
     let accounts = Arc::clone(accounts);
     registry.register_collector(Scraped::new(&FIGURES, move || {
         let parts = |(name, account): (&String, &Account)| {
-            let host = &account.host.0;
-            let imports = Duration::from_nanos(host.imports.load(Relaxed));
-            let elsewhere = Duration::from_nanos(host.elsewhere.load(Relaxed));
+            let imports = Duration::from_nanos(account.host.0.imports.load(Relaxed));
+            let elsewhere = account.host.elsewhere();
             let guest = nanos(account.group.cpu_time().saturating_sub(imports));
             let guest = Duration::from_nanos(account.shown.fetch_max(guest, Relaxed).max(guest));
             [("guest", guest), ("host", imports + elsewhere)]
