@@ -7,10 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use pilothouse_plugin::Limits;
 use sha2::{Digest as _, Sha256};
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::Linker;
 use wasmtime::{Config, PoolingAllocationConfig};
 
-use crate::bindings::pilothouse::controller as wit;
 use crate::cache::{CompileCache, hex};
 use crate::code::Code;
 use crate::compile::lanes::Lanes;
@@ -209,14 +208,7 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     wasi::add_to_linker(&mut linker)?;
     crate::http::add_to_linker(&mut linker)?;
-    wit::types::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
-    wit::objects::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
-    wit::cache::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
-    wit::client::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
-    wit::queue::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
-    wit::config::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
-    wit::log::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
-    wit::events::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |s| s)?;
+    crate::imports::add_to_linker(&mut linker)?;
     Ok(linker)
 }
 

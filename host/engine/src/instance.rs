@@ -10,7 +10,7 @@ use std::time::Duration;
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::{Limits, printable};
 use wasmtime::component::Resource;
-use wasmtime::{CallHook, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
+use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
 use crate::backtrace;
 use crate::bindings::exports::pilothouse::controller as exports;
@@ -117,15 +117,6 @@ impl Instance {
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         let budget = Arc::clone(&store.data().budget);
         let metered = Arc::clone(&budget);
-        let imports = Arc::clone(&budget);
-        store.call_hook(move |_, hook| {
-            match hook {
-                CallHook::CallingHost => imports.import_begins(),
-                CallHook::ReturningFromHost => imports.import_ends(),
-                CallHook::CallingWasm | CallHook::ReturningFromWasm => {}
-            }
-            Ok(())
-        });
         store.epoch_deadline_callback(move |_| {
             if !budget.tick() {
                 return Ok(UpdateDeadline::Interrupt);

@@ -208,6 +208,8 @@ impl Manager {
         threads: PluginThreads,
     ) -> Self {
         let PluginThreads { guests, work } = threads;
+        // TLS and bodies of live calls are of a plugin's size: their connections are not those of lists and watches.
+        let client = client.with_connections_on(&work);
         metrics.watch_informers(factory.clone());
         if let Some(election) = options.election.status() {
             metrics.watch_election(election);

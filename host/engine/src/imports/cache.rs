@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
 
-use super::{Answer, Cursor, gvk, key};
+use super::{Answer, Cursor, ImportCall, gvk, key};
 use crate::bindings::pilothouse::controller::cache::{CacheError, Gvk, Host, HostCursor, ObjectKey};
 use crate::host::{ObjectCursor, Refusal};
 use crate::instance::wit_key;
@@ -44,7 +44,7 @@ impl StoreState {
     }
 }
 
-impl Host for StoreState {
+impl Host for ImportCall<'_> {
     fn get(
         &mut self,
         kind: Gvk,
@@ -128,7 +128,7 @@ impl Host for StoreState {
     }
 }
 
-impl HostCursor for StoreState {
+impl HostCursor for ImportCall<'_> {
     fn next(&mut self, this: Resource<Cursor>, max: u32) -> wasmtime::Result<Vec<Resource<Object>>> {
         let most = (max as usize).min(self.limits.page_objects);
         let portion: Vec<Object> = self.handles.cursor(&this)?.0.by_ref().take(most).collect();

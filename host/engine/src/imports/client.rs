@@ -7,7 +7,7 @@
 use pilothouse_object::{Object, ObjectKey as Key};
 use wasmtime::component::Resource;
 
-use super::{gvk, key};
+use super::{ImportCall, gvk, key};
 use crate::bindings::pilothouse::controller::client::{ApiError, Gvk, Host, ObjectKey, Page};
 use crate::host::{ClientAnswer, ClientCall, ClientVerb};
 use crate::state::StoreState;
@@ -63,7 +63,7 @@ impl StoreState {
     }
 }
 
-impl Host for StoreState {
+impl Host for ImportCall<'_> {
     async fn get(
         &mut self,
         kind: Gvk,

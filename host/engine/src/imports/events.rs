@@ -3,7 +3,7 @@
 
 use pilothouse_object::Object;
 
-use super::{gvk, key};
+use super::{ImportCall, gvk, key};
 use crate::bindings::pilothouse::controller::events::{EventError, Host, Regarding};
 use crate::host::{EventTarget, GuestEvent, Refusal};
 use crate::state::StoreState;
@@ -33,7 +33,7 @@ impl StoreState {
     }
 }
 
-impl Host for StoreState {
+impl Host for ImportCall<'_> {
     fn record(
         &mut self,
         regarding: Regarding,

@@ -1,8 +1,8 @@
 //! The `log` interface: structured log lines with the context of the running call.
 
+use super::ImportCall;
 use crate::bindings::pilothouse::controller::log::{Host, Level};
 use crate::host::LogLevel;
-use crate::state::StoreState;
 
 fn level(level: Level) -> LogLevel {
     match level {
@@ -14,7 +14,7 @@ fn level(level: Level) -> LogLevel {
     }
 }
 
-impl Host for StoreState {
+impl Host for ImportCall<'_> {
     fn write(&mut self, l: Level, message: String, fields: Vec<(String, String)>) -> wasmtime::Result<()> {
         self.host.log(&self.call.get(), level(l), &message, &fields);
         Ok(())

@@ -8,9 +8,12 @@ mod log;
 mod objects;
 mod queue;
 
-use pilothouse_object::{Gvk, KeyError, ObjectKey};
+use std::ops::{Deref, DerefMut};
 
-use crate::bindings::pilothouse::controller::types as wit;
+use pilothouse_object::{Gvk, KeyError, ObjectKey};
+use wasmtime::component::{HasData, Linker};
+
+use crate::bindings::pilothouse::controller as wit;
 use crate::error::OverLimit;
 use crate::host::ObjectCursor;
 use crate::state::StoreState;
@@ -18,6 +21,54 @@ use crate::state::StoreState;
 /// The resource behind a guest's handle of a cursor: a snapshot that the guest reads in portions.
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct Cursor(Box<dyn ObjectCursor>);
+
+/// A call of an import: the state of the guest's store. The time until it is dropped is the host's.
+pub(crate) struct ImportCall<'a>(&'a mut StoreState);
+
+/// A guest calls an import.
+fn import_call(state: &mut StoreState) -> ImportCall<'_> {
+    state.budget.import_begins();
+    ImportCall(state)
+}
+
+impl Drop for ImportCall<'_> {
+    fn drop(&mut self) {
+        self.0.budget.import_ends();
+    }
+}
+
+impl Deref for ImportCall<'_> {
+    type Target = StoreState;
+
+    fn deref(&self) -> &StoreState {
+        self.0
+    }
+}
+
+impl DerefMut for ImportCall<'_> {
+    fn deref_mut(&mut self) -> &mut StoreState {
+        self.0
+    }
+}
+
+/// What the generated bindings call: [`ImportCall`].
+struct ImportCalls;
+
+impl HasData for ImportCalls {
+    type Data<'a> = ImportCall<'a>;
+}
+
+/// Links the interfaces of `pilothouse:controller`.
+pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+    wit::types::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
+    wit::objects::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
+    wit::cache::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
+    wit::client::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
+    wit::queue::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
+    wit::config::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
+    wit::log::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
+    wit::events::add_to_linker::<StoreState, ImportCalls>(linker, import_call)
+}
 
 /// Counts the bytes that one call of an import answers, against `limits.answerBytes`: the guest chooses how much it asks
 /// for, and the host holds the answer until it is copied.
@@ -45,18 +96,18 @@ impl Answer {
     }
 }
 
-impl wit::Host for StoreState {}
+impl wit::types::Host for ImportCall<'_> {}
 
-impl crate::bindings::pilothouse::controller::config::Host for StoreState {
+impl wit::config::Host for ImportCall<'_> {
     fn get(&mut self) -> wasmtime::Result<Vec<u8>> {
         Ok(self.host.config().to_vec())
     }
 }
 
-fn gvk(kind: wit::Gvk) -> Gvk {
+fn gvk(kind: wit::types::Gvk) -> Gvk {
     Gvk { group: kind.group, version: kind.version, kind: kind.kind }
 }
 
-fn key(key: &wit::ObjectKey) -> Result<ObjectKey, KeyError> {
+fn key(key: &wit::types::ObjectKey) -> Result<ObjectKey, KeyError> {
     ObjectKey::new(key.namespace.as_deref(), &key.name)
 }

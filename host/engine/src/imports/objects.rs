@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
 
-use super::Answer;
+use super::{Answer, ImportCall};
 use crate::bindings::pilothouse::controller::objects::{Gvk, Host, HostObject, ObjectKey, OwnerReference};
 use crate::error::OverLimit;
 use crate::instance::{wit_key, wit_kind};
@@ -46,13 +46,13 @@ fn at<'a>(object: &'a Object, pointer: &str) -> Option<Cow<'a, str>> {
     }
 }
 
-impl Host for StoreState {}
+impl Host for ImportCall<'_> {}
 
 fn pairs<'a, S: AsRef<str> + 'a>(map: impl IntoIterator<Item = (S, S)>) -> Vec<(String, String)> {
     map.into_iter().map(|(k, v)| (k.as_ref().to_owned(), v.as_ref().to_owned())).collect()
 }
 
-impl HostObject for StoreState {
+impl HostObject for ImportCall<'_> {
     fn key(&mut self, this: Resource<Object>) -> wasmtime::Result<ObjectKey> {
         Ok(wit_key(self.handles.object(&this)?.key()))
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::key;
+use super::{ImportCall, key};
 use crate::bindings::pilothouse::controller::queue::{Host, ObjectKey};
 use crate::error::OverLimit;
 use crate::state::StoreState;
@@ -17,7 +17,7 @@ impl StoreState {
     }
 }
 
-impl Host for StoreState {
+impl Host for ImportCall<'_> {
     fn add(&mut self, k: ObjectKey) -> wasmtime::Result<()> {
         self.host.queue_add(self.key_to_add(&k)?);
         Ok(())

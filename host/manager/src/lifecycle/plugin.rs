@@ -315,6 +315,11 @@ impl Plugin {
         self.current.load_full()
     }
 
+    /// Whether this generation is the current one.
+    pub(crate) fn is_current(&self, generation: &Generation) -> bool {
+        self.current.load().as_ref().is_some_and(|current| current.number == generation.number)
+    }
+
     /// The repair of its machine code.
     pub(crate) fn code_repair(&self) -> &CodeRepair {
         &self.repair

@@ -13,7 +13,7 @@ use crate::host::{
     CacheImports, CallContext, ClientImports, ConfigImports, EventImports, HostImports, HttpImports,
     LogImports, ObjectCursor, QueueImports, Refusal,
 };
-use crate::imports::Cursor;
+use crate::imports::{Cursor, import_call};
 
 /// A host whose cache has one object. The tests use no other import.
 #[derive(Default)]
@@ -42,12 +42,15 @@ type Read = fn(&mut StoreState, Resource<Object>);
 
 /// All methods that need the text.
 const READS: [Read; 4] = [
-    |state, object| assert!(state.get(object, "/data/n".to_owned()).unwrap().is_some()),
+    |state, object| assert!(import_call(state).get(object, "/data/n".to_owned()).unwrap().is_some()),
     |state, object| {
-        assert_eq!(state.get_many(object, vec!["/data/n".into(), "/no".into()]).unwrap().len(), 2);
+        assert_eq!(
+            import_call(state).get_many(object, vec!["/data/n".into(), "/no".into()]).unwrap().len(),
+            2
+        );
     },
-    |state, object| assert!(state.bytes(object).unwrap().starts_with(b"{")),
-    |state, object| assert_eq!(state.annotations(object).unwrap().len(), 1),
+    |state, object| assert!(import_call(state).bytes(object).unwrap().starts_with(b"{")),
+    |state, object| assert_eq!(import_call(state).annotations(object).unwrap().len(), 1),
 ];
 
 fn state() -> StoreState {
@@ -92,7 +95,7 @@ fn a_guest_that_reads_many_packed_objects_in_one_call_keeps_one_text_unpacked() 
     let mut state = state();
     let cursor = Cursor(Box::new(packed().into_iter()));
     let cursor = state.handles.push_cursor(cursor).unwrap();
-    let handles = HostCursor::next(&mut state, cursor, 100).unwrap();
+    let handles = HostCursor::next(&mut import_call(&mut state), cursor, 100).unwrap();
     assert_eq!(handles.len(), 100);
     for read in READS {
         for handle in &handles {
@@ -122,7 +125,7 @@ fn after_a_call_nothing_of_what_it_read_is_left_whether_or_not_the_guest_dropped
         let handle = state.handles.push_cached(packed().remove(0)).unwrap();
         READS[0](&mut state, borrow(&handle));
         if drops {
-            HostObject::drop(&mut state, handle).unwrap();
+            HostObject::drop(&mut import_call(&mut state), handle).unwrap();
         }
         state.end();
         assert!(state.reading.is_none() && state.handles.is_empty(), "dropped by the guest: {drops}");
@@ -141,8 +144,8 @@ fn an_object_that_is_read_alone_is_read_from_the_text_that_the_cache_shares() {
     let kind = Gvk::new("", "v1", "ConfigMap");
     let kind = crate::instance::wit_kind(&kind);
     let key = crate::instance::wit_key(held.key());
-    let handle = cache::Host::get(&mut state, kind, key).unwrap().unwrap().unwrap();
-    assert!(state.get(borrow(&handle), "/data/n".to_owned()).unwrap().is_some());
+    let handle = cache::Host::get(&mut import_call(&mut state), kind, key).unwrap().unwrap().unwrap();
+    assert!(import_call(&mut state).get(borrow(&handle), "/data/n".to_owned()).unwrap().is_some());
     assert_eq!(state.reading.as_ref().map(|object| object.json().as_ptr()), Some(text));
     assert!(!keeps_text(state.handles.object(&handle).unwrap()));
 }
@@ -167,10 +170,11 @@ fn fault(result: wasmtime::Result<impl std::fmt::Debug>) -> String {
 fn get_many_answers_a_bounded_number_of_pointers_and_never_the_whole_object() {
     let (mut state, handle) = large(Limits { get_many_pointers: 3, ..Limits::default() });
     let pointers = |n: usize| vec!["/data/first".to_owned(); n];
-    assert_eq!(state.get_many(borrow(&handle), pointers(3)).unwrap().len(), 3);
-    let message = fault(state.get_many(borrow(&handle), pointers(4)));
+    assert_eq!(import_call(&mut state).get_many(borrow(&handle), pointers(3)).unwrap().len(), 3);
+    let message = fault(import_call(&mut state).get_many(borrow(&handle), pointers(4)));
     assert!(message.contains("4 pointers") && message.contains("limits.getManyPointers"), "{message}");
-    let message = fault(state.get_many(borrow(&handle), vec!["/data/first".into(), String::new()]));
+    let message =
+        fault(import_call(&mut state).get_many(borrow(&handle), vec!["/data/first".into(), String::new()]));
     assert!(message.contains("empty pointer") && message.contains("`bytes`"), "{message}");
 }
 
@@ -178,20 +182,25 @@ fn get_many_answers_a_bounded_number_of_pointers_and_never_the_whole_object() {
 fn an_answer_beyond_its_bytes_is_refused_before_it_is_collected() {
     let (mut state, handle) = large(Limits { answer_bytes: 5 << 19, ..Limits::default() });
     let many = |n: usize| vec!["/data/large".to_owned(); n];
-    assert_eq!(state.get_many(borrow(&handle), many(2)).unwrap().len(), 2);
-    let message = fault(state.get_many(borrow(&handle), many(64)));
+    assert_eq!(import_call(&mut state).get_many(borrow(&handle), many(2)).unwrap().len(), 2);
+    let message = fault(import_call(&mut state).get_many(borrow(&handle), many(64)));
     assert!(message.contains("get-many") && message.contains("limits.answerBytes"), "{message}");
 
     let (mut state, handle) = large(Limits { answer_bytes: 1 << 19, ..Limits::default() });
-    assert!(fault(state.get(borrow(&handle), "/data/large".to_owned())).contains("limits.answerBytes"));
-    assert!(fault(state.get(borrow(&handle), String::new())).contains("limits.answerBytes"));
-    assert!(fault(state.bytes(borrow(&handle))).contains("limits.answerBytes"));
+    assert!(
+        fault(import_call(&mut state).get(borrow(&handle), "/data/large".to_owned()))
+            .contains("limits.answerBytes")
+    );
+    assert!(
+        fault(import_call(&mut state).get(borrow(&handle), String::new())).contains("limits.answerBytes")
+    );
+    assert!(fault(import_call(&mut state).bytes(borrow(&handle))).contains("limits.answerBytes"));
 }
 
 #[test]
 fn get_many_stops_when_the_budget_is_used() {
     let (mut state, handle) = large(Limits { cpu_per_call: Duration::ZERO, ..Limits::default() });
-    let error = state.get_many(borrow(&handle), vec!["/data/first".into()]).unwrap_err();
+    let error = import_call(&mut state).get_many(borrow(&handle), vec!["/data/first".into()]).unwrap_err();
     assert!(state.budget.exceeded() && error.downcast_ref::<OverLimit>().is_none(), "{error}");
 }
 
@@ -202,7 +211,9 @@ fn a_cursor_gives_at_most_a_page_and_goes_on_where_it_was() {
     let cursor = state.handles.push_cursor(Cursor(Box::new(packed().into_iter()))).unwrap();
     let mut names = std::collections::BTreeSet::new();
     for wanted in [30, 30, 30, 10, 0] {
-        let page = HostCursor::next(&mut state, Resource::new_borrow(cursor.rep()), u32::MAX).unwrap();
+        let page =
+            HostCursor::next(&mut import_call(&mut state), Resource::new_borrow(cursor.rep()), u32::MAX)
+                .unwrap();
         assert_eq!(page.len(), wanted);
         names.extend(page.iter().map(|handle| state.handles.object(handle).unwrap().name().to_owned()));
     }
@@ -244,15 +255,18 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
         StoreState::new(Arc::new(Many(packed(), Some("a value"))), limits)
     };
     // Two texts a key: a namespace of one byte and a name of two or three.
-    let keys = |answer_bytes| cache::Host::keys(&mut state(answer_bytes), kind(), String::new());
+    let keys =
+        |answer_bytes| cache::Host::keys(&mut import_call(&mut state(answer_bytes)), kind(), String::new());
     assert_eq!(keys(100 * 20).unwrap().unwrap().len(), 100);
     assert!(fault(keys(99 * 19)).contains("the answer of keys exceeds 1881 bytes (limits.answerBytes)"));
-    let values = cache::Host::index_values(&mut state(1 << 20), kind(), String::new());
+    let values = cache::Host::index_values(&mut import_call(&mut state(1 << 20)), kind(), String::new());
     assert!(fault(values).contains("the answer of index-values"));
     // Values that are not shown have no bytes in the answer, and are charged as CPU.
     let limits = Limits { cpu_per_call: Duration::from_millis(5), ..Limits::default() };
     let mut hidden = StoreState::new(Arc::new(Many(Vec::new(), None)), limits);
     hidden.begin(CallContext::default());
-    let spent = cache::Host::index_values(&mut hidden, kind(), String::new()).map(drop).unwrap_err();
+    let spent = cache::Host::index_values(&mut import_call(&mut hidden), kind(), String::new())
+        .map(drop)
+        .unwrap_err();
     assert!(spent.to_string().contains("CPU budget"), "{spent}");
 }

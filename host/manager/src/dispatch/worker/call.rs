@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_engine::{Fault, FaultKind, Request};
+use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
 
 use super::Key;
@@ -50,16 +51,22 @@ async fn answers(
     warm: &mut WarmInstance,
     items: &[Key],
     call: u64,
-) -> Result<Vec<Answer>, Fault> {
+) -> Result<Answers, Fault> {
     let guest = warm.get(plugin, generation).await?;
+    if let [item] = items
+        && !generation.batches
+    {
+        let mut names = ReasonNames::default();
+        return Ok(smallvec![guest.reconcile(&request(plugin, item, &mut names), call).await?]);
+    }
     let mut names = vec![ReasonNames::default(); items.len()];
     let requests: Vec<Request<'_>> =
         items.iter().zip(&mut names).map(|(item, names)| request(plugin, item, names)).collect();
-    match requests.as_slice() {
-        [request] if !generation.batches => Ok(vec![guest.reconcile(request, call).await?]),
-        requests => guest.reconcile_many(requests, call).await,
-    }
+    Ok(guest.reconcile_many(&requests, call).await?.into())
 }
+
+/// One for each key; without an allocation for a single one.
+type Answers = SmallVec<[Answer; 1]>;
 
 /// Room for the names of all reasons.
 type ReasonNames = [&'static str; 8];

@@ -10,6 +10,7 @@
 use std::ops::Range;
 
 use pilothouse_engine::FaultKind;
+use smallvec::SmallVec;
 
 /// Faults in a row of one round that are tolerated, beyond those on the way to a single key.
 const TOLERATED_FAULTS: usize = 16;
@@ -18,7 +19,7 @@ const TOLERATED_FAULTS: usize = 16;
 #[derive(Debug)]
 pub(super) struct Parts {
     /// The next part last.
-    waiting: Vec<Range<usize>>,
+    waiting: SmallVec<[Range<usize>; 1]>,
     faults_in_a_row: usize,
     tolerated: usize,
 }
@@ -49,7 +50,7 @@ impl Parts {
     }
 
     /// Takes the parts that were not called.
-    pub(super) fn take_waiting(&mut self) -> Vec<Range<usize>> {
+    pub(super) fn take_waiting(&mut self) -> SmallVec<[Range<usize>; 1]> {
         std::mem::take(&mut self.waiting)
     }
 

@@ -82,7 +82,7 @@ impl Round<'_> {
                 return;
             }
             let part = &items[range.clone()];
-            let is_current = plugin.current().is_some_and(|current| current.number == generation.number);
+            let is_current = plugin.is_current(generation);
             let is_granted = part.iter().all(|item| generation.may_reconcile(&item.key, item.payload));
             if !is_current || !plugin.election().is_leader() || !is_granted {
                 // The keys are for the new generation, for the next leader, or are dropped when they are taken again.

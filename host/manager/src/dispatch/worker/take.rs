@@ -47,7 +47,11 @@ impl KeysInProgress<'_> {
 
     /// Ends the progress of the keys, whose outcome is recorded.
     pub(super) fn finish(mut self) {
-        self.plugin.queue().done_batch(mem::take(&mut self.items));
+        let mut items = mem::take(&mut self.items);
+        match items.pop() {
+            Some(item) if items.is_empty() => self.plugin.queue().done(item),
+            last => self.plugin.queue().done_batch(items.into_iter().chain(last)),
+        }
     }
 
     /// Drops the keys that were queued under wider grants than those of this generation.
@@ -88,20 +92,21 @@ pub(super) async fn take<'a>(
     let mut keys = KeysInProgress { plugin, items: vec![first] };
     // Before the generation is looked up: a new one ends the quarantine, and the call is for it.
     let permit = plugin.quarantine_pause(CallKind::Reconcile, || warm.release()).await;
-    let Some(generation) = working_generation(plugin) else {
+    let Some(mut generation) = working_generation(plugin) else {
         keys.finish();
         return None;
     };
     if permit.is_probe() {
         choose_probe(plugin, &mut keys.items[0]);
-    } else {
+    } else if size.limit(generation.batch_max()) > 1 {
         gather(plugin, &generation, size, &mut keys.items).await;
+        // Another generation may have taken over meanwhile.
+        let Some(current) = plugin.current() else {
+            keys.finish();
+            return None;
+        };
+        generation = current;
     }
-    // Another generation may have taken over while keys were gathered.
-    let Some(generation) = plugin.current() else {
-        keys.finish();
-        return None;
-    };
     if generation.max_concurrent > 1 {
         // For keys that came together with these.
         plugin.start_worker_if_ready();
