@@ -8,12 +8,13 @@
 //!   store       objects in their current state, the last changes, one revision for all
 //!
 //!   resources   which resources there are: tables of the built-in ones, and definitions
+//!   schema      the types of their objects: pruning, defaults, validation
 //!   discovery   what the server says of itself
 //! ```
 //!
 //! It keeps what clients observe: resource versions, conflicts, watches with bookmarks, 410, selectors, paging on one
-//! snapshot, finalizers and grace, status and generation. It does not look at schemas, knows no rules of access, applies
-//! nothing on the server's side and collects no garbage.
+//! snapshot, finalizers and grace, status and generation. It prunes, defaults and validates custom resources by their
+//! schemas, knows no rules of access, applies nothing on the server's side and collects no garbage.
 //!
 //! Invariant: nothing that a client sends makes it panic or grow without bound.
 
@@ -28,6 +29,7 @@ mod patch;
 mod printing;
 mod protobuf;
 mod resources;
+mod schema;
 mod schemas;
 mod seed;
 mod server;

@@ -1,131 +1,75 @@
-//! The types of the built-in kinds, as far as merging and validating objects needs them.
-//!
-//! The table `tables/schemas.json` is generated. `kinds` names the type of every `apiVersion/kind`, `types` the
-//! fields of every type. A field is one string: its type, then attributes, each after a `;`.
-//!
-//! ```text
-//! [io.k8s.api.core.v1.Container;list=map;keys=name;patch=merge;mergeKey=name
-//! ^ array of containers         ^ attributes: `name` or `name=value`; `default=` comes last, its JSON may hold a `;`
-//! ```
-//!
-//! A type is `[T` (array), `{T` (map), a scalar (`string`, `integer`, `number`, `boolean`, `any`, each with an
-//! optional `:format`) or a name in `types`; arrays and maps nest. Texts are borrowed from the table, so reading it
-//! is cheap and happens once. Used by the strategic merge patch.
+//! The types of the built-in kinds, as the strategic merge patch reads them: a front of [`BuiltinTypes`].
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use crate::schema::{self, BuiltinTypes, TypeId, Types};
 
-use serde::Deserialize;
-
-/// Holds the types of all built-in kinds.
-#[derive(Deserialize)]
-pub(crate) struct Schemas {
-    #[serde(borrow)]
-    kinds: HashMap<&'static str, &'static str>,
-    #[serde(borrow)]
-    types: HashMap<&'static str, HashMap<&'static str, Text>>,
-}
-
-/// A text of the table; one with escapes (a default that holds quotes) cannot be borrowed.
-#[derive(Deserialize)]
-struct Text(#[serde(borrow)] Cow<'static, str>);
+/// The types of all built-in kinds.
+pub(crate) struct Schemas<'a>(&'a BuiltinTypes);
 
 /// A type: of a kind, of a field, or of an array's elements.
 #[derive(Clone, Copy)]
 pub(crate) struct TypeRef<'a> {
-    schemas: &'a Schemas,
-    text: &'a str,
+    types: &'a Types,
+    id: TypeId,
 }
 
 /// A field of a type.
 #[derive(Clone, Copy)]
 pub(crate) struct Field<'a> {
-    schemas: &'a Schemas,
-    text: &'a str,
+    types: &'a Types,
+    field: &'a schema::Field,
 }
 
-impl Schemas {
-    /// The table this program was built with.
-    pub(crate) fn builtin() -> &'static Self {
-        static BUILTIN: LazyLock<Schemas> = LazyLock::new(|| {
-            Schemas::parse(include_str!("tables/schemas.json")).expect("the generated table is well-formed")
-        });
-        &BUILTIN
-    }
-
-    fn parse(table: &'static str) -> serde_json::Result<Self> {
-        serde_json::from_str(table)
+impl<'a> Schemas<'a> {
+    /// The types of the table that this program was built with.
+    pub(crate) fn builtin() -> Schemas<'static> {
+        Schemas(BuiltinTypes::get())
     }
 
     /// The type of a built-in kind.
-    pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<TypeRef<'_>> {
-        let text = self.kinds.get(format!("{api_version}/{kind}").as_str())?;
-        Some(TypeRef { schemas: self, text })
+    pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<TypeRef<'a>> {
+        Some(TypeRef { types: self.0.types(), id: self.0.of_kind(api_version, kind)? })
     }
 }
 
 impl<'a> TypeRef<'a> {
     /// The field of this name; `None` too if this type has no fields of its own (a scalar, an array, a map).
     pub(crate) fn field(self, name: &str) -> Option<Field<'a>> {
-        let text = self.schemas.types.get(self.text)?.get(name)?;
-        Some(Field { schemas: self.schemas, text: &text.0 })
+        let field = self.types.get(self.id).fields.get(name)?;
+        Some(Field { types: self.types, field })
     }
 
     /// The type of an array's elements.
     pub(crate) fn items(self) -> Option<Self> {
-        Some(Self { text: self.text.strip_prefix('[')?, ..self })
+        Some(Self { id: self.types.get(self.id).items?, ..self })
     }
 }
 
 impl<'a> Field<'a> {
     /// The type of the field's value.
     pub(crate) fn value_type(self) -> TypeRef<'a> {
-        let text = self.text.split_once(';').map_or(self.text, |(text, _)| text);
-        TypeRef { schemas: self.schemas, text }
+        TypeRef { types: self.types, id: self.field.value_type }
     }
 
     /// Whether a strategic merge patch merges the elements of this list.
     pub(crate) fn merges_elements(self) -> bool {
-        self.has_patch_strategy("merge")
+        self.field.patch.merge
     }
 
     /// Whether a strategic merge patch replaces this map as a whole.
     pub(crate) fn replaces(self) -> bool {
-        self.has_patch_strategy("replace")
+        self.field.patch.replace
     }
 
     /// The member that identifies an element when a strategic merge patch merges this list.
     pub(crate) fn merge_key(self) -> Option<&'a str> {
-        self.attribute("mergeKey")
-    }
-
-    fn has_patch_strategy(self, wanted: &str) -> bool {
-        self.attribute("patch").is_some_and(|strategies| strategies.split(',').any(|s| s == wanted))
-    }
-
-    fn attribute(self, wanted: &str) -> Option<&'a str> {
-        let (_, mut rest) = self.text.split_once(';')?;
-        loop {
-            if let Some(default) = rest.strip_prefix("default=") {
-                return (wanted == "default").then_some(default);
-            }
-            let (attribute, others) = rest.split_once(';').unwrap_or((rest, ""));
-            if let Some((name, value)) = attribute.split_once('=')
-                && name == wanted
-            {
-                return Some(value);
-            }
-            if others.is_empty() {
-                return None;
-            }
-            rest = others;
-        }
+        self.field.merge_key.as_deref()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
     const TABLE: &str = r#"{
@@ -146,8 +90,8 @@ mod tests {
     }"#;
 
     fn pod() -> TypeRef<'static> {
-        static SCHEMAS: LazyLock<Schemas> = LazyLock::new(|| Schemas::parse(TABLE).unwrap());
-        SCHEMAS.of_kind("v1", "Pod").unwrap()
+        static TYPES: LazyLock<BuiltinTypes> = LazyLock::new(|| BuiltinTypes::parse(TABLE).unwrap());
+        Schemas(&TYPES).of_kind("v1", "Pod").unwrap()
     }
 
     #[test]
@@ -194,23 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn every_type_that_the_built_in_table_names_is_in_it() {
-        let schemas = Schemas::builtin();
-        let scalars = ["string", "integer", "number", "boolean", "any"];
-        let known = |text: &str| {
-            let name = text.trim_start_matches(['[', '{']);
-            schemas.types.contains_key(name) || scalars.contains(&name.split(':').next().unwrap())
-        };
-        assert!(schemas.kinds.values().all(|name| schemas.types.contains_key(name)));
-        for (name, fields) in &schemas.types {
-            for text in fields.values() {
-                let field = Field { schemas, text: &text.0 };
-                let value_type = field.value_type();
-                assert!(known(value_type.text), "{name}: {}", text.0);
-                if let Some(key) = field.merge_key() {
-                    assert!(value_type.items().unwrap().field(key).is_some(), "{name}: {}", text.0);
-                }
-            }
+    fn a_table_that_names_a_type_it_has_not_is_refused() {
+        for table in
+            [r#"{"kinds": {"v1/A": "A"}, "types": {}}"#, r#"{"kinds": {}, "types": {"A": {"b": "[B"}}}"#]
+        {
+            assert!(BuiltinTypes::parse(table).is_err(), "{table}");
         }
     }
 

@@ -140,12 +140,15 @@ fn put(core: &std::sync::Arc<Core>, document: &Document) -> Result<bool, StartEr
         call
     };
     let there = core.answer("get", &call(Some(&name), None, "", &Value::Null)).is_ok();
-    let outcome = if there {
-        core.answer("patch", &call(Some(&name), None, "application/merge-patch+json", &document.object))
+    let (verb, write) = if there {
+        ("patch", call(Some(&name), None, "application/merge-patch+json", &document.object))
     } else {
-        core.answer("create", &call(None, None, "", &document.object))
+        ("create", call(None, None, "", &document.object))
     };
-    outcome.map_err(|e| document.wrong(e.message))?;
+    core.answer(verb, &write).map_err(|e| document.wrong(e.message))?;
+    for warning in write.warnings.texts() {
+        tracing::warn!(path = %document.path.display(), kind, name, "{warning}");
+    }
     if let Some(status) = document.object.get("status").filter(|_| resource.has_status()) {
         let patch = Value::Object(Map::from_iter([("status".to_owned(), status.clone())]));
         let call = call(Some(&name), Some("status"), "application/merge-patch+json", &patch);

@@ -8,4 +8,5 @@ mod event_exporter;
 mod events_peers;
 mod kubectl;
 mod leader_election_peers;
+mod schemas;
 mod selectors;

@@ -7,14 +7,16 @@ mod names;
 mod path;
 mod query;
 mod time;
+mod warnings;
 
 pub(crate) use accept::{Accepted, Shape, clauses, negotiate};
 pub(crate) use error::{About, ApiError, Cause};
 pub(crate) use meta::{Metadata, check_metadata};
 pub(crate) use names::{NameRule, check_name};
 pub(crate) use path::{Path, Target};
-pub(crate) use query::{Params, VersionMatch, list_options_invalid};
+pub(crate) use query::{FieldValidation, Params, VersionMatch, list_options_invalid};
 pub(crate) use time::Timestamp;
+pub(crate) use warnings::Warnings;
 
 /// A JSON object: of the cluster, or a part of one.
 pub(crate) type JsonMap = serde_json::Map<String, serde_json::Value>;

@@ -16,6 +16,15 @@ pub(crate) enum VersionMatch {
     NotOlderThan,
 }
 
+/// What `fieldValidation` asks to be done about unknown and duplicate fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    /// What a request without the parameter gets.
+    Warn,
+    Strict,
+}
+
 impl Params {
     pub(crate) fn parse(query: &str) -> Self {
         let own = |text: Cow<'_, str>| text.into_owned();
@@ -72,6 +81,19 @@ impl Params {
             dry = true;
         }
         Ok(dry)
+    }
+
+    /// `fieldValidation`; `options` is the kind of the request's options.
+    pub(crate) fn field_validation(&self, options: &str) -> Result<FieldValidation, ApiError> {
+        match self.filled("fieldValidation") {
+            None | Some("Warn") => Ok(FieldValidation::Warn),
+            Some("Ignore") => Ok(FieldValidation::Ignore),
+            Some("Strict") => Ok(FieldValidation::Strict),
+            Some(other) => {
+                let cause = Cause::not_supported("fieldValidation", other, &["", "Ignore", "Strict", "Warn"]);
+                Err(ApiError::invalid(About::new("meta.k8s.io", options, ""), vec![cause]))
+            }
+        }
     }
 
     /// `resourceVersion`: `None` when absent or empty.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WARNING};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -15,7 +15,7 @@ use hyper::body::Frame;
 use serde_json::Value;
 
 use super::control::{Control, Mode};
-use crate::api::ApiError;
+use crate::api::{ApiError, Warnings};
 use crate::verbs::{Piece, WatchStream};
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -36,6 +36,14 @@ pub(super) fn error(error: &ApiError) -> Response<Body> {
     let mut response = json(error.code, &error.status());
     if let Some(seconds) = error.retry_after {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// The response with a header for each warning; failures carry them too.
+pub(super) fn with_warnings(mut response: Response<Body>, warnings: &Warnings) -> Response<Body> {
+    for value in warnings.headers() {
+        response.headers_mut().append(WARNING, value);
     }
     response
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::answer::{self, Body};
 use super::control::{Control, Mode};
 use super::{Log, Served};
-use crate::api::{ApiError, Params, Path, Target, Timestamp, negotiate};
+use crate::api::{ApiError, Params, Path, Target, Timestamp, Warnings, negotiate};
 use crate::discovery;
 use crate::faults::{Asked, Fault, FaultRule, Faults, Hit, WatchFaults};
 use crate::verbs::{Answer, Call, Core, ListTwist, User, verb};
@@ -163,15 +163,21 @@ impl Service {
             body,
             user,
             twist: ListTwist { stale_by: stale_by(hits) },
+            warnings: Warnings::default(),
         };
         let content_type = call.accepted.content_type;
-        match self.core.answer(verb, &call)? {
-            Answer::Whole { code, body } => Ok(answer::whole(code, content_type, body)),
-            Answer::Watch(mut stream) => {
-                stream.set_faults(watch_faults(hits));
-                Ok(answer::watch(*stream, content_type, control.clone()))
-            }
-        }
+        let answered = self.core.answer(verb, &call);
+        let response = answered.map_or_else(
+            |error| answer::error(&error),
+            |answer| match answer {
+                Answer::Whole { code, body } => answer::whole(code, content_type, body),
+                Answer::Watch(mut stream) => {
+                    stream.set_faults(watch_faults(hits));
+                    answer::watch(*stream, content_type, control.clone())
+                }
+            },
+        );
+        Ok(answer::with_warnings(response, &call.warnings))
     }
 
     /// Everything that is no object.

@@ -1,6 +1,7 @@
-//! The kinds whose versions differ in more than `apiVersion`: Events (of two groups) and HorizontalPodAutoscalers.
+//! The kinds whose versions differ in more than `apiVersion`: Events (of two groups), HorizontalPodAutoscalers, and custom
+//! resources whose versions have different schemas.
 //!
-//! Stored are core/v1 Events and autoscaling/v2 autoscalers.
+//! Stored are core/v1 Events, autoscaling/v2 autoscalers, and custom objects in their storage version.
 
 use serde_json::{Value, json};
 
@@ -13,12 +14,14 @@ pub(crate) fn needs_conversion(resource: &Resource) -> bool {
     matches!(
         (resource.group.as_str(), resource.version.as_str(), resource.name.as_str()),
         ("events.k8s.io", _, "events") | ("autoscaling", "v1", "horizontalpodautoscalers")
-    )
+    ) || resource.is_converted_by_schema()
 }
 
 /// From the form in which objects come in to the stored one.
 pub(crate) fn to_stored(resource: &Resource, object: &mut JsonMap) {
     match resource.group.as_str() {
+        // Their schemas bring them to it when they are complete.
+        _ if resource.is_custom() => {}
         "events.k8s.io" => rename(object, |(served, stored)| (served, stored)),
         _ => autoscaler_to_v2(object),
     }
@@ -27,6 +30,7 @@ pub(crate) fn to_stored(resource: &Resource, object: &mut JsonMap) {
 /// From the stored form to that in which objects are served.
 pub(crate) fn from_stored(resource: &Resource, object: &mut JsonMap) {
     match resource.group.as_str() {
+        _ if resource.is_custom() => resource.convert_by_schema(object),
         "events.k8s.io" => rename(object, |(served, stored)| (stored, served)),
         _ => autoscaler_to_v1(object),
     }

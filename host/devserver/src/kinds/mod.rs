@@ -2,7 +2,7 @@
 //! fields that select, and the two kinds whose versions differ in form.
 //!
 //! Everything else about a kind is in `tables/`. Defaults are limited to what clients and controllers trip over when it is
-//! missing; the full set belongs to schemas, which the server does not look at yet.
+//! missing; those of custom resources are in their schemas.
 
 mod convert;
 mod fields;

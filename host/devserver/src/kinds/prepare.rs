@@ -98,10 +98,19 @@ fn secret(object: &mut JsonMap) {
 fn definition(object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
     if let Some(Value::Object(spec)) = object.get_mut("spec") {
         spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+        if let Some(service) = spec["conversion"].pointer_mut("/webhook/clientConfig/service")
+            && let Value::Object(service) = service
+        {
+            service.entry("port").or_insert_with(|| 443.into());
+        }
         if let Some(Value::Object(names)) = spec.get_mut("names") {
             let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-            names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
-            names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
+            for (name, default) in [("singular", kind.to_lowercase()), ("listKind", format!("{kind}List"))] {
+                if !kind.is_empty() && names.get(name).and_then(Value::as_str).unwrap_or_default().is_empty()
+                {
+                    names.insert(name.to_owned(), default.into());
+                }
+            }
         }
     }
     let whole = Value::Object(object.clone());

@@ -1,16 +1,25 @@
 //! Resources that a CustomResourceDefinition adds: its reading, its rules and its status.
 //!
-//! All versions share their objects and differ in `apiVersion` alone (conversion `None`). Schemas are kept in the
-//! definition's object and not looked at.
+//! All versions share their objects and differ in `apiVersion` and in their schemas (conversion `None`, also where a
+//! webhook is asked for).
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Origin, Resource, Subresource, TableColumn};
-use crate::api::{Cause, NameRule, Timestamp, check_name};
+use super::{Origin, Resource, Resources, Review, Subresource, TableColumn, VersionSchemas};
+use crate::api::{Cause, JsonMap, NameRule, Timestamp, check_name};
 use crate::printing::CustomColumn;
+use crate::schema::{Schema, fingerprint};
+
+/// What a definition in a group of the community needs.
+const APPROVAL: &str = "api-approved.kubernetes.io";
+const WEBHOOK_WARNING: &str = "spec.conversion.strategy: this development server calls no conversion webhooks; objects are \
+                               converted as with strategy None";
+const RULES_WARNING: &str =
+    "x-kubernetes-validations: this development server accepts rules in CEL, but does not run them";
 
 /// Where the scale subresource of a custom resource has its fields.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -50,24 +59,44 @@ struct VersionSpec {
     served: bool,
     #[serde(default)]
     storage: bool,
+    schema: Option<VersionSchema>,
     #[serde(default)]
     subresources: Option<Subresources>,
     #[serde(default)]
     additional_printer_columns: Vec<CustomColumn>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-struct Conversion {
-    strategy: String,
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct VersionSchema {
+    #[serde(rename = "openAPIV3Schema")]
+    open_api: Option<JsonMap>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
+struct Conversion {
+    #[serde(default)]
+    strategy: String,
+    webhook: Option<Webhook>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Webhook {
+    client_config: Option<Value>,
+    #[serde(default)]
+    conversion_review_versions: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Spec {
     group: String,
     scope: String,
     names: Names,
     versions: Vec<VersionSpec>,
     conversion: Option<Conversion>,
+    #[serde(default)]
+    preserve_unknown_fields: Option<bool>,
 }
 
 /// A definition, read.
@@ -90,6 +119,9 @@ impl Definition {
         }
         if spec.group.is_empty() {
             causes.push(Cause::required("spec.group", ""));
+        } else if !spec.group.contains('.') {
+            let why = "should be a domain with at least one dot";
+            causes.push(Cause::invalid("spec.group", &spec.group, why));
         }
         for (field, text) in
             [("spec.names.plural", &spec.names.plural), ("spec.names.kind", &spec.names.kind)]
@@ -109,9 +141,12 @@ impl Definition {
             causes.push(Cause::invalid("spec.names.plural", &spec.names.plural, "the resource is built in"));
         }
         causes.extend(version_faults(&spec.versions));
-        if let Some(conversion) = spec.conversion.as_ref().filter(|c| c.strategy != "None") {
-            let strategy = &conversion.strategy;
-            causes.push(Cause::not_supported("spec.conversion.strategy", strategy, &["None"]));
+        causes.extend(spec.conversion.iter().flat_map(conversion_faults));
+        if spec.preserve_unknown_fields == Some(true) {
+            let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema \
+                          instead";
+            let message = format!("Invalid value: true: {detail}");
+            causes.push(Cause { message, ..Cause::invalid("spec.preserveUnknownFields", "", "") });
         }
         if causes.is_empty() { Ok(Self { group: spec.group.clone(), spec }) } else { Err(causes) }
     }
@@ -121,12 +156,108 @@ impl Definition {
         format!("{}/{}", self.group, self.spec.names.plural)
     }
 
-    /// The resource in each of its served versions.
-    pub(crate) fn resources(&self) -> impl Iterator<Item = Resource> {
-        self.spec.versions.iter().filter(|v| v.served).map(|v| self.resource(v))
+    /// What is to be said of a definition that is written beside what [`Definition::read`] says: of its schemas, and of what
+    /// this server does otherwise than a real one.
+    pub(super) fn review(&self, object: &Value) -> Review {
+        let mut review = Review::default();
+        review.causes.extend(self.approval_fault(object));
+        let versions = &self.spec.versions;
+        let schemas = || versions.iter().map(|v| v.schema.as_ref().and_then(|s| s.open_api.as_ref()));
+        for (index, _) in schemas().enumerate().filter(|(_, schema)| schema.is_none()) {
+            let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
+            review.causes.push(Cause::required(&field, "schemas are required"));
+        }
+        // Equal schemas are one for a real server, which names it as it was named when there was but one.
+        let are_equal = versions.iter().all(|v| v.schema == versions[0].schema);
+        let has_status = |v: &VersionSpec| v.subresources.as_ref().is_some_and(|s| s.status.is_some());
+        let mut has_rules = false;
+        for (index, (version, schema)) in versions.iter().zip(schemas()).enumerate() {
+            let Some(schema) = schema else { continue };
+            let path = match are_equal {
+                true => "spec.validation.openAPIV3Schema".to_owned(),
+                false => format!("spec.versions[{index}].schema.openAPIV3Schema"),
+            };
+            if has_status(version) || are_equal && versions.iter().any(has_status) {
+                review.causes.extend(root_fault(schema, &path));
+            }
+            match Schema::check(schema, &path) {
+                Ok(has) => has_rules |= has,
+                Err(causes) => review.causes.extend(causes),
+            }
+            if are_equal {
+                break;
+            }
+        }
+        if self.spec.conversion.as_ref().is_some_and(|c| c.strategy == "Webhook") {
+            review.warnings.push(WEBHOOK_WARNING.to_owned());
+        }
+        if has_rules {
+            review.warnings.push(RULES_WARNING.to_owned());
+        }
+        review
     }
 
-    fn resource(&self, version: &VersionSpec) -> Resource {
+    /// Groups of the community are for APIs that it has approved.
+    fn approval_fault(&self, object: &Value) -> Option<Cause> {
+        let is_in = |domain: &str| {
+            self.group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        if !(is_in("k8s.io") || is_in("kubernetes.io")) {
+            return None;
+        }
+        let field = format!("metadata.annotations[{APPROVAL}]");
+        let given = object["metadata"]["annotations"][APPROVAL].as_str().unwrap_or_default();
+        let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+        let has_host = given.split_once("://").is_some_and(|(scheme, rest)| {
+            !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/') && !given.contains(' ')
+        });
+        if given.is_empty() {
+            let why = format!("protected groups must have approval annotation {APPROVAL:?}, {see}");
+            Some(Cause::required(&field, &why))
+        } else if given.starts_with("unapproved") || has_host {
+            None
+        } else {
+            let why = format!(
+                "protected groups must have approval annotation {APPROVAL:?} with either a URL or a reason starting with \
+                 \"unapproved\", {see}"
+            );
+            Some(Cause::invalid(&field, given, &why))
+        }
+    }
+
+    /// The resource in each of its served versions; schemas that are in `earlier` too are not compiled again.
+    pub(crate) fn resources(&self, earlier: &Resources) -> Vec<Resource> {
+        let storage = self.storage();
+        let mut known: Vec<Arc<Schema>> =
+            earlier.schemas_of(&storage).flat_map(|s| [s.own.clone(), s.stored.clone()]).collect();
+        let mut schema_of = |version: &VersionSpec| -> Option<Arc<Schema>> {
+            let schema = version.schema.as_ref()?.open_api.as_ref()?;
+            let wanted = fingerprint(schema);
+            if let Some(found) = known.iter().find(|known| known.fingerprint() == wanted) {
+                return Some(found.clone());
+            }
+            // It was accepted when the definition was written.
+            let compiled = Arc::new(Schema::compile(schema).ok()?);
+            known.push(compiled.clone());
+            Some(compiled)
+        };
+        let Some(stored) = self.spec.versions.iter().find(|v| v.storage).and_then(&mut schema_of) else {
+            return Vec::new();
+        };
+        let has_changed = earlier
+            .schemas_of(&storage)
+            .any(|before| before.has_changed || before.stored.fingerprint() != stored.fingerprint());
+        let served = self.spec.versions.iter().filter(|v| v.served);
+        served
+            .filter_map(|version| {
+                let schemas =
+                    VersionSchemas { own: schema_of(version)?, stored: stored.clone(), has_changed };
+                Some(self.resource(version, schemas))
+            })
+            .collect()
+    }
+
+    fn resource(&self, version: &VersionSpec, schemas: VersionSchemas) -> Resource {
         const VERBS: [&str; 8] =
             ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
         let names = &self.spec.names;
@@ -173,9 +304,80 @@ impl Definition {
             subresources,
             columns: std::iter::once(table_column("Name", "string", "name", 0)).chain(shown).collect(),
             storage: self.storage().into(),
-            origin: Origin::Custom { columns, scale: parts.scale },
+            origin: Origin::Custom { columns, scale: parts.scale, schemas },
         }
     }
+}
+
+/// With a status of its own, the schema of an object may say of the whole only what does not concern the status.
+fn root_fault(schema: &JsonMap, path: &str) -> Option<Cause> {
+    const ALLOWED: [(&str, &str); 22] = [
+        ("description", "Description"),
+        ("type", "Type"),
+        ("format", "Format"),
+        ("title", "Title"),
+        ("maximum", "Maximum"),
+        ("exclusiveMaximum", "ExclusiveMaximum"),
+        ("minimum", "Minimum"),
+        ("exclusiveMinimum", "ExclusiveMinimum"),
+        ("maxLength", "MaxLength"),
+        ("minLength", "MinLength"),
+        ("pattern", "Pattern"),
+        ("maxItems", "MaxItems"),
+        ("minItems", "MinItems"),
+        ("uniqueItems", "UniqueItems"),
+        ("multipleOf", "MultipleOf"),
+        ("required", "Required"),
+        ("items", "Items"),
+        ("properties", "Properties"),
+        ("externalDocs", "ExternalDocs"),
+        ("example", "Example"),
+        ("x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields"),
+        ("x-kubernetes-validations", "XValidations"),
+    ];
+    let is_allowed = |field: &str| ALLOWED.iter().any(|(allowed, _)| *allowed == field);
+    let says = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
+    schema.iter().find(|(field, value)| !is_allowed(field) && says(value))?;
+    let names = ALLOWED.map(|(_, name)| name).join(" ");
+    let why = format!(
+        "only [{names}] fields are allowed at the root of the schema if the status subresource is enabled"
+    );
+    Some(crate::schema::invalid(path, &Value::Object(schema.clone()), &why))
+}
+
+/// What is wrong with how versions are converted.
+fn conversion_faults(conversion: &Conversion) -> Vec<Cause> {
+    const CONFIG: &str = "spec.conversion.webhookClientConfig";
+    const VERSIONS: &str = "spec.conversion.conversionReviewVersions";
+    let mut causes = Vec::new();
+    let config = conversion.webhook.as_ref().and_then(|w| w.client_config.as_ref());
+    let versions = conversion.webhook.as_ref().map(|w| &w.conversion_review_versions[..]).unwrap_or_default();
+    match conversion.strategy.as_str() {
+        "Webhook" => {
+            match config {
+                None => causes.push(Cause::required(CONFIG, "required when strategy is set to Webhook")),
+                Some(config) if config["url"].is_null() == config["service"].is_null() => {
+                    causes.push(Cause::required(CONFIG, "exactly one of url or service is required"));
+                }
+                Some(_) => {}
+            }
+            if versions.is_empty() {
+                causes.push(Cause::required(VERSIONS, ""));
+            }
+        }
+        "None" => {
+            let why = "should not be set when strategy is not set to Webhook";
+            if config.is_some() {
+                causes.push(Cause::forbidden(CONFIG, why));
+            }
+            if !versions.is_empty() {
+                causes.push(Cause::forbidden(VERSIONS, why));
+            }
+        }
+        "" => causes.push(Cause::required("spec.conversion.strategy", "")),
+        other => causes.push(Cause::not_supported("spec.conversion.strategy", other, &["None", "Webhook"])),
+    }
+    causes
 }
 
 /// What is wrong with the versions themselves.
@@ -280,7 +482,7 @@ mod tests {
         let object = json!({"metadata": {"name": "x"}, "spec": {
             "group": "a.b", "scope": "Galaxy", "names": {"plural": "cs", "kind": "C"},
             "versions": [{"name": "v1", "served": true, "storage": false}],
-            "conversion": {"strategy": "Webhook"},
+            "conversion": {"strategy": "Magic"},
         }});
         let causes = Definition::read(&object).unwrap_err();
         let fields: Vec<&str> = causes.iter().map(|c| c.field.as_str()).collect();

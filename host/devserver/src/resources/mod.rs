@@ -5,6 +5,7 @@
 
 mod builtin;
 mod custom;
+mod schemas;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use parking_lot::RwLock;
 use crate::printing::CustomColumn;
 
 pub(crate) use custom::{Definition, ScalePaths, definition_status};
+pub(crate) use schemas::{Review, VersionSchemas, WrittenPart};
 
 /// What a resource's subresource is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +40,11 @@ pub(crate) struct TableColumn {
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
     Builtin,
-    /// Served because of a definition; the version's own printer columns and paths.
+    /// Served because of a definition; the version's own printer columns, paths and schemas.
     Custom {
         columns: Vec<CustomColumn>,
         scale: Option<ScalePaths>,
+        schemas: VersionSchemas,
     },
 }
 
@@ -144,6 +147,14 @@ impl Resources {
         served.values().find(|r| r.kind == kind)
     }
 
+    /// The schemas by which objects of a custom resource are stored.
+    fn schemas_of(&self, storage: &str) -> impl Iterator<Item = &VersionSchemas> {
+        self.all().filter(move |r| *r.storage == *storage).filter_map(|r| match &r.origin {
+            Origin::Custom { schemas, .. } => Some(schemas),
+            Origin::Builtin => None,
+        })
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.iter().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
     }
@@ -164,6 +175,7 @@ impl Registry {
 
     /// Serves what these definitions define, in place of what earlier ones did.
     pub(crate) fn define(&self, definitions: &[Definition]) {
+        let earlier = self.now();
         let mut groups = builtin::groups();
         for definition in definitions {
             let at = groups.iter().position(|g| g.name == definition.group).unwrap_or_else(|| {
@@ -171,7 +183,7 @@ impl Registry {
                 groups.len() - 1
             });
             let group = &mut groups[at];
-            for resource in definition.resources() {
+            for resource in definition.resources(&earlier) {
                 let resource = Arc::new(resource);
                 match group.versions.iter_mut().find(|v| v.name == resource.version) {
                     Some(version) => version.resources.push(resource),

@@ -6,6 +6,7 @@ use rand::RngExt as _;
 use super::{Answer, Call, Core, JsonMap, Outcome, Rendering, key, reviews};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};
 use crate::kinds;
+use crate::resources::WrittenPart;
 use crate::store::{Raced, Stored};
 
 /// How many names a `generateName` is tried with.
@@ -43,6 +44,7 @@ impl Core {
         let metadata = Metadata::of(&mut object)?;
         let name = metadata.text("name").to_owned();
         causes.extend(check_metadata(&metadata, kinds::name_rule(&call.resource)));
+        causes.extend(call.review(&mut object, None, WrittenPart::Object));
         if !causes.is_empty() {
             return Err(ApiError::invalid(call.about_kind(&name), causes));
         }

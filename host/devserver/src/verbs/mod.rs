@@ -5,6 +5,7 @@
 
 mod create;
 mod delete;
+mod field_validation;
 mod list;
 mod namespaces;
 mod patch;
@@ -25,7 +26,7 @@ use http::{Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::api::{About, Accepted, ApiError, JsonMap, Metadata, Params, Target, Timestamp};
+use crate::api::{About, Accepted, ApiError, JsonMap, Metadata, Params, Target, Timestamp, Warnings};
 use crate::kinds;
 use crate::protobuf;
 use crate::resources::{Registry, Resource};
@@ -70,6 +71,8 @@ pub(crate) struct Call {
     pub(crate) user: User,
     /// What a fault does to lists and reads.
     pub(crate) twist: ListTwist,
+    /// What the answer carries in `Warning` headers.
+    pub(crate) warnings: Warnings,
 }
 
 /// What comes of a call.
@@ -220,6 +223,7 @@ impl Call {
             body: Bytes::new(),
             user: User::default(),
             twist: ListTwist::default(),
+            warnings: Warnings::default(),
         }
     }
 
@@ -300,6 +304,7 @@ impl Call {
     /// An object of this resource as a client has it, in the stored form.
     fn as_stored(&self, mut object: JsonMap) -> Result<JsonMap, ApiError> {
         self.check_kind(&object)?;
+        self.admit(&mut object)?;
         if !self.resource.is_custom() {
             // A field of a type cannot hold null: for the real server it is not there.
             drop_nulls(&mut object);

@@ -8,7 +8,7 @@ use super::patch::{Patch, refused};
 use super::{Answer, Call, Core, JsonMap, Outcome};
 use crate::api::{ApiError, Cause};
 use crate::printing::selector;
-use crate::resources::Origin;
+use crate::resources::{Origin, WrittenPart};
 use crate::store::Stored;
 
 /// Where an object has its numbers, as pointers.
@@ -121,6 +121,7 @@ fn scaled(
         let about = crate::api::About::new("autoscaling", "Scale", call.name());
         return Err(ApiError::invalid(about, vec![cause]));
     }
+    let old = object.clone();
     let mut object = Value::Object(object);
     let before = object.pointer(&places.spec).and_then(Value::as_i64);
     set(&mut object, &places.spec, replicas.into());
@@ -130,7 +131,14 @@ fn scaled(
         object["metadata"]["generation"] = (generation + 1).into();
     }
     match object {
-        Value::Object(object) => Ok(object),
+        Value::Object(mut object) => {
+            let causes = call.review(&mut object, Some(&old), WrittenPart::Object);
+            if causes.is_empty() {
+                Ok(object)
+            } else {
+                Err(ApiError::invalid(call.about_kind(call.name()), causes))
+            }
+        }
         _ => Err(ApiError::internal("an object stays an object")),
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{Answer, Call, Core, JsonMap, Outcome, Rendering};
 use crate::api::{ApiError, Cause, Metadata, check_metadata};
 use crate::kinds;
+use crate::resources::WrittenPart;
 use crate::store::Stored;
 
 /// Which part of an object a request may change.
@@ -102,7 +103,12 @@ pub(super) fn next(
                 let from = Metadata::of(&mut object)?;
                 Metadata::of(&mut next)?.copy("annotations", from.get("annotations"));
             }
-            return Ok(next);
+            let causes = call.review(&mut next, Some(&old), WrittenPart::Status);
+            return if causes.is_empty() {
+                Ok(next)
+            } else {
+                Err(ApiError::invalid(call.about_kind(call.name()), causes))
+            };
         }
         ObjectPart::Spec(field) => {
             let mut next = old.clone();
@@ -146,6 +152,7 @@ pub(super) fn next(
         causes.extend(new_finalizers(&old_metadata, &metadata));
     }
     causes.extend(check_metadata(&metadata, kinds::name_rule(&call.resource)));
+    causes.extend(call.review(&mut next, Some(&old), WrittenPart::Object));
     if causes.is_empty() { Ok(next) } else { Err(ApiError::invalid(call.about_kind(call.name()), causes)) }
 }
 

@@ -43,6 +43,13 @@ pub(crate) fn boat(name: &str) -> Value {
     })
 }
 
+/// A patch after which no version is served.
+fn unserved() -> Value {
+    let mut version = boats()["spec"]["versions"][0].clone();
+    version["served"] = false.into();
+    json!({"spec": {"versions": [version]}})
+}
+
 async fn with_boats() -> Cluster {
     let cluster = Cluster::start().await;
     cluster.post(DEFINITIONS, &boats()).await.ok();
@@ -266,7 +273,7 @@ async fn the_faults_of_a_definition_are_named() {
     let mut webhook = boats();
     webhook["spec"]["conversion"] = json!({"strategy": "Webhook"});
     let (code, _, message) = cluster.post(DEFINITIONS, &webhook).await.failed();
-    assert!(code == 422 && message.contains("spec.conversion.strategy"), "{message}");
+    assert!(code == 422 && message.contains("required when strategy is set to Webhook"), "{message}");
     assert_eq!(cluster.get(BOATS).await.code, 404, "and nothing is served");
 }
 
@@ -313,8 +320,10 @@ async fn an_update_of_a_definition_keeps_what_its_status_remembers() {
         {"type": "Established", "status": "True", "lastTransitionTime": "2001-01-01T00:00:00Z"},
     ]}});
     cluster.merge(&format!("{path}/status"), &conditions).await.ok();
+    let open = &boats()["spec"]["versions"][0]["schema"];
     let other = json!({"spec": {"versions": [
-        {"name": "v1", "served": true, "storage": false}, {"name": "v2", "served": true, "storage": true},
+        {"name": "v1", "served": true, "storage": false, "schema": open},
+        {"name": "v2", "served": true, "storage": true, "schema": open},
     ]}});
     let updated = cluster.merge(&path, &other).await.ok();
     assert_eq!(updated["status"]["storedVersions"], json!(["v1", "v2"]));
@@ -353,8 +362,7 @@ async fn objects_that_are_no_longer_served_go_with_their_definition() {
     let cluster = with_boats().await;
     cluster.post(BOATS, &boat("a")).await.ok();
     let path = format!("{DEFINITIONS}/boats.yard.test");
-    let unserved = json!({"spec": {"versions": [{"name": "v1", "served": false, "storage": true}]}});
-    cluster.merge(&path, &unserved).await.ok();
+    cluster.merge(&path, &unserved()).await.ok();
     assert_eq!(cluster.get(BOATS).await.code, 404);
     cluster.delete(&path, &Value::Null).await.ok();
     assert_eq!(cluster.get(&path).await.code, 404);
@@ -367,8 +375,7 @@ async fn a_namespace_takes_along_what_is_no_longer_served() {
     let cluster = with_boats().await;
     cluster.post("/api/v1/namespaces", &json!({"metadata": {"name": "yard"}})).await.ok();
     cluster.post(&BOATS.replace("default", "yard"), &boat("a")).await.ok();
-    let unserved = json!({"spec": {"versions": [{"name": "v1", "served": false, "storage": true}]}});
-    cluster.merge(&format!("{DEFINITIONS}/boats.yard.test"), &unserved).await.ok();
+    cluster.merge(&format!("{DEFINITIONS}/boats.yard.test"), &unserved()).await.ok();
     cluster.delete("/api/v1/namespaces/yard", &Value::Null).await.ok();
     assert_eq!(cluster.get("/api/v1/namespaces/yard").await.code, 404);
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{CONFIG_MAPS, Cluster, PODS, Watch, config_map, pod, version};
+use crate::client::{CONFIG_MAPS, Cluster, PODS, Watch, pod, version};
 use crate::definitions::{BOATS, DEFINITIONS, boat, boats};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -333,20 +333,21 @@ async fn what_the_server_says_of_itself() {
 #[tokio::test]
 async fn no_object_is_too_deep_for_any_form_of_it() {
     let cluster = Cluster::start().await;
+    // Their data may be anything.
+    const REVISIONS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
     let deep = |levels: usize| {
-        let mut object = config_map("deep");
-        object["deep"] = (0..levels).fold(json!(1), |inner, _| json!([inner]));
-        object
+        let data = (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        json!({"metadata": {"name": "deep"}, "revision": 1, "data": data})
     };
-    let refused = cluster.post(CONFIG_MAPS, &deep(120)).await;
+    let refused = cluster.post(REVISIONS, &deep(120)).await;
     assert_eq!(refused.reason(), (400, "BadRequest".to_owned()));
-    let made = cluster.post(CONFIG_MAPS, &deep(119)).await.ok();
-    let path = format!("{CONFIG_MAPS}?includeObject=Object");
+    let made = cluster.post(REVISIONS, &deep(119)).await.ok();
+    let path = format!("{REVISIONS}?includeObject=Object");
     assert_eq!(get_as(&cluster, TABLE, &path).await["rows"][0]["object"], made);
     let mut watch = watch_as(&cluster, TABLE, &format!("{path}&watch=1")).await;
     assert_eq!(watch.next().await.unwrap()["object"]["rows"][0]["object"], made);
-    let deeper = json!([{"op": "copy", "from": "/deep", "path": "/deep/0"}]).to_string();
+    let deeper = json!([{"op": "copy", "from": "/data", "path": "/data/0"}]).to_string();
     let json_patch = [("content-type", "application/json-patch+json")];
-    let refused = cluster.send("PATCH", &format!("{CONFIG_MAPS}/deep"), &json_patch, deeper).await.failed();
+    let refused = cluster.send("PATCH", &format!("{REVISIONS}/deep"), &json_patch, deeper).await.failed();
     assert!(refused.0 == 400 || refused.0 == 422, "{refused:?}");
 }

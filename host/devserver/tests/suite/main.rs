@@ -11,6 +11,7 @@ mod lists;
 mod network;
 mod objects;
 mod random;
+mod schemas;
 mod seed;
 mod subresources;
 mod watches;

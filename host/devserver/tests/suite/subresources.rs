@@ -75,24 +75,27 @@ async fn a_status_changes_nothing_else_and_nothing_else_changes_it() {
     cluster.post(DEFINITIONS, &boats()).await.ok();
     for (path, object) in [(DEPLOYMENTS, deployment("a", 2)), (BOATS, boat("a"))] {
         let mut object = object;
-        object["status"] = json!({"note": "made"});
+        object["status"] = json!({"observedGeneration": 7});
         let made = cluster.post(path, &object).await.ok();
         assert!(made.get("status").is_none(), "{made}");
         let path = format!("{path}/a");
         let mut whole = made.clone();
-        whole["status"] = json!({"note": "put"});
-        whole["spec"]["other"] = 1.into();
+        whole["status"] = json!({"observedGeneration": 8});
+        whole["spec"]["paused"] = true.into();
         whole["metadata"]["labels"] = json!({"a": "b"});
         let status = cluster.put(&format!("{path}/status"), &whole).await.ok();
-        assert_eq!(status["status"], json!({"note": "put"}));
+        assert_eq!(status["status"], json!({"observedGeneration": 8}));
         assert_eq!((&status["spec"], status["metadata"].get("labels")), (&made["spec"], None));
         assert_eq!(status["metadata"]["generation"], 1);
         assert_eq!(cluster.get(&format!("{path}/status")).await.ok(), status);
 
         whole["metadata"]["resourceVersion"] = status["metadata"]["resourceVersion"].clone();
-        whole["status"] = json!({"note": "main"});
+        whole["status"] = json!({"observedGeneration": 9});
         let main = cluster.put(&path, &whole).await.ok();
-        assert_eq!((&main["status"]["note"], &main["spec"]["other"]), (&json!("put"), &json!(1)));
+        assert_eq!(
+            (&main["status"]["observedGeneration"], &main["spec"]["paused"]),
+            (&json!(8), &json!(true))
+        );
         assert_eq!(main["metadata"]["generation"], 2);
         assert_eq!(
             cluster.put(&format!("{path}/status"), &status).await.reason(),

@@ -1,0 +1,123 @@
+//! What schemas do to objects: as they come in, before they are stored, and as they are read.
+//!
+//! A custom object is pruned, defaulted and validated by the version it comes in, and then pruned and defaulted by the
+//! version it is stored in. A read in another version drops what that one does not know; its defaults do not appear, as on a
+//! real server. If a definition has changed since, a read prunes and defaults what was stored before.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::{Definition, Origin, Resource};
+use crate::api::{ApiError, Cause, JsonMap};
+use crate::schema::{BuiltinTypes, Schema, TooManyDefaults};
+
+/// The schemas of one version of a custom resource.
+#[derive(Debug, Clone)]
+pub(crate) struct VersionSchemas {
+    pub(super) own: Arc<Schema>,
+    /// Of the version in which objects are stored; the same as `own` if both are equal.
+    pub(super) stored: Arc<Schema>,
+    /// Objects may have been stored by another schema.
+    pub(super) has_changed: bool,
+}
+
+/// What of an object is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WrittenPart {
+    Object,
+    Status,
+}
+
+/// What came of the last look at an object that is to be stored.
+#[derive(Debug, Default)]
+pub(crate) struct Review {
+    pub(crate) causes: Vec<Cause>,
+    pub(crate) warnings: Vec<String>,
+}
+
+const TOO_LARGE: &str = "the defaults of the schema would make the object too large";
+
+impl Resource {
+    /// Drops the fields of an object that its kind does not have, gives their paths, and puts in the defaults of a custom
+    /// resource's schema.
+    pub(crate) fn admit(&self, object: &mut JsonMap) -> Result<Vec<String>, ApiError> {
+        let Origin::Custom { schemas, .. } = &self.origin else {
+            let types = BuiltinTypes::get();
+            let kind = types.of_kind(&self.api_version(), &self.kind);
+            return Ok(kind.map(|kind| types.prune(kind, object)).unwrap_or_default());
+        };
+        let dropped = schemas.own.prune(object);
+        let defaulted = schemas.own.default(object);
+        defaulted.map_err(|TooManyDefaults| {
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", TOO_LARGE)
+        })?;
+        Ok(dropped)
+    }
+
+    /// Validates an object that is complete, and brings it to the form in which it is stored.
+    pub(crate) fn review(&self, object: &mut JsonMap, old: Option<&JsonMap>, part: WrittenPart) -> Review {
+        let whole = Value::Object(std::mem::take(object));
+        let mut review = match &self.origin {
+            Origin::Custom { schemas, .. } => {
+                let causes = match (part, old) {
+                    (WrittenPart::Status, Some(old)) => schemas.own.validate_status(&whole, old),
+                    (_, old) => schemas.own.validate(&whole, old),
+                };
+                Review { causes, warnings: Vec::new() }
+            }
+            Origin::Builtin if self.is_definition() && part == WrittenPart::Object => {
+                Definition::read(&whole).map(|definition| definition.review(&whole)).unwrap_or_default()
+            }
+            Origin::Builtin => Review::default(),
+        };
+        if let Value::Object(whole) = whole {
+            *object = whole;
+        }
+        if let Origin::Custom { schemas, .. } = &self.origin
+            && review.causes.is_empty()
+            && schemas.to_stored(object).is_err()
+        {
+            review.causes.push(Cause::forbidden("", TOO_LARGE));
+        }
+        review
+    }
+
+    fn is_definition(&self) -> bool {
+        self.is("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+
+    /// Whether stored objects of a custom resource are read otherwise than they were stored.
+    pub(crate) fn is_converted_by_schema(&self) -> bool {
+        match &self.origin {
+            Origin::Custom { schemas, .. } => {
+                schemas.has_changed || !Arc::ptr_eq(&schemas.own, &schemas.stored)
+            }
+            Origin::Builtin => false,
+        }
+    }
+
+    /// From the stored form of a custom object to that of this version.
+    pub(crate) fn convert_by_schema(&self, object: &mut JsonMap) {
+        let Origin::Custom { schemas, .. } = &self.origin else { return };
+        if schemas.has_changed {
+            schemas.stored.prune(object);
+            // Too many defaults: the object is shown with those that it got.
+            let _ = schemas.stored.default(object);
+        }
+        if !Arc::ptr_eq(&schemas.own, &schemas.stored) {
+            schemas.own.prune(object);
+        }
+    }
+}
+
+impl VersionSchemas {
+    fn to_stored(&self, object: &mut JsonMap) -> Result<(), TooManyDefaults> {
+        if !Arc::ptr_eq(&self.own, &self.stored) {
+            self.stored.prune(object);
+        }
+        // Also what the verb has taken away since the object came in: a status, which a read would default anyway.
+        self.stored.default(object)
+    }
+}

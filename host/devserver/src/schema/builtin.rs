@@ -1,0 +1,230 @@
+//! The types of the built-in kinds, from a generated table.
+//!
+//! In `tables/schemas.json`, `kinds` names the type of every `apiVersion/kind`, `types` the fields of every type. A field is
+//! one string: its type, then attributes, each after a `;`.
+//!
+//! ```text
+//! [io.k8s.api.core.v1.Container;list=map;keys=name;patch=merge;mergeKey=name
+//! ^ array of containers         ^ attributes: `name` or `name=value`; `default=` comes last, its JSON may hold a `;`
+//! ```
+//!
+//! A type is `[T` (array), `{T` (map), a scalar (`string`, `integer`, `number`, `boolean`, `any`, each with an optional
+//! `:format`) or a name in `types`; arrays and maps nest. The table has neither quantities nor all that is required, so these
+//! types prune and merge, and validate nothing yet.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde::de::Error as _;
+use serde_json::Value;
+
+use super::prune::{prune, prune_part};
+use super::types::{Entries, Field, Kind, ListKind, PatchStrategy, Type, TypeId, Types};
+use crate::api::JsonMap;
+
+/// The metadata of every kind.
+const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+#[derive(Deserialize)]
+struct Table<'a> {
+    #[serde(borrow)]
+    kinds: HashMap<&'a str, &'a str>,
+    #[serde(borrow)]
+    types: BTreeMap<&'a str, BTreeMap<&'a str, Text<'a>>>,
+}
+
+/// A text of the table; one with escapes (a default that holds quotes) cannot be borrowed.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Holds the types of all built-in kinds.
+#[derive(Debug)]
+pub(crate) struct BuiltinTypes {
+    types: Types,
+    kinds: HashMap<Box<str>, TypeId>,
+    metadata: Option<TypeId>,
+}
+
+impl BuiltinTypes {
+    /// The types of the table that this program was built with.
+    pub(crate) fn get() -> &'static Self {
+        static BUILTIN: LazyLock<BuiltinTypes> = LazyLock::new(|| {
+            BuiltinTypes::parse(include_str!("../tables/schemas.json"))
+                .expect("the generated table is well-formed")
+        });
+        &BUILTIN
+    }
+
+    pub(crate) fn parse(table: &str) -> serde_json::Result<Self> {
+        let table: Table<'_> = serde_json::from_str(table)?;
+        let mut types = Types::default();
+        // Names first: types may hold each other.
+        let named = table.types.keys().map(|name| (*name, types.add(Type::default()))).collect();
+        let mut reader = Reader { types, named, unnamed: HashMap::new() };
+        for (name, texts) in &table.types {
+            let mut fields = BTreeMap::new();
+            for (field, text) in texts {
+                fields.insert((*field).into(), reader.field(&text.0)?);
+            }
+            let id = reader.named[name];
+            reader.types.replace(id, Type { kind: Kind::Object, fields, ..Type::default() });
+        }
+        let mut kinds = HashMap::new();
+        for (kind, name) in &table.kinds {
+            kinds.insert((*kind).into(), reader.named(name)?);
+        }
+        Ok(Self { kinds, metadata: reader.named.get(METADATA).copied(), types: reader.types })
+    }
+
+    pub(crate) fn types(&self) -> &Types {
+        &self.types
+    }
+
+    /// The type of a built-in kind.
+    pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<TypeId> {
+        self.kinds.get(format!("{api_version}/{kind}").as_str()).copied()
+    }
+
+    /// Drops the fields that a kind does not have; gives their paths.
+    pub(crate) fn prune(&self, kind: TypeId, object: &mut JsonMap) -> Vec<String> {
+        prune(&self.types, kind, object)
+    }
+
+    /// Drops the fields that no metadata has; gives their paths.
+    pub(crate) fn prune_metadata(&self, path: &str, metadata: &mut Value) -> Vec<String> {
+        self.metadata.map(|id| prune_part(&self.types, id, path, metadata)).unwrap_or_default()
+    }
+}
+
+struct Reader<'a> {
+    types: Types,
+    named: HashMap<&'a str, TypeId>,
+    /// Scalars, lists and maps by their text; lists with an order of their own are not among them.
+    unnamed: HashMap<String, TypeId>,
+}
+
+impl Reader<'_> {
+    fn named(&self, name: &str) -> serde_json::Result<TypeId> {
+        self.named.get(name).copied().ok_or_else(|| serde_json::Error::custom(format!("no type {name:?}")))
+    }
+
+    fn field(&mut self, text: &str) -> serde_json::Result<Field> {
+        let (type_text, attributes) = text.split_once(';').unwrap_or((text, ""));
+        let attribute = |wanted| attribute(attributes, wanted);
+        let strategies: Vec<&str> = attribute("patch").into_iter().flat_map(|s| s.split(',')).collect();
+        let list = match attribute("list") {
+            Some("set") => ListKind::Set,
+            Some("map") => ListKind::Map(
+                attribute("keys").into_iter().flat_map(|k| k.split(',')).map(Into::into).collect(),
+            ),
+            _ => ListKind::Atomic,
+        };
+        Ok(Field {
+            value_type: match type_text.strip_prefix('[') {
+                Some(items) if list != ListKind::Atomic => {
+                    let items = Some(self.value_type(items)?);
+                    self.types.add(Type { kind: Kind::List, items, list, ..Type::default() })
+                }
+                _ => self.value_type(type_text)?,
+            },
+            patch: PatchStrategy {
+                merge: strategies.contains(&"merge"),
+                replace: strategies.contains(&"replace"),
+            },
+            merge_key: attribute("mergeKey").map(Into::into),
+        })
+    }
+
+    fn value_type(&mut self, text: &str) -> serde_json::Result<TypeId> {
+        if let Some(known) = self.unnamed.get(text) {
+            return Ok(*known);
+        }
+        let read = if let Some(items) = text.strip_prefix('[') {
+            Type { kind: Kind::List, items: Some(self.value_type(items)?), ..Type::default() }
+        } else if let Some(entries) = text.strip_prefix('{') {
+            Type { kind: Kind::Object, entries: Entries::Of(self.value_type(entries)?), ..Type::default() }
+        } else {
+            let (scalar, format) = text.split_once(':').unwrap_or((text, ""));
+            let kind = match (scalar, format) {
+                ("string", "int-or-string") => Kind::IntOrString,
+                ("string", _) => Kind::String,
+                ("integer", _) => Kind::Integer,
+                ("number", _) => Kind::Number,
+                ("boolean", _) => Kind::Boolean,
+                ("any", _) => Kind::Any,
+                _ => return self.named(text),
+            };
+            Type { kind, preserves_unknown: kind == Kind::Any, ..Type::default() }
+        };
+        let id = self.types.add(read);
+        self.unnamed.insert(text.to_owned(), id);
+        Ok(id)
+    }
+}
+
+/// The value of an attribute.
+fn attribute<'a>(attributes: &'a str, wanted: &str) -> Option<&'a str> {
+    // A default comes last and may look like further attributes.
+    let end = if attributes.starts_with("default=") {
+        0
+    } else {
+        attributes.find(";default=").unwrap_or(attributes.len())
+    };
+    attributes[..end]
+        .split(';')
+        .find_map(|one| one.split_once('=').filter(|(name, _)| *name == wanted))
+        .map(|(_, v)| v)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn unknown_fields_of_built_in_kinds_are_dropped() {
+        let types = BuiltinTypes::get();
+        let pod = types.of_kind("v1", "Pod").unwrap();
+        let Value::Object(mut object) = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "sepc": {}, "spec": {
+                "containers": [{"name": "a", "iamge": "b"}], "nodeSelector": {"a": "b"},
+                "tolerations": [{"key": "a", "extra": {"b": 1}}],
+            },
+        }) else {
+            panic!("an object")
+        };
+        let dropped = types.prune(pod, &mut object);
+        assert_eq!(dropped, ["sepc", "spec.containers[0].iamge", "spec.tolerations[0].extra"]);
+        assert_eq!(object["spec"]["nodeSelector"], json!({"a": "b"}));
+    }
+
+    #[test]
+    fn free_fields_of_built_in_kinds_are_kept() {
+        let types = BuiltinTypes::get();
+        for (api_version, kind, object) in [
+            ("apps/v1", "ControllerRevision", json!({"data": {"any": [{"thing": 1}]}})),
+            ("v1", "ConfigMap", json!({"data": {"a": "b"}})),
+            (
+                "apiextensions.k8s.io/v1",
+                "CustomResourceDefinition",
+                json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": {"properties": {"a": {"default": {"b": {}}}}}}}]}}),
+            ),
+        ] {
+            let id = types.of_kind(api_version, kind).unwrap();
+            let Value::Object(mut pruned) = object.clone() else { panic!("an object") };
+            assert!(types.prune(id, &mut pruned).is_empty(), "{kind}");
+            assert_eq!(Value::Object(pruned), object);
+        }
+    }
+
+    #[test]
+    fn fields_that_no_metadata_has_are_dropped() {
+        let mut metadata = json!({"name": "a", "labels": {"b": "c"}, "ownerReferences": [{"name": "d", "nmae": "e"}], "nmae": "f"});
+        let dropped = BuiltinTypes::get().prune_metadata("metadata", &mut metadata);
+        assert_eq!(dropped, ["metadata.nmae", "metadata.ownerReferences[0].nmae"]);
+        assert_eq!(metadata, json!({"name": "a", "labels": {"b": "c"}, "ownerReferences": [{"name": "d"}]}));
+    }
+}

@@ -1,0 +1,482 @@
+//! Whole schemas: what is refused of them, and what they do to objects.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+/// Compiles a schema without asking whether a server would accept it.
+pub(super) fn compiled(schema: &Value) -> (Types, TypeId) {
+    compile::compile(schema.as_object().unwrap()).unwrap()
+}
+
+fn texts(causes: &[Cause]) -> Vec<String> {
+    causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+}
+
+/// What is wrong with an object whose `spec` has this schema.
+fn violations(spec: Value, object: Value) -> Vec<String> {
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let schema = Schema::compile(schema.as_object().unwrap()).unwrap();
+    texts(&schema.validate(&json!({"spec": object}), None))
+}
+
+/// What a server has against a schema; nothing if it accepts it.
+fn refusals(schema: Value) -> Vec<String> {
+    Schema::check(schema.as_object().unwrap(), "s").err().map(|causes| texts(&causes)).unwrap_or_default()
+}
+
+#[test]
+fn values_that_break_the_schema_are_named_as_by_a_real_server() {
+    for (schema, value, expected) in [
+        (
+            json!({"type": "integer"}),
+            json!("x"),
+            r#"spec: Invalid value: "string": spec in body must be of type integer: "string""#,
+        ),
+        (
+            json!({"type": "integer"}),
+            json!(1.5),
+            r#"spec: Invalid value: "number": spec in body must be of type integer: "number""#,
+        ),
+        (
+            json!({"type": "object"}),
+            json!([]),
+            r#"spec: Invalid value: "array": spec in body must be of type object: "array""#,
+        ),
+        (
+            json!({"type": "string"}),
+            json!(null),
+            r#"spec: Invalid value: "null": spec in body must be of type string: "null""#,
+        ),
+        (
+            json!({"x-kubernetes-int-or-string": true}),
+            json!(true),
+            r#"spec: Invalid value: "boolean": spec in body must be of type integer,string: "boolean""#,
+        ),
+        (
+            json!({"type": "string", "enum": ["a", "b"]}),
+            json!("x"),
+            r#"spec: Unsupported value: "x": supported values: "a", "b""#,
+        ),
+        (
+            json!({"type": "integer", "enum": [1, 2]}),
+            json!(3),
+            r#"spec: Unsupported value: 3: supported values: "1", "2""#,
+        ),
+        (json!({"type": "object", "required": ["size"]}), json!({}), "spec.size: Required value"),
+        (
+            json!({"type": "string", "minLength": 1}),
+            json!(""),
+            r#"spec: Invalid value: "": spec in body should be at least 1 chars long"#,
+        ),
+        (
+            json!({"type": "string", "maxLength": 2}),
+            json!("äöü"),
+            "spec: Too long: may not be more than 2 bytes",
+        ),
+        (
+            json!({"type": "string", "pattern": "^[a-z]+$"}),
+            json!("A"),
+            r#"spec: Invalid value: "A": spec in body should match '^[a-z]+$'"#,
+        ),
+        (
+            json!({"type": "string", "format": "date-time"}),
+            json!("x"),
+            r#"spec: Invalid value: "x": spec in body must be of type date-time: "x""#,
+        ),
+        (
+            json!({"type": "integer", "maximum": 10}),
+            json!(11),
+            "spec: Invalid value: 11: spec in body should be less than or equal to 10",
+        ),
+        (
+            json!({"type": "integer", "maximum": 10, "exclusiveMaximum": true}),
+            json!(10),
+            "spec: Invalid value: 10: spec in body should be less than 10",
+        ),
+        (
+            json!({"type": "number", "minimum": 0.5}),
+            json!(0.25),
+            "spec: Invalid value: 0.25: spec in body should be greater than or equal to 0.5",
+        ),
+        (
+            json!({"type": "integer", "multipleOf": 5}),
+            json!(7),
+            "spec: Invalid value: 7: spec in body should be a multiple of 5",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "minItems": 1}),
+            json!([]),
+            "spec: Invalid value: 0: spec in body should have at least 1 items",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "maxItems": 1}),
+            json!(["a", "b"]),
+            "spec: Too many: 2: must have at most 1 items",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}}),
+            json!(["a", 1]),
+            r#"spec[1]: Invalid value: "integer": spec[1] in body must be of type string: "integer""#,
+        ),
+        (
+            json!({"type": "object", "maxProperties": 1, "additionalProperties": {"type": "string"}}),
+            json!({"a": "", "b": ""}),
+            "spec: Too many: 2: must have at most 1 items",
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            json!({"a": 1}),
+            r#"spec.a: Invalid value: "integer": spec.a in body must be of type string: "integer""#,
+        ),
+        (
+            json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}),
+            json!(["a", "b", "a", "a"]),
+            r#"spec[2]: Duplicate value: "a""#,
+        ),
+        (
+            json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"], "items": {"type": "object", "properties": {"n": {"type": "string"}}}}),
+            json!([{"n": "a"}, {"n": "a"}]),
+            r#"spec[1]: Duplicate value: {"n":"a"}"#,
+        ),
+    ] {
+        assert_eq!(violations(schema.clone(), value.clone()), [expected], "{schema} on {value}");
+    }
+}
+
+#[test]
+fn values_that_fit_the_schema_pass() {
+    for (schema, value) in [
+        (json!({"type": "integer"}), json!(2.0)),
+        (json!({"type": "number"}), json!(2)),
+        (json!({"type": "string", "nullable": true}), json!(null)),
+        (json!({"x-kubernetes-int-or-string": true}), json!("50%")),
+        (
+            json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}),
+            json!(5),
+        ),
+        (json!({"x-kubernetes-preserve-unknown-fields": true}), json!([{"a": 1}])),
+        (json!({"type": "number", "multipleOf": 0.1}), json!(0.3)),
+        (json!({"type": "string", "format": "int-something"}), json!("x")),
+        (json!({"type": "integer", "format": "int32"}), json!(1i64 << 40)),
+        (
+            json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}),
+            json!({"a": "", "b": 1}),
+        ),
+        (
+            json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}}),
+            json!([1, 2]),
+        ),
+    ] {
+        assert_eq!(violations(schema.clone(), value.clone()), [""; 0], "{schema} on {value}");
+    }
+}
+
+#[test]
+fn of_alternatives_that_fail_the_nearest_is_told() {
+    let any_of = json!({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]});
+    let expected = [
+        r#"<nil>: Invalid value: "": "spec" must validate at least one schema (anyOf)"#,
+        "spec.a: Required value",
+    ];
+    assert_eq!(violations(any_of, json!({})), expected);
+    let one_of = json!({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]});
+    let expected = r#"<nil>: Invalid value: "": "spec" must validate one and only one schema (oneOf). Found 2 valid alternatives"#;
+    assert_eq!(violations(one_of.clone(), json!({"a": 1, "b": 2})), [expected]);
+    assert_eq!(violations(one_of, json!({"a": 1})), [""; 0]);
+    let all_of = json!({"type": "integer", "allOf": [{"minimum": 1}, {"maximum": 3}]});
+    assert_eq!(
+        violations(all_of, json!(4)),
+        [
+            "spec: Invalid value: 4: spec in body should be less than or equal to 3",
+            r#"<nil>: Invalid value: "": "spec" must validate all the schemas (allOf)"#,
+        ]
+    );
+    let not = json!({"type": "string", "not": {"enum": ["a"]}});
+    assert_eq!(
+        violations(not.clone(), json!("a")),
+        [r#"<nil>: Invalid value: "": "spec" must not validate the schema (not)"#]
+    );
+    assert_eq!(violations(not, json!("b")), [""; 0]);
+}
+
+#[test]
+fn an_update_is_not_blamed_for_what_it_leaves_as_it_was() {
+    let schema = json!({"type": "object", "properties": {
+        "a": {"type": "string", "maxLength": 1}, "b": {"type": "string", "maxLength": 1},
+        "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"],
+            "items": {"type": "object", "properties": {"n": {"type": "string"}, "v": {"type": "integer", "maximum": 1}}}},
+    }});
+    let schema = Schema::compile(schema.as_object().unwrap()).unwrap();
+    let old = json!({"a": "long", "b": "x", "list": [{"n": "p", "v": 5}]});
+    let new = json!({"a": "long", "b": "also", "list": [{"n": "q", "v": 6}, {"n": "p", "v": 5}]});
+    assert_eq!(
+        texts(&schema.validate(&new, old.as_object())),
+        [
+            "b: Too long: may not be more than 1 bytes",
+            "list[0].v: Invalid value: 6: list[0].v in body should be less than or equal to 1",
+        ]
+    );
+}
+
+#[test]
+fn a_status_is_validated_alone() {
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "string"},
+        "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
+    }});
+    let schema = Schema::compile(schema.as_object().unwrap()).unwrap();
+    let object = json!({"spec": 1, "status": {"phase": 2}});
+    assert_eq!(
+        texts(&schema.validate_status(&object, &JsonMap::new())),
+        [r#"status.phase: Invalid value: "integer": phase in body must be of type string: "integer""#]
+    );
+}
+
+#[test]
+fn schemas_that_are_not_structural_are_refused() {
+    let field = |property: Value| json!({"type": "object", "properties": {"a": property}});
+    for (schema, expected) in [
+        (json!({}), "s.type: Required value: must not be empty at the root"),
+        (json!({"type": "string"}), r#"s.type: Invalid value: "string": must be object at the root"#),
+        (
+            field(json!({})),
+            "s.properties[a].type: Required value: must not be empty for specified object fields",
+        ),
+        (
+            field(json!({"type": "array", "items": {}})),
+            "s.properties[a].items.type: Required value: must not be empty for specified array items",
+        ),
+        (field(json!({"type": "array"})), "s.properties[a].items: Required value: must be specified"),
+        (
+            field(json!({"type": "string", "anyOf": [{"type": "string"}]})),
+            "s.properties[a].anyOf[0].type: Forbidden: must be empty to be structural",
+        ),
+        (
+            field(json!({"type": "object", "allOf": [{"properties": {"b": {"minLength": 1}}}]})),
+            "s.properties[a].properties[b]: Required value: because it is defined in s.properties[a].allOf[0].properties[b]",
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            "s.additionalProperties: Forbidden: must not be used at the root",
+        ),
+        (
+            json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}),
+            "s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified",
+        ),
+        (
+            field(
+                json!({"type": "string", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
+            ),
+            r#"s.properties[a].type: Invalid value: "string": must be object if x-kubernetes-embedded-resource is true"#,
+        ),
+        (
+            field(json!({"type": "string", "pattern": "("})),
+            r#"s.properties[a].pattern: Invalid value: "(": must be a valid regular expression, but isn't: error parsing regexp: unclosed group"#,
+        ),
+        (
+            field(json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}})),
+            "s.properties[a].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+        ),
+        (
+            field(
+                json!({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "string"}}),
+            ),
+            "s.properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
+        ),
+        (
+            field(json!({"type": "text"})),
+            r#"s.properties[a].type: Unsupported value: "text": supported values: "array", "boolean", "integer", "number", "object", "string""#,
+        ),
+        (
+            field(json!({"type": "object", "$ref": "#/x"})),
+            "s.properties[a].$ref: Forbidden: $ref is not supported",
+        ),
+        (
+            field(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false})),
+            "s.properties[a].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined",
+        ),
+        (
+            field(json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"})),
+            "s.properties[a].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map",
+        ),
+        (
+            field(
+                json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"],
+                "items": {"type": "object", "properties": {"n": {"type": "string"}}}}),
+            ),
+            "s.properties[a].items.properties[n].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+        ),
+        (
+            field(json!({"type": "integer", "default": "x"})),
+            r#"s.properties[a].default: Invalid value: "string":  in body must be of type integer: "string""#,
+        ),
+        (
+            field(json!({"type": "object", "default": {"b": 1}})),
+            r#"s.properties[a].default: Invalid value: {"b":1}: must not have unknown fields"#,
+        ),
+    ] {
+        assert_eq!(refusals(schema.clone()), [expected], "{schema}");
+    }
+}
+
+#[test]
+fn schemas_of_usual_definitions_are_accepted() {
+    for schema in [
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        json!({"type": "object", "description": "d", "required": ["spec"], "properties": {
+            "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+            "spec": {"type": "object", "default": {}, "properties": {
+                "port": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+                "limit": {"x-kubernetes-int-or-string": true, "allOf": [{"anyOf": [{"type": "integer"}, {"type": "string"}]}, {"minimum": 0}]},
+                "mode": {"type": "string", "enum": ["a", "b"], "default": "a"},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}, "x-kubernetes-map-type": "atomic"},
+                "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"],
+                    "items": {"type": "object", "required": ["n"], "properties": {"n": {"type": "string", "maxLength": 3}}}},
+                "template": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+                "choice": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+                    "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+            }},
+        }}),
+    ] {
+        assert_eq!(refusals(schema.clone()), [""; 0], "{schema}");
+    }
+}
+
+#[test]
+fn rules_in_cel_are_noticed() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string", "x-kubernetes-validations": [{"rule": "true"}]}}});
+    assert_eq!(Schema::check(schema.as_object().unwrap(), "s"), Ok(true));
+    let empty = json!({"type": "object", "x-kubernetes-validations": [{"rule": " "}]});
+    assert_eq!(
+        refusals(empty),
+        ["s.x-kubernetes-validations[0].rule: Required value: rule is not specified"]
+    );
+}
+
+#[test]
+fn a_hostile_schema_costs_bounded_time_and_stack() {
+    // As deep as JSON can be.
+    let mut deep = json!({"type": "string"});
+    for _ in 0..60 {
+        deep = json!({"type": "object", "properties": {"a": deep}, "not": {"required": ["z"]}});
+    }
+    assert_eq!(refusals(deep.clone()), [""; 0]);
+    for _ in 0..60 {
+        deep = json!({"type": "object", "properties": {"a": deep}});
+    }
+    assert!(refusals(deep)[0].ends_with("must not be nested deeper than 100 levels"));
+    // A megabyte of one enum, of alternatives, of patterns.
+    let values: Vec<String> = (0..100_000).map(|i| format!("v{i}")).collect();
+    let refused = violations(
+        json!({"type": "array", "items": {"type": "string", "enum": values}}),
+        json!(vec!["x"; 1000]),
+    );
+    assert!(refused.len() <= 101 && refused.iter().map(String::len).sum::<usize>() < 200_000);
+    let alternatives = vec![json!({"minimum": 1}); 2_000];
+    let refused = violations(
+        json!({"type": "array", "items": {"type": "integer", "anyOf": alternatives}}),
+        json!(vec![0; 100_000]),
+    );
+    assert!(refused.len() <= 101);
+    let patterns: JsonMap = (0..1000)
+        .map(|i| (format!("f{i}"), json!({"type": "string", "pattern": format!("^.{{1000}}{i}$")})))
+        .collect();
+    let schema = json!({"type": "object", "properties": patterns});
+    assert!(refusals(schema)[0].ends_with("the regular expressions of the schema are too large together"));
+    let faults: JsonMap = (0..50_000).map(|i| (format!("f{i}"), json!({}))).collect();
+    assert_eq!(refusals(json!({"type": "object", "properties": faults})).len(), 100);
+}
+
+/// Any JSON, some levels deep, with names that schemas and objects share.
+fn any_json(names: &'static str) -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-3i64..30).prop_map(Value::from),
+        (-3.0..30.0).prop_map(Value::from),
+        names.prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 40, 6, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::btree_map(names, inner, 0..5)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+/// A schema of the usual form.
+fn any_schema() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!({"type": "string", "default": "x"})),
+        Just(json!({"type": "string", "minLength": 2, "pattern": "^[a-c]+$"})),
+        Just(json!({"type": "integer", "minimum": 1, "default": 4})),
+        Just(json!({"type": "number", "nullable": true})),
+        Just(json!({"type": "boolean"})),
+        Just(json!({"x-kubernetes-int-or-string": true})),
+        Just(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})),
+    ];
+    leaf.prop_recursive(4, 30, 4, |inner| {
+        prop_oneof![
+            (inner.clone(), prop_oneof![Just("atomic"), Just("set")]).prop_map(|(items, list)| {
+                json!({"type": "array", "items": items, "x-kubernetes-list-type": list})
+            }),
+            inner.clone().prop_map(|entries| json!({"type": "object", "additionalProperties": entries})),
+            (proptest::collection::btree_map("[a-d]", inner, 0..4), "[a-d]").prop_map(|(properties, required)| {
+                json!({"type": "object", "properties": properties, "default": {}, "anyOf": [{"required": [required]}, {"minProperties": 1}]})
+            }),
+        ]
+    })
+}
+
+fn object_of(value: Value) -> JsonMap {
+    JsonMap::from_iter([("a".to_owned(), value)])
+}
+
+proptest! {
+    #[test]
+    fn any_json_as_a_schema_is_refused_or_accepted_without_a_panic(
+        schema in any_json("type|object|string|array|properties|items|anyOf|not|required|enum|default|pattern|x-kubernetes-list-type|map|x-kubernetes-validations|x-kubernetes-list-map-keys|additionalProperties|nullable|metadata"),
+        object in any_json("[a-d]"),
+    ) {
+        let schema = match schema {
+            Value::Object(schema) => schema,
+            other => object_of(other),
+        };
+        let _ = Schema::check(&schema, "s");
+        // What is refused must not break the walks either.
+        let compiled = Schema::compile(&schema).unwrap();
+        let mut object = object_of(object);
+        compiled.prune(&mut object);
+        let _ = compiled.default(&mut object);
+        compiled.validate(&object.into(), None);
+    }
+
+    #[test]
+    fn pruning_and_defaulting_twice_change_nothing_more(schema in any_schema(), object in any_json("[a-d]")) {
+        let schema = json!({"type": "object", "properties": {"a": schema}});
+        let schema = Schema::compile(schema.as_object().unwrap()).unwrap();
+        let mut object = object_of(object);
+        schema.prune(&mut object);
+        let pruned = object.clone();
+        prop_assert!(schema.prune(&mut object).is_empty());
+        prop_assert_eq!(&object, &pruned);
+        schema.default(&mut object).unwrap();
+        let defaulted = object.clone();
+        schema.default(&mut object).unwrap();
+        prop_assert_eq!(&object, &defaulted);
+        prop_assert!(schema.prune(&mut object).is_empty(), "a default is not pruned");
+        schema.validate(&object.into(), None);
+    }
+
+    #[test]
+    fn an_object_that_replaces_itself_is_not_blamed(schema in any_schema(), object in any_json("[a-d]")) {
+        let schema = json!({"type": "object", "properties": {"a": schema}});
+        let schema = Schema::compile(schema.as_object().unwrap()).unwrap();
+        let object = Value::Object(object_of(object));
+        let causes = schema.validate(&object, object.as_object());
+        prop_assert!(causes.is_empty(), "{:?}", causes);
+    }
+}
