@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 pilothouse_tests::on_both_servers!(
     one_poisoned_key_holds_up_none_of_twenty_others,
     faults_of_many_keys_pause_the_plugin_until_one_key_is_answered,
-    a_definition_that_comes_later_starts_its_plugin_at_once_and_the_host_is_ready_before,
+    a_definition_that_comes_later_starts_its_plugin_and_the_host_is_ready_before,
     a_version_that_faults_is_rolled_back_under_churn_and_no_key_is_lost,
     a_server_that_hangs_is_blamed_on_no_plugin,
 );
@@ -120,7 +120,7 @@ fn definition(group: &str) -> Value {
     })
 }
 
-fn a_definition_that_comes_later_starts_its_plugin_at_once_and_the_host_is_ready_before(
+fn a_definition_that_comes_later_starts_its_plugin_and_the_host_is_ready_before(
     server: Server,
 ) -> Result<()> {
     let stage = Stage::new(server, "late-kind")?;
@@ -141,7 +141,7 @@ fn a_definition_that_comes_later_starts_its_plugin_at_once_and_the_host_is_ready
     stage
         .host
         .wait_for("the neighbour to work", SOON, || reconciled(&stage, "neighbour", 1).contains("map"))?;
-    // Until the pauses between the tries of discovery are long: then only the watch notices it at once.
+    // That the watch is what notices it, at once, is shown by `lifecycle::kinds` of the manager.
     let lists = || {
         let metrics = stage.host.metrics()?;
         anyhow::Ok(metrics.sum("reflector_watches_total", &[("resource", "customresourcedefinitions")]))
