@@ -58,7 +58,8 @@ impl Cluster {
         let key: ObjectKey = format!("default/c{number}").parse().expect("a key");
         let body = |version: &str| {
             serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"round": round.to_string()},
-                "metadata": {"name": key.name(), "namespace": "default", "resourceVersion": version}})
+                "metadata": {"name": key.name(), "namespace": "default", "resourceVersion": version,
+                    "labels": {"number": number.to_string()}}})
             .to_string()
         };
         let (resource, params) = (config_maps(), WriteParams::default());
@@ -271,11 +272,12 @@ async fn a_streaming_list_is_compared_with_a_list_of_the_server() {
 async fn lists_and_watches_have_what_the_selectors_of_the_source_select() {
     let cluster = Cluster::start().await;
     for (round, watch_list) in [(0, false), (2, true)] {
-        cluster.put(1, round).await;
-        cluster.put(2, round).await;
+        for number in 1..=3 {
+            cluster.put(number, round).await;
+        }
         let source = ClientListerWatcher::new(cluster.client.clone(), config_maps(), Some("default"))
-            .label_selector("!absent")
-            .field_selector("metadata.name=c1");
+            .label_selector("number!=2")
+            .field_selector("metadata.name!=c3");
         let reflector = ReflectorOptions { watch_list, ..ReflectorOptions::default() };
         let options = InformerOptions { reflector, ..InformerOptions::default() };
         let informer = SharedInformer::new(Arc::new(source), config_maps(), Some("default"), options);
@@ -284,8 +286,9 @@ async fn lists_and_watches_have_what_the_selectors_of_the_source_select() {
         let task = tokio::spawn(async move { run.run(token).await });
         assert!(timeout(DEADLINE, informer.wait_synced()).await.expect("it never synced"));
         assert_eq!(informer.indexer().len(), 1, "streaming: {watch_list}");
-        cluster.put(2, round + 1).await;
-        cluster.put(1, round + 1).await;
+        for number in [3, 2, 1] {
+            cluster.put(number, round + 1).await;
+        }
         let key: ObjectKey = "default/c1".parse().expect("a key");
         let newest = cluster.writer.get(&config_maps(), &key, None).await.expect("it is there");
         let seen = informer.indexer().wait_until_seen(newest.resource_version());

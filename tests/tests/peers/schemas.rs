@@ -67,7 +67,7 @@ fn refused() -> Vec<Step> {
         field(json!({"type": "array", "items": {}})),
         field(json!({"type": "text"})),
         field(json!({"type": "string", "anyOf": [{"type": "string"}]})),
-        field(json!({"type": "object", "allOf": [{"properties": {"b": {"minLength": 1}}}]})),
+        json!({"type": "object", "allOf": [{"properties": {"b": {"minLength": 1}}}]}),
         field(json!({"type": "string", "pattern": "(?=a)"})),
         field(json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}})),
         field(
@@ -83,6 +83,8 @@ fn refused() -> Vec<Step> {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let mut without = definition("wind.example", &open);
     without["spec"]["versions"][0]["schema"] = json!({});
+    let mut bare = without.clone();
+    bare["spec"]["versions"][0]["schema"].take();
     let mut two = definition("wind.example", &field(json!({})));
     let mut second = two["spec"]["versions"][0].clone();
     (second["name"], second["storage"], second["schema"]["openAPIV3Schema"]) =
@@ -91,7 +93,7 @@ fn refused() -> Vec<Step> {
     let protected = definition("wind.k8s.io", &open);
     let mut unapproved = protected.clone();
     unapproved["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "yes"});
-    steps.extend([without, two, protected, unapproved].iter().map(define));
+    steps.extend([without, bare, two, protected, unapproved].iter().map(define));
     steps
 }
 

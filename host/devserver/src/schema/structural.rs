@@ -27,7 +27,8 @@ enum Level {
 pub(super) fn check(schema: &JsonMap, base: &str) -> Causes {
     let mut walk = Walk { path: Path::new(base), causes: Causes::default(), depth: 0 };
     walk.skeleton(schema, Level::Root);
-    walk.completeness(schema);
+    // As on a real server, of the outermost rules alone.
+    walk.rules_complete(schema, Some(schema), &mut Path::new(base));
     walk.causes.sorted()
 }
 
@@ -291,27 +292,6 @@ impl Walk {
         }
         if subschema(schema, "properties").is_some_and(|p| p.contains_key("metadata")) {
             self.forbidden("properties[metadata]", "must not be specified in a nested context");
-        }
-    }
-
-    /// Whether the skeleton has all that its rules speak of.
-    fn completeness(&mut self, schema: &JsonMap) {
-        let here = self.path.as_str().to_owned();
-        self.rules_complete(schema, Some(schema), &mut Path::new(&here));
-        if let Some(items) = subschema(schema, "items") {
-            let mark = self.path.field("items");
-            self.enter(|walk| walk.completeness(items));
-            self.path.back(&mark);
-        }
-        for (name, property) in subschemas(schema, "properties") {
-            let mark = self.path.entry("properties", name);
-            self.enter(|walk| walk.completeness(property));
-            self.path.back(&mark);
-        }
-        if let Some(entries) = subschema(schema, "additionalProperties") {
-            let mark = self.path.field("additionalProperties");
-            self.enter(|walk| walk.completeness(entries));
-            self.path.back(&mark);
         }
     }
 

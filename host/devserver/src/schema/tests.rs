@@ -254,8 +254,8 @@ fn schemas_that_are_not_structural_are_refused() {
             "s.properties[a].anyOf[0].type: Forbidden: must be empty to be structural",
         ),
         (
-            field(json!({"type": "object", "allOf": [{"properties": {"b": {"minLength": 1}}}]})),
-            "s.properties[a].properties[b]: Required value: because it is defined in s.properties[a].allOf[0].properties[b]",
+            json!({"type": "object", "allOf": [{"properties": {"b": {"minLength": 1}}}]}),
+            "s.properties[b]: Required value: because it is defined in s.allOf[0].properties[b]",
         ),
         (
             json!({"type": "object", "additionalProperties": {"type": "string"}}),
