@@ -157,6 +157,12 @@ impl<'a> Validation<'a> {
         if !fits {
             let should = format!("must be of type {}: {:?}", kind.name(), given);
             found.causes.add(type_invalid(&self.field(), given, &self.detail(should)));
+            if matches!(kind, Kind::Integer) && value.is_number() {
+                // A server checks a number twice, and the second time names no field.
+                let why =
+                    format!("Checked value must be of type integer (default format) in {}", self.field());
+                found.causes.add(Cause::invalid("<nil>", "", &why));
+            }
         }
     }
 
