@@ -246,7 +246,7 @@ async fn definitions_without_a_structural_schema_are_refused() {
     none["spec"]["versions"][0].as_object_mut().unwrap().remove("schema");
     assert_eq!(
         invalid(cluster.post(DEFINITIONS, &none).await),
-        r#"CustomResourceDefinition.apiextensions.k8s.io "kites.wind.test" is invalid: spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required"#
+        r#"CustomResourceDefinition.apiextensions.k8s.io "kites.wind.test" is invalid: spec.versions[0].schema.openAPIV3Schema: Required value"#
     );
     let mut untyped = kites();
     untyped["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = json!({});
