@@ -19,6 +19,7 @@
 //! Invariant: nothing that a client sends makes it panic or grow without bound.
 
 mod api;
+mod controllers;
 mod discovery;
 mod error;
 mod faults;
@@ -39,5 +40,5 @@ mod verbs;
 pub use error::StartError;
 pub use faults::{Fault, FaultRule, FaultState, Faults, When};
 pub use http::Served;
-pub use options::DevServerOptions;
+pub use options::{ControllerSet, DevServerOptions};
 pub use server::{DevServer, Seeded};

@@ -15,6 +15,27 @@ pub struct DevServerOptions {
     pub window: usize,
     /// How often a watch that asked for bookmarks gets one.
     pub bookmark_every: Duration,
+    /// Which of its own controllers run.
+    pub controllers: ControllerSet,
+}
+
+/// Which controllers of the server run. Those of a real kube-controller-manager can run against it in their place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControllerSet {
+    /// Deletes objects whose owners have gone, and dependents before owners or without them, as a deletion asks for.
+    pub garbage_collector: bool,
+    /// Deletes what is in a namespace or of a definition that is deleted.
+    pub content: bool,
+    /// Ends pods that are being deleted, as a kubelet does.
+    pub pods: bool,
+    /// Deletes Events an hour after they were written last.
+    pub events: bool,
+}
+
+impl Default for ControllerSet {
+    fn default() -> Self {
+        Self { garbage_collector: true, content: true, pods: true, events: true }
+    }
 }
 
 impl Default for DevServerOptions {
@@ -24,6 +45,7 @@ impl Default for DevServerOptions {
             tls: false,
             window: 4096,
             bookmark_every: Duration::from_secs(10),
+            controllers: ControllerSet::default(),
         }
     }
 }

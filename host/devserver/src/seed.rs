@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use crate::api::ApiError;
 use crate::server::Seeded;
-use crate::verbs::{Call, Core};
+use crate::store::Stored;
+use crate::verbs::{Core, ObjectPart, Patch, Rendering, Source, Write};
 use crate::{StartError, StartError::Read};
 
 /// One document of a file.
@@ -132,27 +134,32 @@ fn put(core: &std::sync::Arc<Core>, document: &Document) -> Result<bool, StartEr
         "" => "default".to_owned(),
         namespace => namespace.to_owned(),
     });
-    let call = |name: Option<&str>, subresource: Option<&str>, content_type: &str, body: &Value| {
-        let mut call = Call::plain(resource.clone(), namespace.clone(), name.map(str::to_owned));
-        call.target.subresource = subresource.map(str::to_owned);
-        call.content_type = content_type.to_owned();
-        call.body = body.to_string().into();
-        call
+    let mut write = Write::own(resource.clone(), namespace, &name);
+    let refused = |error: ApiError| document.wrong(error.message);
+    let Value::Object(object) = &document.object else { return Err(document.wrong("it is no object")) };
+    let patch = |write: &Write, patch: Value, part| {
+        let patch = Patch::merge(patch);
+        let asked = |current: &Stored, _: &_| {
+            let served = Rendering::plain(resource).value(current);
+            patch.apply(write, &served, &Source::default())
+        };
+        core.update_object(write, part, asked).map(drop).map_err(refused)
     };
-    let there = core.answer("get", &call(Some(&name), None, "", &Value::Null)).is_ok();
-    let (verb, write) = if there {
-        ("patch", call(Some(&name), None, "application/merge-patch+json", &document.object))
+    let there = core.store.get(&resource.storage, &write.key()).is_some();
+    if there {
+        patch(&write, document.object.clone(), ObjectPart::Main)?;
     } else {
-        ("create", call(None, None, "", &document.object))
-    };
-    core.answer(verb, &write).map_err(|e| document.wrong(e.message))?;
+        let object = write.as_stored(object.clone(), &Source::default()).map_err(refused)?;
+        let made = core.create_object(&write, object).map_err(refused)?;
+        // It may have been generated.
+        write.name = made.object.name().to_owned();
+    }
     for warning in write.warnings.texts() {
         tracing::warn!(path = %document.path.display(), kind, name, "{warning}");
     }
-    if let Some(status) = document.object.get("status").filter(|_| resource.has_status()) {
-        let patch = Value::Object(Map::from_iter([("status".to_owned(), status.clone())]));
-        let call = call(Some(&name), Some("status"), "application/merge-patch+json", &patch);
-        core.answer("patch", &call).map_err(|e| document.wrong(e.message))?;
+    if let Some(status) = object.get("status").filter(|_| resource.has_status()) {
+        let status = Value::Object(Map::from_iter([("status".to_owned(), status.clone())]));
+        patch(&write, status, ObjectPart::Status)?;
     }
     Ok(!there)
 }

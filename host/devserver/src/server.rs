@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::controllers::Controllers;
 use crate::faults::Faults;
 use crate::http::{Connections, Identity, Listener, Log, Served, Service, bind};
 use crate::seed::seed;
@@ -21,6 +22,7 @@ pub struct DevServer {
     identity: Option<Identity>,
     service: Arc<Service>,
     connections: Arc<Connections>,
+    controllers: Controllers,
     /// The last one is closed while the server is stopped.
     listener: Mutex<Option<Listener>>,
 }
@@ -50,10 +52,11 @@ impl DevServer {
         let bookmark_every =
             options.bookmark_every.clamp(Duration::from_millis(1), Duration::from_secs(86_400));
         let core = Core::new(Store::new(options.window), bookmark_every);
+        let controllers = Controllers::start(&core, options.controllers);
         let service = Arc::new(Service { core, faults: Faults::default(), log: Log::default() });
         let connections = Arc::new(Connections::default());
         let serving = Listener::serve(listener, identity.clone(), connections.clone(), service.clone());
-        Ok(Self { address, identity, service, connections, listener: Mutex::new(Some(serving)) })
+        Ok(Self { address, identity, service, connections, controllers, listener: Mutex::new(Some(serving)) })
     }
 
     /// Where it listens.
@@ -90,6 +93,12 @@ impl DevServer {
     /// At the first document that the server does not take; those before it stay.
     pub fn seed(&self, path: &Path) -> Result<Seeded, StartError> {
         seed(&self.service.core, path)
+    }
+
+    /// Waits until the server's own controllers have done all that follows from the writes so far: what is collected is
+    /// gone, and so is what was in a deleted namespace. The end of pods, which takes time, is not waited for.
+    pub async fn settled(&self) {
+        self.controllers.settled(&self.service.core).await;
     }
 
     /// The faults it produces.

@@ -1,5 +1,7 @@
 //! [`Warnings`]: what a request is told beside its answer, in `Warning` headers.
 
+use std::sync::Arc;
+
 use http::HeaderValue;
 use parking_lot::Mutex;
 
@@ -9,9 +11,9 @@ const MAX_TOTAL: usize = 4096;
 /// How many letters one may have once all together have too many.
 const MAX_ONE: usize = 256;
 
-/// The warnings of a request, each once; added from wherever something is noticed.
-#[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<Vec<String>>);
+/// The warnings of a request, each once; added from wherever something is noticed. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 
 impl Warnings {
     pub(crate) fn add(&self, warnings: impl IntoIterator<Item = String>) {

@@ -18,7 +18,7 @@ use super::{Log, Served};
 use crate::api::{ApiError, Params, Path, Target, Timestamp, Warnings, negotiate};
 use crate::discovery;
 use crate::faults::{Asked, Fault, FaultRule, Faults, Hit, WatchFaults};
-use crate::verbs::{Answer, Call, Core, ListTwist, User, verb};
+use crate::verbs::{Answer, Core, ListTwist, RequestInfo, User, verb};
 
 /// The largest body that is taken, as by a real API server.
 const BODY_LIMIT: usize = 3 << 20;
@@ -154,7 +154,7 @@ impl Service {
             .get(&target.group, &target.version, &target.resource)
             .ok_or_else(ApiError::no_path)?
             .clone();
-        let call = Call {
+        let call = RequestInfo {
             resource,
             target,
             params,

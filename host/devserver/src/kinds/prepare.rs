@@ -1,61 +1,11 @@
-//! What the server does to an object of a kind before it is kept.
+//! What strategies do to objects of their kinds before these are stored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::api::{ApiError, Cause, JsonMap, Metadata, Timestamp};
-use crate::resources::{Definition, Resource, definition_status};
-
-/// Fills in what a new object of a kind lacks and takes out what is not the client's to say.
-pub(crate) fn prepare_create(
-    resource: &Resource,
-    object: &mut JsonMap,
-    now: Timestamp,
-) -> Result<Vec<Cause>, ApiError> {
-    if resource.has_status() && !keeps_status(resource) {
-        object.remove("status");
-    }
-    match (resource.group.as_str(), resource.name.as_str()) {
-        ("", "namespaces") => namespace(object)?,
-        ("", "pods" | "persistentvolumes" | "persistentvolumeclaims") => {
-            set_defaults(object, "status", json!({"phase": "Pending"}));
-        }
-        _ => {}
-    }
-    Ok(prepare_update(resource, object, now))
-}
-
-/// As [`prepare_create`], for an object that takes the place of another.
-pub(crate) fn prepare_update(resource: &Resource, object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
-    if resource.is_custom() {
-        return Vec::new();
-    }
-    match (resource.group.as_str(), resource.name.as_str()) {
-        ("", "pods") => pod(object),
-        ("", "secrets") => secret(object),
-        ("", "services") => set_defaults(
-            object,
-            "spec",
-            json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}),
-        ),
-        ("", "replicationcontrollers") | ("apps", "replicasets" | "deployments" | "statefulsets") => {
-            set_defaults(object, "spec", json!({"replicas": 1}));
-        }
-        ("batch", "jobs") => set_defaults(object, "spec", json!({"parallelism": 1, "completions": 1})),
-        ("batch", "cronjobs") => {
-            set_defaults(object, "spec", json!({"concurrencyPolicy": "Allow", "suspend": false}));
-        }
-        ("apiextensions.k8s.io", "customresourcedefinitions") => return definition(object, now),
-        _ => {}
-    }
-    Vec::new()
-}
-
-/// Kubelets register nodes together with their status.
-fn keeps_status(resource: &Resource) -> bool {
-    resource.is("", "nodes")
-}
+use crate::resources::{Definition, definition_status};
 
 /// Puts in the entries of `defaults` that `object[field]` has not.
 fn set_defaults(object: &mut JsonMap, field: &str, defaults: Value) {
@@ -67,15 +17,54 @@ fn set_defaults(object: &mut JsonMap, field: &str, defaults: Value) {
     }
 }
 
-fn pod(object: &mut JsonMap) {
+/// A pod, a volume or a claim begins in the phase `Pending`.
+pub(super) fn pending(object: &mut JsonMap) -> Result<(), ApiError> {
+    set_defaults(object, "status", json!({"phase": "Pending"}));
+    Ok(())
+}
+
+pub(super) fn pod(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
     let spec = json!({
         "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
         "schedulerName": "default-scheduler", "securityContext": {}, "enableServiceLinks": true,
     });
     set_defaults(object, "spec", spec);
+    Vec::new()
 }
 
-fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
+/// For how many seconds a pod stays when its deletion names no time: not at all if it is on no node or has ended.
+pub(super) fn grace(object: &JsonMap) -> i64 {
+    let part = |name: &str| object.get(name).unwrap_or(&Value::Null);
+    let node = part("spec")["nodeName"].as_str().unwrap_or_default();
+    let ended = matches!(part("status")["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if node.is_empty() || ended {
+        return 0;
+    }
+    part("spec")["terminationGracePeriodSeconds"].as_i64().unwrap_or(30)
+}
+
+pub(super) fn service(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
+    let spec = json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"});
+    set_defaults(object, "spec", spec);
+    Vec::new()
+}
+
+pub(super) fn replicas(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
+    set_defaults(object, "spec", json!({"replicas": 1}));
+    Vec::new()
+}
+
+pub(super) fn job(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
+    set_defaults(object, "spec", json!({"parallelism": 1, "completions": 1}));
+    Vec::new()
+}
+
+pub(super) fn cron_job(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
+    set_defaults(object, "spec", json!({"concurrencyPolicy": "Allow", "suspend": false}));
+    Vec::new()
+}
+
+pub(super) fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
     set_defaults(object, "spec", json!({"finalizers": ["kubernetes"]}));
     object.insert("status".to_owned(), json!({"phase": "Active"}));
     let mut metadata = Metadata::of(object)?;
@@ -84,18 +73,19 @@ fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn secret(object: &mut JsonMap) {
+pub(super) fn secret(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
     object.entry("type").or_insert_with(|| "Opaque".into());
-    let Some(Value::Object(texts)) = object.remove("stringData") else { return };
+    let Some(Value::Object(texts)) = object.remove("stringData") else { return Vec::new() };
     let data = object.entry("data").or_insert_with(|| Map::new().into());
     if let Value::Object(data) = data {
         for (name, text) in texts {
             data.insert(name, STANDARD.encode(text.as_str().unwrap_or_default()).into());
         }
     }
+    Vec::new()
 }
 
-fn definition(object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
+pub(super) fn definition(object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
     if let Some(Value::Object(spec)) = object.get_mut("spec") {
         spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
         if let Some(service) = spec["conversion"].pointer_mut("/webhook/clientConfig/service")

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 
 use super::{Group, Origin, Resource, Subresource, TableColumn, Version};
+use crate::kinds::Strategy;
 
 #[derive(Deserialize)]
 struct File {
@@ -127,6 +128,7 @@ fn resource(group: &str, version: &str, entry: Entry) -> Resource {
         subresources: entry.subresources.into_iter().map(subresource).collect(),
         columns: entry.columns.into_iter().map(column).collect(),
         storage: storage.into(),
+        strategy: Strategy::builtin(group, &entry.name),
         name: entry.name,
         origin: Origin::Builtin,
     }

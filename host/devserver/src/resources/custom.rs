@@ -9,8 +9,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Origin, Resource, Resources, Review, Subresource, TableColumn, VersionSchemas};
+use super::{Origin, Resource, Review, Subresource, TableColumn, VersionSchemas};
 use crate::api::{Cause, JsonMap, NameRule, Timestamp, check_name};
+use crate::kinds::Strategy;
 use crate::printing::CustomColumn;
 use crate::schema::{Schema, fingerprint};
 
@@ -225,11 +226,17 @@ impl Definition {
         }
     }
 
-    /// The resource in each of its served versions; schemas that are in `earlier` too are not compiled again.
-    pub(crate) fn resources(&self, earlier: &Resources) -> Vec<Resource> {
-        let storage = self.storage();
+    /// The resource in each of its served versions; `earlier` is what the definition defined before, whose schemas are not
+    /// compiled again.
+    pub(crate) fn resources(&self, earlier: &[Arc<Resource>]) -> Vec<Arc<Resource>> {
+        let schemas_before = || {
+            earlier.iter().filter_map(|r| match &r.origin {
+                Origin::Custom { schemas, .. } => Some(schemas),
+                Origin::Builtin => None,
+            })
+        };
         let mut known: Vec<Arc<Schema>> =
-            earlier.schemas_of(&storage).flat_map(|s| [s.own.clone(), s.stored.clone()]).collect();
+            schemas_before().flat_map(|s| [s.own.clone(), s.stored.clone()]).collect();
         let mut schema_of = |version: &VersionSpec| -> Option<Arc<Schema>> {
             let schema = version.schema.as_ref()?.open_api.as_ref()?;
             let wanted = fingerprint(schema);
@@ -244,15 +251,14 @@ impl Definition {
         let Some(stored) = self.spec.versions.iter().find(|v| v.storage).and_then(&mut schema_of) else {
             return Vec::new();
         };
-        let has_changed = earlier
-            .schemas_of(&storage)
+        let has_changed = schemas_before()
             .any(|before| before.has_changed || before.stored.fingerprint() != stored.fingerprint());
         let served = self.spec.versions.iter().filter(|v| v.served);
         served
             .filter_map(|version| {
                 let schemas =
                     VersionSchemas { own: schema_of(version)?, stored: stored.clone(), has_changed };
-                Some(self.resource(version, schemas))
+                Some(Arc::new(self.resource(version, schemas)))
             })
             .collect()
     }
@@ -304,6 +310,7 @@ impl Definition {
             subresources,
             columns: std::iter::once(table_column("Name", "string", "name", 0)).chain(shown).collect(),
             storage: self.storage().into(),
+            strategy: Strategy::custom(),
             origin: Origin::Custom { columns, scale: parts.scale, schemas },
         }
     }

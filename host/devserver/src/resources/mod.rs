@@ -12,10 +12,16 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use crate::kinds::Strategy;
 use crate::printing::CustomColumn;
 
 pub(crate) use custom::{Definition, ScalePaths, definition_status};
 pub(crate) use schemas::{Review, VersionSchemas, WrittenPart};
+
+/// The table of namespaces.
+pub(crate) const NAMESPACES: &str = "/namespaces";
+/// The table of definitions of custom resources.
+pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// What a resource's subresource is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +72,7 @@ pub(crate) struct Resource {
     pub(crate) columns: Vec<TableColumn>,
     /// Under which name its objects are kept.
     pub(crate) storage: Arc<str>,
+    pub(crate) strategy: &'static Strategy,
     pub(crate) origin: Origin,
 }
 
@@ -90,11 +97,6 @@ impl Resource {
 
     pub(crate) fn is_custom(&self) -> bool {
         matches!(self.origin, Origin::Custom { .. })
-    }
-
-    /// Whether this is the resource of that group, in whatever version.
-    pub(crate) fn is(&self, group: &str, name: &str) -> bool {
-        self.group == group && self.name == name
     }
 }
 
@@ -147,14 +149,6 @@ impl Resources {
         served.values().find(|r| r.kind == kind)
     }
 
-    /// The schemas by which objects of a custom resource are stored.
-    fn schemas_of(&self, storage: &str) -> impl Iterator<Item = &VersionSchemas> {
-        self.all().filter(move |r| *r.storage == *storage).filter_map(|r| match &r.origin {
-            Origin::Custom { schemas, .. } => Some(schemas),
-            Origin::Builtin => None,
-        })
-    }
-
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.iter().flat_map(|g| &g.versions).flat_map(|v| &v.resources)
     }
@@ -173,24 +167,20 @@ impl Registry {
         self.0.read().clone()
     }
 
-    /// Serves what these definitions define, in place of what earlier ones did.
-    pub(crate) fn define(&self, definitions: &[Definition]) {
-        let earlier = self.now();
+    /// Serves these custom resources beside the built-in ones, in place of those before.
+    pub(crate) fn define<'a>(&self, custom: impl IntoIterator<Item = &'a Arc<Resource>>) {
         let mut groups = builtin::groups();
-        for definition in definitions {
-            let at = groups.iter().position(|g| g.name == definition.group).unwrap_or_else(|| {
-                groups.push(Group { name: definition.group.clone(), versions: Vec::new() });
+        for resource in custom {
+            let at = groups.iter().position(|g| g.name == resource.group).unwrap_or_else(|| {
+                groups.push(Group { name: resource.group.clone(), versions: Vec::new() });
                 groups.len() - 1
             });
             let group = &mut groups[at];
-            for resource in definition.resources(&earlier) {
-                let resource = Arc::new(resource);
-                match group.versions.iter_mut().find(|v| v.name == resource.version) {
-                    Some(version) => version.resources.push(resource),
-                    None => group
-                        .versions
-                        .push(Version { name: resource.version.clone(), resources: vec![resource] }),
-                }
+            match group.versions.iter_mut().find(|v| v.name == resource.version) {
+                Some(version) => version.resources.push(resource.clone()),
+                None => group
+                    .versions
+                    .push(Version { name: resource.version.clone(), resources: vec![resource.clone()] }),
             }
             if !builtin::is_group(&group.name) {
                 group.versions.sort_by(|a, b| custom::by_preference(&a.name, &b.name));

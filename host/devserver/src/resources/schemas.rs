@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{Definition, Origin, Resource};
 use crate::api::{ApiError, Cause, JsonMap};
+use crate::kinds::Content;
 use crate::schema::{BuiltinTypes, Schema, TooManyDefaults};
 
 /// The schemas of one version of a custom resource.
@@ -67,7 +68,7 @@ impl Resource {
                 };
                 Review { causes, warnings: Vec::new() }
             }
-            Origin::Builtin if self.is_definition() && part == WrittenPart::Object => {
+            Origin::Builtin if self.strategy.content == Content::Defined && part == WrittenPart::Object => {
                 Definition::read(&whole).map(|definition| definition.review(&whole)).unwrap_or_default()
             }
             Origin::Builtin => Review::default(),
@@ -82,10 +83,6 @@ impl Resource {
             review.causes.push(Cause::forbidden("", TOO_LARGE));
         }
         review
-    }
-
-    fn is_definition(&self) -> bool {
-        self.is("apiextensions.k8s.io", "customresourcedefinitions")
     }
 
     /// Whether stored objects of a custom resource are read otherwise than they were stored.

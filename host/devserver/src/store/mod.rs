@@ -7,6 +7,7 @@
 //! on page by page needs no copy of anything.
 
 mod feed;
+mod journal;
 mod stored;
 mod table;
 
@@ -15,8 +16,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 
 pub(crate) use feed::{Change, Feed, Moved};
+use journal::Waiting;
+pub(crate) use journal::{Batch, Journal};
 pub(crate) use stored::{Head, Stored};
 use table::ResourceTable;
 
@@ -53,6 +57,8 @@ struct Inner {
     /// What tables that come later know nothing of: the history before was forgotten.
     floor: u64,
     tables: HashMap<Arc<str>, ResourceTable>,
+    /// There once somebody reads it.
+    journal: Option<Waiting>,
 }
 
 impl Inner {
@@ -67,6 +73,8 @@ impl Inner {
 pub(crate) struct Store {
     inner: Mutex<Inner>,
     window: usize,
+    /// Wakes the reader of the journal.
+    written: watch::Sender<()>,
 }
 
 impl Store {
@@ -74,8 +82,9 @@ impl Store {
     pub(crate) fn new(window: usize) -> Arc<Self> {
         // A new cluster has made some writes of its own; resource version 0 has a meaning of its own.
         Arc::new(Self {
-            inner: Mutex::new(Inner { revision: 1, floor: 0, tables: HashMap::new() }),
+            inner: Mutex::new(Inner { revision: 1, floor: 0, tables: HashMap::new(), journal: None }),
             window: window.max(1),
+            written: watch::Sender::new(()),
         })
     }
 
@@ -101,8 +110,7 @@ impl Store {
                 return Err(Raced::Exists(found.clone()));
             }
             let stored = Stored::encode(head, object, revision).map_err(Raced::Malformed)?;
-            t.put(key, stored.clone());
-            Ok(stored)
+            Ok(t.put(key, stored))
         })
     }
 
@@ -118,8 +126,7 @@ impl Store {
         self.write(table, |t, revision| {
             t.expect(key, current)?;
             let stored = Stored::encode(head, object, revision).map_err(Raced::Malformed)?;
-            t.put(key, stored.clone());
-            Ok(stored)
+            Ok(t.put(key, stored))
         })
     }
 
@@ -128,21 +135,41 @@ impl Store {
         self.write(table, |t, revision| {
             t.expect(key, current)?;
             let last = current.at_revision(revision).map_err(Raced::Malformed)?;
-            t.take(key, last.clone());
-            Ok(last)
+            Ok(t.take(key, last))
         })
     }
 
     fn write(
         &self,
         table: &Arc<str>,
-        write: impl FnOnce(&mut ResourceTable, u64) -> Result<Arc<Stored>, Raced>,
+        write: impl FnOnce(&mut ResourceTable, u64) -> Result<Arc<Change>, Raced>,
     ) -> Result<Arc<Stored>, Raced> {
         let mut inner = self.inner.lock();
         let revision = inner.revision + 1;
-        let stored = write(inner.table(table, self.window), revision)?;
+        let change = write(inner.table(table, self.window), revision)?;
         inner.revision = revision;
+        let stored = change.now.clone();
+        if let Some(journal) = &mut inner.journal {
+            journal.add((table.clone(), change));
+            drop(inner);
+            self.written.send_replace(());
+        }
         Ok(stored)
+    }
+
+    /// Every change from here on; a second reader would take entries from the first.
+    pub(crate) fn journal(self: &Arc<Self>) -> Journal {
+        self.inner.lock().journal = Some(Waiting::new());
+        Journal::new(self.clone(), self.written.subscribe())
+    }
+
+    fn read_journal(&self) -> Batch {
+        let mut inner = self.inner.lock();
+        let revision = inner.revision;
+        match &mut inner.journal {
+            Some(journal) => journal.take(revision),
+            None => Batch { entries: Vec::new(), revision, lost: false },
+        }
     }
 
     /// The objects whose keys begin with a prefix, at a revision or now, from the first key after `after`, at most
@@ -160,6 +187,18 @@ impl Store {
             return Ok(Snapshot { revision, objects: Vec::new() });
         };
         Ok(Snapshot { revision, objects: table.at(revision, query)? })
+    }
+
+    /// The objects of a table whose keys begin with a prefix, as they are now; with a limit other than 0 at most that many.
+    pub(crate) fn under(&self, table: &str, prefix: &str, limit: usize) -> Vec<Arc<Stored>> {
+        let query = Query { table, prefix, after: None, revision: None, limit, wanted: &|_| true };
+        // The state of now is always known.
+        self.list(&query).map(|s| s.objects).unwrap_or_default()
+    }
+
+    /// Whether a table has no object whose key begins with a prefix.
+    pub(crate) fn is_empty(&self, table: &str, prefix: &str) -> bool {
+        self.under(table, prefix, 1).is_empty()
     }
 
     /// The changes of a table after a revision, as they come.

@@ -45,23 +45,25 @@ impl ResourceTable {
         }
     }
 
-    pub(super) fn put(&mut self, key: &str, stored: Arc<Stored>) {
+    pub(super) fn put(&mut self, key: &str, stored: Arc<Stored>) -> Arc<Change> {
         let before = self.objects.insert(key.into(), stored.clone());
-        self.log(Change::new(key, before, stored, false));
+        self.log(Change::new(key, before, stored, false))
     }
 
-    pub(super) fn take(&mut self, key: &str, last: Arc<Stored>) {
+    pub(super) fn take(&mut self, key: &str, last: Arc<Stored>) -> Arc<Change> {
         let before = self.objects.remove(key);
-        self.log(Change::new(key, before, last, true));
+        self.log(Change::new(key, before, last, true))
     }
 
-    fn log(&mut self, change: Change) {
+    fn log(&mut self, change: Change) -> Arc<Change> {
         self.ended = false;
-        self.history.push_back(Arc::new(change));
+        let change = Arc::new(change);
+        self.history.push_back(change.clone());
         if self.history.len() > self.window {
             self.drop_first();
         }
         self.wake.send_replace(());
+        change
     }
 
     fn drop_first(&mut self) {

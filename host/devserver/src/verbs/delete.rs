@@ -6,11 +6,13 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::definitions::CLEANUP;
+use super::pipeline::{TRIES, is_finished};
 use super::render::ListMeta;
 use super::selection::Selection;
-use super::{Answer, Call, Core, JsonMap, Outcome, Rendering, TRIES, is_finished, namespaces};
-use crate::api::{About, ApiError, Cause, Metadata};
-use crate::kinds;
+use super::{Answer, Core, JsonMap, Outcome, Rendering, RequestInfo, Write};
+use crate::api::{About, ApiError, Cause, Metadata, Params, Timestamp};
+use crate::kinds::{Content, Dependents, Strategy};
 use crate::store::{Raced, Stored};
 
 /// What is to hold for a deletion to happen.
@@ -21,8 +23,22 @@ struct Preconditions {
     resource_version: Option<String>,
 }
 
-/// How dependents may be treated. There is no garbage collection yet, so all come to the same.
+/// What is to become of the dependents of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// They go first.
+    Foreground,
+    /// They go later.
+    Background,
+    /// They stay.
+    Orphan,
+}
+
 const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
+/// What an object waits for whose dependents go first.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// What an object waits for whose dependents stay.
+pub(crate) const ORPHAN: &str = "orphan";
 
 /// The options of a deletion.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -31,19 +47,28 @@ pub(crate) struct DeleteOptions {
     grace_period_seconds: Option<i64>,
     preconditions: Option<Preconditions>,
     propagation_policy: Option<String>,
+    /// The older form of the policy.
+    orphan_dependents: Option<bool>,
     #[serde(default)]
     dry_run: Vec<String>,
 }
 
 impl DeleteOptions {
     /// From the body, or from the parameters where there is none.
-    pub(super) fn of(call: &Call) -> Result<Self, ApiError> {
-        let mut options = if call.body.trim_ascii().is_empty() { Self::default() } else { Self::read(call)? };
+    pub(super) fn of(request: &RequestInfo) -> Result<Self, ApiError> {
+        let sent = if request.body.trim_ascii().is_empty() { JsonMap::new() } else { request.json_body()? };
+        Self::read(sent.into(), &request.params)
+    }
+
+    /// From the options that a client sent, and from the parameters for what these leave out.
+    pub(super) fn read(sent: Value, params: &Params) -> Result<Self, ApiError> {
+        let mut options: Self = serde_json::from_value(sent)
+            .map_err(|e| ApiError::bad_request(format!("the body is not DeleteOptions: {e}")))?;
         if options.grace_period_seconds.is_none() {
-            options.grace_period_seconds = call.params.grace()?;
+            options.grace_period_seconds = params.grace()?;
         }
         if options.propagation_policy.is_none() {
-            options.propagation_policy = call.params.filled("propagationPolicy").map(str::to_owned);
+            options.propagation_policy = params.filled("propagationPolicy").map(str::to_owned);
         }
         if let Some(policy) =
             options.propagation_policy.as_deref().filter(|policy| !POLICIES.contains(policy))
@@ -54,11 +79,17 @@ impl DeleteOptions {
                 vec![Cause::not_supported("propagationPolicy", policy, &POLICIES)],
             ));
         }
+        if options.orphan_dependents.is_some() && options.propagation_policy.is_some() {
+            let about = About::new("meta.k8s.io", "DeleteOptions", "");
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            let policy = options.propagation_policy.as_deref().unwrap_or_default();
+            return Err(ApiError::invalid(about, vec![Cause::invalid("propagationPolicy", policy, why)]));
+        }
         if let Some(wrong) = options.dry_run.iter().find(|stage| *stage != "All") {
             let about = About::new("meta.k8s.io", "DeleteOptions", "");
             return Err(ApiError::invalid(about, vec![Cause::not_supported("dryRun", wrong, &["All"])]));
         }
-        if call.params.dry_run()? {
+        if params.dry_run()? {
             options.dry_run.push("All".to_owned());
         }
         // As the API has it: a negative period is the shortest there is.
@@ -66,16 +97,41 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    fn read(call: &Call) -> Result<Self, ApiError> {
-        serde_json::from_value(call.json_body()?.into())
-            .map_err(|e| ApiError::bad_request(format!("the body is not DeleteOptions: {e}")))
+    /// As the garbage collector deletes.
+    pub(crate) fn collected(uid: &str, policy: Propagation) -> Self {
+        Self { propagation_policy: Some(format!("{policy:?}")), ..Self::of_uid(uid) }
+    }
+
+    /// At once, if the object is still the one of this UID.
+    pub(crate) fn now(uid: &str) -> Self {
+        Self { grace_period_seconds: Some(0), ..Self::of_uid(uid) }
+    }
+
+    /// If the object is still the one of this UID.
+    pub(crate) fn of_uid(uid: &str) -> Self {
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        Self { preconditions: Some(preconditions), ..Self::default() }
+    }
+
+    /// The finalizer by which an object waits until its dependents are treated as asked.
+    fn finalizer(&self, strategy: &Strategy, metadata: &Metadata<'_>) -> Option<&'static str> {
+        let has = |name: &str| metadata.finalizers().any(|f| f == name);
+        match (self.orphan_dependents, self.propagation_policy.as_deref()) {
+            _ if strategy.dependents == Dependents::Ignored => None,
+            (Some(true), _) | (None, Some("Orphan")) => Some(ORPHAN),
+            (None, Some("Foreground")) => Some(FOREGROUND),
+            (Some(false), _) | (None, Some(_)) => None,
+            (None, None) if has(ORPHAN) => Some(ORPHAN),
+            (None, None) if has(FOREGROUND) => Some(FOREGROUND),
+            (None, None) => (strategy.dependents == Dependents::Orphaned).then_some(ORPHAN),
+        }
     }
 
     pub(super) fn is_dry(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
-    pub(super) fn check(&self, call: &Call, current: &Stored) -> Result<(), ApiError> {
+    pub(super) fn check(&self, write: &Write, current: &Stored) -> Result<(), ApiError> {
         let Some(wanted) = &self.preconditions else { return Ok(()) };
         let object = &current.object;
         if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != object.uid()) {
@@ -83,7 +139,7 @@ impl DeleteOptions {
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
                 object.uid()
             );
-            return Err(ApiError::conflict(call.about_kind(object.name()), &why));
+            return Err(ApiError::conflict(write.about_kind(object.name()), &why));
         }
         if let Some(version) = wanted.resource_version.as_deref().filter(|v| *v != object.resource_version())
         {
@@ -91,50 +147,49 @@ impl DeleteOptions {
                 "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
                 object.resource_version()
             );
-            return Err(ApiError::conflict(call.about_kind(object.name()), &why));
+            return Err(ApiError::conflict(write.about_kind(object.name()), &why));
         }
         Ok(())
     }
 }
 
 /// What became of an object that was to be deleted.
-struct Deleted {
-    last: Arc<Stored>,
+pub(crate) struct Deleted {
+    pub(super) last: Arc<Stored>,
     gone: bool,
 }
 
 impl Core {
-    pub(super) fn delete(self: &Arc<Self>, call: &Call) -> Outcome {
-        let options = DeleteOptions::of(call)?;
-        if call.resource.is("", "namespaces") && namespaces::is_needed(call.name()) {
-            return Err(ApiError::forbidden(call.about(), "this namespace may not be deleted"));
-        }
-        let deleted = self.delete_object(call, &call.key(), &options)?;
-        if !deleted.gone || kinds::answers_deleted(&call.resource) {
+    pub(super) fn delete(&self, request: &RequestInfo) -> Outcome {
+        let options = DeleteOptions::of(request)?;
+        let deleted = self.delete_object(&request.write()?, &options)?;
+        let resource = &request.resource;
+        if !deleted.gone || resource.strategy.answers_deleted {
             return Ok(Answer::Whole {
                 code: StatusCode::OK,
-                body: Rendering::of(call)?.object(&deleted.last),
+                body: Rendering::of(request)?.object(&deleted.last),
             });
         }
         let mut details = json!({
-            "name": call.name(), "kind": call.resource.name, "uid": deleted.last.object.uid(),
+            "name": request.name(), "kind": resource.name, "uid": deleted.last.object.uid(),
         });
-        if !call.resource.group.is_empty() {
-            details["group"] = call.resource.group.as_str().into();
+        if !resource.group.is_empty() {
+            details["group"] = resource.group.as_str().into();
         }
         Ok(Answer::json(StatusCode::OK, &success(&details)))
     }
 
-    pub(super) fn delete_collection(self: &Arc<Self>, call: &Call) -> Outcome {
-        let options = DeleteOptions::of(call)?;
-        let rendering = Rendering::of(call)?;
-        let selection = Selection::of(call)?;
+    pub(super) fn delete_collection(&self, request: &RequestInfo) -> Outcome {
+        let options = DeleteOptions::of(request)?;
+        let rendering = Rendering::of(request)?;
+        let selection = Selection::of(request)?;
+        let write = request.write()?;
         let snapshot = self
-            .select(call, &selection, None, None, 0)
+            .select(request, &selection, None, None, 0)
             .map_err(|_| ApiError::internal("the current state is always known"))?;
         let mut deleted = Vec::with_capacity(snapshot.objects.len());
         for stored in snapshot.objects {
-            match self.delete_object(call, stored.object.key().as_str(), &options) {
+            match self.delete_object(&write.on(&stored), &options) {
                 // As they were before.
                 Ok(_) => deleted.push(stored),
                 // Somebody else was faster.
@@ -147,127 +202,79 @@ impl Core {
         Ok(Answer::Whole { code: StatusCode::OK, body: rendering.list(&metadata, &deleted) })
     }
 
-    fn delete_object(
-        self: &Arc<Self>,
-        call: &Call,
-        key: &str,
-        options: &DeleteOptions,
-    ) -> Result<Deleted, ApiError> {
-        let table = &call.resource.storage;
+    /// Deletes an object, or marks it as being deleted if it waits for something.
+    pub(crate) fn delete_object(&self, write: &Write, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+        if write.resource.strategy.kept.contains(&write.name.as_str()) {
+            return Err(ApiError::forbidden(write.about(), "this namespace may not be deleted"));
+        }
+        let (table, key) = (&write.resource.storage, write.key());
         for _ in 0..TRIES {
-            let Some(current) = self.store.get(table, key) else {
-                let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
-                return Err(ApiError::not_found(call.about_name(name)));
-            };
-            options.check(call, &current)?;
-            let marked = self.mark(call, &current, options)?;
-            let gone = is_finished(&call.resource, &marked) && !self.has_content(call, &current);
+            let current = self.current(write)?;
+            options.check(write, &current)?;
+            let old = current.value();
+            let has_content = self.has_content(write, &old);
+            let marked = mark(write, &old, has_content, options)?;
+            let gone = is_finished(&write.resource, &marked) && !has_content;
             if options.is_dry() {
                 return Ok(Deleted { last: current, gone });
             }
             let outcome = if gone {
-                self.store.remove(table, key, &current)
+                self.store.remove(table, &key, &current).inspect(|_| self.after_change(write))
             } else {
-                self.put(call, key, &current, marked)
+                self.put(write, &key, &current, &old, marked)
             };
             match outcome {
-                Ok(last) => {
-                    // What was marked already has set everything in motion.
-                    if last.revision != current.revision {
-                        self.after_delete(call, &last, gone);
-                    }
-                    return Ok(Deleted { last, gone });
-                }
+                Ok(last) => return Ok(Deleted { last, gone }),
                 Err(Raced::Changed) => {}
-                Err(raced) => return Err(call.raced(&raced)),
+                Err(raced) => return Err(write.raced(&raced)),
             }
         }
-        Err(ApiError::stale(call.about()))
+        Err(ApiError::stale(write.about()))
     }
+}
 
-    /// The object with the marks of its deletion.
-    fn mark(&self, call: &Call, current: &Stored, options: &DeleteOptions) -> Result<JsonMap, ApiError> {
-        let mut object = current.value();
-        let default = kinds::grace(&call.resource, &Value::Object(object.clone()));
-        let grace = match (default, options.grace_period_seconds) {
-            (None | Some(0), _) => 0,
-            (Some(_), Some(asked)) => asked,
-            (Some(default), None) => default,
-        };
-        let keeps_generation = kinds::keeps_generation(&call.resource);
-        let has_content = self.has_content(call, current);
-        let mut metadata = Metadata::of(&mut object)?;
-        let earlier = metadata.grace();
-        if earlier.is_none_or(|earlier| grace < earlier) {
-            metadata.set("deletionTimestamp", call.now().plus_seconds(grace).seconds());
-            // Not told of what goes by steps of its own.
-            if !kinds::empties_itself(&call.resource) {
-                metadata.set("deletionGracePeriodSeconds", grace);
-            }
-        }
-        if earlier.is_none() && keeps_generation && metadata.generation() > 0 {
-            let generation = metadata.generation();
-            metadata.set("generation", generation + 1);
-        }
-        if has_content {
-            metadata.add_finalizer(namespaces::CLEANUP);
-        }
-        if call.resource.is("", "namespaces") {
-            object.insert("status".to_owned(), json!({"phase": "Terminating"}));
-        }
-        Ok(object)
-    }
-
-    /// What a deletion sets in motion.
-    fn after_delete(self: &Arc<Self>, call: &Call, last: &Arc<Stored>, gone: bool) {
-        if gone {
-            self.after_end(call, last);
-            return;
-        }
-        if call.resource.is("", "namespaces") {
-            self.empty_namespace(last.object.name());
-        } else if call.resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-            self.empty_definition(last);
-        } else if call.resource.is("", "pods") {
-            self.end_in_time(call, last);
+/// The object with the marks of its deletion.
+fn mark(
+    write: &Write,
+    old: &JsonMap,
+    has_content: bool,
+    options: &DeleteOptions,
+) -> Result<JsonMap, ApiError> {
+    let strategy = write.resource.strategy;
+    let mut object = old.clone();
+    let grace = match (strategy.grace.map(|grace| grace(old)), options.grace_period_seconds) {
+        (None | Some(0), _) => 0,
+        (Some(_), Some(asked)) => asked,
+        (Some(default), None) => default,
+    };
+    let mut metadata = Metadata::of(&mut object)?;
+    let waits_for = options.finalizer(strategy, &metadata);
+    let earlier = metadata.grace();
+    if earlier.is_none_or(|earlier| grace < earlier) {
+        metadata.set("deletionTimestamp", Timestamp::now().plus_seconds(grace).seconds());
+        // Not told of what goes by steps of its own.
+        if strategy.content == Content::None {
+            metadata.set("deletionGracePeriodSeconds", grace);
         }
     }
-
-    /// Ends a pod when its grace is over: a real cluster's kubelet would.
-    fn end_in_time(self: &Arc<Self>, call: &Call, pod: &Arc<Stored>) {
-        let seconds: u64 =
-            pod.object.get("/metadata/deletionGracePeriodSeconds").and_then(|s| s.parse().ok()).unwrap_or(0);
-        // One that waits for finalizers alone is not waited for.
-        if seconds == 0 {
-            return;
-        }
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        // It must not keep the server alive.
-        let (core, call, pod) = (Arc::downgrade(self), call.on(pod), pod.clone());
-        runtime.spawn(async move {
-            tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
-            if let Some(core) = core.upgrade() {
-                let uid = Some(pod.object.uid().to_owned());
-                let preconditions = Some(Preconditions { uid, resource_version: None });
-                let options = DeleteOptions {
-                    grace_period_seconds: Some(0),
-                    preconditions,
-                    ..DeleteOptions::default()
-                };
-                // Whoever removed it already has done the same.
-                let _ = core.delete_object(&call, pod.object.key().as_str(), &options);
-            }
-        });
+    if earlier.is_none() && strategy.keeps_generation && metadata.generation() > 0 {
+        let generation = metadata.generation();
+        metadata.set("generation", generation + 1);
     }
-
-    /// Deletes an object for the server's own reasons; one that is gone already is well.
-    pub(super) fn delete_silently(self: &Arc<Self>, call: &Call, key: &str) {
-        if let Err(error) = self.delete_object(call, key, &DeleteOptions::default())
-            && error.code != StatusCode::NOT_FOUND
-        {
-            tracing::warn!(key, "an object could not be deleted with what it is in: {}", error.message);
+    for finalizer in [FOREGROUND, ORPHAN] {
+        if Some(finalizer) == waits_for {
+            metadata.add_finalizer(finalizer);
+        } else {
+            metadata.remove_finalizer(finalizer);
         }
     }
+    if has_content {
+        metadata.add_finalizer(CLEANUP);
+    }
+    if strategy.content == Content::Namespaced {
+        object.insert("status".to_owned(), json!({"phase": "Terminating"}));
+    }
+    Ok(object)
 }
 
 /// A `Status` of success.

@@ -3,30 +3,30 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::update::{ObjectPart, next};
-use super::{Answer, Call, Core, JsonMap, Outcome, Rendering};
+use super::write::Source;
+use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, RequestInfo, Write};
 use crate::api::{About, ApiError};
 use crate::patch::{self, PatchError, PatchKind};
 use crate::schemas::Schemas;
 
 impl Core {
-    pub(super) fn patch(&self, call: &Call) -> Outcome {
-        self.patch_part(call, ObjectPart::Main)
+    pub(super) fn patch(&self, request: &RequestInfo) -> Outcome {
+        self.patch_part(request, ObjectPart::Main)
     }
 
-    pub(super) fn patch_part(&self, call: &Call, part: ObjectPart) -> Outcome {
-        let patch = Patch::of(call)?;
-        let rendering = Rendering::of(call)?;
-        let stored = self.change(call, |current, _| {
-            let object = patch.apply(call, &rendering.value(current))?;
-            next(call, current, object, part).map(Some)
+    pub(super) fn patch_part(&self, request: &RequestInfo, part: ObjectPart) -> Outcome {
+        let patch = Patch::of(request)?;
+        let rendering = Rendering::of(request)?;
+        let (write, source) = (request.write()?, request.source());
+        let stored = self.update_object(&write, part, |current, _| {
+            patch.apply(&write, &rendering.value(current), &source)
         })?;
         Ok(Answer::Whole { code: StatusCode::OK, body: rendering.object(&stored) })
     }
 }
 
 /// A patch, read.
-pub(super) struct Patch {
+pub(crate) struct Patch {
     kind: PatchKind,
     patch: Value,
 }
@@ -34,11 +34,11 @@ pub(super) struct Patch {
 impl Patch {
     /// # Errors
     /// 415 for a kind of patch that the resource or the server has not, 400 for one that is no JSON.
-    pub(super) fn of(call: &Call) -> Result<Self, ApiError> {
-        let kind = match call.content_type.as_str() {
+    pub(super) fn of(request: &RequestInfo) -> Result<Self, ApiError> {
+        let kind = match request.content_type.as_str() {
             "application/json-patch+json" => PatchKind::Json,
             "application/merge-patch+json" => PatchKind::Merge,
-            "application/strategic-merge-patch+json" if !call.resource.is_custom() => PatchKind::Strategic,
+            "application/strategic-merge-patch+json" if !request.resource.is_custom() => PatchKind::Strategic,
             "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
                 return Err(ApiError::unsupported_media_type(
                     "server-side apply is not supported by this development server yet; use a merge patch, or kubectl \
@@ -46,25 +46,38 @@ impl Patch {
                 ));
             }
             _ => {
-                let strategic =
-                    if call.resource.is_custom() { "" } else { ", application/strategic-merge-patch+json" };
+                let strategic = if request.resource.is_custom() {
+                    ""
+                } else {
+                    ", application/strategic-merge-patch+json"
+                };
                 return Err(ApiError::unsupported_media_type(format!(
                     "the body of the request was in an unknown format - accepted media types include: \
                      application/json-patch+json, application/merge-patch+json{strategic}"
                 )));
             }
         };
-        let patch = serde_json::from_slice(&call.body)
+        let patch = serde_json::from_slice(&request.body)
             .map_err(|e| ApiError::bad_request(format!("the patch is not JSON: {e}")))?;
         Ok(Self { kind, patch })
     }
 
-    /// What the patch makes of an object, in the stored form.
-    pub(super) fn apply(&self, call: &Call, current: &Value) -> Result<JsonMap, ApiError> {
-        let schema = Schemas::builtin().of_kind(&call.resource.api_version(), &call.resource.kind);
+    /// A merge patch of the server's own.
+    pub(crate) fn merge(patch: Value) -> Self {
+        Self { kind: PatchKind::Merge, patch }
+    }
+
+    /// What the patch makes of an object as it is served, in the stored form.
+    pub(crate) fn apply(
+        &self,
+        write: &Write,
+        current: &Value,
+        source: &Source<'_>,
+    ) -> Result<JsonMap, ApiError> {
+        let schema = Schemas::builtin().of_kind(&write.resource.api_version(), &write.resource.kind);
         let patched = self.apply_to(current, schema).map_err(|e| refused(&e))?;
         match patched {
-            Value::Object(object) => call.as_stored(object),
+            Value::Object(object) => write.as_stored(object, source),
             _ => Err(ApiError::bad_request("the patch leaves no object")),
         }
     }

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use super::watch::unreadable;
-use super::{Answer, Call, Core, Outcome, Rendering};
+use super::{Answer, Core, Outcome, Rendering, RequestInfo};
 use crate::api::ApiError;
 use crate::store::{Query, Stored};
 
@@ -15,18 +15,24 @@ pub(crate) struct ListTwist {
 }
 
 impl Core {
-    pub(super) fn get(&self, call: &Call) -> Outcome {
+    pub(super) fn get(&self, call: &RequestInfo) -> Outcome {
         let wanted = call.params.resource_version().map_err(unreadable)?.unwrap_or(0);
         let current = self.store.revision();
         if wanted > current {
             return Err(ApiError::too_large_version(wanted, current));
         }
-        let stored = if call.twist.stale_by > 0 { self.get_stale(call)? } else { self.current(call)? };
+        let stored = if call.twist.stale_by > 0 {
+            self.get_stale(call)?
+        } else {
+            self.store
+                .get(&call.resource.storage, &call.key())
+                .ok_or_else(|| ApiError::not_found(call.about()))?
+        };
         let body = Rendering::of(call)?.object(&stored);
         Ok(Answer::Whole { code: StatusCode::OK, body })
     }
 
-    fn get_stale(&self, call: &Call) -> Result<std::sync::Arc<Stored>, ApiError> {
+    fn get_stale(&self, call: &RequestInfo) -> Result<std::sync::Arc<Stored>, ApiError> {
         let key = call.key();
         let query = Query {
             table: &call.resource.storage,

@@ -9,7 +9,7 @@ use crate::printing;
 use crate::resources::{Origin, Resource};
 use crate::store::{Head, Stored};
 
-use super::Call;
+use super::RequestInfo;
 
 /// What rows of a table carry besides their cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct Rendering {
 const META_VERSION: &str = "meta.k8s.io/v1";
 
 impl Rendering {
-    pub(crate) fn of(call: &Call) -> Result<Self, ApiError> {
+    pub(crate) fn of(call: &RequestInfo) -> Result<Self, ApiError> {
         let included = match call.params.filled("includeObject") {
             None | Some("Metadata") => Included::Metadata,
             Some("None") => Included::None,
@@ -50,6 +50,17 @@ impl Rendering {
             convert: kinds::needs_conversion(&call.resource),
             included,
         })
+    }
+
+    /// Objects whole, as the server itself sees them.
+    pub(crate) fn plain(resource: &std::sync::Arc<Resource>) -> Self {
+        Self {
+            head: Head::new(&resource.api_version(), &resource.kind),
+            resource: resource.clone(),
+            shape: Shape::Object,
+            convert: kinds::needs_conversion(resource),
+            included: Included::Metadata,
+        }
     }
 
     /// Whether all watches that see an object whole send the same bytes of it.

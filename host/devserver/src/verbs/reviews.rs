@@ -4,18 +4,13 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Call, Outcome, User};
-use crate::resources::Resource;
+use super::write::check_kind;
+use super::{Outcome, RequestInfo, User};
 use crate::verbs::Answer;
 
-/// Whether the resource is answered and not kept.
-pub(super) fn is_review(resource: &Resource) -> bool {
-    matches!(resource.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
-}
-
-pub(super) fn review(call: &Call) -> Outcome {
+pub(super) fn review(call: &RequestInfo) -> Outcome {
     let mut object = call.json_body()?;
-    call.check_kind(&object)?;
+    check_kind(&call.resource, &object)?;
     let status = match call.resource.name.as_str() {
         "selfsubjectreviews" => json!({"userInfo": user_info(&call.user)}),
         "tokenreviews" => json!({"authenticated": true, "user": user_info(&call.user)}),

@@ -5,10 +5,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::patch::{Patch, refused};
-use super::{Answer, Call, Core, JsonMap, Outcome};
+use super::{Answer, Core, JsonMap, Outcome, RequestInfo, Write};
 use crate::api::{ApiError, Cause};
 use crate::printing::selector;
-use crate::resources::{Origin, WrittenPart};
+use crate::resources::{Origin, Resource, WrittenPart};
 use crate::store::Stored;
 
 /// Where an object has its numbers, as pointers.
@@ -19,8 +19,8 @@ struct Places {
 }
 
 impl Places {
-    fn of(call: &Call) -> Self {
-        match &call.resource.origin {
+    fn of(resource: &Resource) -> Self {
+        match &resource.origin {
             Origin::Custom { scale: Some(paths), .. } => Self {
                 spec: pointer(&paths.spec_replicas_path),
                 status: pointer(&paths.status_replicas_path),
@@ -41,30 +41,31 @@ fn pointer(path: &str) -> String {
 }
 
 impl Core {
-    pub(super) fn scale(&self, verb: &str, call: &Call) -> Outcome {
-        let places = Places::of(call);
+    pub(super) fn scale(&self, verb: &str, request: &RequestInfo) -> Outcome {
+        let write = request.write()?;
+        let places = Places::of(&write.resource);
         let stored = match verb {
-            "get" => self.current(call)?,
+            "get" => self.current(&write)?,
             "update" => {
-                let asked = Value::Object(call.json_body()?);
-                self.change(call, |current, object| scaled(call, &places, current, object, &asked).map(Some))?
+                let asked = Value::Object(request.json_body()?);
+                self.change(&write, |current, old| scaled(&write, &places, current, old, &asked).map(Some))?
             }
             _ => {
-                let patch = Patch::of(call)?;
-                self.change(call, |current, object| {
-                    let now = scale_of(call, &places, &object);
+                let patch = Patch::of(request)?;
+                self.change(&write, |current, old| {
+                    let now = scale_of(&write.resource, &places, old);
                     let schema = crate::schemas::Schemas::builtin().of_kind("autoscaling/v1", "Scale");
                     let asked = patch.apply_to(&now, schema).map_err(|e| refused(&e))?;
-                    scaled(call, &places, current, object, &asked).map(Some)
+                    scaled(&write, &places, current, old, &asked).map(Some)
                 })?
             }
         };
-        Ok(Answer::json(StatusCode::OK, &scale_of(call, &places, &stored.value())))
+        Ok(Answer::json(StatusCode::OK, &scale_of(&write.resource, &places, &stored.value())))
     }
 }
 
 /// The scale of an object.
-fn scale_of(call: &Call, places: &Places, object: &JsonMap) -> Value {
+fn scale_of(resource: &Resource, places: &Places, object: &JsonMap) -> Value {
     let object = Value::Object(object.clone());
     let metadata = &object["metadata"];
     let mut scale = json!({
@@ -79,17 +80,17 @@ fn scale_of(call: &Call, places: &Places, object: &JsonMap) -> Value {
     if let Some(replicas) = object.pointer(&places.spec).and_then(Value::as_i64) {
         scale["spec"]["replicas"] = replicas.into();
     }
-    if let Some(text) = places.selector.as_deref().and_then(|at| selector_text(call, &object, at)) {
+    if let Some(text) = places.selector.as_deref().and_then(|at| selector_text(resource, &object, at)) {
         scale["status"]["selector"] = text.into();
     }
     scale
 }
 
 /// The label selector at a place of an object, as text: custom resources have the text, replication controllers just labels.
-fn selector_text(call: &Call, object: &Value, at: &str) -> Option<String> {
+fn selector_text(resource: &Resource, object: &Value, at: &str) -> Option<String> {
     match object.pointer(at)? {
         Value::String(text) => Some(text.clone()),
-        Value::Object(labels) if call.resource.is("", "replicationcontrollers") => {
+        Value::Object(labels) if resource.strategy.selects_by_map => {
             let terms = labels.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));
             Some(terms.collect::<Vec<_>>().join(","))
         }
@@ -99,15 +100,15 @@ fn selector_text(call: &Call, object: &Value, at: &str) -> Option<String> {
 
 /// The object with the number of replicas that a scale asks for.
 fn scaled(
-    call: &Call,
+    write: &Write,
     places: &Places,
     current: &Stored,
-    object: JsonMap,
+    old: &JsonMap,
     asked: &Value,
 ) -> Result<JsonMap, ApiError> {
     let version = asked["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     if !version.is_empty() && version != current.object.resource_version() {
-        return Err(ApiError::stale(call.about()));
+        return Err(ApiError::stale(write.about()));
     }
     let replicas = match &asked["spec"]["replicas"] {
         Value::Null => 0,
@@ -118,11 +119,10 @@ fn scaled(
     if replicas < 0 {
         let cause =
             Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
-        let about = crate::api::About::new("autoscaling", "Scale", call.name());
+        let about = crate::api::About::new("autoscaling", "Scale", &write.name);
         return Err(ApiError::invalid(about, vec![cause]));
     }
-    let old = object.clone();
-    let mut object = Value::Object(object);
+    let mut object = Value::Object(old.clone());
     let before = object.pointer(&places.spec).and_then(Value::as_i64);
     set(&mut object, &places.spec, replicas.into());
     if before != Some(replicas)
@@ -132,12 +132,9 @@ fn scaled(
     }
     match object {
         Value::Object(mut object) => {
-            let causes = call.review(&mut object, Some(&old), WrittenPart::Object);
-            if causes.is_empty() {
-                Ok(object)
-            } else {
-                Err(ApiError::invalid(call.about_kind(call.name()), causes))
-            }
+            let causes = write.review(&mut object, Some(old), WrittenPart::Object);
+            write.accept(&write.name, causes)?;
+            Ok(object)
         }
         _ => Err(ApiError::internal("an object stays an object")),
     }

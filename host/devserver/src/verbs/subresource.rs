@@ -1,69 +1,70 @@
 //! Requests on a part of an object, or on something that is done to it.
 
-use std::sync::Arc;
-
 use http::StatusCode;
 use pilothouse_object::LabelSelector;
 use serde_json::{Value, json};
 
 use super::delete::{DeleteOptions, success};
-use super::namespaces::with_finalizers;
-use super::update::{ObjectPart, check_identity};
-use super::{Answer, Call, Core, Outcome, Rendering};
-use crate::api::{About, ApiError, Cause, Metadata};
+use super::{Answer, Core, ObjectPart, Outcome, Rendering, RequestInfo, Write, identity};
+use crate::api::{About, ApiError, Cause, Metadata, Timestamp};
 use crate::printing::selector;
-use crate::resources::Resource;
 use crate::store::{Query, Stored};
 
 impl Core {
-    pub(super) fn on_subresource(self: &Arc<Self>, part: &str, verb: &str, call: &Call) -> Outcome {
+    pub(super) fn on_subresource(&self, part: &str, verb: &str, request: &RequestInfo) -> Outcome {
         // Behind `proxy` stands a path of its own.
         let name = part.split('/').next().unwrap_or_default();
-        let known = call.resource.subresource(name).ok_or_else(ApiError::no_path)?;
+        let known = request.resource.subresource(name).ok_or_else(ApiError::no_path)?;
         if !known.verbs.iter().any(|v| v == verb) {
             return Err(ApiError::method_not_allowed());
         }
         match (name, verb) {
-            ("scale", _) => self.scale(verb, call),
-            ("status" | "approval" | "ephemeralcontainers" | "resize", "get") => self.get(call),
-            ("status" | "approval", "update") => self.update_part(call, &call.object()?, ObjectPart::Status),
-            ("status" | "approval", "patch") => self.patch_part(call, ObjectPart::Status),
+            ("scale", _) => self.scale(verb, request),
+            ("status" | "approval" | "ephemeralcontainers" | "resize", "get") => self.get(request),
+            ("status" | "approval", "update") => self.update_part(request, ObjectPart::Status),
+            ("status" | "approval", "patch") => self.patch_part(request, ObjectPart::Status),
             ("ephemeralcontainers", "update") => {
-                self.update_part(call, &call.object()?, ObjectPart::Spec("ephemeralContainers"))
+                self.update_part(request, ObjectPart::Spec("ephemeralContainers"))
             }
             ("ephemeralcontainers", "patch") => {
-                self.patch_part(call, ObjectPart::Spec("ephemeralContainers"))
+                self.patch_part(request, ObjectPart::Spec("ephemeralContainers"))
             }
-            ("resize", "update") => self.update_part(call, &call.object()?, ObjectPart::Spec("containers")),
-            ("resize", "patch") => self.patch_part(call, ObjectPart::Spec("containers")),
-            ("finalize", _) => self.finalize(call),
-            ("binding", _) => self.bind(call),
-            ("eviction", _) => self.evict(call),
-            ("token", _) => self.token(call),
+            ("resize", "update") => self.update_part(request, ObjectPart::Spec("containers")),
+            ("resize", "patch") => self.patch_part(request, ObjectPart::Spec("containers")),
+            ("finalize", _) => self.finalize(request),
+            ("binding", _) => self.bind(request),
+            ("eviction", _) => self.evict(request),
+            ("token", _) => self.token(request),
             _ => {
-                self.current(call)?;
+                self.current(&request.write()?)?;
                 let message =
-                    format!("{}/{name}: this development server runs no containers", call.resource.name);
+                    format!("{}/{name}: this development server runs no containers", request.resource.name);
                 Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message))
             }
         }
     }
 
     /// `namespaces/finalize`: the finalizers in a namespace's spec.
-    fn finalize(&self, call: &Call) -> Outcome {
-        let asked = call.object()?;
-        let stored = self.change(call, |current, object| {
-            check_identity(call, current, &mut asked.clone())?;
-            Ok(Some(with_finalizers(&object, &asked)))
+    fn finalize(&self, request: &RequestInfo) -> Outcome {
+        let write = request.write()?;
+        let asked = request.object(&write)?;
+        let stored = self.change(&write, |current, old| {
+            identity::check(&write, current, &mut asked.clone())?;
+            let mut next = old.clone();
+            match asked.get("spec") {
+                Some(spec) => next.insert("spec".to_owned(), spec.clone()),
+                None => next.remove("spec"),
+            };
+            Ok(Some(next))
         })?;
-        Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(call)?.object(&stored) })
+        Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(request)?.object(&stored) })
     }
 
     /// `pods/binding`, and `bindings`, whose objects are named as the pod.
-    pub(super) fn bind(&self, call: &Call) -> Outcome {
-        let binding = call.json_body()?;
+    pub(super) fn bind(&self, request: &RequestInfo) -> Outcome {
+        let binding = request.json_body()?;
         let named = binding.get("metadata").and_then(|m| m["name"].as_str()).unwrap_or_default();
-        let name = call.target.name.as_deref().unwrap_or(named);
+        let name = request.target.name.as_deref().unwrap_or(named);
         if !named.is_empty() && named != name {
             return Err(ApiError::bad_request(format!(
                 "the name of the binding ({named}) does not match the name on the URL ({name})"
@@ -73,13 +74,14 @@ impl Core {
         let node = target["name"].as_str().unwrap_or_default().to_owned();
         if node.is_empty() {
             let cause = Cause::required("target.name", "");
-            return Err(ApiError::invalid(call.about_kind(name), vec![cause]));
+            return Err(ApiError::invalid(request.about_kind(name), vec![cause]));
         }
         let pods = self.registry.now().get("", "v1", "pods").cloned().ok_or_else(ApiError::no_path)?;
-        let on_pod = call.beside(pods, name);
+        let on_pod = request.write()?.beside(pods, name);
         let bound = About::new("", "pods/binding", name);
         let annotations = binding.get("metadata").and_then(|m| m["annotations"].as_object());
-        self.change(&on_pod, |current, mut pod| {
+        self.change(&on_pod, |current, pod| {
+            let mut pod = pod.clone();
             if let Some(taken) = current.object.get_string("/spec/nodeName").filter(|n| !n.is_empty()) {
                 let why = format!("pod {name} is already assigned to node {taken:?}");
                 return Err(ApiError::conflict(bound.clone(), &why));
@@ -96,7 +98,7 @@ impl Core {
             let earlier = pod.get("status").and_then(|s| s["conditions"].as_array()).into_iter().flatten();
             let mut conditions: Vec<Value> =
                 earlier.filter(|c| c["type"] != "PodScheduled").cloned().collect();
-            let since = call.now().seconds();
+            let since = Timestamp::now().seconds();
             conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": since}));
             put(&mut pod, "status", "conditions", conditions.into());
             Ok(Some(pod))
@@ -105,30 +107,28 @@ impl Core {
     }
 
     /// `pods/eviction`: a deletion that disruption budgets may refuse.
-    fn evict(self: &Arc<Self>, call: &Call) -> Outcome {
-        let body = call.json_body()?;
+    fn evict(&self, request: &RequestInfo) -> Outcome {
+        let body = request.json_body()?;
         let named = body.get("metadata").and_then(|m| m["name"].as_str()).unwrap_or_default();
-        if named != call.name() {
+        if named != request.name() {
             return Err(ApiError::bad_request(format!(
                 "name in URL ({}) does not match name in Eviction object ({named})",
-                call.name()
+                request.name()
             )));
         }
-        let pod = self.current(call)?;
-        let options =
-            body.get("deleteOptions").filter(|o| !o.is_null()).cloned().unwrap_or_else(|| json!({}));
-        let deletion =
-            Call { body: options.to_string().into(), ..call.beside(call.resource.clone(), call.name()) };
+        let write = request.write()?;
+        let pod = self.current(&write)?;
+        let options = body.get("deleteOptions").filter(|o| !o.is_null()).cloned();
+        let options = DeleteOptions::read(options.unwrap_or_else(|| json!({})), &request.params)?;
         // What will not happen costs no budget.
-        let options = DeleteOptions::of(&deletion)?;
-        options.check(&deletion, &pod)?;
-        self.spend_budget(call, &pod, options.is_dry())?;
-        self.delete(&deletion)?;
+        options.check(&write, &pod)?;
+        self.spend_budget(&write, &pod, options.is_dry())?;
+        self.delete_object(&write, &options)?;
         Ok(Answer::json(StatusCode::CREATED, &created()))
     }
 
     /// Takes one disruption from each budget that the pod counts for.
-    fn spend_budget(&self, call: &Call, pod: &Stored, dry: bool) -> Result<(), ApiError> {
+    fn spend_budget(&self, write: &Write, pod: &Stored, dry: bool) -> Result<(), ApiError> {
         let ended = matches!(
             pod.object.get_string("/status/phase").as_deref(),
             Some("Succeeded" | "Failed" | "Pending")
@@ -139,7 +139,7 @@ impl Core {
         let Some(budgets) = self.registry.now().get("policy", "v1", "poddisruptionbudgets").cloned() else {
             return Ok(());
         };
-        let prefix = format!("{}/", call.namespace());
+        let prefix = format!("{}/", write.namespace());
         let query = Query {
             table: &budgets.storage,
             prefix: &prefix,
@@ -155,8 +155,9 @@ impl Core {
             ));
         }
         for budget in found {
-            let on_budget = call.beside(budgets.clone(), budget.object.name());
-            self.change(&on_budget, |current, mut object| {
+            let on_budget = write.beside(budgets.clone(), budget.object.name());
+            self.change(&on_budget, |current, object| {
+                let mut object = object.clone();
                 let allowed: i64 = current
                     .object
                     .get("/status/disruptionsAllowed")
@@ -173,24 +174,16 @@ impl Core {
     }
 
     /// `serviceaccounts/token`: a token that this server takes, as it takes any.
-    fn token(&self, call: &Call) -> Outcome {
-        let mut request = call.json_body()?;
-        self.current(call)?;
-        let seconds = request.get("spec").and_then(|s| s["expirationSeconds"].as_i64()).unwrap_or(3600);
-        let token = format!("dev.{}", super::create::new_uid());
-        let expires = call.now().plus_seconds(seconds).seconds();
-        request.insert("status".to_owned(), json!({"token": token, "expirationTimestamp": expires}));
-        request.insert("kind".to_owned(), "TokenRequest".into());
-        request.insert("apiVersion".to_owned(), "authentication.k8s.io/v1".into());
-        Ok(Answer::json(StatusCode::CREATED, &request.into()))
-    }
-}
-
-impl Call {
-    /// A call on another object of the same namespace, with the same parameters.
-    fn beside(&self, resource: Arc<Resource>, name: &str) -> Self {
-        let plain = Self::plain(resource, self.target.namespace.clone(), Some(name.to_owned()));
-        Self { params: self.params.clone(), ..plain }
+    fn token(&self, request: &RequestInfo) -> Outcome {
+        let mut answer = request.json_body()?;
+        self.current(&request.write()?)?;
+        let seconds = answer.get("spec").and_then(|s| s["expirationSeconds"].as_i64()).unwrap_or(3600);
+        let token = format!("dev.{}", identity::new_uid());
+        let expires = Timestamp::now().plus_seconds(seconds).seconds();
+        answer.insert("status".to_owned(), json!({"token": token, "expirationTimestamp": expires}));
+        answer.insert("kind".to_owned(), "TokenRequest".into());
+        answer.insert("apiVersion".to_owned(), "authentication.k8s.io/v1".into());
+        Ok(Answer::json(StatusCode::CREATED, &answer.into()))
     }
 }
 

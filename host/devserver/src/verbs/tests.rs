@@ -5,16 +5,40 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
+use crate::api::{Accepted, Params, Target, Warnings};
 
-/// A call on ConfigMaps of `default`.
-fn call(core: &Core, query: &str, body: &Value) -> Call {
+/// A request on ConfigMaps of `default`.
+fn request(core: &Core, query: &str) -> RequestInfo {
     let resource = core.registry.now().get("", "v1", "configmaps").unwrap().clone();
-    let plain = Call::plain(resource, Some("default".to_owned()), None);
-    Call { params: Params::parse(query), body: body.to_string().into(), ..plain }
+    let target = Target {
+        group: String::new(),
+        version: "v1".to_owned(),
+        resource: "configmaps".to_owned(),
+        namespace: Some("default".to_owned()),
+        name: None,
+        subresource: None,
+        old_watch: false,
+    };
+    RequestInfo {
+        resource,
+        target,
+        params: Params::parse(query),
+        accepted: Accepted::default(),
+        content_type: String::new(),
+        body: Bytes::new(),
+        user: User::default(),
+        twist: ListTwist::default(),
+        warnings: Warnings::default(),
+    }
+}
+
+fn create(core: &Core, object: Value) {
+    let write = core.own_write("/configmaps", Some("default"), "").unwrap();
+    core.create_object(&write, object.as_object().unwrap().clone()).unwrap();
 }
 
 fn watch(core: &Arc<Core>, query: &str) -> Box<WatchStream> {
-    match core.answer("watch", &call(core, query, &Value::Null)).unwrap() {
+    match core.answer("watch", &request(core, query)).unwrap() {
         Answer::Watch(stream) => stream,
         other => panic!("{other:?}"),
     }
@@ -35,7 +59,7 @@ async fn a_change_is_written_once_for_all_watches_that_see_it_whole() {
     let mut selecting = watch(&core, "labelSelector=app%3Da");
     let mut elsewhere = watch(&core, "labelSelector=app%3Db");
     let object = json!({"metadata": {"name": "a", "labels": {"app": "a"}}});
-    core.answer("create", &call(&core, "", &object)).unwrap();
+    create(&core, object);
     let first = line(&mut all).await;
     for stream in [&mut again, &mut selecting] {
         let other = line(stream).await;
@@ -43,6 +67,6 @@ async fn a_change_is_written_once_for_all_watches_that_see_it_whole() {
         assert_eq!(other, first);
     }
     let other = json!({"metadata": {"name": "b", "labels": {"app": "b"}}});
-    core.answer("create", &call(&core, "", &other)).unwrap();
+    create(&core, other);
     assert_eq!(line(&mut elsewhere).await.as_ptr(), line(&mut all).await.as_ptr());
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use super::selection::Selection;
-use super::{Answer, Call, Core, Outcome, Rendering};
+use super::{Answer, Core, Outcome, Rendering, RequestInfo};
 use crate::api::{ApiError, Cause, VersionMatch, list_options_invalid};
 use crate::faults::WatchFaults;
 use crate::store::{Change, Feed, Moved, NoState, Stored};
@@ -64,7 +64,7 @@ enum Start {
 }
 
 impl Core {
-    pub(super) fn watch(&self, call: &Call) -> Outcome {
+    pub(super) fn watch(&self, call: &RequestInfo) -> Outcome {
         let rendering = Rendering::of(call)?;
         let selection = Selection::of(call)?;
         let start = start(call, self.store.revision())?;
@@ -96,7 +96,7 @@ impl Core {
         Ok(Answer::Watch(Box::new(stream)))
     }
 
-    fn begin(&self, call: &Call, stream: &mut WatchStream, start: &Start) {
+    fn begin(&self, call: &RequestInfo, stream: &mut WatchStream, start: &Start) {
         let table = &call.resource.storage;
         let after = match start {
             Start::After(revision) => *revision,
@@ -126,7 +126,7 @@ impl Core {
     }
 }
 
-fn start(call: &Call, current: u64) -> Result<Start, ApiError> {
+fn start(call: &RequestInfo, current: u64) -> Result<Start, ApiError> {
     let params = &call.params;
     let version = params.resource_version().map_err(unreadable)?;
     let matching = params.version_match()?;

@@ -201,6 +201,7 @@ async fn nothing_survives_a_namespace_into_which_it_was_put_at_the_end() {
         while let Some(code) = filling.join_next().await {
             assert!(matches!(code.unwrap(), 403 | 404));
         }
+        cluster.server.settled().await;
         assert_eq!(cluster.get(&format!("/api/v1/namespaces/{namespace}")).await.code, 404, "round {round}");
         assert_eq!(cluster.get(&maps).await.ok()["items"], json!([]), "round {round}");
     }

@@ -7,6 +7,7 @@ mod deletion;
 mod documents;
 mod faults;
 mod forms;
+mod garbage;
 mod lists;
 mod network;
 mod objects;

@@ -1,0 +1,185 @@
+//! What of an object's metadata the server says and not the client: names that are made, UIDs, times, generations; and whether
+//! an object is the one that a write names.
+
+use http::StatusCode;
+use rand::RngExt as _;
+use serde_json::Value;
+
+use super::JsonMap;
+use super::write::Write;
+use crate::api::{ApiError, Cause, Metadata, Timestamp};
+use crate::store::Stored;
+
+/// How long a name may be that is completed with five letters.
+const GENERATED_BASE: usize = 58;
+
+/// Fills in what the server says of a new object; the base of its name if it is generated.
+pub(super) fn begin(write: &Write, object: &mut JsonMap, now: Timestamp) -> Result<Option<String>, ApiError> {
+    let mut metadata = Metadata::of(object)?;
+    if !metadata.text("resourceVersion").is_empty() {
+        let why = "resourceVersion should not be set on objects to be created";
+        return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
+    }
+    let namespace = metadata.text("namespace");
+    if !namespace.is_empty() && namespace != write.namespace() {
+        return Err(ApiError::bad_request(format!(
+            "the namespace of the provided object does not match the namespace sent on the request: {namespace:?} is not {:?}",
+            write.namespace()
+        )));
+    }
+    if write.resource.namespaced {
+        metadata.set("namespace", write.namespace());
+    }
+    let base = metadata.text("generateName").to_owned();
+    let generated = metadata.text("name").is_empty() && !base.is_empty();
+    if generated {
+        let name = generate(&base);
+        metadata.set("name", name);
+    }
+    for field in
+        ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "generation"]
+    {
+        metadata.remove(field);
+    }
+    if write.resource.strategy.keeps_generation {
+        metadata.set("generation", 1);
+    }
+    metadata.set("uid", new_uid());
+    metadata.set("creationTimestamp", now.seconds());
+    Ok(generated.then_some(base))
+}
+
+/// Carries over what no update may change, and counts the generation on if asked.
+pub(super) fn keep<'a>(old: &JsonMap, next: &'a mut JsonMap, counts: bool) -> Result<Metadata<'a>, ApiError> {
+    let old = old.get("metadata").and_then(Value::as_object);
+    let mut metadata = Metadata::of(next)?;
+    for field in [
+        "uid",
+        "namespace",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+    ] {
+        metadata.copy(field, old.and_then(|old| old.get(field)));
+    }
+    metadata.remove("selfLink");
+    metadata.remove("managedFields");
+    if counts {
+        let generation = metadata.generation();
+        metadata.set("generation", generation + 1);
+    }
+    Ok(metadata)
+}
+
+/// An object that is being deleted gets no more finalizers.
+pub(super) fn new_finalizers(old: &JsonMap, metadata: &Metadata<'_>) -> Option<Cause> {
+    let old = old.get("metadata").and_then(Value::as_object)?;
+    old.get("deletionTimestamp")?;
+    let had = |name: &str| {
+        old.get("finalizers").and_then(Value::as_array).is_some_and(|list| list.iter().any(|f| f == name))
+    };
+    let new: Vec<&str> = metadata.finalizers().filter(|name| !had(name)).collect();
+    (!new.is_empty()).then(|| {
+        let why = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
+        );
+        Cause::forbidden("metadata.finalizers", &why)
+    })
+}
+
+/// Whether an object that is not there can be made by a PUT: it must be the one that the URL names, and not one that was
+/// there before.
+pub(super) fn check_new(write: &Write, object: &mut JsonMap) -> Result<(), ApiError> {
+    let mut metadata = Metadata::of(object)?;
+    check_names(write, &metadata)?;
+    let uid = metadata.text("uid");
+    if !uid.is_empty() {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+        return Err(ApiError::conflict(write.about(), &why));
+    }
+    metadata.remove("resourceVersion");
+    Ok(())
+}
+
+/// Whether an object is of the name and the namespace that the URL names.
+fn check_names(write: &Write, metadata: &Metadata<'_>) -> Result<(), ApiError> {
+    let name = metadata.text("name");
+    if name.is_empty() {
+        return Err(ApiError::bad_request("name must be provided"));
+    }
+    if name != write.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            write.name
+        )));
+    }
+    let namespace = metadata.text("namespace");
+    if !namespace.is_empty() && namespace != write.namespace() {
+        return Err(ApiError::bad_request(format!(
+            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
+            write.namespace()
+        )));
+    }
+    Ok(())
+}
+
+/// Whether `object` is a state of the object that the write names, made from its current version.
+pub(super) fn check(write: &Write, current: &Stored, object: &mut JsonMap) -> Result<(), ApiError> {
+    let metadata = Metadata::of(object)?;
+    check_names(write, &metadata)?;
+    let uid = metadata.text("uid");
+    if !uid.is_empty() && uid != current.object.uid() && write.is_patch {
+        let cause = Cause::invalid("metadata.uid", uid, "field is immutable");
+        return Err(ApiError::invalid(write.about_kind(&write.name), vec![cause]));
+    }
+    if !uid.is_empty() && uid != current.object.uid() {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            current.object.uid()
+        );
+        return Err(ApiError::conflict(write.about(), &why));
+    }
+    match metadata.text("resourceVersion") {
+        "" => Ok(()),
+        version if version == current.object.resource_version() => Ok(()),
+        version if version.parse::<u64>().is_err() => {
+            let why = format!("metadata.resourceVersion is not a number: {version:?}");
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why))
+        }
+        _ => Err(ApiError::stale(write.about())),
+    }
+}
+
+/// A name from its base, as the API makes them: five letters or digits that spell nothing.
+pub(super) fn generate(base: &str) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut name: String = base.chars().take(GENERATED_BASE).collect();
+    let mut random = rand::rng();
+    name.extend((0..5).map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())])));
+    name
+}
+
+/// A random UUID (version 4).
+pub(crate) fn new_uid() -> String {
+    let bits = rand::rng().random::<u128>() & !(0xf << 76) & !(0b11 << 62) | (4 << 76) | (0b10 << 62);
+    let hex = format!("{bits:032x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uids_are_uuids_of_version_4() {
+        for _ in 0..100 {
+            let uid = new_uid();
+            let parts: Vec<usize> = uid.split('-').map(str::len).collect();
+            assert_eq!(parts, [8, 4, 4, 4, 12], "{uid}");
+            assert_eq!(&uid[14..15], "4", "{uid}");
+            assert!("89ab".contains(&uid[19..20]), "{uid}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The pipeline: what every write goes through on its way to the store, whoever is behind it.
+//!
+//! ```text
+//! decoded ─► admitted (kind, unknown fields, defaults: `Write::as_stored`) ─► [patched] ─► identity ─► strategy ─► validated ─► store
+//! ```
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::write::{Write, key};
+use super::{Core, JsonMap, identity};
+use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};
+use crate::kinds::{self, Content};
+use crate::resources::{NAMESPACES, Resource, WrittenPart};
+use crate::store::{Raced, Stored};
+
+/// How often a change is tried again when another write came between; each try starts from the new state.
+pub(super) const TRIES: usize = 64;
+/// How many names a `generateName` is tried with.
+const NAMES: usize = 8;
+
+/// Which part of an object a write may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ObjectPart {
+    /// Everything but the status.
+    Main,
+    Status,
+    /// One field of the spec.
+    Spec(&'static str),
+}
+
+impl Core {
+    /// Makes an object, which has been admitted.
+    pub(crate) fn create_object(&self, write: &Write, mut object: JsonMap) -> Result<Arc<Stored>, ApiError> {
+        let now = Timestamp::now();
+        let strategy = write.resource.strategy;
+        let base = identity::begin(write, &mut object, now)?;
+        let mut name = Metadata::of(&mut object)?.text("name").to_owned();
+        self.check_place(write, &name)?;
+        if write.resource.has_status() && !strategy.creates_with_status {
+            object.remove("status");
+        }
+        (strategy.prepare_create)(&mut object)?;
+        let mut causes = (strategy.prepare)(&mut object, now);
+        causes.extend(check_metadata(&Metadata::of(&mut object)?, strategy.names));
+        causes.extend(write.review(&mut object, None, WrittenPart::Object));
+        write.accept(&name, causes)?;
+        for _ in 0..NAMES {
+            let key = key(write.namespace(), &name);
+            let outcome = match self.store.get(&write.resource.storage, &key) {
+                Some(found) => Err(Raced::Exists(found)),
+                None if write.dry => return write.imagine(object, ""),
+                None => self.store.create(&write.resource.storage, &key, &write.head(), object.clone()),
+            };
+            match (outcome, &base) {
+                (Ok(stored), _) => {
+                    // What it is in may have come to its end meanwhile, and been looked through before this was there.
+                    if let Err(error) = self.check_place(write, &name) {
+                        if self.store.remove(&write.resource.storage, &key, &stored).is_ok() {
+                            self.after_change(write);
+                        }
+                        return Err(error);
+                    }
+                    self.after_change(write);
+                    return Ok(stored);
+                }
+                (Err(Raced::Exists(_)), Some(base)) => {
+                    name = identity::generate(base);
+                    Metadata::of(&mut object)?.set("name", name.as_str());
+                }
+                (Err(Raced::Exists(found)), None) => return Err(exists(write, &name, &found)),
+                (Err(raced), _) => return Err(write.raced(&raced)),
+            }
+        }
+        Err(ApiError::already_exists(write.about_name(&name)))
+    }
+
+    /// Whether something can be made where the write says: not in what is being deleted.
+    fn check_place(&self, write: &Write, name: &str) -> Result<(), ApiError> {
+        if write.resource.is_custom() && self.is_definition_ending(&write.resource.storage) {
+            let why = "create not allowed while custom resource definition is terminating";
+            let code = http::StatusCode::METHOD_NOT_ALLOWED;
+            return Err(ApiError::new(code, "MethodNotAllowed", why).about(write.about_name(name)));
+        }
+        if !write.resource.namespaced {
+            return Ok(());
+        }
+        let namespace = write.namespace();
+        let Some(found) = self.store.get(NAMESPACES, namespace) else {
+            return Err(ApiError::not_found(About::new("", "namespaces", namespace)));
+        };
+        if found.object.deletion_timestamp().is_none() {
+            return Ok(());
+        }
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let mut error = ApiError::forbidden(write.about_name(name), &why);
+        error.causes.push(Cause {
+            reason: "NamespaceTerminating",
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".to_owned(),
+        });
+        Err(error)
+    }
+
+    /// Changes an object: `change` gets the current one, also as a tree, and says what is to be there; `None` leaves it as it
+    /// is. Tried again when another write comes between.
+    pub(crate) fn change(
+        &self,
+        write: &Write,
+        mut change: impl FnMut(&Stored, &JsonMap) -> Result<Option<JsonMap>, ApiError>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        let key = write.key();
+        for _ in 0..TRIES {
+            let current = self.current(write)?;
+            let old = current.value();
+            let Some(object) = change(&current, &old)? else { return Ok(current) };
+            if write.dry {
+                return write.imagine(object, current.object.resource_version());
+            }
+            match self.put(write, &key, &current, &old, object) {
+                Err(Raced::Changed) => {}
+                other => return other.map_err(|raced| write.raced(&raced)),
+            }
+        }
+        Err(ApiError::stale(write.about()))
+    }
+
+    /// Replaces a part of an object by what `asked` makes of the current one, as PUT and PATCH do.
+    pub(crate) fn update_object(
+        &self,
+        write: &Write,
+        part: ObjectPart,
+        mut asked: impl FnMut(&Stored, &JsonMap) -> Result<JsonMap, ApiError>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        self.change(write, |current, old| next(write, current, old, asked(current, old)?, part).map(Some))
+    }
+
+    /// Puts an object in the place of the current one, or ends it if it only waited for its finalizers and the last is gone.
+    pub(super) fn put(
+        &self,
+        write: &Write,
+        key: &str,
+        current: &Stored,
+        old: &JsonMap,
+        object: JsonMap,
+    ) -> Result<Arc<Stored>, Raced> {
+        let table = &write.resource.storage;
+        if is_finished(&write.resource, &object) {
+            let last = self.store.remove(table, key, current)?;
+            self.after_change(write);
+            return Ok(last);
+        }
+        if is_same(old, &object) {
+            return self
+                .store
+                .get(table, key)
+                .filter(|s| s.revision == current.revision)
+                .ok_or(Raced::Changed);
+        }
+        let stored = self.store.replace(table, key, current, &write.head(), object)?;
+        self.after_change(write);
+        Ok(stored)
+    }
+
+    /// The object that a write names.
+    pub(super) fn current(&self, write: &Write) -> Result<Arc<Stored>, ApiError> {
+        self.store
+            .get(&write.resource.storage, &write.key())
+            .ok_or_else(|| ApiError::not_found(write.about()))
+    }
+
+    /// What must have happened when a write is answered: a definition is served. All else is the controllers'.
+    pub(super) fn after_change(&self, write: &Write) {
+        if write.resource.strategy.content == Content::Defined {
+            self.redefine();
+        }
+    }
+}
+
+/// The state that follows the current one when a client asks for `object`.
+fn next(
+    write: &Write,
+    current: &Stored,
+    old: &JsonMap,
+    mut object: JsonMap,
+    part: ObjectPart,
+) -> Result<JsonMap, ApiError> {
+    identity::check(write, current, &mut object)?;
+    let mut next = match part {
+        ObjectPart::Main => object,
+        ObjectPart::Status => return next_status(write, old, object),
+        ObjectPart::Spec(field) => {
+            let mut next = old.clone();
+            if let (Some(Value::Object(to)), Some(Value::Object(from))) =
+                (next.get_mut("spec"), object.get("spec"))
+            {
+                copy(to, from, field);
+            }
+            next
+        }
+    };
+    let strategy = write.resource.strategy;
+    if write.resource.has_status() {
+        copy(&mut next, old, "status");
+    }
+    for field in strategy.reset {
+        copy(&mut next, old, field);
+    }
+    let mut causes = (strategy.prepare)(&mut next, Timestamp::now());
+    kinds::carry_over(&write.resource, old, &mut next);
+    let counts = strategy.keeps_generation && changes_spec(old, &next, write.resource.has_status());
+    let metadata = identity::keep(old, &mut next, counts)?;
+    causes.extend(identity::new_finalizers(old, &metadata));
+    causes.extend(check_metadata(&metadata, strategy.names));
+    causes.extend(write.review(&mut next, Some(old), WrittenPart::Object));
+    write.accept(&write.name, causes)?;
+    Ok(next)
+}
+
+/// The current state with the status of another.
+fn next_status(write: &Write, old: &JsonMap, mut object: JsonMap) -> Result<JsonMap, ApiError> {
+    let mut next = old.clone();
+    copy(&mut next, &object, "status");
+    if !write.resource.is_custom() {
+        // Kubelets and controllers of built-in kinds note things beside the status.
+        let from = Metadata::of(&mut object)?;
+        Metadata::of(&mut next)?.copy("annotations", from.get("annotations"));
+    }
+    let causes = write.review(&mut next, Some(old), WrittenPart::Status);
+    write.accept(&write.name, causes)?;
+    Ok(next)
+}
+
+fn copy(next: &mut JsonMap, old: &JsonMap, field: &str) {
+    match old.get(field) {
+        Some(value) => next.insert(field.to_owned(), value.clone()),
+        None => next.remove(field),
+    };
+}
+
+/// Whether anything but metadata differs, and the status where it has a path of its own.
+fn changes_spec(old: &JsonMap, new: &JsonMap, has_status: bool) -> bool {
+    let counts = |field: &str| match field {
+        "kind" | "apiVersion" | "metadata" => false,
+        "status" => !has_status,
+        _ => true,
+    };
+    let fields = |object: &JsonMap| object.keys().filter(|k| counts(k)).count();
+    fields(old) != fields(new) || old.iter().filter(|(k, _)| counts(k)).any(|(k, v)| new.get(k) != Some(v))
+}
+
+fn exists(write: &Write, name: &str, found: &Stored) -> ApiError {
+    let mut error = ApiError::already_exists(write.about_name(name));
+    if found.object.deletion_timestamp().is_some() {
+        error.message = format!("object is being deleted: {}", error.message);
+    }
+    error
+}
+
+/// Whether an object that is being deleted waits for nothing any more.
+pub(super) fn is_finished(resource: &Resource, object: &JsonMap) -> bool {
+    let Some(metadata) = object.get("metadata") else { return false };
+    if metadata.get("deletionTimestamp").is_none() {
+        return false;
+    }
+    let waits = |list: Option<&Value>| list.and_then(Value::as_array).is_some_and(|l| !l.is_empty());
+    let for_content = resource.strategy.content == Content::Namespaced
+        && waits(object.get("spec").and_then(|spec| spec.get("finalizers")));
+    let graceful = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0) > 0;
+    !(for_content || graceful || waits(metadata.get("finalizers")))
+}
+
+/// Whether two objects are the same but for their kind and resource version.
+fn is_same(a: &JsonMap, b: &JsonMap) -> bool {
+    let rest = |object: &JsonMap| object.iter().filter(|(k, _)| !is_head(k)).count();
+    let same_metadata = |a: &Value, b: &Value| match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let fields = |m: &JsonMap| m.keys().filter(|k| *k != "resourceVersion").count();
+            fields(a) == fields(b) && a.iter().all(|(k, v)| k == "resourceVersion" || b.get(k) == Some(v))
+        }
+        _ => false,
+    };
+    rest(a) == rest(b)
+        && a.iter().filter(|(k, _)| !is_head(k)).all(|(k, v)| match b.get(k) {
+            Some(other) if k == "metadata" => same_metadata(v, other),
+            other => other == Some(v),
+        })
+}
+
+fn is_head(field: &str) -> bool {
+    matches!(field, "kind" | "apiVersion")
+}

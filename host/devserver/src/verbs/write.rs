@@ -1,0 +1,218 @@
+//! [`Write`]: what the pipeline needs to know of a write, whether a client or the server itself is behind it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::api::{About, ApiError, Cause, FieldValidation, JsonMap, Metadata, Warnings};
+use crate::kinds;
+use crate::resources::{Resource, WrittenPart};
+use crate::schema::invalid;
+use crate::store::{Head, Raced, Stored};
+
+/// A write of one object.
+#[derive(Debug, Clone)]
+pub(crate) struct Write {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) namespace: Option<String>,
+    /// Empty for a new object, whose name is in itself.
+    pub(crate) name: String,
+    /// Nothing is to be kept of it.
+    pub(crate) dry: bool,
+    /// It comes from a patch, for which some errors have other words.
+    pub(crate) is_patch: bool,
+    pub(crate) validation: FieldValidation,
+    pub(crate) warnings: Warnings,
+}
+
+/// What is known of the text that an object came in.
+#[derive(Debug, Default)]
+pub(crate) struct Source<'a> {
+    /// What is wrong with the text itself: fields that stand in it more than once.
+    pub(super) faults: Vec<String>,
+    /// The patch that has made the object.
+    pub(super) patch: Option<&'a [u8]>,
+}
+
+impl Write {
+    /// A write of the server itself.
+    pub(crate) fn own(resource: Arc<Resource>, namespace: Option<String>, name: &str) -> Self {
+        Self {
+            resource,
+            namespace,
+            name: name.to_owned(),
+            dry: false,
+            is_patch: false,
+            validation: FieldValidation::Warn,
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// The same on another object of the namespace.
+    pub(super) fn beside(&self, resource: Arc<Resource>, name: &str) -> Self {
+        Self { resource, name: name.to_owned(), ..self.clone() }
+    }
+
+    /// The same on another object of the resource.
+    pub(super) fn on(&self, stored: &Stored) -> Self {
+        Self {
+            namespace: stored.object.namespace().map(str::to_owned),
+            name: stored.object.name().to_owned(),
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Under which key the object is stored.
+    pub(crate) fn key(&self) -> String {
+        key(self.namespace(), &self.name)
+    }
+
+    /// What errors are about: the resource and the name.
+    pub(super) fn about(&self) -> About {
+        self.about_name(&self.name)
+    }
+
+    pub(super) fn about_name(&self, name: &str) -> About {
+        About::new(&self.resource.group, &self.resource.name, name)
+    }
+
+    /// What validation is about: the kind and the name.
+    pub(super) fn about_kind(&self, name: &str) -> About {
+        About::new(&self.resource.group, &self.resource.kind, name)
+    }
+
+    /// What stands before a stored object of this resource.
+    pub(super) fn head(&self) -> Head {
+        Head::new(&self.resource.api_version(), &self.resource.kind)
+    }
+
+    /// What would have come of a write; a new object has no version.
+    pub(super) fn imagine(&self, mut object: JsonMap, version: &str) -> Result<Arc<Stored>, ApiError> {
+        let mut metadata = Metadata::of(&mut object)?;
+        match version {
+            "" => metadata.remove("resourceVersion"),
+            version => metadata.set("resourceVersion", version),
+        }
+        Stored::imagine(&self.head(), object, 0).map_err(|why| self.raced(&Raced::Malformed(why)))
+    }
+
+    pub(super) fn raced(&self, raced: &Raced) -> ApiError {
+        match raced {
+            Raced::Exists(_) => ApiError::already_exists(self.about()),
+            Raced::Changed => ApiError::stale(self.about()),
+            Raced::Malformed(why) => ApiError::bad_request(format!("the object cannot be kept: {why}")),
+        }
+    }
+
+    /// The error of an object that may not be stored as it is; none without causes.
+    pub(super) fn accept(&self, name: &str, causes: Vec<Cause>) -> Result<(), ApiError> {
+        if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(self.about_kind(name), causes)) }
+    }
+
+    /// An object of this resource as a client has it, in the stored form: unknown fields dropped, defaults put in.
+    pub(crate) fn as_stored(&self, mut object: JsonMap, source: &Source<'_>) -> Result<JsonMap, ApiError> {
+        check_kind(&self.resource, &object)?;
+        self.admit(&mut object, source)?;
+        if !self.resource.is_custom() {
+            // A field of a type cannot hold null: for the real server it is not there.
+            drop_nulls(&mut object);
+        }
+        if kinds::needs_conversion(&self.resource) {
+            kinds::to_stored(&self.resource, &mut object);
+        }
+        Ok(object)
+    }
+
+    /// Drops unknown fields of an object as a client has it, puts in the defaults of its schema, and warns of unknown fields
+    /// and of duplicates in the body, or refuses them, as the request asks for.
+    fn admit(&self, object: &mut JsonMap, source: &Source<'_>) -> Result<(), ApiError> {
+        let before = (self.validation == FieldValidation::Strict && source.patch.is_some())
+            .then(|| Value::Object(object.clone()));
+        let unknown = self.resource.admit(object)?;
+        if self.validation == FieldValidation::Ignore {
+            return Ok(());
+        }
+        let mut faults = source.faults.clone();
+        let patch_is_at_fault = unknown.is_empty();
+        faults.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+        if self.validation == FieldValidation::Warn {
+            self.warnings.add(faults);
+            return Ok(());
+        }
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let error = format!("strict decoding error: {}", faults.join(", "));
+        let (Some(before), Some(patch)) = (before, source.patch) else {
+            let (kind, version) = (&self.resource.kind, &self.resource.version);
+            let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}");
+            return Err(ApiError::bad_request(why));
+        };
+        let blamed = match patch_is_at_fault {
+            true => String::from_utf8_lossy(patch).into_owned(),
+            false => before.to_string(),
+        };
+        Err(ApiError::invalid(About::default(), vec![invalid("patch", &blamed.into(), &error)]))
+    }
+
+    /// What is wrong with an object that is to be stored; if nothing is, it is brought to the stored form.
+    pub(super) fn review(
+        &self,
+        object: &mut JsonMap,
+        old: Option<&JsonMap>,
+        part: WrittenPart,
+    ) -> Vec<Cause> {
+        let review = self.resource.review(object, old, part);
+        self.warnings.add(review.warnings);
+        review.causes
+    }
+}
+
+/// Checks `apiVersion` and `kind` of an object that came for a resource; built-in kinds may leave them out.
+pub(super) fn check_kind(resource: &Resource, object: &JsonMap) -> Result<(), ApiError> {
+    let text = |field: &str| match object.get(field) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(_) => Err(ApiError::bad_request(format!("{field} must be a string"))),
+    };
+    let (kind, version) = (text("kind")?, text("apiVersion")?);
+    if resource.is_custom() && (kind.is_empty() || version.is_empty()) {
+        return Err(ApiError::bad_request("Object 'Kind' or 'apiVersion' is missing"));
+    }
+    let own = resource.api_version();
+    if !kind.is_empty() && kind != resource.kind {
+        return Err(ApiError::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {}",
+            resource.kind
+        )));
+    }
+    if !version.is_empty() && version != own {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({own})"
+        )));
+    }
+    Ok(())
+}
+
+/// Takes out the fields that are null, at any depth.
+fn drop_nulls(object: &mut JsonMap) {
+    object.retain(|_, value| !value.is_null());
+    object.values_mut().for_each(drop_nulls_in);
+}
+
+fn drop_nulls_in(value: &mut Value) {
+    match value {
+        Value::Object(object) => drop_nulls(object),
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls_in),
+        _ => {}
+    }
+}
+
+/// `namespace/name`, or the name alone.
+pub(super) fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
