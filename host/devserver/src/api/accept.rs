@@ -21,6 +21,8 @@ pub(crate) enum Shape {
 pub(crate) struct Accepted {
     pub(crate) shape: Shape,
     pub(crate) content_type: &'static str,
+    /// Managed fields are to be left out: `;drop=metadata.managedFields`, which a server that does not know it ignores.
+    pub(crate) drop_managed: bool,
 }
 
 const JSON: &str = "application/json";
@@ -30,7 +32,7 @@ const OFFERED: &str = "application/json, application/yaml";
 
 impl Default for Accepted {
     fn default() -> Self {
-        Self { shape: Shape::Object, content_type: JSON }
+        Self { shape: Shape::Object, content_type: JSON, drop_managed: false }
     }
 }
 
@@ -90,7 +92,8 @@ fn accepted(clause: &Clause<'_>) -> Option<Accepted> {
         }
         Some(_) => return None,
     };
-    Some(Accepted { shape, content_type })
+    let drop_managed = clause.parameter("drop") == Some("metadata.managedFields");
+    Some(Accepted { shape, content_type, drop_managed })
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The rules for names, and for the keys and values of labels and annotations.
 
+use std::net::IpAddr;
+
 /// Which names a resource takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRule {
@@ -9,6 +11,8 @@ pub(crate) enum NameRule {
     Label,
     /// Anything that can stand in a path (roles and their bindings).
     Segment,
+    /// An IP address in its shortest form.
+    Address,
 }
 
 /// What is wrong with a name, if anything is.
@@ -28,6 +32,8 @@ pub(crate) fn check_name(name: &str, rule: NameRule) -> Result<(), &'static str>
             Err("may not be '.' or '..' and may not contain '/' or '%'")
         }
         NameRule::Segment => Ok(()),
+        NameRule::Address if name.parse::<IpAddr>().is_ok_and(|ip| ip.to_string() == name) => Ok(()),
+        NameRule::Address => Err("must be a valid IP address in canonical form"),
     }
 }
 

@@ -6,9 +6,10 @@
 
 mod convert;
 mod fields;
+mod immutable;
 mod prepare;
 mod strategy;
 
 pub(crate) use convert::{carry_over, from_stored, needs_conversion, to_stored};
 pub(crate) use fields::{FieldFilter, fields};
-pub(crate) use strategy::{Content, Creation, Dependents, Strategy};
+pub(crate) use strategy::{Content, Creation, Dependents, Generation, Strategy};

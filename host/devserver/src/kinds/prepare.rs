@@ -54,6 +54,33 @@ pub(super) fn replicas(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
     Vec::new()
 }
 
+/// A job's pods are told apart from those of all others by labels that the server makes, unless the job says otherwise.
+pub(super) fn new_job(object: &mut JsonMap) -> Result<(), ApiError> {
+    let metadata = Metadata::of(object)?;
+    let (uid, name) = (metadata.text("uid").to_owned(), metadata.text("name").to_owned());
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return Ok(()) };
+    if spec.get("manualSelector").is_some_and(|manual| *manual == true) {
+        return Ok(());
+    }
+    if let Some(Value::Object(template)) = spec.get_mut("template") {
+        let mut metadata = Metadata::of(template)?;
+        for (label, value) in [
+            ("batch.kubernetes.io/controller-uid", &uid),
+            ("batch.kubernetes.io/job-name", &name),
+            ("controller-uid", &uid),
+            ("job-name", &name),
+        ] {
+            metadata.set_label(label, value);
+        }
+    }
+    let selector = spec.entry("selector").or_insert_with(|| json!({}));
+    if let Value::Object(selector) = selector {
+        let labels = selector.entry("matchLabels").or_insert_with(|| json!({}));
+        labels["batch.kubernetes.io/controller-uid"] = uid.into();
+    }
+    Ok(())
+}
+
 pub(super) fn job(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
     set_defaults(object, "spec", json!({"parallelism": 1, "completions": 1}));
     Vec::new()

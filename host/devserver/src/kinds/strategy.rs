@@ -3,6 +3,7 @@
 //! The word is that of the real server's registry. Everything about a kind that its schema and its discovery do not say
 //! stands in one entry here; the verbs ask the strategy and never for a name.
 
+use super::immutable::{self, Fixed, fixed, fixed_as};
 use super::prepare;
 use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
 
@@ -10,14 +11,16 @@ use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
 type PrepareCreate = fn(&mut JsonMap) -> Result<(), ApiError>;
 /// The same for every state of an object that is to be stored; gives what is wrong with it.
 type Prepare = fn(&mut JsonMap, Timestamp) -> Vec<Cause>;
+/// What is wrong with the step from one state of an object to another.
+type CheckUpdate = fn(&JsonMap, &JsonMap) -> Vec<Cause>;
 
 /// How the objects of a resource are written and deleted.
 #[derive(Debug)]
 pub(crate) struct Strategy {
     /// Which names are valid.
     pub(crate) names: NameRule,
-    /// Changes of the spec are counted in `metadata.generation`.
-    pub(crate) keeps_generation: bool,
+    /// What `metadata.generation` counts.
+    pub(crate) generation: Generation,
     /// A new object may come with its status.
     pub(crate) creates_with_status: bool,
     /// A PUT must say from which version it was made.
@@ -30,6 +33,10 @@ pub(crate) struct Strategy {
     pub(crate) kept: &'static [&'static str],
     /// Fields that only a subresource may change.
     pub(crate) reset: &'static [&'static str],
+    /// Fields that no update may change.
+    pub(crate) fixed: &'static [Fixed],
+    /// What an update may not change that is not just a field.
+    pub(crate) check_update: CheckUpdate,
     /// Seconds for which an object stays when its deletion names none; `None` for kinds that go at once.
     pub(crate) grace: Option<fn(&JsonMap) -> i64>,
     /// What an object contains, and takes with it.
@@ -42,6 +49,19 @@ pub(crate) struct Strategy {
     pub(crate) selects_by_map: bool,
     pub(crate) prepare_create: PrepareCreate,
     pub(crate) prepare: Prepare,
+}
+
+/// Which changes are counted in `metadata.generation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Generation {
+    /// There is none.
+    None,
+    /// Those of everything but metadata and status.
+    Spec,
+    /// Those of annotations too: they are handed on.
+    SpecAndAnnotations,
+    /// Those of labels too.
+    SpecAndLabels,
 }
 
 /// What the objects of a resource contain: it is deleted with them, and they stay until it is gone.
@@ -78,13 +98,15 @@ pub(crate) enum Creation {
 
 const BUILTIN: Strategy = Strategy {
     names: NameRule::Subdomain,
-    keeps_generation: false,
+    generation: Generation::None,
     creates_with_status: false,
     needs_version: false,
     creates_on_update: false,
     answers_deleted: false,
     kept: &[],
     reset: &[],
+    fixed: &[],
+    check_update: |_, _| Vec::new(),
     grace: None,
     content: Content::None,
     dependents: Dependents::Deleted,
@@ -94,9 +116,9 @@ const BUILTIN: Strategy = Strategy {
     prepare: |_, _| Vec::new(),
 };
 
-const CUSTOM: Strategy = Strategy { keeps_generation: true, needs_version: true, ..BUILTIN };
+const CUSTOM: Strategy = Strategy { generation: Generation::Spec, needs_version: true, ..BUILTIN };
 const REVIEW: Strategy = Strategy { creation: Creation::Review, ..BUILTIN };
-const COUNTED: Strategy = Strategy { keeps_generation: true, ..BUILTIN };
+const COUNTED: Strategy = Strategy { generation: Generation::Spec, ..BUILTIN };
 const RBAC: Strategy = Strategy { names: NameRule::Segment, creates_on_update: true, ..BUILTIN };
 const CREATED_ON_UPDATE: Strategy = Strategy { creates_on_update: true, ..BUILTIN };
 const ANSWERED: Strategy = Strategy { answers_deleted: true, ..BUILTIN };
@@ -127,10 +149,11 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "",
         "pods",
         Strategy {
-            keeps_generation: true,
+            generation: Generation::Spec,
             grace: Some(prepare::grace),
             prepare_create: prepare::pending,
             prepare: prepare::pod,
+            check_update: immutable::pod,
             ..ANSWERED
         },
     ),
@@ -150,33 +173,134 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             ..REPLICAS
         },
     ),
-    ("", "secrets", Strategy { prepare: prepare::secret, ..BUILTIN }),
+    (
+        "",
+        "secrets",
+        Strategy {
+            fixed: &[fixed("type")],
+            prepare: prepare::secret,
+            check_update: immutable::configuration,
+            ..BUILTIN
+        },
+    ),
+    ("", "configmaps", Strategy { check_update: immutable::configuration, ..BUILTIN }),
     ("", "nodes", Strategy { creates_with_status: true, ..BUILTIN }),
     ("", "serviceaccounts", ANSWERED),
-    ("", "persistentvolumes", Strategy { prepare_create: prepare::pending, ..ANSWERED }),
-    ("", "persistentvolumeclaims", Strategy { prepare_create: prepare::pending, ..ANSWERED }),
-    ("", "podtemplates", Strategy { keeps_generation: true, creates_on_update: true, ..ANSWERED }),
+    (
+        "",
+        "persistentvolumes",
+        Strategy {
+            prepare_create: prepare::pending,
+            fixed: &[fixed_as("spec.volumeMode", "volumeMode")],
+            check_update: immutable::volume,
+            ..ANSWERED
+        },
+    ),
+    (
+        "",
+        "persistentvolumeclaims",
+        Strategy { prepare_create: prepare::pending, check_update: immutable::claim, ..ANSWERED },
+    ),
+    ("", "podtemplates", Strategy { generation: Generation::Spec, creates_on_update: true, ..ANSWERED }),
     ("", "resourcequotas", Strategy { creates_on_update: true, ..ANSWERED }),
     ("", "limitranges", CREATED_ON_UPDATE),
     ("", "endpoints", CREATED_ON_UPDATE),
     ("", "events", EVENT),
     ("events.k8s.io", "events", EVENT),
-    ("apps", "deployments", REPLICAS),
-    ("apps", "replicasets", REPLICAS),
-    ("apps", "statefulsets", REPLICAS),
-    ("apps", "daemonsets", COUNTED),
-    ("batch", "jobs", Strategy { dependents: Dependents::Orphaned, prepare: prepare::job, ..COUNTED }),
+    (
+        "apps",
+        "deployments",
+        Strategy { generation: Generation::SpecAndAnnotations, fixed: &[fixed("spec.selector")], ..REPLICAS },
+    ),
+    ("apps", "replicasets", Strategy { fixed: &[fixed("spec.selector")], ..REPLICAS }),
+    ("apps", "statefulsets", Strategy { check_update: immutable::stateful_set, ..REPLICAS }),
+    ("apps", "daemonsets", Strategy { fixed: &[fixed("spec.selector")], ..COUNTED }),
+    ("apps", "controllerrevisions", Strategy { fixed: &[fixed("data")], ..BUILTIN }),
+    (
+        "batch",
+        "jobs",
+        Strategy {
+            dependents: Dependents::Orphaned,
+            fixed: &[
+                fixed("spec.selector"),
+                fixed("spec.completionMode"),
+                fixed("spec.podFailurePolicy"),
+                fixed("spec.backoffLimitPerIndex"),
+                fixed("spec.managedBy"),
+                fixed("spec.successPolicy"),
+            ],
+            prepare_create: prepare::new_job,
+            prepare: prepare::job,
+            check_update: immutable::job,
+            ..COUNTED
+        },
+    ),
     ("batch", "cronjobs", Strategy { prepare: prepare::cron_job, ..COUNTED }),
     ("policy", "poddisruptionbudgets", Strategy { needs_version: true, ..COUNTED }),
     ("networking.k8s.io", "ingresses", COUNTED),
     ("networking.k8s.io", "networkpolicies", COUNTED),
-    ("scheduling.k8s.io", "priorityclasses", COUNTED),
-    ("discovery.k8s.io", "endpointslices", COUNTED),
+    (
+        "networking.k8s.io",
+        "ipaddresses",
+        Strategy { names: NameRule::Address, fixed: &[fixed("spec.parentRef")], ..BUILTIN },
+    ),
+    ("networking.k8s.io", "ingressclasses", Strategy { fixed: &[fixed("spec.controller")], ..COUNTED }),
+    (
+        "scheduling.k8s.io",
+        "priorityclasses",
+        Strategy { fixed: &[fixed("preemptionPolicy")], check_update: immutable::priority_class, ..COUNTED },
+    ),
+    (
+        "discovery.k8s.io",
+        "endpointslices",
+        Strategy { generation: Generation::SpecAndLabels, fixed: &[fixed("addressType")], ..BUILTIN },
+    ),
+    ("node.k8s.io", "runtimeclasses", Strategy { fixed: &[fixed("handler")], ..BUILTIN }),
+    ("resource.k8s.io", "resourceslices", COUNTED),
+    ("resource.k8s.io", "deviceclasses", COUNTED),
+    ("resource.k8s.io", "devicetaintrules", COUNTED),
+    ("resource.k8s.io", "resourceclaims", Strategy { fixed: &[fixed("spec")], ..BUILTIN }),
+    ("resource.k8s.io", "resourceclaimtemplates", Strategy { fixed: &[fixed("spec")], ..BUILTIN }),
+    ("storage.k8s.io", "volumeattachments", Strategy { fixed: &[fixed("spec")], ..BUILTIN }),
+    (
+        "storage.k8s.io",
+        "csidrivers",
+        Strategy {
+            fixed: &[
+                fixed_as("spec.attachRequired", "spec.attachedRequired"),
+                fixed("spec.volumeLifecycleModes"),
+            ],
+            ..COUNTED
+        },
+    ),
     ("admissionregistration.k8s.io", "", COUNTED),
     ("flowcontrol.apiserver.k8s.io", "", COUNTED),
-    ("storage.k8s.io", "storageclasses", ANSWERED),
+    (
+        "storage.k8s.io",
+        "storageclasses",
+        Strategy {
+            fixed: &[
+                fixed("parameters"),
+                fixed("provisioner"),
+                fixed("reclaimPolicy"),
+                fixed("volumeBindingMode"),
+            ],
+            ..ANSWERED
+        },
+    ),
     ("coordination.k8s.io", "leases", Strategy { needs_version: true, creates_on_update: true, ..BUILTIN }),
+    ("rbac.authorization.k8s.io", "rolebindings", Strategy { check_update: immutable::role_binding, ..RBAC }),
+    (
+        "rbac.authorization.k8s.io",
+        "clusterrolebindings",
+        Strategy { check_update: immutable::role_binding, ..RBAC },
+    ),
     ("rbac.authorization.k8s.io", "", RBAC),
+    (
+        "certificates.k8s.io",
+        "certificatesigningrequests",
+        Strategy { names: NameRule::Segment, fixed: &[fixed("spec")], ..BUILTIN },
+    ),
     ("certificates.k8s.io", "", Strategy { names: NameRule::Segment, ..BUILTIN }),
     ("authentication.k8s.io", "", REVIEW),
     ("authorization.k8s.io", "", REVIEW),
@@ -184,7 +308,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "apiextensions.k8s.io",
         "",
         Strategy {
-            keeps_generation: true,
+            generation: Generation::Spec,
             content: Content::Defined,
             prepare: prepare::definition,
             ..ANSWERED
@@ -196,6 +320,13 @@ impl Strategy {
     /// Of a custom resource.
     pub(crate) fn custom() -> &'static Self {
         const { &CUSTOM }
+    }
+
+    /// What an update changes that it may not.
+    pub(crate) fn changed(&self, old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
+        let mut causes = immutable::changed(self.fixed, old, new);
+        causes.extend((self.check_update)(old, new));
+        causes
     }
 
     /// Of a built-in resource.

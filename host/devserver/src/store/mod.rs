@@ -21,7 +21,7 @@ use tokio::sync::watch;
 pub(crate) use feed::{Change, Feed, Moved};
 use journal::Waiting;
 pub(crate) use journal::{Batch, Journal};
-pub(crate) use stored::{Head, Stored};
+pub(crate) use stored::{Head, ManagedFields, Stored};
 use table::ResourceTable;
 
 /// What a write found instead of what it expected.
@@ -104,12 +104,13 @@ impl Store {
         key: &str,
         head: &Head,
         object: Map<String, Value>,
+        managed: ManagedFields,
     ) -> Result<Arc<Stored>, Raced> {
         self.write(table, |t, revision| {
             if let Some(found) = t.objects.get(key) {
                 return Err(Raced::Exists(found.clone()));
             }
-            let stored = Stored::encode(head, object, revision).map_err(Raced::Malformed)?;
+            let stored = Stored::encode(head, object, managed, revision).map_err(Raced::Malformed)?;
             Ok(t.put(key, stored))
         })
     }
@@ -122,10 +123,11 @@ impl Store {
         current: &Stored,
         head: &Head,
         object: Map<String, Value>,
+        managed: ManagedFields,
     ) -> Result<Arc<Stored>, Raced> {
         self.write(table, |t, revision| {
             t.expect(key, current)?;
-            let stored = Stored::encode(head, object, revision).map_err(Raced::Malformed)?;
+            let stored = Stored::encode(head, object, managed, revision).map_err(Raced::Malformed)?;
             Ok(t.put(key, stored))
         })
     }

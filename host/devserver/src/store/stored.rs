@@ -1,8 +1,10 @@
 //! [`Stored`]: an object as it is kept and sent.
 //!
 //! The JSON begins with `kind` and `apiVersion`, whatever came in, so that another version of the same object, or an item
-//! of a list without either, is the same bytes behind another [`Head`].
+//! of a list without either, is the same bytes behind another [`Head`]. Managed fields stand beside it: clients that ask for
+//! an object without them get its bytes as they are.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pilothouse_object::Object;
@@ -35,13 +37,20 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
+/// `metadata.managedFields` of an object as JSON; `None` if it has none. States of an object that differ in nothing of it share it.
+pub(crate) type ManagedFields = Option<Arc<str>>;
+
 /// One object at one revision.
 #[derive(Debug)]
 pub(crate) struct Stored {
+    /// Without managed fields.
     pub(crate) object: Object,
+    pub(crate) managed: ManagedFields,
     pub(crate) revision: u64,
     /// Where the head ends.
     head: usize,
+    /// Where the metadata ends, before its closing brace.
+    metadata_end: usize,
 }
 
 impl Stored {
@@ -49,18 +58,20 @@ impl Stored {
     pub(super) fn encode(
         head: &Head,
         mut object: Map<String, Value>,
+        managed: ManagedFields,
         revision: u64,
     ) -> Result<Arc<Self>, String> {
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
         }
-        Self::imagine(head, object, revision)
+        Self::imagine(head, object, managed, revision)
     }
 
     /// As an object would be kept, with the resource version it has, if it has one.
     pub(crate) fn imagine(
         head: &Head,
         mut object: Map<String, Value>,
+        managed: ManagedFields,
         revision: u64,
     ) -> Result<Arc<Self>, String> {
         if object.values().any(|value| is_deeper(value, MAX_DEPTH - 1)) {
@@ -73,12 +84,16 @@ impl Stored {
         let start = bytes.len();
         serde_json::to_writer(&mut bytes, &object).map_err(|e| e.to_string())?;
         bytes[start] = b',';
-        Self::decode(&bytes, start, revision)
+        Self::decode(&bytes, start, managed, revision)
     }
 
-    fn decode(bytes: &[u8], head: usize, revision: u64) -> Result<Arc<Self>, String> {
+    fn decode(bytes: &[u8], head: usize, managed: ManagedFields, revision: u64) -> Result<Arc<Self>, String> {
         let object = Object::decode(bytes).map_err(|e| e.to_string())?;
-        Ok(Arc::new(Self { object, revision, head }))
+        // A slice of the object's text, braces included; without a name it would not have been decoded.
+        let metadata = object.get("/metadata").unwrap_or_default();
+        let metadata_end =
+            (metadata.as_ptr().addr() + metadata.len()).saturating_sub(object.bytes().as_ptr().addr() + 1);
+        Ok(Arc::new(Self { object, managed, revision, head, metadata_end }))
     }
 
     /// The same object with another resource version.
@@ -91,15 +106,41 @@ impl Stored {
         copy.extend_from_slice(&bytes[..start]);
         copy.extend_from_slice(format!("\"{revision}\"").as_bytes());
         copy.extend_from_slice(&bytes[start + old.len()..]);
-        Self::decode(&copy, self.head, revision)
+        Self::decode(&copy, self.head, self.managed.clone(), revision)
     }
 
-    /// Everything behind the head: a comma, the other fields, the closing brace.
-    pub(crate) fn tail(&self) -> &[u8] {
-        &self.object.bytes()[self.head..]
+    /// Writes everything behind the head: a comma, the other fields, the closing brace.
+    pub(crate) fn write_tail(&self, out: &mut Vec<u8>, with_managed: bool) {
+        self.write_part(out, self.head..self.object.bytes().len(), with_managed);
     }
 
-    /// As a tree, for changes.
+    /// Writes the metadata.
+    pub(crate) fn write_metadata(&self, out: &mut Vec<u8>, with_managed: bool) {
+        let length = self.object.get("/metadata").unwrap_or_default().len();
+        let end = self.metadata_end + 1;
+        self.write_part(out, end.saturating_sub(length)..end, with_managed);
+    }
+
+    /// Writes a part that holds the end of the metadata, where managed fields are put in.
+    fn write_part(&self, out: &mut Vec<u8>, part: Range<usize>, with_managed: bool) {
+        let bytes = self.object.bytes();
+        match self.managed.as_deref().filter(|_| with_managed) {
+            None => out.extend_from_slice(&bytes[part]),
+            Some(managed) => {
+                out.extend_from_slice(&bytes[part.start..self.metadata_end]);
+                out.extend_from_slice(b",\"managedFields\":");
+                out.extend_from_slice(managed.as_bytes());
+                out.extend_from_slice(&bytes[self.metadata_end..part.end]);
+            }
+        }
+    }
+
+    /// About how many bytes it takes to write.
+    pub(crate) fn size(&self) -> usize {
+        self.object.bytes().len() + self.managed.as_ref().map_or(0, |managed| managed.len() + 20)
+    }
+
+    /// As a tree, for changes; without managed fields.
     pub(crate) fn value(&self) -> Map<String, Value> {
         // The bytes were written by `encode`.
         serde_json::from_slice(self.object.bytes()).unwrap_or_default()

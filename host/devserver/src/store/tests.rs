@@ -41,10 +41,10 @@ fn play(store: &Arc<Store>, steps: &[Step]) -> Vec<(u64, State)> {
         let mut state = states.last().unwrap().1.clone();
         let stored = match store.get(TABLE, &key) {
             None if step.remove => continue,
-            None => store.create(&table, &key, &head(), object(&name, store.revision())).unwrap(),
+            None => store.create(&table, &key, &head(), object(&name, store.revision()), None).unwrap(),
             Some(current) if step.remove => store.remove(&table, &key, &current).unwrap(),
             Some(current) => {
-                store.replace(&table, &key, &current, &head(), object(&name, store.revision())).unwrap()
+                store.replace(&table, &key, &current, &head(), object(&name, store.revision()), None).unwrap()
             }
         };
         if step.remove {
@@ -126,11 +126,14 @@ proptest! {
 fn a_write_from_an_old_state_is_refused() {
     let store = Store::new(10);
     let table: Arc<str> = TABLE.into();
-    let first = store.create(&table, "a/x", &head(), object("x", 1)).unwrap();
-    assert!(matches!(store.create(&table, "a/x", &head(), object("x", 1)), Err(Raced::Exists(_))));
-    store.replace(&table, "a/x", &first, &head(), object("x", 2)).unwrap();
+    let first = store.create(&table, "a/x", &head(), object("x", 1), None).unwrap();
+    assert!(matches!(store.create(&table, "a/x", &head(), object("x", 1), None), Err(Raced::Exists(_))));
+    store.replace(&table, "a/x", &first, &head(), object("x", 2), None).unwrap();
     let revision = store.revision();
-    assert!(matches!(store.replace(&table, "a/x", &first, &head(), object("x", 3)), Err(Raced::Changed)));
+    assert!(matches!(
+        store.replace(&table, "a/x", &first, &head(), object("x", 3), None),
+        Err(Raced::Changed)
+    ));
     assert!(matches!(store.remove(&table, "a/x", &first), Err(Raced::Changed)));
     assert_eq!(store.revision(), revision, "what is refused takes no revision");
 }
@@ -141,7 +144,7 @@ fn a_feed_that_fell_behind_is_told_that_something_is_missing() {
     let table: Arc<str> = TABLE.into();
     let mut feed = store.feed(&table, store.revision()).unwrap();
     for number in 0..3 {
-        store.create(&table, &format!("a/{number}"), &head(), object(&number.to_string(), 1)).unwrap();
+        store.create(&table, &format!("a/{number}"), &head(), object(&number.to_string(), 1), None).unwrap();
     }
     assert!(matches!(feed.take(), Moved::Forgotten));
 }
@@ -152,7 +155,7 @@ async fn a_feed_wakes_for_a_change_and_ends_behind_the_last() {
     let table: Arc<str> = TABLE.into();
     let mut feed = store.feed(&table, store.revision()).unwrap();
     assert!(matches!(feed.take(), Moved::Changes { changes, .. } if changes.is_empty()));
-    store.create(&table, "a/x", &head(), object("x", 1)).unwrap();
+    store.create(&table, "a/x", &head(), object("x", 1), None).unwrap();
     assert!(feed.wait().await);
     store.end_feeds(TABLE);
     assert!(matches!(feed.take(), Moved::Changes { changes, .. } if changes.len() == 1));

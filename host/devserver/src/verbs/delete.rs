@@ -12,7 +12,7 @@ use super::render::ListMeta;
 use super::selection::Selection;
 use super::{Answer, Core, JsonMap, Outcome, Rendering, RequestInfo, Write};
 use crate::api::{About, ApiError, Cause, Metadata, Params, Timestamp};
-use crate::kinds::{Content, Dependents, Strategy};
+use crate::kinds::{Content, Dependents, Generation, Strategy};
 use crate::store::{Raced, Stored};
 
 /// What is to hold for a deletion to happen.
@@ -136,7 +136,8 @@ impl DeleteOptions {
         let object = &current.object;
         if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != object.uid()) {
             let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+                 deleted and then recreated",
                 object.uid()
             );
             return Err(ApiError::conflict(write.about_kind(object.name()), &why));
@@ -144,7 +145,8 @@ impl DeleteOptions {
         if let Some(version) = wanted.resource_version.as_deref().filter(|v| *v != object.resource_version())
         {
             let why = format!(
-                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The \
+                 object might have been modified",
                 object.resource_version()
             );
             return Err(ApiError::conflict(write.about_kind(object.name()), &why));
@@ -242,22 +244,32 @@ fn mark(
 ) -> Result<JsonMap, ApiError> {
     let strategy = write.resource.strategy;
     let mut object = old.clone();
-    let grace = match (strategy.grace.map(|grace| grace(old)), options.grace_period_seconds) {
-        (None | Some(0), _) => 0,
-        (Some(_), Some(asked)) => asked,
-        (Some(default), None) => default,
-    };
+    let default = strategy.grace.map_or(0, |grace| grace(old));
     let mut metadata = Metadata::of(&mut object)?;
     let waits_for = options.finalizer(strategy, &metadata);
-    let earlier = metadata.grace();
-    if earlier.is_none_or(|earlier| grace < earlier) {
-        metadata.set("deletionTimestamp", Timestamp::now().plus_seconds(grace).seconds());
+    let (earlier, now) = (metadata.grace(), Timestamp::now());
+    let end = match (earlier, options.grace_period_seconds) {
+        (None, asked) => {
+            // What goes at once goes at once, whatever was asked for.
+            let grace = if default == 0 { 0 } else { asked.unwrap_or(default) };
+            Some((grace, now.plus_seconds(grace)))
+        }
+        // A deletion under way can only be shortened, and counts from its beginning.
+        (Some(earlier), Some(asked)) if asked < earlier => {
+            let deleted_at = metadata.text("deletionTimestamp").parse().ok().map(Timestamp);
+            let end = deleted_at.map_or(now, |at| at.plus_seconds(asked - earlier));
+            Some(if end.0 < now.0 { (asked.min(1), now) } else { (asked, end) })
+        }
+        (Some(_), _) => None,
+    };
+    if let Some((grace, end)) = end {
+        metadata.set("deletionTimestamp", end.seconds());
         // Not told of what goes by steps of its own.
         if strategy.content == Content::None {
             metadata.set("deletionGracePeriodSeconds", grace);
         }
     }
-    if earlier.is_none() && strategy.keeps_generation && metadata.generation() > 0 {
+    if earlier.is_none() && strategy.generation != Generation::None && metadata.generation() > 0 {
         let generation = metadata.generation();
         metadata.set("generation", generation + 1);
     }

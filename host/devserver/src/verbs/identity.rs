@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::JsonMap;
 use super::write::Write;
 use crate::api::{ApiError, Cause, Metadata, Timestamp};
+use crate::kinds::Generation;
 use crate::store::Stored;
 
 /// How long a name may be that is completed with five letters.
@@ -20,6 +21,7 @@ pub(super) fn begin(write: &Write, object: &mut JsonMap, now: Timestamp) -> Resu
         let why = "resourceVersion should not be set on objects to be created";
         return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
     }
+    clear_namespace(write, &mut metadata);
     let namespace = metadata.text("namespace");
     if !namespace.is_empty() && namespace != write.namespace() {
         return Err(ApiError::bad_request(format!(
@@ -41,7 +43,7 @@ pub(super) fn begin(write: &Write, object: &mut JsonMap, now: Timestamp) -> Resu
     {
         metadata.remove(field);
     }
-    if write.resource.strategy.keeps_generation {
+    if write.resource.strategy.generation != Generation::None {
         metadata.set("generation", 1);
     }
     metadata.set("uid", new_uid());
@@ -93,7 +95,7 @@ pub(super) fn new_finalizers(old: &JsonMap, metadata: &Metadata<'_>) -> Option<C
 /// there before.
 pub(super) fn check_new(write: &Write, object: &mut JsonMap) -> Result<(), ApiError> {
     let mut metadata = Metadata::of(object)?;
-    check_names(write, &metadata)?;
+    check_names(write, &mut metadata)?;
     let uid = metadata.text("uid");
     if !uid.is_empty() {
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
@@ -103,8 +105,15 @@ pub(super) fn check_new(write: &Write, object: &mut JsonMap) -> Result<(), ApiEr
     Ok(())
 }
 
+/// An object of the whole cluster is in no namespace, whatever a manifest says.
+fn clear_namespace(write: &Write, metadata: &mut Metadata<'_>) {
+    if !write.resource.namespaced {
+        metadata.remove("namespace");
+    }
+}
+
 /// Whether an object is of the name and the namespace that the URL names.
-fn check_names(write: &Write, metadata: &Metadata<'_>) -> Result<(), ApiError> {
+fn check_names(write: &Write, metadata: &mut Metadata<'_>) -> Result<(), ApiError> {
     let name = metadata.text("name");
     if name.is_empty() {
         return Err(ApiError::bad_request("name must be provided"));
@@ -115,6 +124,7 @@ fn check_names(write: &Write, metadata: &Metadata<'_>) -> Result<(), ApiError> {
             write.name
         )));
     }
+    clear_namespace(write, metadata);
     let namespace = metadata.text("namespace");
     if !namespace.is_empty() && namespace != write.namespace() {
         return Err(ApiError::bad_request(format!(
@@ -127,8 +137,8 @@ fn check_names(write: &Write, metadata: &Metadata<'_>) -> Result<(), ApiError> {
 
 /// Whether `object` is a state of the object that the write names, made from its current version.
 pub(super) fn check(write: &Write, current: &Stored, object: &mut JsonMap) -> Result<(), ApiError> {
-    let metadata = Metadata::of(object)?;
-    check_names(write, &metadata)?;
+    let mut metadata = Metadata::of(object)?;
+    check_names(write, &mut metadata)?;
     let uid = metadata.text("uid");
     if !uid.is_empty() && uid != current.object.uid() && write.is_patch {
         let cause = Cause::invalid("metadata.uid", uid, "field is immutable");

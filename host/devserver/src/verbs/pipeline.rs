@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::write::{Write, key};
 use super::{Core, JsonMap, identity};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};
-use crate::kinds::{self, Content};
+use crate::kinds::{self, Content, Generation};
 use crate::resources::{NAMESPACES, Resource, WrittenPart};
 use crate::store::{Raced, Stored};
 
@@ -51,7 +51,7 @@ impl Core {
             let outcome = match self.store.get(&write.resource.storage, &key) {
                 Some(found) => Err(Raced::Exists(found)),
                 None if write.dry => return write.imagine(object, ""),
-                None => self.store.create(&write.resource.storage, &key, &write.head(), object.clone()),
+                None => self.store.create(&write.resource.storage, &key, &write.head(), object.clone(), None),
             };
             match (outcome, &base) {
                 (Ok(stored), _) => {
@@ -159,7 +159,8 @@ impl Core {
                 .filter(|s| s.revision == current.revision)
                 .ok_or(Raced::Changed);
         }
-        let stored = self.store.replace(table, key, current, &write.head(), object)?;
+        let stored =
+            self.store.replace(table, key, current, &write.head(), object, current.managed.clone())?;
         self.after_change(write);
         Ok(stored)
     }
@@ -210,10 +211,13 @@ fn next(
     }
     let mut causes = (strategy.prepare)(&mut next, Timestamp::now());
     kinds::carry_over(&write.resource, old, &mut next);
-    let counts = strategy.keeps_generation && changes_spec(old, &next, write.resource.has_status());
+    let counts = counts_on(&write.resource, old, &next);
     let metadata = identity::keep(old, &mut next, counts)?;
     causes.extend(identity::new_finalizers(old, &metadata));
     causes.extend(check_metadata(&metadata, strategy.names));
+    if part == ObjectPart::Main {
+        causes.extend(strategy.changed(old, &next));
+    }
     causes.extend(write.review(&mut next, Some(old), WrittenPart::Object));
     write.accept(&write.name, causes)?;
     Ok(next)
@@ -238,6 +242,18 @@ fn copy(next: &mut JsonMap, old: &JsonMap, field: &str) {
         Some(value) => next.insert(field.to_owned(), value.clone()),
         None => next.remove(field),
     };
+}
+
+/// Whether the generation of an object counts the step from one state of it to another.
+fn counts_on(resource: &Resource, old: &JsonMap, new: &JsonMap) -> bool {
+    let metadata = |object: &JsonMap, field: &str| object.get("metadata").and_then(|m| m.get(field)).cloned();
+    let changed = |field: &str| metadata(old, field) != metadata(new, field);
+    match resource.strategy.generation {
+        Generation::None => false,
+        Generation::SpecAndAnnotations if changed("annotations") => true,
+        Generation::SpecAndLabels if changed("labels") => true,
+        _ => changes_spec(old, new, resource.has_status()),
+    }
 }
 
 /// Whether anything but metadata differs, and the status where it has a path of its own.

@@ -27,6 +27,7 @@ pub(crate) struct Rendering {
     pub(crate) shape: Shape,
     convert: bool,
     included: Included,
+    with_managed: bool,
 }
 
 const META_VERSION: &str = "meta.k8s.io/v1";
@@ -49,6 +50,7 @@ impl Rendering {
             shape: call.accepted.shape,
             convert: kinds::needs_conversion(&call.resource),
             included,
+            with_managed: !call.accepted.drop_managed,
         })
     }
 
@@ -60,6 +62,7 @@ impl Rendering {
             shape: Shape::Object,
             convert: kinds::needs_conversion(resource),
             included: Included::Metadata,
+            with_managed: true,
         }
     }
 
@@ -79,10 +82,10 @@ impl Rendering {
 
     /// One object, or a table of it.
     pub(crate) fn object(&self, stored: &Stored) -> Bytes {
-        let mut out = Vec::with_capacity(stored.object.bytes().len() + 32);
+        let mut out = Vec::with_capacity(stored.size() + 32);
         match self.shape {
             Shape::Object => self.write_object(&mut out, stored),
-            Shape::Metadata => write_metadata(&mut out, stored),
+            Shape::Metadata => self.write_metadata(&mut out, stored),
             Shape::Table => {
                 let revision = stored.object.resource_version().to_owned();
                 self.write_table(&mut out, &revision, None, &mut std::iter::once(stored), true);
@@ -95,7 +98,7 @@ impl Rendering {
     pub(crate) fn event_object(&self, out: &mut Vec<u8>, stored: &Stored, first: bool) {
         match self.shape {
             Shape::Object => self.write_object(out, stored),
-            Shape::Metadata => write_metadata(out, stored),
+            Shape::Metadata => self.write_metadata(out, stored),
             Shape::Table => {
                 let revision = stored.object.resource_version().to_owned();
                 self.write_table(out, &revision, None, &mut std::iter::once(stored), first);
@@ -129,7 +132,7 @@ impl Rendering {
 
     /// A list.
     pub(crate) fn list(&self, metadata: &ListMeta, objects: &[std::sync::Arc<Stored>]) -> Bytes {
-        let bytes: usize = objects.iter().map(|s| s.object.bytes().len() + 1).sum();
+        let bytes: usize = objects.iter().map(|s| s.size() + 1).sum();
         let mut out = Vec::with_capacity(bytes + 256);
         match self.shape {
             Shape::Table => {
@@ -150,7 +153,7 @@ impl Rendering {
                         out.push(b',');
                     }
                     match shape {
-                        Shape::Metadata => write_metadata(&mut out, stored),
+                        Shape::Metadata => self.write_metadata(&mut out, stored),
                         _ => self.write_item(&mut out, stored),
                     }
                 }
@@ -165,8 +168,10 @@ impl Rendering {
         if self.resource.is_custom() || self.convert {
             self.write_object(out, stored);
         } else {
-            out.push(b'{');
-            out.extend_from_slice(&stored.tail()[1..]);
+            // The comma behind the head gives way to a brace.
+            let start = out.len();
+            stored.write_tail(out, self.with_managed);
+            out[start] = b'{';
         }
     }
 
@@ -175,8 +180,15 @@ impl Rendering {
             out.extend_from_slice(self.value(stored).to_string().as_bytes());
         } else {
             out.extend_from_slice(self.head.as_bytes());
-            out.extend_from_slice(stored.tail());
+            stored.write_tail(out, self.with_managed);
         }
+    }
+
+    fn write_metadata(&self, out: &mut Vec<u8>, stored: &Stored) {
+        out.extend_from_slice(Head::new(META_VERSION, "PartialObjectMetadata").as_bytes());
+        out.extend_from_slice(b",\"metadata\":");
+        stored.write_metadata(out, self.with_managed);
+        out.push(b'}');
     }
 
     /// The object as a tree in this version.
@@ -187,7 +199,18 @@ impl Rendering {
         if self.convert {
             kinds::from_stored(&self.resource, &mut fields);
         }
+        self.put_managed(&mut fields, stored);
         fields.into()
+    }
+
+    /// Puts managed fields into a tree.
+    fn put_managed(&self, object: &mut Map<String, Value>, stored: &Stored) {
+        let managed = stored.managed.as_deref().filter(|_| self.with_managed);
+        // It was written as JSON.
+        let managed = managed.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        if let (Some(managed), Some(Value::Object(metadata))) = (managed, object.get_mut("metadata")) {
+            metadata.insert("managedFields".to_owned(), managed);
+        }
     }
 
     fn write_table(
@@ -221,7 +244,11 @@ impl Rendering {
 
     fn row(&self, stored: &Stored, now: Timestamp) -> Value {
         // Cells read the stored form: that of both kinds of Events.
-        let object = Value::Object(stored.value());
+        let mut object = stored.value();
+        if self.included == Included::Metadata {
+            self.put_managed(&mut object, stored);
+        }
+        let object = Value::Object(object);
         let cells = match &self.resource.origin {
             Origin::Custom { columns, .. } => printing::custom_cells(columns, &object, now.0),
             // Kinds without cells of their own are shown by name and age.
@@ -238,13 +265,6 @@ impl Rendering {
             Included::Object => json!({"cells": cells, "object": self.value(stored)}),
         }
     }
-}
-
-fn write_metadata(out: &mut Vec<u8>, stored: &Stored) {
-    out.extend_from_slice(Head::new(META_VERSION, "PartialObjectMetadata").as_bytes());
-    out.extend_from_slice(b",\"metadata\":");
-    out.extend_from_slice(stored.object.get("/metadata").unwrap_or("{}").as_bytes());
-    out.push(b'}');
 }
 
 /// `metadata` of a list.

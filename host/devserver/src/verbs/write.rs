@@ -97,7 +97,7 @@ impl Write {
             "" => metadata.remove("resourceVersion"),
             version => metadata.set("resourceVersion", version),
         }
-        Stored::imagine(&self.head(), object, 0).map_err(|why| self.raced(&Raced::Malformed(why)))
+        Stored::imagine(&self.head(), object, None, 0).map_err(|why| self.raced(&Raced::Malformed(why)))
     }
 
     pub(super) fn raced(&self, raced: &Raced) -> ApiError {

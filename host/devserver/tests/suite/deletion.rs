@@ -175,6 +175,27 @@ async fn a_pod_that_waits_for_a_finalizer_is_written_once() {
     assert_eq!(watch.told().await, "DELETED later");
 }
 
+#[tokio::test]
+async fn a_pod_on_a_node_ends_soon_as_if_there_were_a_kubelet() {
+    let cluster = Cluster::start().await;
+    for (name, annotations) in
+        [("a", json!({})), ("kept", json!({"pilothouse.dev/keep-terminating": "true"}))]
+    {
+        let mut object = pod(name, "n");
+        object["metadata"]["annotations"] = annotations;
+        object["spec"]["terminationGracePeriodSeconds"] = 3600.into();
+        cluster.post(PODS, &object).await.ok();
+    }
+    let mut watch = cluster.watch(&format!("{PODS}?watch=1&fieldSelector=metadata.name%3Da")).await;
+    assert_eq!(watch.told().await, "ADDED a");
+    cluster.delete(&format!("{PODS}/kept"), &Value::Null).await.ok();
+    cluster.delete(&format!("{PODS}/a"), &Value::Null).await.ok();
+    assert_eq!(watch.told().await, "MODIFIED a");
+    assert_eq!(watch.told().await, "DELETED a");
+    let kept = cluster.get(&format!("{PODS}/kept")).await.ok();
+    assert_eq!(kept["metadata"]["deletionGracePeriodSeconds"], 3600);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_survives_a_namespace_into_which_it_was_put_at_the_end() {
     let cluster = std::sync::Arc::new(Cluster::start().await);

@@ -14,5 +14,6 @@ mod objects;
 mod random;
 mod schemas;
 mod seed;
+mod strategies;
 mod subresources;
 mod watches;

@@ -194,15 +194,24 @@ async fn generation_counts_the_spec_and_status_has_a_path_of_its_own() {
 #[tokio::test]
 async fn the_kinds_of_patches() {
     let cluster = Cluster::start().await;
-    cluster.post(PODS, &pod("a", "n")).await.ok();
-    let path = format!("{PODS}/a");
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let template = pod("a", "n");
+    let object = json!({
+        "metadata": {"name": "a", "labels": {"app": "a"}},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template},
+    });
+    cluster.post(deployments, &object).await.ok();
+    let path = format!("{deployments}/a");
     let send = async |kind: &str, patch: &str| {
         cluster.send("PATCH", &path, &[("content-type", kind)], patch.to_owned()).await
     };
     let strategic = "application/strategic-merge-patch+json";
-    let patched = send(strategic, r#"{"spec":{"containers":[{"name":"side","image":"s"}]}}"#).await.ok();
-    let names: Vec<&Value> =
-        patched["spec"]["containers"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
+    let patched =
+        send(strategic, r#"{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"s"}]}}}}"#)
+            .await
+            .ok();
+    let containers = patched["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+    let names: Vec<&Value> = containers.iter().map(|c| &c["name"]).collect();
     assert_eq!(names, ["side", "main"], "a new container comes first");
     let json_patch = "application/json-patch+json";
     let patched =
@@ -211,7 +220,7 @@ async fn the_kinds_of_patches() {
     for (kind, patch, code) in [
         (json_patch, r#"[{"op":"test","path":"/metadata/name","value":"b"}]"#, 422),
         (json_patch, r#"{"op":"test"}"#, 400),
-        (strategic, r#"{"spec":{"containers":[{"image":"s"}]}}"#, 500),
+        (strategic, r#"{"spec":{"template":{"spec":{"containers":[{"image":"s"}]}}}}"#, 500),
         (strategic, "[", 400),
         ("application/merge-patch+json", r#"{"metadata":{"name":"b"}}"#, 400),
         ("application/merge-patch+json", r#"{"metadata":null}"#, 400),

@@ -56,8 +56,8 @@ impl Tried {
             .enable_all()
             .build()
             .unwrap();
-        // What is made here at random often names owners that are not there, and is to be read again.
-        let controllers = ControllerSet { garbage_collector: false, ..ControllerSet::default() };
+        // What is made here at random often names owners that are not there, or is being deleted, and is to be read again.
+        let controllers = ControllerSet { garbage_collector: false, pods: false, ..ControllerSet::default() };
         let options = DevServerOptions { controllers, ..DevServerOptions::default() };
         let cluster = runtime.block_on(async { tokio::spawn(Cluster::with(options)).await.unwrap() });
         Self { name, runtime, cluster }
