@@ -214,9 +214,9 @@ pub enum Fault {
     TooLargeVersion,
     /// A watch that is asked for initial events never says that they are complete.
     NoInitialEventsEnd,
-    /// The events of a watch come later.
+    /// The changes of a watch come later.
     Lag {
-        /// By so many milliseconds, and what comes meanwhile by up to twice as many.
+        /// By so many milliseconds.
         milliseconds: u64,
     },
     /// Each event of a watch comes twice.

@@ -3,6 +3,7 @@
 mod answer;
 mod connection;
 mod control;
+mod faulty_watch;
 mod listener;
 mod served;
 mod service;
@@ -14,3 +15,6 @@ pub(crate) use served::Log;
 pub use served::Served;
 pub(crate) use service::Service;
 pub(crate) use tls::Identity;
+
+#[cfg(test)]
+mod tests;

@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Body};
 use super::control::{Control, Mode};
+use super::faulty_watch::{FaultyWatch, WatchFaults};
 use super::{Log, Served};
 use crate::api::{ApiError, Params, Path, Target, Timestamp, Warnings, negotiate};
 use crate::discovery;
-use crate::faults::{Asked, Fault, FaultRule, Faults, Hit, WatchFaults};
+use crate::faults::{Fault, FaultRule, Faults, Hit, RequestAttributes};
 use crate::verbs::{Answer, Call, Core, ListTwist, User, verb};
 
 /// The largest body that is taken, as by a real API server.
@@ -93,7 +94,7 @@ impl Service {
     }
 
     fn hits(&self, parts: &Parts, served: &Served) -> Vec<Hit> {
-        self.faults.hits(&Asked {
+        self.faults.hits(&RequestAttributes {
             verb: &served.verb,
             path: parts.uri.path(),
             group: &served.group,
@@ -171,9 +172,9 @@ impl Service {
             |error| answer::error(&error),
             |answer| match answer {
                 Answer::Whole { code, body } => answer::whole(code, content_type, body),
-                Answer::Watch(mut stream) => {
-                    stream.set_faults(watch_faults(hits));
-                    answer::watch(*stream, content_type, control.clone())
+                Answer::Watch(stream) => {
+                    let watch = FaultyWatch::new(*stream, WatchFaults::of(hits));
+                    answer::watch(watch, content_type, control.clone())
                 }
             },
         );
@@ -383,23 +384,6 @@ fn made_error(code: u16, retry_after: Option<u64>) -> ApiError {
 
 fn stale_by(hits: &[Hit]) -> u64 {
     hits.iter().find_map(|hit| if let Fault::Stale { by } = hit.fault { Some(by) } else { None }).unwrap_or(0)
-}
-
-fn watch_faults(hits: &[Hit]) -> WatchFaults {
-    let mut faults = WatchFaults::default();
-    for hit in hits {
-        match hit.fault {
-            Fault::Silent => faults.silent = true,
-            Fault::Gone { after } => faults.gone_after = after,
-            Fault::Tear { after } => faults.tear_after = Some(after),
-            Fault::NoInitialEventsEnd => faults.no_initial_end = true,
-            Fault::Lag { milliseconds } => faults.lag = Duration::from_millis(milliseconds),
-            Fault::Duplicate => faults.duplicate = true,
-            Fault::OutOfOrder => faults.out_of_order = true,
-            _ => {}
-        }
-    }
-    faults
 }
 
 /// Does what a fault does to an answer that is there.

@@ -22,7 +22,7 @@ fn watch(core: &Arc<Core>, query: &str) -> Box<WatchStream> {
 
 async fn line(stream: &mut WatchStream) -> Bytes {
     match stream.next().await {
-        Some(Piece::Line(line)) => line,
+        Some(Piece::Event(line)) => line,
         other => panic!("{other:?}"),
     }
 }

@@ -1,4 +1,5 @@
-//! `watch`: a stream of lines, one a change, encoded once for all watches that see the object whole.
+//! `watch`: a stream of pieces, one line each. The line of a change is encoded once for all watches that see the object
+//! whole.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,20 +13,23 @@ use tokio::time::{Instant, sleep_until};
 use super::selection::Selection;
 use super::{Answer, Call, Core, Outcome, Rendering};
 use crate::api::{ApiError, Cause, VersionMatch, list_options_invalid};
-use crate::faults::WatchFaults;
 use crate::store::{Change, Feed, Moved, NoState, Stored};
 
 /// How long a watch is kept at least when it names no end; a real server's minimum.
 const SHORTEST: u64 = 1800;
 
-/// What a watch sends next.
-#[derive(Debug, PartialEq, Eq)]
+/// What a watch sends next: one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    Line(Bytes),
-    /// The first part of a line; the connection is to be reset behind it.
-    Torn(Bytes),
-    /// Nothing more, while the connection is on its way to be reset.
-    Hang,
+    /// An object that was there when the watch began.
+    Initial(Bytes),
+    /// A change.
+    Event(Bytes),
+    /// The bookmark behind the initial events.
+    InitialEnd(Bytes),
+    Bookmark(Bytes),
+    /// Why the watch cannot go on; nothing follows.
+    Error(Bytes),
 }
 
 /// One watch.
@@ -37,7 +41,7 @@ pub(crate) struct WatchStream {
     feed: Option<Feed>,
     /// Changes up to here are none of this watch's business: it may have been asked for from a version to come.
     after: u64,
-    ready: VecDeque<Bytes>,
+    ready: VecDeque<Piece>,
     /// Up to where everything was sent or stands in `ready`.
     revision: u64,
     end: Instant,
@@ -45,13 +49,6 @@ pub(crate) struct WatchStream {
     next_bookmark: Instant,
     /// Whether a table's columns are still to be told.
     first: bool,
-    faults: WatchFaults,
-    sent: u64,
-    torn: bool,
-    /// An event that waits for the next one to go before it.
-    held: Option<Bytes>,
-    /// Until when a fault keeps back what is ready.
-    due: Option<Instant>,
 }
 
 /// Where a watch begins.
@@ -68,7 +65,6 @@ impl Core {
         let rendering = Rendering::of(call)?;
         let selection = Selection::of(call)?;
         let start = start(call, self.store.revision())?;
-        let faults = WatchFaults::default();
         let now = Instant::now();
         let lasts = call
             .params
@@ -86,11 +82,6 @@ impl Core {
             bookmark_every: bookmarks.then_some(self.bookmark_every),
             next_bookmark: now + self.bookmark_every,
             first: true,
-            faults,
-            sent: 0,
-            torn: false,
-            held: None,
-            due: None,
         };
         self.begin(call, &mut stream, &start);
         Ok(Answer::Watch(Box::new(stream)))
@@ -105,10 +96,12 @@ impl Core {
                 match self.select(call, &stream.selection, None, None, 0) {
                     Ok(snapshot) => {
                         for stored in &snapshot.objects {
-                            stream.push_event("ADDED", stored);
+                            let line = stream.encode("ADDED", stored);
+                            stream.ready.push_back(Piece::Initial(line));
                         }
                         if *marked && stream.bookmark_every.is_some() {
-                            stream.initial_end(snapshot.revision);
+                            let bookmark = stream.rendering.bookmark(snapshot.revision, true);
+                            stream.ready.push_back(Piece::InitialEnd(line("BOOKMARK", &bookmark)));
                         }
                         snapshot.revision
                     }
@@ -121,7 +114,7 @@ impl Core {
         stream.revision = after;
         match self.store.feed(table, after) {
             Ok(feed) => stream.feed = Some(feed),
-            Err(NoState::Forgotten | NoState::Future(_)) => stream.push_error(&too_old(after)),
+            Err(NoState::Forgotten | NoState::Future(_)) => stream.ready.push_back(too_old(after)),
         }
     }
 }
@@ -164,74 +157,43 @@ pub(super) fn unreadable(error: ApiError) -> ApiError {
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.message)
 }
 
-fn too_old(revision: u64) -> ApiError {
-    ApiError::expired(format!("too old resource version: {revision}"))
+fn too_old(revision: u64) -> Piece {
+    let error = ApiError::expired(format!("too old resource version: {revision}"));
+    Piece::Error(line("ERROR", &error.status()))
 }
 
 impl WatchStream {
-    /// Lets a fault change what is sent.
-    pub(crate) fn set_faults(&mut self, faults: WatchFaults) {
-        self.faults = faults;
-        let initial = std::mem::take(&mut self.ready);
-        for line in initial {
-            if is_event(&line) {
-                self.push_line(line);
-            } else if !(faults.no_initial_end && is_initial_end(&line)) {
-                self.ready.extend(self.held.take());
-                self.ready.push_back(line);
-            }
-        }
-        if faults.silent {
-            self.ready.clear();
-            self.held = None;
-        }
-    }
-
-    /// The next line; `None` at the end. Cancel-safe.
+    /// The next piece; `None` at the end. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Piece> {
-        if self.torn {
-            return Some(Piece::Hang);
-        }
         loop {
-            if self.faults.gone_after.is_some_and(|n| self.sent >= n) && self.feed.is_some() {
-                self.ready.clear();
-                self.push_error(&too_old(self.revision));
-            }
-            if let Some(due) = self.due {
-                sleep_until(due).await;
-                self.due = None;
-            }
-            if let Some(line) = self.ready.pop_front() {
-                self.sent += 1;
-                if self.faults.tear_after.is_some_and(|n| self.sent > n) {
-                    self.torn = true;
-                    return Some(Piece::Torn(line.slice(..line.len() / 2)));
-                }
-                return Some(Piece::Line(line));
+            if let Some(piece) = self.ready.pop_front() {
+                return Some(piece);
             }
             let feed = self.feed.as_mut()?;
             match feed.take() {
                 Moved::Changes { changes, revision } => {
                     self.revision = revision.max(self.revision);
-                    if !self.faults.silent {
-                        changes.iter().for_each(|change| self.push_change(change));
-                        self.due = (!self.faults.lag.is_zero()).then(|| Instant::now() + self.faults.lag);
-                    }
+                    changes.iter().for_each(|change| self.push_change(change));
                 }
-                Moved::Forgotten => self.push_error(&too_old(self.revision)),
+                Moved::Forgotten => return Some(self.expire()),
             }
             if self.ready.is_empty() && !self.wait().await {
                 self.feed = None;
-                self.ready.extend(self.held.take());
             }
         }
+    }
+
+    /// Ends the watch because changes are missing; the answer is its last piece.
+    pub(crate) fn expire(&mut self) -> Piece {
+        self.feed = None;
+        self.ready.clear();
+        too_old(self.revision)
     }
 
     /// Waits for changes or for the time of a bookmark; `false` at the end of the watch.
     async fn wait(&mut self) -> bool {
         let Some(feed) = self.feed.as_mut() else { return false };
-        let bookmarks = self.bookmark_every.filter(|_| !self.faults.silent);
-        let until = if bookmarks.is_some() { self.next_bookmark.min(self.end) } else { self.end };
+        let until = if self.bookmark_every.is_some() { self.next_bookmark.min(self.end) } else { self.end };
         tokio::select! {
             there = feed.wait() => there,
             () = sleep_until(until) => {
@@ -266,7 +228,7 @@ impl WatchStream {
                 Err(_) => return,
             },
         };
-        self.push_line(line);
+        self.ready.push_back(Piece::Event(line));
     }
 
     fn encode(&mut self, kind: &str, stored: &Stored) -> Bytes {
@@ -274,41 +236,11 @@ impl WatchStream {
         event(&self.rendering, kind, stored, first)
     }
 
-    fn push_event(&mut self, kind: &str, stored: &Stored) {
-        let line = self.encode(kind, stored);
-        self.ready.push_back(line);
-    }
-
-    fn push_line(&mut self, line: Bytes) {
-        if self.faults.duplicate {
-            self.ready.push_back(line.clone());
-        }
-        if self.faults.out_of_order {
-            match self.held.take() {
-                None => self.held = Some(line),
-                Some(earlier) => self.ready.extend([line, earlier]),
-            }
-        } else {
-            self.ready.push_back(line);
-        }
-    }
-
     fn push_bookmark(&mut self) {
         let Some(every) = self.bookmark_every else { return };
         self.next_bookmark = Instant::now() + every;
-        self.ready.extend(self.held.take());
         let bookmark = self.rendering.bookmark(self.revision, false);
-        self.ready.push_back(line("BOOKMARK", &bookmark));
-    }
-
-    fn initial_end(&mut self, revision: u64) {
-        let bookmark = self.rendering.bookmark(revision, true);
-        self.ready.push_back(line("BOOKMARK", &bookmark));
-    }
-
-    fn push_error(&mut self, error: &ApiError) {
-        self.feed = None;
-        self.ready.push_back(line("ERROR", &error.status()));
+        self.ready.push_back(Piece::Bookmark(line("BOOKMARK", &bookmark)));
     }
 }
 
@@ -334,14 +266,4 @@ fn line(kind: &str, object: &Value) -> Bytes {
     let mut text = json!({"type": kind, "object": object}).to_string();
     text.push('\n');
     text.into()
-}
-
-/// Whether a line of the beginning tells of an object.
-fn is_event(line: &[u8]) -> bool {
-    line.starts_with(b"{\"type\":\"ADDED\"")
-}
-
-fn is_initial_end(line: &[u8]) -> bool {
-    line.windows(b"initial-events-end".len()).any(|w| w == b"initial-events-end")
-        && serde_json::from_slice::<Value>(line).is_ok_and(|event| event["type"] == "BOOKMARK")
 }
