@@ -54,11 +54,7 @@ impl Rendering {
 
     /// Whether all watches that see an object whole send the same bytes of it.
     pub(crate) fn is_shared(&self) -> bool {
-        self.shape == Shape::Object && !self.convert && self.resource.storage.as_ref() == self.own_storage()
-    }
-
-    fn own_storage(&self) -> String {
-        format!("{}/{}", self.resource.group, self.resource.name)
+        self.shape == Shape::Object && !self.convert
     }
 
     /// What stands before each object.

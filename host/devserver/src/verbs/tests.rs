@@ -46,3 +46,58 @@ async fn a_change_is_written_once_for_all_watches_that_see_it_whole() {
     core.answer("create", &call(&core, "", &other)).unwrap();
     assert_eq!(line(&mut elsewhere).await.as_ptr(), line(&mut all).await.as_ptr());
 }
+
+fn name(number: u64) -> Value {
+    json!({"metadata": {"name": format!("a{number}")}})
+}
+
+/// The resource version that a line speaks of.
+fn revision(line: &Bytes) -> u64 {
+    let event: Value = serde_json::from_slice(line).unwrap();
+    event["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_never_idle_gets_its_bookmarks_and_ends_in_time() {
+    let core = Core::new(Store::new(100), Duration::from_secs(10));
+    let mut stream = watch(&core, "timeoutSeconds=35&allowWatchBookmarks=true");
+    let (mut sent, mut bookmarks) = (0, Vec::new());
+    for second in 0..60 {
+        core.answer("create", &call(&core, "", &name(second))).unwrap();
+        match stream.next().await {
+            Some(Piece::Event(line)) => sent = revision(&line),
+            Some(Piece::Bookmark(line)) => {
+                assert_eq!(revision(&line), sent, "what waits to be sent is not counted");
+                bookmarks.push(second);
+            }
+            None => {
+                assert_eq!((second, &bookmarks[..]), (35, &[10, 20, 30][..]));
+                return;
+            }
+            other => panic!("{other:?}"),
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    panic!("it does not end; bookmarks at {bookmarks:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_bookmark_comes_before_the_end_of_the_initial_events() {
+    let core = Core::new(Store::new(100), Duration::from_secs(10));
+    for number in 0..3 {
+        core.answer("create", &call(&core, "", &name(number))).unwrap();
+    }
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut stream = watch(&core, query);
+    let mut kinds = Vec::new();
+    for _ in 0..5 {
+        kinds.push(match stream.next().await.unwrap() {
+            Piece::Initial(_) => "initial",
+            Piece::InitialEnd(_) => "end",
+            Piece::Bookmark(_) => "bookmark",
+            other => panic!("{other:?}"),
+        });
+        tokio::time::advance(Duration::from_secs(60)).await;
+    }
+    assert_eq!(kinds, ["initial", "initial", "initial", "end", "bookmark"]);
+}

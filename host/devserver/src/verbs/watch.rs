@@ -1,8 +1,9 @@
 //! `watch`: a stream of pieces, one line each. The line of a change is encoded once for all watches that see the object
 //! whole.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
+use std::vec;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -32,17 +33,27 @@ pub(crate) enum Piece {
     Error(Bytes),
 }
 
-/// One watch.
+/// One watch. Objects and changes are kept as the store has them and are encoded one at a time: clients start many
+/// watches at once, and a watch that nobody reads holds no copies.
 #[derive(Debug)]
 pub(crate) struct WatchStream {
     rendering: Rendering,
     selection: Selection,
-    /// `None` once the watch has said its last.
-    feed: Option<Feed>,
+    /// The objects that were there at the beginning, as far as they are not sent.
+    initial: vec::IntoIter<Arc<Stored>>,
+    /// The revision of the bookmark that is to be sent behind them.
+    initial_end: Option<u64>,
     /// Changes up to here are none of this watch's business: it may have been asked for from a version to come.
     after: u64,
-    ready: VecDeque<Piece>,
-    /// Up to where everything was sent or stands in `ready`.
+    /// `None` once the watch takes no more changes.
+    feed: Option<Feed>,
+    /// Whether the feed cannot go on, which is to be said.
+    expired: bool,
+    /// Changes that were taken from the feed and are not sent.
+    changes: vec::IntoIter<Arc<Change>>,
+    /// Where the watch is when they are sent.
+    taken: u64,
+    /// Up to where everything was sent.
     revision: u64,
     end: Instant,
     bookmark_every: Option<Duration>,
@@ -74,9 +85,13 @@ impl Core {
         let mut stream = WatchStream {
             rendering,
             selection,
-            feed: None,
+            initial: Vec::new().into_iter(),
+            initial_end: None,
             after: 0,
-            ready: VecDeque::new(),
+            feed: None,
+            expired: false,
+            changes: Vec::new().into_iter(),
+            taken: 0,
             revision: 0,
             end: now + lasts,
             bookmark_every: bookmarks.then_some(self.bookmark_every),
@@ -88,21 +103,15 @@ impl Core {
     }
 
     fn begin(&self, call: &Call, stream: &mut WatchStream, start: &Start) {
-        let table = &call.resource.storage;
         let after = match start {
             Start::After(revision) => *revision,
             Start::State { marked } => {
                 // Read before the feed begins behind it: nothing is told twice, nothing is left out.
                 match self.select(call, &stream.selection, None, None, 0) {
                     Ok(snapshot) => {
-                        for stored in &snapshot.objects {
-                            let line = stream.encode("ADDED", stored);
-                            stream.ready.push_back(Piece::Initial(line));
-                        }
-                        if *marked && stream.bookmark_every.is_some() {
-                            let bookmark = stream.rendering.bookmark(snapshot.revision, true);
-                            stream.ready.push_back(Piece::InitialEnd(line("BOOKMARK", &bookmark)));
-                        }
+                        stream.initial = snapshot.objects.into_iter();
+                        let marked = *marked && stream.bookmark_every.is_some();
+                        stream.initial_end = marked.then_some(snapshot.revision);
                         snapshot.revision
                     }
                     // The state of now is never forgotten.
@@ -110,11 +119,10 @@ impl Core {
                 }
             }
         };
-        stream.after = after;
-        stream.revision = after;
-        match self.store.feed(table, after) {
+        (stream.after, stream.taken, stream.revision) = (after, after, after);
+        match self.store.feed(&call.resource.storage, after) {
             Ok(feed) => stream.feed = Some(feed),
-            Err(NoState::Forgotten | NoState::Future(_)) => stream.ready.push_back(too_old(after)),
+            Err(NoState::Forgotten | NoState::Future(_)) => stream.expired = true,
         }
     }
 }
@@ -157,27 +165,46 @@ pub(super) fn unreadable(error: ApiError) -> ApiError {
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.message)
 }
 
-fn too_old(revision: u64) -> Piece {
-    let error = ApiError::expired(format!("too old resource version: {revision}"));
-    Piece::Error(line("ERROR", &error.status()))
-}
-
 impl WatchStream {
     /// The next piece; `None` at the end. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Piece> {
         loop {
-            if let Some(piece) = self.ready.pop_front() {
-                return Some(piece);
+            let now = Instant::now();
+            if now >= self.end {
+                self.stop();
+                return None;
             }
-            let feed = self.feed.as_mut()?;
-            match feed.take() {
-                Moved::Changes { changes, revision } => {
-                    self.revision = revision.max(self.revision);
-                    changes.iter().for_each(|change| self.push_change(change));
+            if let Some(stored) = self.initial.next() {
+                return Some(Piece::Initial(self.encode("ADDED", &stored)));
+            }
+            if let Some(revision) = self.initial_end.take() {
+                let bookmark = self.rendering.bookmark(revision, true);
+                return Some(Piece::InitialEnd(line("BOOKMARK", &bookmark)));
+            }
+            if self.expired {
+                return Some(self.expire());
+            }
+            if let Some(every) = self.bookmark_every.filter(|_| now >= self.next_bookmark) {
+                self.next_bookmark = now + every;
+                let bookmark = self.rendering.bookmark(self.revision, false);
+                return Some(Piece::Bookmark(line("BOOKMARK", &bookmark)));
+            }
+            if let Some(change) = self.changes.next() {
+                self.revision = change.revision().max(self.revision);
+                match self.change_line(&change) {
+                    Some(line) => return Some(Piece::Event(line)),
+                    None => continue,
                 }
-                Moved::Forgotten => return Some(self.expire()),
             }
-            if self.ready.is_empty() && !self.wait().await {
+            self.revision = self.taken.max(self.revision);
+            match self.feed.as_mut()?.take() {
+                Moved::Changes { changes, revision } => {
+                    self.taken = revision;
+                    self.changes = changes.into_iter();
+                }
+                Moved::Forgotten => self.expired = true,
+            }
+            if self.changes.len() == 0 && !self.expired && !self.wait().await {
                 self.feed = None;
             }
         }
@@ -185,9 +212,18 @@ impl WatchStream {
 
     /// Ends the watch because changes are missing; the answer is its last piece.
     pub(crate) fn expire(&mut self) -> Piece {
+        self.stop();
+        let error = ApiError::expired(format!("too old resource version: {}", self.revision));
+        Piece::Error(line("ERROR", &error.status()))
+    }
+
+    /// Forgets everything that is still to be sent.
+    fn stop(&mut self) {
+        self.initial = Vec::new().into_iter();
+        self.initial_end = None;
+        self.changes = Vec::new().into_iter();
+        self.expired = false;
         self.feed = None;
-        self.ready.clear();
-        too_old(self.revision)
     }
 
     /// Waits for changes or for the time of a bookmark; `false` at the end of the watch.
@@ -196,51 +232,39 @@ impl WatchStream {
         let until = if self.bookmark_every.is_some() { self.next_bookmark.min(self.end) } else { self.end };
         tokio::select! {
             there = feed.wait() => there,
-            () = sleep_until(until) => {
-                if Instant::now() >= self.end {
-                    return false;
-                }
-                self.push_bookmark();
-                true
-            }
+            () = sleep_until(until) => true,
         }
     }
 
-    fn push_change(&mut self, change: &Change) {
+    /// The line of a change, if it is to be sent.
+    fn change_line(&mut self, change: &Change) -> Option<Bytes> {
         if change.revision() <= self.after || !self.selection.has_key(change.key()) {
-            return;
+            return None;
         }
         let all = self.selection.is_all();
         let before = change.before.as_deref().filter(|s| all || self.selection.matches(s));
         let after = (!change.deleted && (all || self.selection.matches(&change.now))).then_some(&*change.now);
         let natural = (before.is_some(), after.is_some()) == (change.before.is_some(), !change.deleted);
-        let line = match (before, after) {
-            (None, None) => return,
+        match (before, after) {
+            (None, None) => None,
             _ if natural && self.rendering.is_shared() => {
                 let rendering = &self.rendering;
-                change.line(rendering.head(), || event(rendering, natural_type(change), &change.now, false))
+                let make = || event(rendering, natural_type(change), &change.now, false);
+                Some(change.line(rendering.head(), make))
             }
-            (_, Some(now)) => self.encode(if before.is_some() { "MODIFIED" } else { "ADDED" }, now),
-            (Some(_), None) if change.deleted => self.encode("DELETED", &change.now),
+            (_, Some(now)) => Some(self.encode(if before.is_some() { "MODIFIED" } else { "ADDED" }, now)),
+            (Some(_), None) if change.deleted => Some(self.encode("DELETED", &change.now)),
             // It has left the selector: what it was, with the version of the change.
-            (Some(before), None) => match before.at_revision(change.revision()) {
-                Ok(last) => self.encode("DELETED", &last),
-                Err(_) => return,
-            },
-        };
-        self.ready.push_back(Piece::Event(line));
+            (Some(before), None) => {
+                let last = before.at_revision(change.revision()).ok()?;
+                Some(self.encode("DELETED", &last))
+            }
+        }
     }
 
     fn encode(&mut self, kind: &str, stored: &Stored) -> Bytes {
         let first = std::mem::take(&mut self.first);
         event(&self.rendering, kind, stored, first)
-    }
-
-    fn push_bookmark(&mut self) {
-        let Some(every) = self.bookmark_every else { return };
-        self.next_bookmark = Instant::now() + every;
-        let bookmark = self.rendering.bookmark(self.revision, false);
-        self.ready.push_back(Piece::Bookmark(line("BOOKMARK", &bookmark)));
     }
 }
 
