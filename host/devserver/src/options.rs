@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use crate::store::HistoryLimits;
+
 /// How a [`DevServer`](crate::DevServer) is started.
 #[derive(Debug, Clone)]
 pub struct DevServerOptions {
@@ -13,6 +15,11 @@ pub struct DevServerOptions {
     /// How many changes of each resource are kept for watches that resume and for lists that go on; an older resource
     /// version is answered with 410. A change is kept whole: the object before and after it.
     pub window: usize,
+    /// How many bytes of changes of each resource are kept, 64 MiB; older ones are forgotten as those beyond `window`. A change
+    /// counts with the object before it and with the line that watches get.
+    pub window_bytes: usize,
+    /// How many bytes of changes of all resources together are kept, 256 MiB; the oldest are forgotten first.
+    pub total_window_bytes: usize,
     /// How often a watch that asked for bookmarks gets one.
     pub bookmark_every: Duration,
 }
@@ -23,6 +30,8 @@ impl Default for DevServerOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             tls: false,
             window: 4096,
+            window_bytes: HistoryLimits::BYTES,
+            total_window_bytes: HistoryLimits::TOTAL_BYTES,
             bookmark_every: Duration::from_secs(10),
         }
     }

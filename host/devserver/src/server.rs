@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::faults::Faults;
 use crate::http::{Connections, Identity, Listener, Log, Served, Service, bind};
 use crate::seed::seed;
-use crate::store::Store;
+use crate::store::{HistoryLimits, Store};
 use crate::verbs::Core;
 use crate::{DevServerOptions, StartError};
 
@@ -49,7 +49,12 @@ impl DevServer {
         // Neither all the time nor beyond what a clock can add.
         let bookmark_every =
             options.bookmark_every.clamp(Duration::from_millis(1), Duration::from_secs(86_400));
-        let core = Core::new(Store::new(options.window), bookmark_every);
+        let limits = HistoryLimits {
+            changes: options.window,
+            bytes: options.window_bytes,
+            total_bytes: options.total_window_bytes,
+        };
+        let core = Core::new(Store::new(limits), bookmark_every);
         let service = Arc::new(Service { core, faults: Faults::default(), log: Log::default() });
         let connections = Arc::new(Connections::default());
         let serving = Listener::serve(listener, identity.clone(), connections.clone(), service.clone());

@@ -9,6 +9,9 @@ use serde::Serialize;
 
 use super::{Fault, FaultRule};
 
+/// How many rules there may be when some are set over HTTP: each request is compared with all of them.
+const MAX_RULES: usize = 1000;
+
 /// What a request is, for the rules.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RequestAttributes<'a> {
@@ -56,6 +59,20 @@ struct Rules {
     active: Vec<Active>,
 }
 
+impl Rules {
+    fn add(&mut self, rule: FaultRule) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        let random = StdRng::seed_from_u64(rule.when.seed);
+        self.active.push(Active {
+            state: FaultState { id, seen: 0, hits: 0, rule },
+            since: Instant::now(),
+            random,
+        });
+        id
+    }
+}
+
 /// The faults of a server.
 #[derive(Debug, Default)]
 pub struct Faults(Mutex<Rules>);
@@ -63,16 +80,19 @@ pub struct Faults(Mutex<Rules>);
 impl Faults {
     /// Sets a rule behind those that are set already; the answer is by what it can be removed.
     pub fn add(&self, rule: FaultRule) -> u64 {
+        self.0.lock().add(rule)
+    }
+
+    /// Sets rules that came over HTTP: all of them, or none when there would be too many.
+    pub(crate) fn add_all(&self, added: Vec<FaultRule>) -> Result<Vec<u64>, String> {
         let mut rules = self.0.lock();
-        rules.next += 1;
-        let id = rules.next;
-        let random = StdRng::seed_from_u64(rule.when.seed);
-        rules.active.push(Active {
-            state: FaultState { id, seen: 0, hits: 0, rule },
-            since: Instant::now(),
-            random,
-        });
-        id
+        if rules.active.len() + added.len() > MAX_RULES {
+            return Err(format!(
+                "there are at most {MAX_RULES} rules, and {} are set; remove some with DELETE /_faults",
+                rules.active.len()
+            ));
+        }
+        Ok(added.into_iter().map(|rule| rules.add(rule)).collect())
     }
 
     /// Removes a rule; whether it was there.

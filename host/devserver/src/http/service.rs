@@ -257,7 +257,7 @@ impl Service {
             one => FaultRule::read(one).map(|rule| vec![rule]),
         };
         let rules = rules.map_err(wrong)?;
-        Ok(rules.into_iter().map(|rule| self.faults.add(rule)).collect())
+        self.faults.add_all(rules).map_err(ApiError::bad_request)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use super::history::MAX_TAKEN;
 use super::{Head, Store, Stored};
 
 /// One change of one object.
@@ -22,6 +23,15 @@ pub(crate) struct Change {
 impl Change {
     pub(super) fn new(key: &str, before: Option<Arc<Stored>>, now: Arc<Stored>, deleted: bool) -> Self {
         Self { key: key.into(), before, now, deleted, line: OnceLock::new() }
+    }
+
+    /// How much memory the history of it takes: the object before it, which nobody else holds; the last state of one that was
+    /// deleted; and the line, whether a watch has made it or not.
+    pub(super) fn size(&self) -> usize {
+        let length = |stored: &Stored| stored.object.bytes().len();
+        let before = self.before.as_deref().map_or(0, length);
+        let last = if self.deleted { length(&self.now) } else { 0 };
+        size_of::<Self>() + self.key.len() + before + last + length(&self.now)
     }
 
     pub(crate) fn key(&self) -> &str {
@@ -63,11 +73,18 @@ impl Feed {
         Self { store, table, next, wake }
     }
 
-    /// What came since the last call, at once; perhaps nothing.
+    /// What came since the last call, at once; perhaps nothing, perhaps not all of it.
     pub(crate) fn take(&mut self) -> Moved {
         // Before looking, so that a change after the look wakes again.
         self.wake.mark_unchanged();
-        self.store.news(&self.table, &mut self.next)
+        match self.store.news(&self.table, &mut self.next) {
+            // There may be more.
+            Moved::Changes { changes, revision } if changes.len() == MAX_TAKEN => {
+                let revision = changes.last().map_or(revision, |last| last.revision());
+                Moved::Changes { changes, revision }
+            }
+            moved => moved,
+        }
     }
 
     /// Waits until there may be something to take; `false` when nothing more will come. Cancel-safe.

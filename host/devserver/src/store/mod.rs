@@ -7,6 +7,7 @@
 //! on page by page needs no copy of anything.
 
 mod feed;
+mod history;
 mod stored;
 mod table;
 
@@ -17,6 +18,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 pub(crate) use feed::{Change, Feed, Moved};
+use history::HistoryBudget;
+pub(crate) use history::HistoryLimits;
 pub(crate) use stored::{Head, Stored};
 use table::ResourceTable;
 
@@ -56,9 +59,9 @@ struct Inner {
 }
 
 impl Inner {
-    fn table(&mut self, name: &Arc<str>, window: usize) -> &mut ResourceTable {
+    fn table(&mut self, name: &Arc<str>, budget: &Arc<HistoryBudget>) -> &mut ResourceTable {
         let floor = self.floor;
-        self.tables.entry(name.clone()).or_insert_with(|| ResourceTable::new(window, floor))
+        self.tables.entry(name.clone()).or_insert_with(|| ResourceTable::new(budget.clone(), floor))
     }
 }
 
@@ -66,16 +69,16 @@ impl Inner {
 #[derive(Debug)]
 pub(crate) struct Store {
     inner: Mutex<Inner>,
-    window: usize,
+    budget: Arc<HistoryBudget>,
 }
 
 impl Store {
-    /// An empty store whose tables keep that many changes.
-    pub(crate) fn new(window: usize) -> Arc<Self> {
+    /// An empty store that keeps so much history.
+    pub(crate) fn new(limits: impl Into<HistoryLimits>) -> Arc<Self> {
         // A new cluster has made some writes of its own; resource version 0 has a meaning of its own.
         Arc::new(Self {
             inner: Mutex::new(Inner { revision: 1, floor: 0, tables: HashMap::new() }),
-            window: window.max(1),
+            budget: HistoryBudget::new(limits.into()),
         })
     }
 
@@ -140,8 +143,9 @@ impl Store {
     ) -> Result<Arc<Stored>, Raced> {
         let mut inner = self.inner.lock();
         let revision = inner.revision + 1;
-        let stored = write(inner.table(table, self.window), revision)?;
+        let stored = write(inner.table(table, &self.budget), revision)?;
         inner.revision = revision;
+        inner.trim_histories(&self.budget);
         Ok(stored)
     }
 
@@ -165,15 +169,15 @@ impl Store {
     /// The changes of a table after a revision, as they come.
     pub(crate) fn feed(self: &Arc<Self>, table: &Arc<str>, after: u64) -> Result<Feed, NoState> {
         let mut inner = self.inner.lock();
-        let t = inner.table(table, self.window);
-        let next = t.after(after).ok_or(NoState::Forgotten)?;
+        let t = inner.table(table, &self.budget);
+        let next = t.history.after(after).ok_or(NoState::Forgotten)?;
         Ok(Feed::new(self.clone(), table.clone(), next, t.subscribe()))
     }
 
     /// What a feed has not seen yet.
     fn news(&self, table: &Arc<str>, next: &mut u64) -> Moved {
         let inner = self.inner.lock();
-        let changes = inner.tables.get(table).and_then(|t| t.since(next));
+        let changes = inner.tables.get(table).and_then(|t| t.history.since(next));
         match changes {
             Some(changes) => Moved::Changes { changes, revision: inner.revision },
             None => Moved::Forgotten,
