@@ -3,8 +3,12 @@
 mod answer;
 mod connection;
 mod control;
+mod endpoints;
+mod fault_injection;
 mod faulty_watch;
+mod impersonation;
 mod listener;
+mod request_info;
 mod served;
 mod service;
 mod tls;
