@@ -12,6 +12,9 @@ pub struct DevServerOptions {
     pub listen: SocketAddr,
     /// Whether it speaks TLS, with a certificate of its own making that the kubeconfig trusts.
     pub tls: bool,
+    /// Names and addresses by which it may be addressed besides loopback ones and the one on which it listens; others are
+    /// answered with 403, since pages in a browser send them. With TLS the certificate is for them too.
+    pub hosts: Vec<String>,
     /// How many changes of each resource are kept for watches that resume and for lists that go on; an older resource
     /// version is answered with 410. A change is kept whole: the object before and after it.
     pub window: usize,
@@ -29,6 +32,7 @@ impl Default for DevServerOptions {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             tls: false,
+            hosts: Vec::new(),
             window: 4096,
             window_bytes: HistoryLimits::BYTES,
             total_window_bytes: HistoryLimits::TOTAL_BYTES,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::faults::Faults;
-use crate::http::{Connections, Identity, Listener, Log, Served, Service, bind};
+use crate::http::{AllowedHosts, Connections, Identity, Listener, Log, Served, Service, bind};
 use crate::seed::seed;
 use crate::store::{HistoryLimits, Store};
 use crate::verbs::Core;
@@ -44,8 +44,8 @@ impl DevServer {
         let failed = |source| StartError::Listen { address: options.listen, source };
         let listener = bind(options.listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let identity =
-            options.tls.then(|| Identity::make(address.ip())).transpose().map_err(StartError::Certificate)?;
+        let identity = options.tls.then(|| Identity::make(address.ip(), &options.hosts));
+        let identity = identity.transpose().map_err(StartError::Certificate)?;
         // Neither all the time nor beyond what a clock can add.
         let bookmark_every =
             options.bookmark_every.clamp(Duration::from_millis(1), Duration::from_secs(86_400));
@@ -55,7 +55,8 @@ impl DevServer {
             total_bytes: options.total_window_bytes,
         };
         let core = Core::new(Store::new(limits), bookmark_every);
-        let service = Arc::new(Service { core, faults: Faults::default(), log: Log::default() });
+        let hosts = AllowedHosts::new(address, &options.hosts);
+        let service = Arc::new(Service { core, faults: Faults::default(), log: Log::default(), hosts });
         let connections = Arc::new(Connections::default());
         let serving = Listener::serve(listener, identity.clone(), connections.clone(), service.clone());
         Ok(Self { address, identity, service, connections, listener: Mutex::new(Some(serving)) })

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use super::answer::{self, Body};
+use super::request_info::media_type;
 use crate::api::{ApiError, Path};
 use crate::discovery;
 use crate::faults::FaultRule;
@@ -17,6 +18,12 @@ impl Service {
     pub(super) fn other(&self, parts: &Parts, path: &Path, body: &Bytes) -> Result<Response<Body>, ApiError> {
         if let Path::Other(segments) = path {
             let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+            if !body.is_empty() && is_form(&media_type(&parts.headers)) {
+                return Err(ApiError::unsupported_media_type(
+                    "the body of the request was in an unknown format - accepted media types include: application/json; \
+                     with curl, add -H 'Content-Type: application/json'",
+                ));
+            }
             return self.own(&parts.method, &segments, body);
         }
         if !matches!(parts.method, Method::GET | Method::HEAD) {
@@ -91,4 +98,9 @@ impl Service {
         let rules = rules.map_err(wrong)?;
         self.faults.add_all(rules).map_err(ApiError::bad_request)
     }
+}
+
+/// Whether a page may send a body of this type to another site without asking that site first.
+fn is_form(media_type: &str) -> bool {
+    matches!(media_type, "text/plain" | "application/x-www-form-urlencoded" | "multipart/form-data")
 }

@@ -6,6 +6,7 @@ mod control;
 mod endpoints;
 mod fault_injection;
 mod faulty_watch;
+mod hosts;
 mod impersonation;
 mod listener;
 mod request_info;
@@ -14,6 +15,7 @@ mod service;
 mod tls;
 
 pub(crate) use control::Connections;
+pub(crate) use hosts::AllowedHosts;
 pub(crate) use listener::{Listener, bind};
 pub(crate) use served::Log;
 pub use served::Served;

@@ -8,12 +8,12 @@ use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
 
-use super::Log;
 use super::answer::{self, Body};
 use super::control::Control;
 use super::fault_injection::{FaultOutcome, after_answer, stale_by};
 use super::faulty_watch::{FaultyWatch, WatchFaults};
 use super::request_info::{RequestInfo, RequestTarget, attributes, media_type, read_body};
+use super::{AllowedHosts, Log, Served};
 use crate::api::{ApiError, Warnings, negotiate};
 use crate::faults::{Faults, Hit};
 use crate::verbs::{Answer, Call, Core, ListTwist};
@@ -24,6 +24,7 @@ pub(crate) struct Service {
     pub(crate) core: Arc<Core>,
     pub(crate) faults: Faults,
     pub(crate) log: Log,
+    pub(crate) hosts: AllowedHosts,
 }
 
 impl Service {
@@ -38,6 +39,9 @@ impl Service {
 
     async fn respond(&self, parts: &Parts, body: Incoming, control: &Arc<Control>) -> Response<Body> {
         let (info, mut entry) = RequestInfo::read(parts);
+        if let Err(error) = self.hosts.check(parts) {
+            return self.logged(entry, answer::error(&error));
+        }
         // What steers the faults is not hit by them.
         let hits = if info.is_own() { Vec::new() } else { self.faults.hits(&attributes(parts, &entry)) };
         entry.faults = hits.iter().map(|hit| hit.id).collect();
@@ -59,6 +63,10 @@ impl Service {
         };
         let is_watch = entry.verb == "watch" && response.status().is_success();
         let response = after_answer(response, is_watch, &hits, control).await;
+        self.logged(entry, response)
+    }
+
+    fn logged(&self, mut entry: Served, response: Response<Body>) -> Response<Body> {
         entry.code = response.status().as_u16();
         if !entry.uri.starts_with("/_") {
             self.log.add(entry);
