@@ -1,5 +1,7 @@
 //! [`RequestInfo`]: what a request asks for and on whose behalf, read from its head; and its body.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
@@ -15,6 +17,9 @@ use crate::verbs::{User, verb};
 
 /// The largest body that is taken, as by a real API server.
 const BODY_LIMIT: usize = 3 << 20;
+
+/// How long a body may take, as long as a whole request on a real API server.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A request without its body.
 pub(super) struct RequestInfo {
@@ -95,14 +100,19 @@ fn log_entry(parts: &Parts, target: &RequestTarget) -> Served {
 
 /// The whole body.
 pub(super) async fn read_body(body: Incoming) -> Result<Bytes, ApiError> {
-    match Limited::new(body, BODY_LIMIT).collect().await {
-        Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(ApiError::new(
+    match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_LIMIT).collect()).await {
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "RequestEntityTooLarge",
             format!("Request entity too large: limit is {BODY_LIMIT}"),
         )),
-        Err(error) => Err(ApiError::bad_request(format!("the body could not be read: {error}"))),
+        Ok(Err(error)) => Err(ApiError::bad_request(format!("the body could not be read: {error}"))),
+        Err(_) => Err(ApiError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "Timeout",
+            format!("the body of the request did not come within {BODY_TIMEOUT:?}"),
+        )),
     }
 }
 

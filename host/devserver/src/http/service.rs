@@ -33,6 +33,7 @@ impl Service {
         request: Request<Incoming>,
         control: &Arc<Control>,
     ) -> Result<Response<Body>, Infallible> {
+        control.set_requested();
         let (parts, body) = request.into_parts();
         Ok(self.respond(&parts, body, control).await)
     }

@@ -14,4 +14,5 @@ mod random;
 mod schemas;
 mod seed;
 mod subresources;
+mod timeouts;
 mod watches;
