@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 
 use crate::controllers::Controllers;
 use crate::faults::Faults;
-use crate::http::{Connections, Identity, Listener, Log, Served, Service, bind};
+use crate::http::{AllowedHosts, Connections, Identity, Listener, Log, Served, Service, bind};
 use crate::seed::seed;
-use crate::store::Store;
+use crate::store::{HistoryLimits, Store};
 use crate::verbs::Core;
 use crate::{DevServerOptions, StartError};
 
@@ -46,14 +46,20 @@ impl DevServer {
         let failed = |source| StartError::Listen { address: options.listen, source };
         let listener = bind(options.listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let identity =
-            options.tls.then(|| Identity::make(address.ip())).transpose().map_err(StartError::Certificate)?;
+        let identity = options.tls.then(|| Identity::make(address.ip(), &options.hosts));
+        let identity = identity.transpose().map_err(StartError::Certificate)?;
         // Neither all the time nor beyond what a clock can add.
         let bookmark_every =
             options.bookmark_every.clamp(Duration::from_millis(1), Duration::from_secs(86_400));
-        let core = Core::new(Store::new(options.window), bookmark_every);
+        let limits = HistoryLimits {
+            changes: options.window,
+            bytes: options.window_bytes,
+            total_bytes: options.total_window_bytes,
+        };
+        let core = Core::new(Store::new(limits), bookmark_every);
         let controllers = Controllers::start(&core, options.controllers);
-        let service = Arc::new(Service { core, faults: Faults::default(), log: Log::default() });
+        let hosts = AllowedHosts::new(address, &options.hosts);
+        let service = Arc::new(Service { core, faults: Faults::default(), log: Log::default(), hosts });
         let connections = Arc::new(Connections::default());
         let serving = Listener::serve(listener, identity.clone(), connections.clone(), service.clone());
         Ok(Self { address, identity, service, connections, controllers, listener: Mutex::new(Some(serving)) })

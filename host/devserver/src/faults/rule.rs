@@ -64,6 +64,9 @@ impl FaultRule {
     }
 }
 
+/// How long a rule may be as JSON: the search for its wrong field takes the square of the number of its fields.
+const MAX_BYTES: usize = 8192;
+
 /// The API's verbs, and the methods that stand for them on paths that name no objects.
 const VERBS: [&str; 12] = [
     "get",
@@ -83,6 +86,10 @@ const VERBS: [&str; 12] = [
 impl FaultRule {
     /// Reads a rule that was written by hand; the error names the field that is wrong.
     pub(crate) fn read(value: &Value) -> Result<Self, String> {
+        let bytes = value.to_string().len();
+        if bytes > MAX_BYTES {
+            return Err(format!("a rule of {bytes} bytes; {MAX_BYTES} are allowed"));
+        }
         let rule = Self::deserialize(value).map_err(|error| match field(&parse::<Self>, value) {
             Some(outer @ "fault") => named(outer, field(&parse::<Fault>, &value[outer]), &error),
             Some(outer @ "when") => named(outer, field(&parse::<When>, &value[outer]), &error),
@@ -214,9 +221,9 @@ pub enum Fault {
     TooLargeVersion,
     /// A watch that is asked for initial events never says that they are complete.
     NoInitialEventsEnd,
-    /// The events of a watch come later.
+    /// The changes of a watch come later.
     Lag {
-        /// By so many milliseconds, and what comes meanwhile by up to twice as many.
+        /// By so many milliseconds.
         milliseconds: u64,
     },
     /// Each event of a watch comes twice.

@@ -9,9 +9,12 @@ use serde::Serialize;
 
 use super::{Fault, FaultRule};
 
-/// What is asked of the rules.
+/// How many rules there may be when some are set over HTTP: each request is compared with all of them.
+const MAX_RULES: usize = 1000;
+
+/// What a request is, for the rules.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestAttributes<'a> {
     pub(crate) verb: &'a str,
     pub(crate) path: &'a str,
     pub(crate) group: &'a str,
@@ -56,6 +59,20 @@ struct Rules {
     active: Vec<Active>,
 }
 
+impl Rules {
+    fn add(&mut self, rule: FaultRule) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        let random = StdRng::seed_from_u64(rule.when.seed);
+        self.active.push(Active {
+            state: FaultState { id, seen: 0, hits: 0, rule },
+            since: Instant::now(),
+            random,
+        });
+        id
+    }
+}
+
 /// The faults of a server.
 #[derive(Debug, Default)]
 pub struct Faults(Mutex<Rules>);
@@ -63,16 +80,19 @@ pub struct Faults(Mutex<Rules>);
 impl Faults {
     /// Sets a rule behind those that are set already; the answer is by what it can be removed.
     pub fn add(&self, rule: FaultRule) -> u64 {
+        self.0.lock().add(rule)
+    }
+
+    /// Sets rules that came over HTTP: all of them, or none when there would be too many.
+    pub(crate) fn add_all(&self, added: Vec<FaultRule>) -> Result<Vec<u64>, String> {
         let mut rules = self.0.lock();
-        rules.next += 1;
-        let id = rules.next;
-        let random = StdRng::seed_from_u64(rule.when.seed);
-        rules.active.push(Active {
-            state: FaultState { id, seen: 0, hits: 0, rule },
-            since: Instant::now(),
-            random,
-        });
-        id
+        if rules.active.len() + added.len() > MAX_RULES {
+            return Err(format!(
+                "there are at most {MAX_RULES} rules, and {} are set; remove some with DELETE /_faults",
+                rules.active.len()
+            ));
+        }
+        Ok(added.into_iter().map(|rule| rules.add(rule)).collect())
     }
 
     /// Removes a rule; whether it was there.
@@ -94,13 +114,13 @@ impl Faults {
     }
 
     /// The rules that hit a call: all that leave the answer whole, and the first of the others.
-    pub(crate) fn hits(&self, asked: &Asked<'_>) -> Vec<Hit> {
+    pub(crate) fn hits(&self, request: &RequestAttributes<'_>) -> Vec<Hit> {
         let mut hits = Vec::new();
         let mut decided = false;
         let mut rules = self.0.lock();
         for rule in &mut rules.active {
             let leaves_whole = leaves_whole(&rule.state.rule.fault);
-            if (leaves_whole || !decided) && rule.hits(asked) {
+            if (leaves_whole || !decided) && rule.hits(request) {
                 decided |= !leaves_whole;
                 hits.push(Hit { id: rule.state.id, fault: rule.state.rule.fault.clone() });
             }
@@ -115,8 +135,8 @@ fn leaves_whole(fault: &Fault) -> bool {
 }
 
 impl Active {
-    fn hits(&mut self, asked: &Asked<'_>) -> bool {
-        if !fits(&self.state.rule, asked) {
+    fn hits(&mut self, request: &RequestAttributes<'_>) -> bool {
+        if !fits(&self.state.rule, request) {
             return false;
         }
         self.state.seen += 1;
@@ -131,35 +151,35 @@ impl Active {
     }
 }
 
-fn fits(rule: &FaultRule, asked: &Asked<'_>) -> bool {
+fn fits(rule: &FaultRule, request: &RequestAttributes<'_>) -> bool {
     let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
-    (rule.verbs.is_empty() || rule.verbs.iter().any(|verb| verb == asked.verb))
-        && (rule.resources.is_empty() || rule.resources.iter().any(|r| names(r, asked)))
-        && same(&rule.namespace, asked.namespace)
-        && same(&rule.name, asked.name)
-        && same(&rule.user, asked.user)
-        && rule.path.as_deref().is_none_or(|path| asked.path.starts_with(path))
-        && suits(&rule.fault, asked)
+    (rule.verbs.is_empty() || rule.verbs.iter().any(|verb| verb == request.verb))
+        && (rule.resources.is_empty() || rule.resources.iter().any(|r| names(r, request)))
+        && same(&rule.namespace, request.namespace)
+        && same(&rule.name, request.name)
+        && same(&rule.user, request.user)
+        && rule.path.as_deref().is_none_or(|path| request.path.starts_with(path))
+        && suits(&rule.fault, request)
 }
 
 /// Whether a rule's `deployments.apps/scale` names the resource.
-fn names(text: &str, asked: &Asked<'_>) -> bool {
+fn names(text: &str, request: &RequestAttributes<'_>) -> bool {
     let (resource, subresource) = text.split_once('/').unwrap_or((text, ""));
     let (name, group) = resource.split_once('.').unwrap_or((resource, ""));
-    name == asked.resource && group == asked.group && subresource == asked.subresource
+    name == request.resource && group == request.group && subresource == request.subresource
 }
 
 /// Whether the fault can happen to such a call at all.
-fn suits(fault: &Fault, asked: &Asked<'_>) -> bool {
+fn suits(fault: &Fault, request: &RequestAttributes<'_>) -> bool {
     match fault {
         Fault::Silent
         | Fault::NoInitialEventsEnd
         | Fault::Lag { .. }
         | Fault::Duplicate
         | Fault::OutOfOrder
-        | Fault::Gone { after: Some(_) } => asked.verb == "watch",
-        Fault::Stale { .. } => !asked.resource.is_empty() && matches!(asked.verb, "get" | "list"),
-        Fault::Truncate => asked.verb != "watch",
+        | Fault::Gone { after: Some(_) } => request.verb == "watch",
+        Fault::Stale { .. } => !request.resource.is_empty() && matches!(request.verb, "get" | "list"),
+        Fault::Truncate => request.verb != "watch",
         _ => true,
     }
 }

@@ -1,11 +1,17 @@
 use super::*;
 
-fn watch_pods() -> Asked<'static> {
-    Asked { verb: "watch", resource: "pods", namespace: "a", path: "/api/v1/pods", ..Asked::default() }
+fn watch_pods() -> RequestAttributes<'static> {
+    RequestAttributes {
+        verb: "watch",
+        resource: "pods",
+        namespace: "a",
+        path: "/api/v1/pods",
+        ..RequestAttributes::default()
+    }
 }
 
-fn hits(faults: &Faults, asked: &Asked<'_>, calls: usize) -> Vec<bool> {
-    (0..calls).map(|_| !faults.hits(asked).is_empty()).collect()
+fn hits(faults: &Faults, request: &RequestAttributes<'_>, calls: usize) -> Vec<bool> {
+    (0..calls).map(|_| !faults.hits(request).is_empty()).collect()
 }
 
 #[test]

@@ -15,8 +15,8 @@ use hyper::body::Frame;
 use serde_json::Value;
 
 use super::control::{Control, Mode};
+use super::faulty_watch::{FaultyWatch, WatchOutput};
 use crate::api::{ApiError, Warnings};
-use crate::verbs::{Piece, WatchStream};
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
@@ -48,17 +48,17 @@ pub(super) fn with_warnings(mut response: Response<Body>, warnings: &Warnings) -
     response
 }
 
-pub(super) fn watch(stream: WatchStream, content_type: &str, control: Arc<Control>) -> Response<Body> {
-    let lines = stream::unfold((stream, control), |(mut stream, control)| async {
-        let line = match stream.next().await? {
-            Piece::Line(line) => line,
-            Piece::Torn(half) => {
+pub(super) fn watch(watch: FaultyWatch, content_type: &str, control: Arc<Control>) -> Response<Body> {
+    let lines = stream::unfold((watch, control), |(mut watch, control)| async {
+        let line = match watch.next().await? {
+            WatchOutput::Line(line) => line,
+            WatchOutput::Torn(half) => {
                 tokio::spawn(tear_behind(control.clone()));
                 half
             }
-            Piece::Hang => std::future::pending().await,
+            WatchOutput::Hang => std::future::pending().await,
         };
-        Some((Ok(Frame::data(line)), (stream, control)))
+        Some((Ok(Frame::data(line)), (watch, control)))
     });
     with_body(StatusCode::OK, content_type, StreamBody::new(lines).boxed_unsync())
 }

@@ -21,6 +21,8 @@ pub(crate) enum Mode {
 #[derive(Debug, Default)]
 struct ControlState {
     mode: Mode,
+    /// Whether a request has come.
+    requested: bool,
     /// Reader and writer, to be woken when the mode changes.
     wakers: [Option<Waker>; 2],
 }
@@ -45,6 +47,19 @@ impl Control {
             *waker = Some(cx.waker().clone());
         }
         state.mode
+    }
+
+    /// Notes that a request has come.
+    pub(super) fn set_requested(&self) {
+        self.0.lock().requested = true;
+    }
+
+    pub(super) fn is_requested(&self) -> bool {
+        self.0.lock().requested
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.0.lock().mode == Mode::Open
     }
 
     pub(super) fn is_reset(&self) -> bool {

@@ -18,12 +18,12 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Makes an authority and a certificate for this machine's loopback names and an address.
-    pub(crate) fn make(address: std::net::IpAddr) -> Result<Self, String> {
-        Self::try_make(address).map_err(|e| e.to_string())
+    /// Makes an authority and a certificate for this machine's loopback names, an address and further names.
+    pub(crate) fn make(address: std::net::IpAddr, hosts: &[String]) -> Result<Self, String> {
+        Self::try_make(address, hosts).map_err(|e| e.to_string())
     }
 
-    fn try_make(address: std::net::IpAddr) -> Result<Self, Box<dyn std::error::Error>> {
+    fn try_make(address: std::net::IpAddr, hosts: &[String]) -> Result<Self, Box<dyn std::error::Error>> {
         let mut authority = CertificateParams::default();
         authority.distinguished_name.push(DnType::CommonName, "pilothouse-dev-ca");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -32,7 +32,8 @@ impl Identity {
         let authority_certificate = authority.self_signed(&authority_key)?;
         let issuer = Issuer::new(authority, authority_key);
 
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned(), address.to_string()];
+        let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned(), address.to_string()];
+        let names: Vec<String> = own.into_iter().chain(hosts.iter().cloned()).collect();
         let mut server = CertificateParams::new(names)?;
         server.distinguished_name.push(DnType::CommonName, "pilothouse-dev");
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

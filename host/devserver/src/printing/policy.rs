@@ -134,7 +134,8 @@ fn pool_status(row: Row<'_>) -> Vec<Value> {
     };
     let sums =
         |sum: i64| if exists(request, "/status") && !failed { sum.to_string() } else { "-".to_owned() };
-    let devices = |field| sums(found.iter().map(|pool| int(pool, field)).sum()).into();
+    let total = |field| found.iter().fold(0, |sum: i64, pool| sum.saturating_add(int(pool, field)));
+    let devices = |field| sums(total(field)).into();
     let errors = found.iter().filter(|pool| exists(pool, "/validationError")).count();
     let completed =
         complete.map_or_else(|| NONE.to_owned(), |c| age(Some(text(c, "/lastTransitionTime")), row.now));

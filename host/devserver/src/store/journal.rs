@@ -1,15 +1,15 @@
 //! [`Journal`]: every change of every table in order, for the server's own controllers.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use super::{Change, Store};
 
-/// How many changes wait for a reader that falls behind. Each holds the object before and after it, so they are few; a
-/// reader that has lost some looks at all objects anew.
+/// How many changes wait for a reader that falls behind, and how many bytes they may take; a reader that has lost some looks
+/// at all objects anew.
 const MAX_WAITING: usize = 16_384;
+const MAX_BYTES: usize = 64 << 20;
 
 /// A change and the table that it was made in.
 pub(super) type Entry = (Arc<str>, Arc<Change>);
@@ -27,27 +27,28 @@ pub(crate) struct Batch {
 /// The entries that wait for the reader.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    entries: VecDeque<Entry>,
+    entries: Vec<Entry>,
+    bytes: usize,
     lost: bool,
 }
 
 impl Waiting {
     /// For a reader that has seen nothing yet.
     pub(super) fn new() -> Self {
-        Self { entries: VecDeque::new(), lost: true }
+        Self { lost: true, ..Self::default() }
     }
 
     pub(super) fn add(&mut self, entry: Entry) {
-        if self.entries.len() >= MAX_WAITING {
-            self.entries = VecDeque::new();
-            self.lost = true;
+        if self.entries.len() >= MAX_WAITING || self.bytes >= MAX_BYTES {
+            *self = Self::new();
         }
-        self.entries.push_back(entry);
+        self.bytes += entry.1.size();
+        self.entries.push(entry);
     }
 
     pub(super) fn take(&mut self, revision: u64) -> Batch {
-        let entries = std::mem::take(&mut self.entries).into();
-        Batch { entries, revision, lost: std::mem::take(&mut self.lost) }
+        let Self { entries, lost, .. } = std::mem::take(self);
+        Batch { entries, revision, lost }
     }
 }
 

@@ -7,6 +7,7 @@
 //! on page by page needs no copy of anything.
 
 mod feed;
+mod history;
 mod journal;
 mod stored;
 mod table;
@@ -18,7 +19,9 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-pub(crate) use feed::{Change, Feed, Moved};
+pub(crate) use feed::{Change, Feed, LineForm, Moved};
+use history::HistoryBudget;
+pub(crate) use history::HistoryLimits;
 use journal::Waiting;
 pub(crate) use journal::{Batch, Journal};
 pub(crate) use stored::{Head, ManagedFields, Stored};
@@ -62,9 +65,9 @@ struct Inner {
 }
 
 impl Inner {
-    fn table(&mut self, name: &Arc<str>, window: usize) -> &mut ResourceTable {
+    fn table(&mut self, name: &Arc<str>, budget: &Arc<HistoryBudget>) -> &mut ResourceTable {
         let floor = self.floor;
-        self.tables.entry(name.clone()).or_insert_with(|| ResourceTable::new(window, floor))
+        self.tables.entry(name.clone()).or_insert_with(|| ResourceTable::new(budget.clone(), floor))
     }
 }
 
@@ -72,18 +75,18 @@ impl Inner {
 #[derive(Debug)]
 pub(crate) struct Store {
     inner: Mutex<Inner>,
-    window: usize,
+    budget: Arc<HistoryBudget>,
     /// Wakes the reader of the journal.
     written: watch::Sender<()>,
 }
 
 impl Store {
-    /// An empty store whose tables keep that many changes.
-    pub(crate) fn new(window: usize) -> Arc<Self> {
+    /// An empty store that keeps so much history.
+    pub(crate) fn new(limits: impl Into<HistoryLimits>) -> Arc<Self> {
         // A new cluster has made some writes of its own; resource version 0 has a meaning of its own.
         Arc::new(Self {
             inner: Mutex::new(Inner { revision: 1, floor: 0, tables: HashMap::new(), journal: None }),
-            window: window.max(1),
+            budget: HistoryBudget::new(limits.into()),
             written: watch::Sender::new(()),
         })
     }
@@ -148,8 +151,9 @@ impl Store {
     ) -> Result<Arc<Stored>, Raced> {
         let mut inner = self.inner.lock();
         let revision = inner.revision + 1;
-        let change = write(inner.table(table, self.window), revision)?;
+        let change = write(inner.table(table, &self.budget), revision)?;
         inner.revision = revision;
+        inner.trim_histories(&self.budget);
         let stored = change.now.clone();
         if let Some(journal) = &mut inner.journal {
             journal.add((table.clone(), change));
@@ -206,15 +210,15 @@ impl Store {
     /// The changes of a table after a revision, as they come.
     pub(crate) fn feed(self: &Arc<Self>, table: &Arc<str>, after: u64) -> Result<Feed, NoState> {
         let mut inner = self.inner.lock();
-        let t = inner.table(table, self.window);
-        let next = t.after(after).ok_or(NoState::Forgotten)?;
+        let t = inner.table(table, &self.budget);
+        let next = t.history.after(after).ok_or(NoState::Forgotten)?;
         Ok(Feed::new(self.clone(), table.clone(), next, t.subscribe()))
     }
 
     /// What a feed has not seen yet.
     fn news(&self, table: &Arc<str>, next: &mut u64) -> Moved {
         let inner = self.inner.lock();
-        let changes = inner.tables.get(table).and_then(|t| t.since(next));
+        let changes = inner.tables.get(table).and_then(|t| t.history.since(next));
         match changes {
             Some(changes) => Moved::Changes { changes, revision: inner.revision },
             None => Moved::Forgotten,

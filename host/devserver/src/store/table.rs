@@ -1,24 +1,20 @@
-//! [`ResourceTable`]: the objects of one resource by key, and the last changes of them.
+//! [`ResourceTable`]: the objects of one resource by key, and their history.
 //!
 //! Keys are `namespace/name`, or the name alone, in the order of bytes: the order in which a real server lists.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::history::{History, HistoryBudget};
 use super::{Change, NoState, Query, Raced, Stored};
 
 #[derive(Debug)]
 pub(super) struct ResourceTable {
     pub(super) objects: BTreeMap<Box<str>, Arc<Stored>>,
-    history: VecDeque<Arc<Change>>,
-    window: usize,
-    /// How many changes were dropped from the front of the history.
-    dropped: u64,
-    /// The history is whole after this revision.
-    forgotten: u64,
+    pub(super) history: History,
     /// Whether the feeds there were have ended, and nothing was written since.
     ended: bool,
     /// Wakes the feeds.
@@ -26,13 +22,10 @@ pub(super) struct ResourceTable {
 }
 
 impl ResourceTable {
-    pub(super) fn new(window: usize, forgotten: u64) -> Self {
+    pub(super) fn new(budget: Arc<HistoryBudget>, forgotten: u64) -> Self {
         Self {
             objects: BTreeMap::new(),
-            history: VecDeque::new(),
-            window,
-            dropped: 0,
-            forgotten,
+            history: History::new(budget, forgotten),
             ended: false,
             wake: watch::Sender::new(()),
         }
@@ -58,26 +51,13 @@ impl ResourceTable {
     fn log(&mut self, change: Change) -> Arc<Change> {
         self.ended = false;
         let change = Arc::new(change);
-        self.history.push_back(change.clone());
-        if self.history.len() > self.window {
-            self.drop_first();
-        }
+        self.history.push(change.clone());
         self.wake.send_replace(());
         change
     }
 
-    fn drop_first(&mut self) {
-        if let Some(first) = self.history.pop_front() {
-            self.forgotten = first.revision();
-            self.dropped += 1;
-        }
-    }
-
     pub(super) fn forget(&mut self, revision: u64) {
-        while !self.history.is_empty() {
-            self.drop_first();
-        }
-        self.forgotten = revision;
+        self.history.forget(revision);
         self.wake.send_replace(());
     }
 
@@ -95,27 +75,11 @@ impl ResourceTable {
         self.wake.subscribe()
     }
 
-    /// The number of the first change after a revision; `None` if the history does not reach so far.
-    pub(super) fn after(&self, revision: u64) -> Option<u64> {
-        if revision < self.forgotten {
-            return None;
-        }
-        Some(self.dropped + self.history.partition_point(|c| c.revision() <= revision) as u64)
-    }
-
-    /// The changes from a number on, which moves behind them; `None` if some of them are forgotten.
-    pub(super) fn since(&self, next: &mut u64) -> Option<Vec<Arc<Change>>> {
-        let from = next.checked_sub(self.dropped)? as usize;
-        let changes: Vec<_> = self.history.range(from.min(self.history.len())..).cloned().collect();
-        *next += changes.len() as u64;
-        Some(changes)
-    }
-
     /// The objects of a query at a revision that is not in the future.
     pub(super) fn at(&self, revision: u64, query: &Query<'_>) -> Result<Vec<Arc<Stored>>, NoState> {
-        let first = self.after(revision).ok_or(NoState::Forgotten)?;
+        let first = self.history.after(revision).ok_or(NoState::Forgotten)?;
         let mut undone: HashMap<&str, Option<&Arc<Stored>>> = HashMap::new();
-        for change in self.history.range((first - self.dropped) as usize..) {
+        for change in self.history.from(first) {
             // Of several later changes the first knows how it was before them.
             undone.entry(change.key()).or_insert(change.before.as_ref());
         }

@@ -28,7 +28,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec((0..6u8, any::<bool>()).prop_map(|(key, remove)| Step { key, remove }), 1..60)
+    prop::collection::vec((0..6u8, any::<bool>()).prop_map(|(key, remove)| Step { key, remove }), 1..120)
 }
 
 /// Does the steps; the state at each revision, the first one empty.
@@ -60,6 +60,19 @@ fn play(store: &Arc<Store>, steps: &[Step]) -> Vec<(u64, State)> {
 
 fn listed(objects: &[Arc<Stored>]) -> State {
     objects.iter().map(|s| (s.object.key().to_string(), s.revision)).collect()
+}
+
+/// Takes everything that a feed has, up to the revision of now.
+fn everything(feed: &mut Feed, now: u64) -> Vec<Arc<Change>> {
+    let mut all: Vec<Arc<Change>> = Vec::new();
+    loop {
+        let Moved::Changes { changes, revision } = feed.take() else { panic!("it was known") };
+        all.extend(changes);
+        if revision == now {
+            return all;
+        }
+        assert_eq!(all.last().unwrap().revision(), revision, "as far as it was given changes");
+    }
 }
 
 fn query<'a>(revision: u64, after: Option<&'a str>, limit: usize) -> Query<'a> {
@@ -104,9 +117,7 @@ proptest! {
             let Ok(mut feed) = feed else { continue };
             let mut seen = state.clone();
             let mut last = *revision;
-            let Moved::Changes { changes, revision } = feed.take() else { panic!("it was known") };
-            prop_assert_eq!(revision, store.revision());
-            for change in changes {
+            for change in everything(&mut feed, store.revision()) {
                 prop_assert!(change.revision() > last);
                 last = change.revision();
                 let before = seen.get(change.key()).copied();
@@ -160,4 +171,66 @@ async fn a_feed_wakes_for_a_change_and_ends_behind_the_last() {
     store.end_feeds(TABLE);
     assert!(matches!(feed.take(), Moved::Changes { changes, .. } if changes.len() == 1));
     assert!(!feed.wait().await);
+}
+
+/// An object whose JSON is about so long.
+fn large(name: &str, bytes: usize) -> Map<String, Value> {
+    let mut object = object(name, 0);
+    object.insert("data".to_owned(), json!({"value": "x".repeat(bytes)}));
+    object
+}
+
+/// Writes an object anew so many times; the revision before each write, and the one after the last.
+fn rewrite(store: &Arc<Store>, table: &str, name: &str, bytes: usize, times: usize) -> Vec<u64> {
+    let table: Arc<str> = table.into();
+    let key = format!("a/{name}");
+    let mut revisions = vec![store.revision()];
+    for _ in 0..times {
+        match store.get(&table, &key) {
+            None => store.create(&table, &key, &head(), large(name, bytes), None).unwrap(),
+            Some(current) => {
+                store.replace(&table, &key, &current, &head(), large(name, bytes), None).unwrap()
+            }
+        };
+        revisions.push(store.revision());
+    }
+    revisions
+}
+
+/// From how many of the revisions a feed can go on.
+fn known(store: &Arc<Store>, table: &str, revisions: &[u64]) -> usize {
+    revisions.iter().filter(|revision| store.feed(&table.into(), **revision).is_ok()).count()
+}
+
+#[test]
+fn history_is_bounded_by_bytes() {
+    let limits = HistoryLimits { changes: 100, bytes: 100_000, total_bytes: usize::MAX };
+    let store = Store::new(limits);
+    // Each change counts with the object before it and with its line.
+    let small = rewrite(&store, TABLE, "small", 500, 30);
+    assert_eq!(known(&store, TABLE, &small), 31);
+    let large = rewrite(&store, TABLE, "large", 10_000, 20);
+    assert_eq!(known(&store, TABLE, &large), 5, "four changes of 20,000 bytes and more");
+    assert_eq!(known(&store, TABLE, &small[..30]), 0);
+    let huge = rewrite(&store, TABLE, "large", 1_000_000, 3);
+    assert_eq!(known(&store, TABLE, &huge), 2, "the last change is kept however large it is");
+}
+
+#[test]
+fn of_all_histories_together_the_oldest_changes_are_forgotten_first() {
+    let limits = HistoryLimits { changes: 100, bytes: usize::MAX, total_bytes: 100_000 };
+    let store = Store::new(limits);
+    let all_pods = rewrite(&store, "/pods", "a", 5_000, 5);
+    let all_nodes = rewrite(&store, "/nodes", "a", 5_000, 5);
+    assert_eq!((known(&store, "/pods", &all_pods), known(&store, "/nodes", &all_nodes)), (6, 6));
+    let maps = rewrite(&store, TABLE, "a", 10_000, 3);
+    assert_eq!(known(&store, TABLE, &maps), 4);
+    let (pods, nodes) = (known(&store, "/pods", &all_pods), known(&store, "/nodes", &all_nodes));
+    assert!(pods < 6 && (pods == 1 || nodes == 6), "{pods} {nodes}");
+    rewrite(&store, TABLE, "a", 10_000, 10);
+    assert_eq!(known(&store, "/nodes", &all_nodes), 1, "only where nothing changed later");
+    // What was given up counts no more.
+    store.compact();
+    let maps = rewrite(&store, TABLE, "a", 10_000, 4);
+    assert_eq!(known(&store, TABLE, &maps), 5);
 }

@@ -2,12 +2,12 @@
 
 use http::StatusCode;
 
-use super::{Answer, Core, Outcome, Rendering, RequestInfo, reviews};
+use super::{Answer, Core, Outcome, Rendering, ResourceRequest, reviews};
 use crate::api::ApiError;
 use crate::kinds::Creation;
 
 impl Core {
-    pub(super) fn create(&self, request: &RequestInfo) -> Outcome {
+    pub(super) fn create(&self, request: &ResourceRequest) -> Outcome {
         if request.target.name.is_some() {
             return Err(ApiError::method_not_allowed());
         }

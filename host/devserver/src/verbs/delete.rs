@@ -10,7 +10,7 @@ use super::definitions::CLEANUP;
 use super::pipeline::{TRIES, is_finished};
 use super::render::ListMeta;
 use super::selection::Selection;
-use super::{Answer, Core, JsonMap, Outcome, Rendering, RequestInfo, Write};
+use super::{Answer, Core, JsonMap, Outcome, Rendering, ResourceRequest, Write};
 use crate::api::{About, ApiError, Cause, Metadata, Params, Timestamp};
 use crate::kinds::{Content, Dependents, Generation, Strategy};
 use crate::store::{Raced, Stored};
@@ -55,7 +55,7 @@ pub(crate) struct DeleteOptions {
 
 impl DeleteOptions {
     /// From the body, or from the parameters where there is none.
-    pub(super) fn of(request: &RequestInfo) -> Result<Self, ApiError> {
+    pub(super) fn of(request: &ResourceRequest) -> Result<Self, ApiError> {
         let sent = if request.body.trim_ascii().is_empty() { JsonMap::new() } else { request.json_body()? };
         Self::read(sent.into(), &request.params)
     }
@@ -162,7 +162,7 @@ pub(crate) struct Deleted {
 }
 
 impl Core {
-    pub(super) fn delete(&self, request: &RequestInfo) -> Outcome {
+    pub(super) fn delete(&self, request: &ResourceRequest) -> Outcome {
         let options = DeleteOptions::of(request)?;
         let deleted = self.delete_object(&request.write()?, &options)?;
         let resource = &request.resource;
@@ -181,7 +181,7 @@ impl Core {
         Ok(Answer::json(StatusCode::OK, &success(&details)))
     }
 
-    pub(super) fn delete_collection(&self, request: &RequestInfo) -> Outcome {
+    pub(super) fn delete_collection(&self, request: &ResourceRequest) -> Outcome {
         let options = DeleteOptions::of(request)?;
         let rendering = Rendering::of(request)?;
         let selection = Selection::of(request)?;

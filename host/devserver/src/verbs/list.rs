@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::render::ListMeta;
 use super::selection::Selection;
-use super::{Answer, Core, Outcome, Rendering, RequestInfo};
+use super::{Answer, Core, Outcome, Rendering, ResourceRequest};
 use crate::api::{ApiError, Cause, VersionMatch, list_options_invalid};
 use crate::store::{NoState, Query, Snapshot};
 
@@ -46,7 +46,7 @@ enum At {
 }
 
 impl Core {
-    pub(super) fn list(&self, call: &RequestInfo) -> Outcome {
+    pub(super) fn list(&self, call: &ResourceRequest) -> Outcome {
         let rendering = Rendering::of(call)?;
         let selection = Selection::of(call)?;
         let token = call.params.filled("continue").map(Token::decode).transpose()?;
@@ -75,7 +75,7 @@ impl Core {
     /// The selected objects; with a limit at least one more than it, if there is one.
     pub(super) fn select(
         &self,
-        call: &RequestInfo,
+        call: &ResourceRequest,
         selection: &Selection,
         after: Option<&str>,
         revision: Option<u64>,
@@ -122,7 +122,7 @@ fn too_old(token: Option<&Token>) -> ApiError {
     error
 }
 
-fn options(call: &RequestInfo, token: Option<&Token>) -> Result<(At, usize), ApiError> {
+fn options(call: &ResourceRequest, token: Option<&Token>) -> Result<(At, usize), ApiError> {
     let params = &call.params;
     let limit = params.limit()?;
     let version = params.resource_version()?;

@@ -1,6 +1,6 @@
 //! The verbs of the API on the store: what a request that names objects does.
 //!
-//! Everything here is pure state: a [`RequestInfo`] goes in, an [`Answer`] comes out at once; only a watch goes on. Writes go
+//! Everything here is pure state: a [`ResourceRequest`] goes in, an [`Answer`] comes out at once; only a watch goes on. Writes go
 //! through one `pipeline`, those of the server's own controllers too. Faults, the log of what was served and the network are
 //! the `http` module's.
 
@@ -42,7 +42,7 @@ pub(crate) use patch::Patch;
 pub(crate) use pipeline::ObjectPart;
 pub(crate) use read::ListTwist;
 pub(crate) use render::Rendering;
-pub(crate) use request::{RequestInfo, User, verb};
+pub(crate) use request::{ResourceRequest, User, verb};
 pub(crate) use watch::{Piece, WatchStream};
 pub(crate) use write::{Source, Write};
 
@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// Does what a request asks for.
-    pub(crate) fn answer(&self, verb: &str, request: &RequestInfo) -> Outcome {
+    pub(crate) fn answer(&self, verb: &str, request: &ResourceRequest) -> Outcome {
         request.check_scope(verb)?;
         if let Some(part) = &request.target.subresource {
             return self.on_subresource(part, verb, request);
@@ -124,3 +124,5 @@ impl Core {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::config_maps;

@@ -4,17 +4,17 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::write::Source;
-use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, RequestInfo, Write};
+use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, Write};
 use crate::api::{About, ApiError};
 use crate::patch::{self, PatchError, PatchKind};
 use crate::schemas::Schemas;
 
 impl Core {
-    pub(super) fn patch(&self, request: &RequestInfo) -> Outcome {
+    pub(super) fn patch(&self, request: &ResourceRequest) -> Outcome {
         self.patch_part(request, ObjectPart::Main)
     }
 
-    pub(super) fn patch_part(&self, request: &RequestInfo, part: ObjectPart) -> Outcome {
+    pub(super) fn patch_part(&self, request: &ResourceRequest, part: ObjectPart) -> Outcome {
         let patch = Patch::of(request)?;
         let rendering = Rendering::of(request)?;
         let (write, source) = (request.write()?, request.source());
@@ -34,7 +34,7 @@ pub(crate) struct Patch {
 impl Patch {
     /// # Errors
     /// 415 for a kind of patch that the resource or the server has not, 400 for one that is no JSON.
-    pub(super) fn of(request: &RequestInfo) -> Result<Self, ApiError> {
+    pub(super) fn of(request: &ResourceRequest) -> Result<Self, ApiError> {
         let kind = match request.content_type.as_str() {
             "application/json-patch+json" => PatchKind::Json,
             "application/merge-patch+json" => PatchKind::Merge,

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use super::watch::unreadable;
-use super::{Answer, Core, Outcome, Rendering, RequestInfo};
+use super::{Answer, Core, Outcome, Rendering, ResourceRequest};
 use crate::api::ApiError;
 use crate::store::{Query, Stored};
 
@@ -15,7 +15,7 @@ pub(crate) struct ListTwist {
 }
 
 impl Core {
-    pub(super) fn get(&self, call: &RequestInfo) -> Outcome {
+    pub(super) fn get(&self, call: &ResourceRequest) -> Outcome {
         let wanted = call.params.resource_version().map_err(unreadable)?.unwrap_or(0);
         let current = self.store.revision();
         if wanted > current {
@@ -32,7 +32,7 @@ impl Core {
         Ok(Answer::Whole { code: StatusCode::OK, body })
     }
 
-    fn get_stale(&self, call: &RequestInfo) -> Result<std::sync::Arc<Stored>, ApiError> {
+    fn get_stale(&self, call: &ResourceRequest) -> Result<std::sync::Arc<Stored>, ApiError> {
         let key = call.key();
         let query = Query {
             table: &call.resource.storage,

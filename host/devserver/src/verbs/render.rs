@@ -7,9 +7,9 @@ use crate::api::{ApiError, Shape, Timestamp};
 use crate::kinds;
 use crate::printing;
 use crate::resources::{Origin, Resource};
-use crate::store::{Head, Stored};
+use crate::store::{Head, LineForm, Stored};
 
-use super::RequestInfo;
+use super::ResourceRequest;
 
 /// What rows of a table carry besides their cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,17 +23,16 @@ enum Included {
 #[derive(Debug)]
 pub(crate) struct Rendering {
     resource: std::sync::Arc<Resource>,
-    head: Head,
+    form: LineForm,
     pub(crate) shape: Shape,
     convert: bool,
     included: Included,
-    with_managed: bool,
 }
 
 const META_VERSION: &str = "meta.k8s.io/v1";
 
 impl Rendering {
-    pub(crate) fn of(call: &RequestInfo) -> Result<Self, ApiError> {
+    pub(crate) fn of(call: &ResourceRequest) -> Result<Self, ApiError> {
         let included = match call.params.filled("includeObject") {
             None | Some("Metadata") => Included::Metadata,
             Some("None") => Included::None,
@@ -45,39 +44,33 @@ impl Rendering {
             }
         };
         Ok(Self {
-            head: Head::new(&call.resource.api_version(), &call.resource.kind),
+            form: form(&call.resource, !call.accepted.drop_managed),
             resource: call.resource.clone(),
             shape: call.accepted.shape,
             convert: kinds::needs_conversion(&call.resource),
             included,
-            with_managed: !call.accepted.drop_managed,
         })
     }
 
     /// Objects whole, as the server itself sees them.
     pub(crate) fn plain(resource: &std::sync::Arc<Resource>) -> Self {
         Self {
-            head: Head::new(&resource.api_version(), &resource.kind),
+            form: form(resource, true),
             resource: resource.clone(),
             shape: Shape::Object,
             convert: kinds::needs_conversion(resource),
             included: Included::Metadata,
-            with_managed: true,
         }
     }
 
     /// Whether all watches that see an object whole send the same bytes of it.
     pub(crate) fn is_shared(&self) -> bool {
-        self.shape == Shape::Object && !self.convert && self.resource.storage.as_ref() == self.own_storage()
+        self.shape == Shape::Object && !self.convert
     }
 
-    fn own_storage(&self) -> String {
-        format!("{}/{}", self.resource.group, self.resource.name)
-    }
-
-    /// What stands before each object.
-    pub(crate) fn head(&self) -> &Head {
-        &self.head
+    /// In which form lines of a watch are that others may share.
+    pub(crate) fn form(&self) -> &LineForm {
+        &self.form
     }
 
     /// One object, or a table of it.
@@ -170,7 +163,7 @@ impl Rendering {
         } else {
             // The comma behind the head gives way to a brace.
             let start = out.len();
-            stored.write_tail(out, self.with_managed);
+            stored.write_tail(out, self.form.with_managed);
             out[start] = b'{';
         }
     }
@@ -179,15 +172,15 @@ impl Rendering {
         if self.convert {
             out.extend_from_slice(self.value(stored).to_string().as_bytes());
         } else {
-            out.extend_from_slice(self.head.as_bytes());
-            stored.write_tail(out, self.with_managed);
+            out.extend_from_slice(self.form.head.as_bytes());
+            stored.write_tail(out, self.form.with_managed);
         }
     }
 
     fn write_metadata(&self, out: &mut Vec<u8>, stored: &Stored) {
         out.extend_from_slice(Head::new(META_VERSION, "PartialObjectMetadata").as_bytes());
         out.extend_from_slice(b",\"metadata\":");
-        stored.write_metadata(out, self.with_managed);
+        stored.write_metadata(out, self.form.with_managed);
         out.push(b'}');
     }
 
@@ -205,7 +198,7 @@ impl Rendering {
 
     /// Puts managed fields into a tree.
     fn put_managed(&self, object: &mut Map<String, Value>, stored: &Stored) {
-        let managed = stored.managed.as_deref().filter(|_| self.with_managed);
+        let managed = stored.managed.as_deref().filter(|_| self.form.with_managed);
         // It was written as JSON.
         let managed = managed.and_then(|text| serde_json::from_str::<Value>(text).ok());
         if let (Some(managed), Some(Value::Object(metadata))) = (managed, object.get_mut("metadata")) {
@@ -265,6 +258,10 @@ impl Rendering {
             Included::Object => json!({"cells": cells, "object": self.value(stored)}),
         }
     }
+}
+
+fn form(resource: &Resource, with_managed: bool) -> LineForm {
+    LineForm { head: Head::new(&resource.api_version(), &resource.kind), with_managed }
 }
 
 /// `metadata` of a list.

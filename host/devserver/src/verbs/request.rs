@@ -1,4 +1,4 @@
-//! [`RequestInfo`]: a request that names objects, read as far as every verb needs it.
+//! [`ResourceRequest`]: a request that names objects, read as far as every verb needs it.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct User {
 
 /// What a request asks for.
 #[derive(Debug)]
-pub(crate) struct RequestInfo {
+pub(crate) struct ResourceRequest {
     pub(crate) resource: Arc<Resource>,
     pub(crate) target: Target,
     pub(crate) params: Params,
@@ -57,7 +57,7 @@ pub(crate) fn verb(method: &Method, target: &Target, params: &Params) -> Option<
     })
 }
 
-impl RequestInfo {
+impl ResourceRequest {
     /// Namespaced resources need a namespace except for lists, watches and collections; others take none.
     pub(super) fn check_scope(&self, verb: &str) -> Result<(), ApiError> {
         let everywhere = matches!(verb, "list" | "watch") && self.target.name.is_none();

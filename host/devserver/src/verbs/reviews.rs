@@ -5,10 +5,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::write::check_kind;
-use super::{Outcome, RequestInfo, User};
+use super::{Outcome, ResourceRequest, User};
 use crate::verbs::Answer;
 
-pub(super) fn review(call: &RequestInfo) -> Outcome {
+pub(super) fn review(call: &ResourceRequest) -> Outcome {
     let mut object = call.json_body()?;
     check_kind(&call.resource, &object)?;
     let status = match call.resource.name.as_str() {

@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::patch::{Patch, refused};
-use super::{Answer, Core, JsonMap, Outcome, RequestInfo, Write};
+use super::{Answer, Core, JsonMap, Outcome, ResourceRequest, Write};
 use crate::api::{ApiError, Cause};
 use crate::printing::selector;
 use crate::resources::{Origin, Resource, WrittenPart};
@@ -41,7 +41,7 @@ fn pointer(path: &str) -> String {
 }
 
 impl Core {
-    pub(super) fn scale(&self, verb: &str, request: &RequestInfo) -> Outcome {
+    pub(super) fn scale(&self, verb: &str, request: &ResourceRequest) -> Outcome {
         let write = request.write()?;
         let places = Places::of(&write.resource);
         let stored = match verb {

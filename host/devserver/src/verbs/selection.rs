@@ -2,7 +2,7 @@
 
 use pilothouse_object::LabelSelector;
 
-use super::RequestInfo;
+use super::ResourceRequest;
 use crate::api::ApiError;
 use crate::kinds::{self, FieldFilter};
 use crate::store::Stored;
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Selection {
 impl Selection {
     /// # Errors
     /// 400 for a selector that is malformed or names an unknown field.
-    pub(crate) fn of(call: &RequestInfo) -> Result<Self, ApiError> {
+    pub(crate) fn of(call: &ResourceRequest) -> Result<Self, ApiError> {
         let labels = call.params.get("labelSelector").unwrap_or_default();
         let labels = labels.parse().map_err(|e| ApiError::bad_request(format!("{e}")))?;
         let fields = kinds::fields(&call.resource, call.params.get("fieldSelector").unwrap_or_default())?;

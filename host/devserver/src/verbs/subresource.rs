@@ -5,13 +5,13 @@ use pilothouse_object::LabelSelector;
 use serde_json::{Value, json};
 
 use super::delete::{DeleteOptions, success};
-use super::{Answer, Core, ObjectPart, Outcome, Rendering, RequestInfo, Write, identity};
+use super::{Answer, Core, ObjectPart, Outcome, Rendering, ResourceRequest, Write, identity};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp};
 use crate::printing::selector;
 use crate::store::{Query, Stored};
 
 impl Core {
-    pub(super) fn on_subresource(&self, part: &str, verb: &str, request: &RequestInfo) -> Outcome {
+    pub(super) fn on_subresource(&self, part: &str, verb: &str, request: &ResourceRequest) -> Outcome {
         // Behind `proxy` stands a path of its own.
         let name = part.split('/').next().unwrap_or_default();
         let known = request.resource.subresource(name).ok_or_else(ApiError::no_path)?;
@@ -45,7 +45,7 @@ impl Core {
     }
 
     /// `namespaces/finalize`: the finalizers in a namespace's spec.
-    fn finalize(&self, request: &RequestInfo) -> Outcome {
+    fn finalize(&self, request: &ResourceRequest) -> Outcome {
         let write = request.write()?;
         let asked = request.object(&write)?;
         let stored = self.change(&write, |current, old| {
@@ -61,7 +61,7 @@ impl Core {
     }
 
     /// `pods/binding`, and `bindings`, whose objects are named as the pod.
-    pub(super) fn bind(&self, request: &RequestInfo) -> Outcome {
+    pub(super) fn bind(&self, request: &ResourceRequest) -> Outcome {
         let binding = request.json_body()?;
         let named = binding.get("metadata").and_then(|m| m["name"].as_str()).unwrap_or_default();
         let name = request.target.name.as_deref().unwrap_or(named);
@@ -107,7 +107,7 @@ impl Core {
     }
 
     /// `pods/eviction`: a deletion that disruption budgets may refuse.
-    fn evict(&self, request: &RequestInfo) -> Outcome {
+    fn evict(&self, request: &ResourceRequest) -> Outcome {
         let body = request.json_body()?;
         let named = body.get("metadata").and_then(|m| m["name"].as_str()).unwrap_or_default();
         if named != request.name() {
@@ -174,7 +174,7 @@ impl Core {
     }
 
     /// `serviceaccounts/token`: a token that this server takes, as it takes any.
-    fn token(&self, request: &RequestInfo) -> Outcome {
+    fn token(&self, request: &ResourceRequest) -> Outcome {
         let mut answer = request.json_body()?;
         self.current(&request.write()?)?;
         let seconds = answer.get("spec").and_then(|s| s["expirationSeconds"].as_i64()).unwrap_or(3600);

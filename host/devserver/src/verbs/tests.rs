@@ -8,7 +8,7 @@ use super::*;
 use crate::api::{Accepted, Params, Target, Warnings};
 
 /// A request on ConfigMaps of `default`.
-fn request(core: &Core, query: &str) -> RequestInfo {
+pub(crate) fn config_maps(core: &Core, query: &str) -> ResourceRequest {
     let resource = core.registry.now().get("", "v1", "configmaps").unwrap().clone();
     let target = Target {
         group: String::new(),
@@ -19,7 +19,7 @@ fn request(core: &Core, query: &str) -> RequestInfo {
         subresource: None,
         old_watch: false,
     };
-    RequestInfo {
+    ResourceRequest {
         resource,
         target,
         params: Params::parse(query),
@@ -38,7 +38,7 @@ fn create(core: &Core, object: Value) {
 }
 
 fn watch(core: &Arc<Core>, query: &str) -> Box<WatchStream> {
-    match core.answer("watch", &request(core, query)).unwrap() {
+    match core.answer("watch", &config_maps(core, query)).unwrap() {
         Answer::Watch(stream) => stream,
         other => panic!("{other:?}"),
     }
@@ -46,7 +46,7 @@ fn watch(core: &Arc<Core>, query: &str) -> Box<WatchStream> {
 
 async fn line(stream: &mut WatchStream) -> Bytes {
     match stream.next().await {
-        Some(Piece::Line(line)) => line,
+        Some(Piece::Event(line)) => line,
         other => panic!("{other:?}"),
     }
 }
@@ -69,4 +69,59 @@ async fn a_change_is_written_once_for_all_watches_that_see_it_whole() {
     let other = json!({"metadata": {"name": "b", "labels": {"app": "b"}}});
     create(&core, other);
     assert_eq!(line(&mut elsewhere).await.as_ptr(), line(&mut all).await.as_ptr());
+}
+
+fn name(number: u64) -> Value {
+    json!({"metadata": {"name": format!("a{number}")}})
+}
+
+/// The resource version that a line speaks of.
+fn revision(line: &Bytes) -> u64 {
+    let event: Value = serde_json::from_slice(line).unwrap();
+    event["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_never_idle_gets_its_bookmarks_and_ends_in_time() {
+    let core = Core::new(Store::new(100), Duration::from_secs(10));
+    let mut stream = watch(&core, "timeoutSeconds=35&allowWatchBookmarks=true");
+    let (mut sent, mut bookmarks) = (0, Vec::new());
+    for second in 0..60 {
+        create(&core, name(second));
+        match stream.next().await {
+            Some(Piece::Event(line)) => sent = revision(&line),
+            Some(Piece::Bookmark(line)) => {
+                assert_eq!(revision(&line), sent, "what waits to be sent is not counted");
+                bookmarks.push(second);
+            }
+            None => {
+                assert_eq!((second, &bookmarks[..]), (35, &[10, 20, 30][..]));
+                return;
+            }
+            other => panic!("{other:?}"),
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    panic!("it does not end; bookmarks at {bookmarks:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_bookmark_comes_before_the_end_of_the_initial_events() {
+    let core = Core::new(Store::new(100), Duration::from_secs(10));
+    for number in 0..3 {
+        create(&core, name(number));
+    }
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut stream = watch(&core, query);
+    let mut kinds = Vec::new();
+    for _ in 0..5 {
+        kinds.push(match stream.next().await.unwrap() {
+            Piece::Initial(_) => "initial",
+            Piece::InitialEnd(_) => "end",
+            Piece::Bookmark(_) => "bookmark",
+            other => panic!("{other:?}"),
+        });
+        tokio::time::advance(Duration::from_secs(60)).await;
+    }
+    assert_eq!(kinds, ["initial", "initial", "initial", "end", "bookmark"]);
 }

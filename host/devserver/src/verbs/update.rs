@@ -2,11 +2,11 @@
 
 use http::StatusCode;
 
-use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, RequestInfo, Write, identity};
+use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, Write, identity};
 use crate::api::{ApiError, Cause, Metadata};
 
 impl Core {
-    pub(super) fn update(&self, request: &RequestInfo) -> Outcome {
+    pub(super) fn update(&self, request: &ResourceRequest) -> Outcome {
         let write = request.write()?;
         let mut object = request.object(&write)?;
         if self.store.get(&write.resource.storage, &write.key()).is_none()
@@ -20,14 +20,14 @@ impl Core {
         self.replace_part(request, &write, &object, ObjectPart::Main)
     }
 
-    pub(super) fn update_part(&self, request: &RequestInfo, part: ObjectPart) -> Outcome {
+    pub(super) fn update_part(&self, request: &ResourceRequest, part: ObjectPart) -> Outcome {
         let write = request.write()?;
         self.replace_part(request, &write, &request.object(&write)?, part)
     }
 
     fn replace_part(
         &self,
-        request: &RequestInfo,
+        request: &ResourceRequest,
         write: &Write,
         object: &JsonMap,
         part: ObjectPart,

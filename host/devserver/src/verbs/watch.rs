@@ -1,7 +1,9 @@
-//! `watch`: a stream of lines, one a change, encoded once for all watches that see the object whole.
+//! `watch`: a stream of pieces, one line each. The line of a change is encoded once for all watches that see the object
+//! whole.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
+use std::vec;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,48 +12,54 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use super::selection::Selection;
-use super::{Answer, Core, Outcome, Rendering, RequestInfo};
+use super::{Answer, Core, Outcome, Rendering, ResourceRequest};
 use crate::api::{ApiError, Cause, VersionMatch, list_options_invalid};
-use crate::faults::WatchFaults;
 use crate::store::{Change, Feed, Moved, NoState, Stored};
 
 /// How long a watch is kept at least when it names no end; a real server's minimum.
 const SHORTEST: u64 = 1800;
 
-/// What a watch sends next.
-#[derive(Debug, PartialEq, Eq)]
+/// What a watch sends next: one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    Line(Bytes),
-    /// The first part of a line; the connection is to be reset behind it.
-    Torn(Bytes),
-    /// Nothing more, while the connection is on its way to be reset.
-    Hang,
+    /// An object that was there when the watch began.
+    Initial(Bytes),
+    /// A change.
+    Event(Bytes),
+    /// The bookmark behind the initial events.
+    InitialEnd(Bytes),
+    Bookmark(Bytes),
+    /// Why the watch cannot go on; nothing follows.
+    Error(Bytes),
 }
 
-/// One watch.
+/// One watch. Objects and changes are kept as the store has them and are encoded one at a time: clients start many
+/// watches at once, and a watch that nobody reads holds no copies.
 #[derive(Debug)]
 pub(crate) struct WatchStream {
     rendering: Rendering,
     selection: Selection,
-    /// `None` once the watch has said its last.
-    feed: Option<Feed>,
+    /// The objects that were there at the beginning, as far as they are not sent.
+    initial: vec::IntoIter<Arc<Stored>>,
+    /// The revision of the bookmark that is to be sent behind them.
+    initial_end: Option<u64>,
     /// Changes up to here are none of this watch's business: it may have been asked for from a version to come.
     after: u64,
-    ready: VecDeque<Bytes>,
-    /// Up to where everything was sent or stands in `ready`.
+    /// `None` once the watch takes no more changes.
+    feed: Option<Feed>,
+    /// Whether the feed cannot go on, which is to be said.
+    expired: bool,
+    /// Changes that were taken from the feed and are not sent.
+    changes: vec::IntoIter<Arc<Change>>,
+    /// Where the watch is when they are sent.
+    taken: u64,
+    /// Up to where everything was sent.
     revision: u64,
     end: Instant,
     bookmark_every: Option<Duration>,
     next_bookmark: Instant,
     /// Whether a table's columns are still to be told.
     first: bool,
-    faults: WatchFaults,
-    sent: u64,
-    torn: bool,
-    /// An event that waits for the next one to go before it.
-    held: Option<Bytes>,
-    /// Until when a fault keeps back what is ready.
-    due: Option<Instant>,
 }
 
 /// Where a watch begins.
@@ -64,11 +72,10 @@ enum Start {
 }
 
 impl Core {
-    pub(super) fn watch(&self, call: &RequestInfo) -> Outcome {
+    pub(super) fn watch(&self, call: &ResourceRequest) -> Outcome {
         let rendering = Rendering::of(call)?;
         let selection = Selection::of(call)?;
         let start = start(call, self.store.revision())?;
-        let faults = WatchFaults::default();
         let now = Instant::now();
         let lasts = call
             .params
@@ -78,38 +85,33 @@ impl Core {
         let mut stream = WatchStream {
             rendering,
             selection,
-            feed: None,
+            initial: Vec::new().into_iter(),
+            initial_end: None,
             after: 0,
-            ready: VecDeque::new(),
+            feed: None,
+            expired: false,
+            changes: Vec::new().into_iter(),
+            taken: 0,
             revision: 0,
             end: now + lasts,
             bookmark_every: bookmarks.then_some(self.bookmark_every),
             next_bookmark: now + self.bookmark_every,
             first: true,
-            faults,
-            sent: 0,
-            torn: false,
-            held: None,
-            due: None,
         };
         self.begin(call, &mut stream, &start);
         Ok(Answer::Watch(Box::new(stream)))
     }
 
-    fn begin(&self, call: &RequestInfo, stream: &mut WatchStream, start: &Start) {
-        let table = &call.resource.storage;
+    fn begin(&self, call: &ResourceRequest, stream: &mut WatchStream, start: &Start) {
         let after = match start {
             Start::After(revision) => *revision,
             Start::State { marked } => {
                 // Read before the feed begins behind it: nothing is told twice, nothing is left out.
                 match self.select(call, &stream.selection, None, None, 0) {
                     Ok(snapshot) => {
-                        for stored in &snapshot.objects {
-                            stream.push_event("ADDED", stored);
-                        }
-                        if *marked && stream.bookmark_every.is_some() {
-                            stream.initial_end(snapshot.revision);
-                        }
+                        stream.initial = snapshot.objects.into_iter();
+                        let marked = *marked && stream.bookmark_every.is_some();
+                        stream.initial_end = marked.then_some(snapshot.revision);
                         snapshot.revision
                     }
                     // The state of now is never forgotten.
@@ -117,16 +119,15 @@ impl Core {
                 }
             }
         };
-        stream.after = after;
-        stream.revision = after;
-        match self.store.feed(table, after) {
+        (stream.after, stream.taken, stream.revision) = (after, after, after);
+        match self.store.feed(&call.resource.storage, after) {
             Ok(feed) => stream.feed = Some(feed),
-            Err(NoState::Forgotten | NoState::Future(_)) => stream.push_error(&too_old(after)),
+            Err(NoState::Forgotten | NoState::Future(_)) => stream.expired = true,
         }
     }
 }
 
-fn start(call: &RequestInfo, current: u64) -> Result<Start, ApiError> {
+fn start(call: &ResourceRequest, current: u64) -> Result<Start, ApiError> {
     let params = &call.params;
     let version = params.resource_version().map_err(unreadable)?;
     let matching = params.version_match()?;
@@ -164,151 +165,106 @@ pub(super) fn unreadable(error: ApiError) -> ApiError {
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.message)
 }
 
-fn too_old(revision: u64) -> ApiError {
-    ApiError::expired(format!("too old resource version: {revision}"))
-}
-
 impl WatchStream {
-    /// Lets a fault change what is sent.
-    pub(crate) fn set_faults(&mut self, faults: WatchFaults) {
-        self.faults = faults;
-        let initial = std::mem::take(&mut self.ready);
-        for line in initial {
-            if is_event(&line) {
-                self.push_line(line);
-            } else if !(faults.no_initial_end && is_initial_end(&line)) {
-                self.ready.extend(self.held.take());
-                self.ready.push_back(line);
+    /// The next piece; `None` at the end. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Option<Piece> {
+        loop {
+            let now = Instant::now();
+            if now >= self.end {
+                self.stop();
+                return None;
             }
-        }
-        if faults.silent {
-            self.ready.clear();
-            self.held = None;
+            if let Some(stored) = self.initial.next() {
+                return Some(Piece::Initial(self.encode("ADDED", &stored)));
+            }
+            if let Some(revision) = self.initial_end.take() {
+                let bookmark = self.rendering.bookmark(revision, true);
+                return Some(Piece::InitialEnd(line("BOOKMARK", &bookmark)));
+            }
+            if self.expired {
+                return Some(self.expire());
+            }
+            if let Some(every) = self.bookmark_every.filter(|_| now >= self.next_bookmark) {
+                self.next_bookmark = now + every;
+                let bookmark = self.rendering.bookmark(self.revision, false);
+                return Some(Piece::Bookmark(line("BOOKMARK", &bookmark)));
+            }
+            if let Some(change) = self.changes.next() {
+                self.revision = change.revision().max(self.revision);
+                match self.change_line(&change) {
+                    Some(line) => return Some(Piece::Event(line)),
+                    None => continue,
+                }
+            }
+            self.revision = self.taken.max(self.revision);
+            match self.feed.as_mut()?.take() {
+                Moved::Changes { changes, revision } => {
+                    self.taken = revision;
+                    self.changes = changes.into_iter();
+                }
+                Moved::Forgotten => self.expired = true,
+            }
+            if self.changes.len() == 0 && !self.expired && !self.wait().await {
+                self.feed = None;
+            }
         }
     }
 
-    /// The next line; `None` at the end. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Option<Piece> {
-        if self.torn {
-            return Some(Piece::Hang);
-        }
-        loop {
-            if self.faults.gone_after.is_some_and(|n| self.sent >= n) && self.feed.is_some() {
-                self.ready.clear();
-                self.push_error(&too_old(self.revision));
-            }
-            if let Some(due) = self.due {
-                sleep_until(due).await;
-                self.due = None;
-            }
-            if let Some(line) = self.ready.pop_front() {
-                self.sent += 1;
-                if self.faults.tear_after.is_some_and(|n| self.sent > n) {
-                    self.torn = true;
-                    return Some(Piece::Torn(line.slice(..line.len() / 2)));
-                }
-                return Some(Piece::Line(line));
-            }
-            let feed = self.feed.as_mut()?;
-            match feed.take() {
-                Moved::Changes { changes, revision } => {
-                    self.revision = revision.max(self.revision);
-                    if !self.faults.silent {
-                        changes.iter().for_each(|change| self.push_change(change));
-                        self.due = (!self.faults.lag.is_zero()).then(|| Instant::now() + self.faults.lag);
-                    }
-                }
-                Moved::Forgotten => self.push_error(&too_old(self.revision)),
-            }
-            if self.ready.is_empty() && !self.wait().await {
-                self.feed = None;
-                self.ready.extend(self.held.take());
-            }
-        }
+    /// Ends the watch because changes are missing; the answer is its last piece.
+    pub(crate) fn expire(&mut self) -> Piece {
+        self.stop();
+        let error = ApiError::expired(format!("too old resource version: {}", self.revision));
+        Piece::Error(line("ERROR", &error.status()))
+    }
+
+    /// Forgets everything that is still to be sent.
+    fn stop(&mut self) {
+        self.initial = Vec::new().into_iter();
+        self.initial_end = None;
+        self.changes = Vec::new().into_iter();
+        self.expired = false;
+        self.feed = None;
     }
 
     /// Waits for changes or for the time of a bookmark; `false` at the end of the watch.
     async fn wait(&mut self) -> bool {
         let Some(feed) = self.feed.as_mut() else { return false };
-        let bookmarks = self.bookmark_every.filter(|_| !self.faults.silent);
-        let until = if bookmarks.is_some() { self.next_bookmark.min(self.end) } else { self.end };
+        let until = if self.bookmark_every.is_some() { self.next_bookmark.min(self.end) } else { self.end };
         tokio::select! {
             there = feed.wait() => there,
-            () = sleep_until(until) => {
-                if Instant::now() >= self.end {
-                    return false;
-                }
-                self.push_bookmark();
-                true
-            }
+            () = sleep_until(until) => true,
         }
     }
 
-    fn push_change(&mut self, change: &Change) {
+    /// The line of a change, if it is to be sent.
+    fn change_line(&mut self, change: &Change) -> Option<Bytes> {
         if change.revision() <= self.after || !self.selection.has_key(change.key()) {
-            return;
+            return None;
         }
         let all = self.selection.is_all();
         let before = change.before.as_deref().filter(|s| all || self.selection.matches(s));
         let after = (!change.deleted && (all || self.selection.matches(&change.now))).then_some(&*change.now);
         let natural = (before.is_some(), after.is_some()) == (change.before.is_some(), !change.deleted);
-        let line = match (before, after) {
-            (None, None) => return,
+        match (before, after) {
+            (None, None) => None,
             _ if natural && self.rendering.is_shared() => {
                 let rendering = &self.rendering;
-                change.line(rendering.head(), || event(rendering, natural_type(change), &change.now, false))
+                let make = || event(rendering, natural_type(change), &change.now, false);
+                Some(change.line(rendering.form(), make))
             }
-            (_, Some(now)) => self.encode(if before.is_some() { "MODIFIED" } else { "ADDED" }, now),
-            (Some(_), None) if change.deleted => self.encode("DELETED", &change.now),
+            (_, Some(now)) => Some(self.encode(if before.is_some() { "MODIFIED" } else { "ADDED" }, now)),
+            (Some(_), None) if change.deleted => Some(self.encode("DELETED", &change.now)),
             // It has left the selector: what it was, with the version of the change.
-            (Some(before), None) => match before.at_revision(change.revision()) {
-                Ok(last) => self.encode("DELETED", &last),
-                Err(_) => return,
-            },
-        };
-        self.push_line(line);
+            (Some(before), None) => {
+                let last = before.at_revision(change.revision()).ok()?;
+                Some(self.encode("DELETED", &last))
+            }
+        }
     }
 
     fn encode(&mut self, kind: &str, stored: &Stored) -> Bytes {
         let first = std::mem::take(&mut self.first);
         event(&self.rendering, kind, stored, first)
-    }
-
-    fn push_event(&mut self, kind: &str, stored: &Stored) {
-        let line = self.encode(kind, stored);
-        self.ready.push_back(line);
-    }
-
-    fn push_line(&mut self, line: Bytes) {
-        if self.faults.duplicate {
-            self.ready.push_back(line.clone());
-        }
-        if self.faults.out_of_order {
-            match self.held.take() {
-                None => self.held = Some(line),
-                Some(earlier) => self.ready.extend([line, earlier]),
-            }
-        } else {
-            self.ready.push_back(line);
-        }
-    }
-
-    fn push_bookmark(&mut self) {
-        let Some(every) = self.bookmark_every else { return };
-        self.next_bookmark = Instant::now() + every;
-        self.ready.extend(self.held.take());
-        let bookmark = self.rendering.bookmark(self.revision, false);
-        self.ready.push_back(line("BOOKMARK", &bookmark));
-    }
-
-    fn initial_end(&mut self, revision: u64) {
-        let bookmark = self.rendering.bookmark(revision, true);
-        self.ready.push_back(line("BOOKMARK", &bookmark));
-    }
-
-    fn push_error(&mut self, error: &ApiError) {
-        self.feed = None;
-        self.ready.push_back(line("ERROR", &error.status()));
     }
 }
 
@@ -334,14 +290,4 @@ fn line(kind: &str, object: &Value) -> Bytes {
     let mut text = json!({"type": kind, "object": object}).to_string();
     text.push('\n');
     text.into()
-}
-
-/// Whether a line of the beginning tells of an object.
-fn is_event(line: &[u8]) -> bool {
-    line.starts_with(b"{\"type\":\"ADDED\"")
-}
-
-fn is_initial_end(line: &[u8]) -> bool {
-    line.windows(b"initial-events-end".len()).any(|w| w == b"initial-events-end")
-        && serde_json::from_slice::<Value>(line).is_ok_and(|event| event["type"] == "BOOKMARK")
 }

@@ -423,6 +423,25 @@ async fn a_malformed_rule_is_refused_by_the_name_of_its_field() {
 }
 
 #[tokio::test]
+async fn rules_are_limited_in_number_and_in_size() {
+    let cluster = Cluster::start().await;
+    let rules = |count: usize| Value::from(vec![json!({"name": "x", "fault": {"type": "reset"}}); count]);
+    cluster.post(FAULTS, &rules(999)).await.ok();
+    let (code, _, message) = cluster.post(FAULTS, &rules(2)).await.failed();
+    assert!(code == 400 && message.contains("at most 1000") && message.contains("DELETE"), "{message}");
+    assert_eq!(cluster.server.faults().list().len(), 999, "all or none");
+    cluster.post(FAULTS, &rules(1)).await.ok();
+    cluster.delete(FAULTS, &Value::Null).await.ok();
+    // As many fields as a body can hold: the wrong one is not looked for.
+    let many: serde_json::Map<_, _> = (0..100_000).map(|n| (format!("f{n}"), json!(1))).collect();
+    let long = json!({"name": "x".repeat(9000), "fault": {"type": "reset"}});
+    for rule in [Value::from(many), long] {
+        let (code, _, message) = cluster.post(FAULTS, &rule).await.failed();
+        assert!(code == 400 && message.contains("8192 are allowed"), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn the_log_says_who_asked_what_and_keeps_no_secret() {
     let cluster = Cluster::start().await;
     let id = add(&cluster, "list", "pods", Fault::Status { code: 429, retry_after: None });

@@ -16,4 +16,5 @@ mod schemas;
 mod seed;
 mod strategies;
 mod subresources;
+mod timeouts;
 mod watches;

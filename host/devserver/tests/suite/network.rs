@@ -247,3 +247,110 @@ async fn many_connections_write_without_losing_anything() {
     join_all(writes).await;
     assert_eq!(cluster.get(&path).await.ok()["data"].as_object().unwrap().len(), 51);
 }
+
+/// Sends a request with these headers; code, and message of a refusal.
+async fn asked(cluster: &Cluster, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
+    let answer = cluster.send(method, path, headers, "").await;
+    if answer.code == 200 { (200, String::new()) } else { (answer.code, answer.failed().2) }
+}
+
+#[tokio::test]
+async fn no_page_in_a_browser_reaches_the_server() {
+    let cluster = Cluster::start().await;
+    let own = format!("http://{}", cluster.server.address());
+    let paths = [
+        ("GET", CONFIG_MAPS),
+        ("GET", "/_requests"),
+        ("GET", "/version"),
+        ("POST", "/_compact"),
+        ("DELETE", "/_faults"),
+    ];
+    for (method, path) in paths {
+        for host in ["localhost", "LOCALHOST:6443", "127.0.0.1:1", "127.8.9.1", "[::1]:6443"] {
+            assert_eq!(asked(&cluster, method, path, &[("host", host)]).await.0, 200, "{path} {host}");
+        }
+        for host in
+            ["example.org", "localhost.example.org:80", "192.168.0.1", "127.0.0.1.example.org", "not a host"]
+        {
+            let (code, message) = asked(&cluster, method, path, &[("host", host)]).await;
+            assert_eq!(code, 403, "{path} {host}");
+            assert!(message.contains(host) && message.contains("localhost"), "{message}");
+        }
+        for headers in [
+            [("origin", "https://example.org")],
+            [("origin", "null")],
+            [("origin", "http://127.0.0.1:1")],
+            [("origin", "file://")],
+            [("sec-fetch-site", "cross-site")],
+            [("sec-fetch-site", "same-site")],
+        ] {
+            let (code, message) = asked(&cluster, method, path, &headers).await;
+            assert_eq!(code, 403, "{path} {headers:?}");
+            assert!(message.contains(headers[0].1) && message.contains("kubectl"), "{message}");
+        }
+        for headers in
+            [[("origin", own.as_str())], [("sec-fetch-site", "none")], [("sec-fetch-site", "same-origin")]]
+        {
+            assert_eq!(asked(&cluster, method, path, &headers).await.0, 200, "{path} {headers:?}");
+        }
+    }
+    let refused = cluster.server.requests().into_iter().find(|request| request.code == 403).unwrap();
+    assert_eq!(
+        (refused.verb.as_str(), refused.resource.as_str()),
+        ("list", "configmaps"),
+        "it is in the log"
+    );
+}
+
+#[tokio::test]
+async fn the_host_of_http_2_counts_too() {
+    let cluster = Cluster::start().await;
+    let stream = TcpStream::connect(cluster.server.address()).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    for (url, code) in [("http://localhost/version", 200), ("http://example.org/version", 403)] {
+        sender.ready().await.unwrap();
+        assert_eq!(sender.send_request(get(url)).await.unwrap().status().as_u16(), code, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn further_names_are_given_at_the_start() {
+    let options =
+        DevServerOptions { hosts: vec!["Dev.example.org".to_owned()], ..DevServerOptions::default() };
+    let cluster = Cluster::with(options).await;
+    assert_eq!(asked(&cluster, "GET", "/version", &[("host", "dev.example.org:80")]).await.0, 200);
+    assert_eq!(asked(&cluster, "GET", "/version", &[("host", "example.org")]).await.0, 403);
+    let everywhere = ([0, 0, 0, 0], 0).into();
+    let cluster = Cluster::with(DevServerOptions { listen: everywhere, ..DevServerOptions::default() }).await;
+    assert_eq!(asked(&cluster, "GET", "/version", &[("host", "192.168.0.1:80")]).await.0, 200);
+    assert_eq!(asked(&cluster, "GET", "/version", &[("host", "example.org")]).await.0, 403);
+}
+
+#[tokio::test]
+async fn bodies_of_the_types_of_forms_are_refused() {
+    let cluster = Cluster::start().await;
+    cluster.config_map("a").await;
+    let named = format!("{CONFIG_MAPS}/a");
+    let rule = json!({"fault": {"type": "reset"}}).to_string();
+    for media_type in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"] {
+        for (method, path, body) in [
+            ("POST", CONFIG_MAPS, config_map("b").to_string()),
+            ("PUT", &named, config_map("a").to_string()),
+            ("PATCH", &named, "{}".to_owned()),
+            ("DELETE", &named, "{}".to_owned()),
+            ("DELETE", CONFIG_MAPS, "{}".to_owned()),
+            ("POST", "/_faults", rule.clone()),
+            ("POST", "/_compact", "x".to_owned()),
+        ] {
+            let answer = cluster.send(method, path, &[("content-type", media_type)], body).await;
+            assert_eq!(answer.reason(), (415, "UnsupportedMediaType".to_owned()), "{method} {path}");
+        }
+    }
+    assert_eq!(cluster.get(CONFIG_MAPS).await.ok()["items"].as_array().unwrap().len(), 1);
+    // Programs that name no type mean JSON.
+    assert_eq!(cluster.send("POST", "/_faults", &[], rule).await.code, 200);
+    cluster.server.faults().clear();
+    assert_eq!(cluster.send("POST", CONFIG_MAPS, &[], config_map("b").to_string()).await.code, 201);
+}

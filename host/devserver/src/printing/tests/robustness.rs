@@ -147,9 +147,35 @@ fn any_object() -> impl Strategy<Value = Value> {
         .prop_map(|(metadata, spec, status)| json!({"metadata": metadata, "spec": spec, "status": status}))
 }
 
+/// Lists whose elements are counted and added up.
+const LISTS: [&str; 5] = ["pools", "containerStatuses", "initContainerStatuses", "ports", "series"];
+/// The numbers of such elements.
+const NUMBERS: [&str; 8] = [
+    "totalDevices",
+    "availableDevices",
+    "allocatedDevices",
+    "unavailableDevices",
+    "restartCount",
+    "exitCode",
+    "port",
+    "count",
+];
+
+/// An object with numbers of any size in every list: sums of them may be beyond every number.
+fn any_numbers() -> impl Strategy<Value = Value> {
+    let element = prop::collection::vec(any::<i64>(), NUMBERS.len());
+    prop::collection::vec(element, 0..4).prop_map(|elements| {
+        let element =
+            |numbers: &Vec<i64>| NUMBERS.iter().copied().zip(numbers.iter().copied()).collect::<Value>();
+        let list: Value = elements.iter().map(element).collect();
+        let lists: Value = LISTS.iter().map(|name| ((*name).to_owned(), list.clone())).collect();
+        json!({"spec": lists, "status": lists})
+    })
+}
+
 proptest! {
     #[test]
-    fn no_object_makes_cells_panic(object in prop_oneof![any_json(), any_object()]) {
+    fn no_object_makes_cells_panic(object in prop_oneof![any_json(), any_object(), any_numbers()]) {
         for (group, resource, columns) in RESOURCES.iter() {
             let cells = cells(group, resource, &object, now()).unwrap();
             prop_assert!(cells.len() >= *columns);
