@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::faults::Faults;
 use crate::http::{Connections, Identity, Listener, Log, Served, Service, bind};
+use crate::openapi::OpenApi;
 use crate::seed::seed;
 use crate::store::Store;
 use crate::verbs::Core;
@@ -50,7 +51,12 @@ impl DevServer {
         let bookmark_every =
             options.bookmark_every.clamp(Duration::from_millis(1), Duration::from_secs(86_400));
         let core = Core::new(Store::new(options.window), bookmark_every);
-        let service = Arc::new(Service { core, faults: Faults::default(), log: Log::default() });
+        let service = Arc::new(Service {
+            core,
+            openapi: OpenApi::default(),
+            faults: Faults::default(),
+            log: Log::default(),
+        });
         let connections = Arc::new(Connections::default());
         let serving = Listener::serve(listener, identity.clone(), connections.clone(), service.clone());
         Ok(Self { address, identity, service, connections, listener: Mutex::new(Some(serving)) })

@@ -18,6 +18,7 @@ use super::{Log, Served};
 use crate::api::{ApiError, Params, Path, Target, Timestamp, Warnings, negotiate};
 use crate::discovery;
 use crate::faults::{Asked, Fault, FaultRule, Faults, Hit, WatchFaults};
+use crate::openapi::OpenApi;
 use crate::verbs::{Answer, Call, Core, ListTwist, User, verb};
 
 /// The largest body that is taken, as by a real API server.
@@ -27,6 +28,7 @@ const BODY_LIMIT: usize = 3 << 20;
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) core: Arc<Core>,
+    pub(crate) openapi: OpenApi,
     pub(crate) faults: Faults,
     pub(crate) log: Log,
 }
@@ -184,6 +186,10 @@ impl Service {
     fn other(&self, parts: &Parts, path: &Path, body: &Bytes) -> Result<Response<Body>, ApiError> {
         if let Path::Other(segments) = path {
             let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+            if let ["openapi", "v3", ..] = segments[..] {
+                let (resources, store) = (self.core.registry.now(), &self.core.store);
+                return Ok(answer::bytes(self.openapi.answer(&resources, store, parts)));
+            }
             return self.own(&parts.method, &segments, body);
         }
         if !matches!(parts.method, Method::GET | Method::HEAD) {
@@ -210,13 +216,6 @@ impl Service {
                 Ok(answer::whole(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"ok")))
             }
             (&Method::GET, [""]) => ok(discovery::paths(&self.core.registry.now())),
-            (_, ["openapi", ..]) => {
-                let mut error = ApiError::no_path();
-                error.message =
-                    "this development server has no OpenAPI document yet; with kubectl use --validate=false"
-                        .to_owned();
-                Err(error)
-            }
             (&Method::GET, ["_faults"]) => ok(json!(self.faults.list())),
             (&Method::POST, ["_faults"]) => ok(json!({"ids": self.add_faults(body)?})),
             (&Method::DELETE, ["_faults"]) => {

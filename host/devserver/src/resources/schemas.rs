@@ -84,6 +84,14 @@ impl Resource {
         review
     }
 
+    /// The [`fingerprint`](crate::schema::fingerprint) of a custom resource's own schema.
+    pub(crate) fn schema_fingerprint(&self) -> Option<u64> {
+        match &self.origin {
+            Origin::Custom { schemas, .. } => Some(schemas.own.fingerprint()),
+            Origin::Builtin => None,
+        }
+    }
+
     fn is_definition(&self) -> bool {
         self.is("apiextensions.k8s.io", "customresourcedefinitions")
     }
