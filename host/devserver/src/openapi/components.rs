@@ -3,8 +3,8 @@
 //! `tables/schemas.json` has the types and their fields (`schema::builtin` says how it is written). It names no type
 //! without fields (`Quantity`, `Time`) and no enumeration; `tables/openapi.json` has both.
 //!
-//! What the documents of a real server have and these do not: descriptions; the defaults `""`, `0`, `false` and `{}` of
-//! what is left out anyway; unions.
+//! What the documents of a real server have and these do not: descriptions; the defaults `""`, `0`, `false` and `{}`, which
+//! are those of fields that are left out anyway; unions; `granular` of maps, which are that unless they say otherwise.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -164,10 +164,14 @@ impl Components {
             extensions.insert("x-kubernetes-list-map-keys".to_owned(), keys.split(',').collect());
         }
         let named = type_text.trim_start_matches(['[', '{']);
-        if let Some(given) = attribute(attributes, "map")
-            && !self.atomic.contains(named)
-        {
-            extensions.insert("x-kubernetes-map-type".to_owned(), given.into());
+        let map_type = match (attribute(attributes, "map"), self.atomic.contains(named)) {
+            // The type says so itself.
+            (Some(_), true) | (None, false) => None,
+            (given, false) => given,
+            (None, true) => Some("granular"),
+        };
+        if let Some(map_type) = map_type {
+            extensions.insert("x-kubernetes-map-type".to_owned(), map_type.into());
         }
         if let Some(Ok(default)) = attribute(attributes, "default").map(serde_json::from_str) {
             extensions.insert("default".to_owned(), default);
