@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::api::JsonMap;
 use crate::schema::{BUILTIN_TABLE, BuiltinTable, FieldText, attribute};
 
-const OPENAPI_TABLE: &str = include_str!("../tables/openapi.json");
+pub(super) const OPENAPI_TABLE: &str = include_str!("../tables/openapi.json");
 const REF: &str = "#/components/schemas/";
 
 /// Kinds that every group has for itself.

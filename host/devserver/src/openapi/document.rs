@@ -10,7 +10,7 @@ use crate::store::Store;
 
 /// From this size on custom resources are in a document without their schemas. Definitions of a group may have some
 /// hundred MiB together.
-const MAX_DOCUMENT: usize = 32 << 20;
+pub(super) const MAX_SIZE: usize = 32 << 20;
 
 /// A document as JSON.
 pub(super) struct MadeDocument {
@@ -19,8 +19,8 @@ pub(super) struct MadeDocument {
     pub(super) is_of_these_resources: bool,
 }
 
-/// Makes the document of a group version. Schemas become text one by one: at no time are all of them in memory as values.
-pub(super) fn make(served: &GroupVersion<'_>, store: &Store) -> MadeDocument {
+/// Makes the document of a group version; from `max_size` bytes on without the schemas of custom resources. Schemas become text one by one: at no time are all of them in memory as values.
+pub(super) fn make(served: &GroupVersion<'_>, store: &Store, max_size: usize) -> MadeDocument {
     let paths = paths::paths(served);
     let mut pending = BTreeSet::new();
     collect_references(&paths, &mut pending);
@@ -36,7 +36,7 @@ pub(super) fn make(served: &GroupVersion<'_>, store: &Store) -> MadeDocument {
 
     let mut is_of_these_resources = true;
     for resource in served.version.resources.iter().filter(|r| r.is_custom()) {
-        let schema = if text.len() > MAX_DOCUMENT {
+        let schema = if text.len() > max_size {
             custom::open_schema(resource)
         } else {
             let made = custom::schema(resource, store);

@@ -112,7 +112,7 @@ impl OpenApi {
         if let Some(known) = documents.get(&name).filter(|known| known.hash == hash) {
             return known.body.clone();
         }
-        let made = document::make(served, store);
+        let made = document::make(served, store, document::MAX_SIZE);
         let body = Bytes::from(made.text);
         documents.remove(&name);
         if made.is_of_these_resources && body.len() <= MAX_CACHED {

@@ -10,6 +10,7 @@ mod forms;
 mod lists;
 mod network;
 mod objects;
+mod openapi;
 mod random;
 mod schemas;
 mod seed;
