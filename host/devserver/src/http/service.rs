@@ -186,7 +186,7 @@ impl Service {
     fn other(&self, parts: &Parts, path: &Path, body: &Bytes) -> Result<Response<Body>, ApiError> {
         if let Path::Other(segments) = path {
             let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-            if let ["openapi", "v3", ..] = segments[..] {
+            if let ["openapi", "v2"] | ["openapi", "v3", ..] = segments[..] {
                 let (resources, store) = (self.core.registry.now(), &self.core.store);
                 return Ok(answer::bytes(self.openapi.answer(&resources, store, parts)));
             }

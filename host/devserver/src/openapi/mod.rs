@@ -11,7 +11,7 @@
 //! ```
 //!
 //! `kubectl` reads these documents before it creates, applies or explains anything. There is no prose in them but what
-//! definitions bring along. OpenAPI v2 is not served: clients that know v3 do not ask for it.
+//! definitions bring along. The document of OpenAPI v2 is empty.
 //!
 //! A document's hash is made from what the document is made from, so that the index needs no document. Documents are kept
 //! until their hash changes, [`MAX_CACHED`] bytes of them.
@@ -22,6 +22,7 @@ mod document;
 mod paths;
 #[cfg(test)]
 mod tests;
+mod v2;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -55,11 +56,13 @@ struct Document {
 }
 
 impl OpenApi {
-    /// The answer to a request for `/openapi/v3` or a path below it.
+    /// The answer to a request for `/openapi/v2`, for `/openapi/v3` or a path below that.
     pub(crate) fn answer(&self, resources: &Resources, store: &Store, parts: &Parts) -> Response<Bytes> {
-        match parts.uri.path().strip_prefix("/openapi/v3/") {
-            None => index(resources),
+        let path = parts.uri.path();
+        match path.strip_prefix("/openapi/v3/") {
             Some(name) => self.group_version(resources, store, name, parts),
+            None if path == "/openapi/v3" => index(resources),
+            None => v2::answer(&parts.headers),
         }
     }
 

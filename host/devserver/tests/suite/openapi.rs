@@ -83,9 +83,21 @@ async fn documents_are_json_or_nothing() {
         let answer = cluster.get(path).await;
         assert_eq!((answer.code, answer.body.len()), (404, 0), "{path}");
     }
-    for path in ["/openapi", "/openapi/v2"] {
+    for path in ["/openapi", "/openapi/v1", "/openapi/v2/api"] {
         assert_eq!(cluster.get(path).await.reason(), (404, "NotFound".to_owned()), "{path}");
     }
+}
+
+#[tokio::test]
+async fn the_document_of_version_2_is_empty() {
+    let cluster = Cluster::start().await;
+    let document = cluster.get("/openapi/v2").await.ok();
+    assert_eq!((&document["swagger"], &document["paths"]), (&json!("2.0"), &json!({})));
+    let asked = [("accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")];
+    let answer = cluster.send("GET", "/openapi/v2", &asked, "").await;
+    assert_eq!(header(&answer, "content-type"), "application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+    assert_eq!(&answer.body[..], b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.36\x42\x00");
+    assert_eq!(cluster.send("GET", "/openapi/v2", &[("accept", "text/html")], "").await.code, 406);
 }
 
 #[tokio::test]
