@@ -2,7 +2,7 @@ package main
 
 // What a server that speaks Kubernetes without being it has to know, taken from a running control plane: the names,
 // verbs and table columns of the built-in resources, and the names and types of their fields. host/devserver holds the
-// two files in its source. Names and types only: no descriptions are written.
+// three files in its source. Names and types only: no descriptions are written.
 //
 // The files depend on the server's version and flags alone: what has no order of the server's own is sorted, so that
 // two runs write the same bytes and a diff between two versions can be read.
@@ -31,7 +31,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// tables writes DIR/resources.json and DIR/schemas.json.
+// tables writes DIR/resources.json, DIR/schemas.json and DIR/openapi.json.
 func tables(args []string) error {
 	flags := flag.NewFlagSet("controlplane tables", flag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the control plane to ask")
@@ -55,6 +55,7 @@ func tables(args []string) error {
 	}{
 		{"resources.json", writeResources},
 		{"schemas.json", writeSchemas},
+		{"openapi.json", writeOpenAPI},
 	} {
 		var content bytes.Buffer
 		if err := table.write(server, &content); err != nil {

@@ -10,6 +10,7 @@
 //!   resources   which resources there are: tables of the built-in ones, and definitions
 //!   schema      the types of their objects: pruning, defaults, validation
 //!   discovery   what the server says of itself
+//!   openapi     what it says of its resources: paths and schemas
 //! ```
 //!
 //! It keeps what clients observe: resource versions, conflicts, watches with bookmarks, 410, selectors, paging on one
@@ -25,6 +26,7 @@ mod error;
 mod faults;
 mod http;
 mod kinds;
+mod openapi;
 mod options;
 mod patch;
 mod printing;

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use crate::controllers::Controllers;
 use crate::faults::Faults;
 use crate::http::{AllowedHosts, Connections, Identity, Listener, Log, Served, Service, bind};
+use crate::openapi::OpenApi;
 use crate::seed::seed;
 use crate::store::{HistoryLimits, Store};
 use crate::verbs::Core;
@@ -59,7 +60,13 @@ impl DevServer {
         let core = Core::new(Store::new(limits), bookmark_every);
         let controllers = Controllers::start(&core, options.controllers);
         let hosts = AllowedHosts::new(address, &options.hosts);
-        let service = Arc::new(Service { core, faults: Faults::default(), log: Log::default(), hosts });
+        let service = Arc::new(Service {
+            core,
+            openapi: OpenApi::default(),
+            faults: Faults::default(),
+            log: Log::default(),
+            hosts,
+        });
         let connections = Arc::new(Connections::default());
         let serving = Listener::serve(listener, identity.clone(), connections.clone(), service.clone());
         Ok(Self { address, identity, service, connections, controllers, listener: Mutex::new(Some(serving)) })

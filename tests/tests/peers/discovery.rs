@@ -74,7 +74,7 @@ fn mapper(runtime: &Runtime, plane: &ControlPlane) -> Result<RestMapper> {
 }
 
 fn add_ships(plane: &ControlPlane) -> Result<()> {
-    plane.kubectl_with(&["create", "--validate=false", "-f", "-"], SHIPS)?;
+    plane.kubectl_with(&["create", "-f", "-"], SHIPS)?;
     plane.kubectl(&["wait", "--for=condition=Established", "crd/ships.sea.example", "--timeout=30s"])?;
     Ok(())
 }
@@ -445,21 +445,18 @@ fn openapi_documents_are_those_of_the_index(server: Server) -> Result<()> {
     runtime.block_on(async {
         let version = discovery.server_version().await?;
         ensure!(version.git_version.starts_with("v1.36"), "{version:?}");
-        if server == Server::Development {
-            ensure!(discovery.openapi_v3().await.is_err_and(|error| error.is_not_found()));
-            return Ok(());
-        }
         let index = discovery.openapi_v3().await?;
         let apps = index.of(&GroupVersion::new("apps", "v1")).context("no apps/v1")?;
-        ensure!(apps.hash.len() > 32, "{apps:?}");
+        ensure!(apps.hash.len() >= 16, "{apps:?}");
         let core = index.of(&GroupVersion::new("", "v1")).context("no v1")?;
-        for document in [
-            discovery.openapi_v3_document(apps).await?,
-            discovery.openapi_v3_document(core).await?,
-            discovery.openapi_v2().await?,
+        for (document, may_be_empty) in [
+            (discovery.openapi_v3_document(apps).await?, false),
+            (discovery.openapi_v3_document(core).await?, false),
+            // The development server says nothing in version 2.
+            (discovery.openapi_v2().await?, server == Server::Development),
         ] {
             let document: serde_json::Value = serde_json::from_slice(&document)?;
-            ensure!(document["paths"].as_object().is_some_and(|paths| !paths.is_empty()));
+            ensure!(document["paths"].as_object().is_some_and(|paths| may_be_empty || !paths.is_empty()));
         }
         Ok(())
     })

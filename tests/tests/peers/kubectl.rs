@@ -4,297 +4,114 @@
 //! The real server is the oracle: nothing here says what the output is. A command whose output is expected to differ says so
 //! and why.
 
+mod objects;
+mod validated;
+
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::{Options, Server};
-use pilothouse_tests::process::Process;
+use pilothouse_tests::process::{self, Process};
 use pilothouse_tests::{ControlPlane, poll};
+
+/// For `wait`, the longest.
+const COMMAND: Duration = Duration::from_secs(60);
 
 pilothouse_tests::on_both_servers!(a_watch_is_shown_line_by_line);
 
 pilothouse_tests::on_the_real_server!(kubectl_prints_the_same_on_both_servers);
 
 /// One command, with what it reads from standard input.
+#[derive(Clone)]
 struct Step {
-    args: &'static str,
-    stdin: &'static str,
+    args: Cow<'static, str>,
+    stdin: Cow<'static, str>,
+    /// The editor of `kubectl edit`.
+    editor: &'static str,
     compare: Compare,
 }
 
 /// How far two outputs have to agree.
 #[derive(Clone, Copy, PartialEq)]
 enum Compare {
-    /// In every line.
+    /// In every line of the standard output.
     Output,
     /// In that both fail or both do not, and in the reason in brackets.
     Outcome,
+    /// In every line of both outputs: the words of warnings and refusals count.
+    Words,
+    /// As `Words`, but for the descriptions of `kubectl explain`: the development server has none of built-in kinds.
+    Fields,
+    /// In the lines that `kubectl diff` adds and takes away; the others hold times and resource versions.
+    Changes,
+}
+
+const fn step(args: &'static str, stdin: &'static str, compare: Compare) -> Step {
+    Step { args: Cow::Borrowed(args), stdin: Cow::Borrowed(stdin), editor: "", compare }
 }
 
 const fn run(args: &'static str) -> Step {
-    Step { args, stdin: "", compare: Compare::Output }
+    step(args, "", Compare::Output)
 }
 
 const fn with(args: &'static str, stdin: &'static str) -> Step {
-    Step { args, stdin, compare: Compare::Output }
+    step(args, stdin, Compare::Output)
 }
 
 /// A command that fails with a text of the server's own.
 const fn fails(args: &'static str, stdin: &'static str) -> Step {
-    Step { args, stdin, compare: Compare::Outcome }
+    step(args, stdin, Compare::Outcome)
 }
 
-const POD: &str = r#"
-apiVersion: v1
-kind: Pod
-metadata: {name: web, labels: {app: web, tier: front}}
-spec:
-  nodeName: node-1
-  containers:
-  - {name: main, image: "example/web:1", ports: [{containerPort: 80}], env: [{name: A, value: a}]}
-  - {name: side, image: "example/side:1"}
-"#;
-
-const WORKLOADS: &str = r#"
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: shop, labels: {app: shop}}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: shop}}
-  template:
-    metadata: {labels: {app: shop}}
-    spec:
-      containers:
-      - {name: main, image: "example/shop:1", ports: [{containerPort: 80, name: http}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: shop}
-spec: {clusterIP: None, selector: {app: shop}, ports: [{port: 80, targetPort: 8080, protocol: TCP}]}
----
-apiVersion: batch/v1
-kind: CronJob
-metadata: {name: nightly}
-spec:
-  schedule: "0 3 * * *"
-  jobTemplate:
-    spec: {template: {spec: {restartPolicy: Never, containers: [{name: job, image: "example/job:1"}]}}}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: password}
-stringData: {user: admin}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: "reader:all"}
-rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: shop}
-spec: {minAvailable: 1, selector: {matchLabels: {app: shop}}}
----
-apiVersion: coordination.k8s.io/v1
-kind: Lease
-metadata: {name: leader}
-spec: {holderIdentity: me}
-"#;
-
-const DEFINITION: &str = r#"
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: ships.sea.example}
-spec:
-  group: sea.example
-  scope: Namespaced
-  names: {plural: ships, kind: Ship, shortNames: [sp], categories: [fleet]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-    subresources: {status: {}, scale: {specReplicasPath: .spec.masts, statusReplicasPath: .status.masts}}
-    additionalPrinterColumns:
-    - {name: Masts, type: integer, jsonPath: .spec.masts}
-    - {name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}
-    - {name: Home, type: string, jsonPath: .spec.home, priority: 1}
-"#;
-
-const SHIP: &str = r#"
-apiVersion: sea.example/v1
-kind: Ship
-metadata: {name: victory}
-spec: {masts: 3, home: Portsmouth}
-status: {conditions: [{type: Ready, status: "False"}]}
-"#;
-
-/// What is done, in this order. Namespaces are given with each command: `kubectl config` is not touched.
-const STEPS: &[Step] = &[
-    run("create namespace yard"),
-    fails("create namespace yard", ""),
-    fails("create namespace Bad_Name", ""),
-    run("get namespace yard"),
-    run("get namespaces -o name"),
-    // ConfigMaps, by hand.
-    run("-n yard create configmap colours --from-literal=a=red --from-literal=b=blue"),
-    run("-n yard get configmaps colours -o wide"),
-    run("-n yard get configmap colours -o jsonpath={.data.a}"),
-    run("-n yard get cm/colours -o jsonpath={.metadata.managedFields[*].nothing}"),
-    run("-n yard describe configmap colours"),
-    run("-n yard label configmap colours shade=dark"),
-    run("-n yard label configmap colours shade=light"),
-    run("-n yard label configmap colours shade=light --overwrite"),
-    run("-n yard annotate configmap colours note=new"),
-    run("-n yard get configmaps --show-labels"),
-    run("-n yard get configmaps -L shade"),
-    run("-n yard get configmaps -l shade=light,!other -o name"),
-    run("-n yard get configmaps -l shade!=light -o name"),
-    run("-n yard get configmaps --field-selector metadata.name=colours -o name"),
-    fails("-n yard get configmaps --field-selector data.a=red", ""),
-    run("-n yard patch configmap colours --type merge -p {\"data\":{\"c\":\"green\",\"a\":null}}"),
-    run(
-        "-n yard patch configmap colours --type json -p [{\"op\":\"add\",\"path\":\"/data/d\",\"value\":\"pink\"}]",
-    ),
-    run("-n yard patch configmap colours --type json -p [{\"op\":\"remove\",\"path\":\"/data/c\"}]"),
-    fails(
-        "-n yard patch configmap colours --type json -p [{\"op\":\"test\",\"path\":\"/data/d\",\"value\":\"x\"}]",
-        "",
-    ),
-    fails("-n yard patch configmap colours --type json -p [{\"op\":\"remove\",\"path\":\"/data/x\"}]", ""),
-    run("-n yard patch configmap colours -p {\"data\":{\"e\":\"grey\"}}"),
-    run("-n yard get configmap colours -o jsonpath={.data}"),
-    fails("-n yard label configmap colours bad/label/key=x", ""),
-    fails("-n yard label configmap colours good=-bad-", ""),
-    with(
-        "-n yard replace --validate=false -f -",
-        "{apiVersion: v1, kind: ConfigMap, metadata: {name: colours}, data: {only: one}}",
-    ),
-    run("-n yard get configmap colours -o jsonpath={.data}"),
-    fails(
-        "-n yard replace --validate=false -f -",
-        "{apiVersion: v1, kind: ConfigMap, metadata: {name: missing}, data: {only: one}}",
-    ),
-    fails(
-        "-n yard replace --validate=false -f -",
-        "{apiVersion: v1, kind: ConfigMap, metadata: {name: colours, resourceVersion: \"1\"}}",
-    ),
-    run("-n yard create configmap ghost --from-literal=a=b --dry-run=server"),
-    run("-n yard get configmaps -o name"),
-    // Pods.
-    with("-n yard create --validate=false -f -", POD),
-    fails("-n yard create --validate=false -f -", POD),
-    run("-n yard get pods"),
-    run("-n yard get pods -o wide"),
-    run("-n yard get pods --field-selector spec.nodeName=node-1 -o name"),
-    run("-n yard get pods --field-selector spec.nodeName!=node-1,status.phase=Pending -o name"),
-    run("-n yard patch pod web --subresource=status -p \
-         {\"status\":{\"phase\":\"Running\",\"podIP\":\"10.0.0.9\",\"podIPs\":[{\"ip\":\"10.0.0.9\"}],\"containerStatuses\":[{\"name\":\"main\",\"image\":\"x\",\"imageID\":\"\",\"ready\":true,\"restartCount\":2,\"state\":{\"running\":{}}},{\"name\":\"side\",\"image\":\"y\",\"imageID\":\"\",\"ready\":false,\"restartCount\":0,\"state\":{\"waiting\":{\"reason\":\"CrashLoopBackOff\"}}}]}}"),
-    run("-n yard get pods -o wide"),
-    run("-n yard get pods -A -o wide"),
-    run("-n yard label pod web tier-"),
-    run("-n yard patch pod web -p \
-         {\"spec\":{\"containers\":[{\"name\":\"side\",\"image\":\"example/side:2\"}]}}"),
-    run("-n yard get pod web -o jsonpath={.spec.containers[*].image}"),
-    run("-n yard patch pod web -p \
-         {\"spec\":{\"$setElementOrder/containers\":[{\"name\":\"main\"},{\"name\":\"side\"}],\"containers\":[{\"name\":\"main\",\"image\":\"example/web:2\"}]}}"),
-    run("-n yard get pod web -o jsonpath={.spec.containers[*].image}"),
-    run("-n yard delete pod web --now --wait=false"),
-    run("-n yard delete pod web --force --grace-period=0"),
-    fails("-n yard get pod web", ""),
-    // Workloads and others.
-    with("-n yard create --validate=false -f -", WORKLOADS),
-    run("-n yard get deployment,service,cronjob,secret,role,pdb,lease"),
-    run("-n yard get deployment,service,cronjob -o wide"),
-    run("-n yard describe secret,role"),
-    run("-n yard describe pdb shop"),
-    run("describe namespace yard"),
-    run("-n yard scale deployment shop --replicas=5"),
-    fails("-n yard scale deployment shop --replicas=1 --current-replicas=3", ""),
-    run("-n yard get deployment shop -o jsonpath={.spec.replicas}/{.metadata.generation}"),
-    run("-n yard patch deployment shop -p \
-         {\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"extra\",\"image\":\"example/extra:1\"}]}}}}"),
-    run("-n yard get deployment shop -o jsonpath={.spec.template.spec.containers[*].name}"),
-    run("-n yard patch deployment shop -p \
-         {\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"extra\",\"$patch\":\"delete\"}]}}}}"),
-    run("-n yard get deployment shop -o jsonpath={.spec.template.spec.containers[*].name}"),
-    run("-n yard patch deployment shop --subresource=status --type merge -p \
-         {\"status\":{\"replicas\":5,\"readyReplicas\":4,\"updatedReplicas\":5,\"availableReplicas\":4}}"),
-    run("-n yard get deployments"),
-    run("-n yard get secret password -o jsonpath={.data.user}/{.type}"),
-    run("-n yard create deployment quick --image=example/quick:1 --replicas=3"),
-    run("-n yard get deployment quick"),
-    run("-n yard create service clusterip plain --clusterip=None --tcp=80"),
-    run("-n yard create serviceaccount robot"),
-    run("-n yard create role looker --verb=get,list --resource=pods"),
-    run("-n yard create rolebinding looker --role=looker --serviceaccount=yard:robot"),
-    run("-n yard get rolebindings -o wide"),
-    // Custom resources.
-    with("create --validate=false -f -", DEFINITION),
-    run("wait --for condition=established crd/ships.sea.example --timeout=20s"),
-    with("-n yard create --validate=false -f -", SHIP),
-    run("-n yard get ships"),
-    run("-n yard get sp -o wide"),
-    run("-n yard get fleet -o name"),
-    run("-n yard get ship victory -o jsonpath={.status}"),
-    run("-n yard patch ship victory --subresource=status --type merge -p \
-         {\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}"),
-    run("-n yard get ships"),
-    run("-n yard scale ship victory --replicas=4"),
-    run("-n yard get ship victory -o jsonpath={.spec.masts}/{.metadata.generation}"),
-    fails("-n yard patch ship victory -p {\"spec\":{\"masts\":1}}", ""),
-    run("-n yard label ship victory flag=white"),
-    run("-n yard delete ship victory"),
-    run("delete crd ships.sea.example"),
-    // What there is.
-    run("api-versions"),
-    run("api-resources --no-headers --verbs=list,get -o name --sort-by=name"),
-    run("api-resources --no-headers --api-group=apps -o wide"),
-    run("api-resources --no-headers --namespaced=false --api-group= "),
-    fails("get nothings", ""),
-    fails("-n yard get configmap missing", ""),
-    run("-n yard get configmap missing --ignore-not-found"),
-    run("-n nowhere get pods"),
-    fails("-n nowhere create configmap x", ""),
-    // The end.
-    with(
-        "-n yard apply --validate=false -f -",
-        "{apiVersion: v1, kind: ConfigMap, metadata: {name: applied}, data: {a: b}}",
-    ),
-    with(
-        "-n yard apply --validate=false -f -",
-        "{apiVersion: v1, kind: ConfigMap, metadata: {name: applied}, data: {c: d}}",
-    ),
-    run("-n yard get configmap applied -o jsonpath={.data}"),
-    run("-n yard delete configmap colours"),
-    run("-n yard delete deployment --all"),
-    run("-n yard delete secret,service -l nothing=here"),
-    run("auth can-i create pods -n yard"),
-];
+/// What came of a command.
+struct Played {
+    success: bool,
+    text: String,
+}
 
 /// Runs the steps on a server; the outputs, with what may differ taken out.
-fn play(server: Server) -> Result<Vec<(bool, String)>> {
+fn play(server: Server, steps: &[Step]) -> Result<Vec<Played>> {
     // With all that is off by default: the development server has it.
     let apiserver_flags = ["--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true"];
     let apiserver_flags = apiserver_flags.map(str::to_owned).to_vec();
     let options = Options { apiserver_flags, ..Options::on(server) };
     let plane = ControlPlane::start(options)?;
-    STEPS
+    steps
         .iter()
         .map(|step| {
             let args: Vec<&str> = step.args.split_whitespace().collect();
-            match plane.kubectl_with(&args, step.stdin) {
-                Ok(output) => Ok((true, without_chance(&output))),
-                Err(error) => {
-                    let text = format!("{:#}", error.root_cause());
-                    ensure!(!text.contains("connection refused"), "{}: {text}", step.args);
-                    Ok((false, without_chance(&text)))
-                }
-            }
+            let mut command = plane.kubectl_command(&args)?;
+            let finished = process::run(command.env("KUBE_EDITOR", step.editor), &step.stdin, COMMAND)?;
+            let (stdout, stderr) = (&finished.stdout, &finished.stderr);
+            ensure!(!stderr.contains("connection refused"), "{}: {stderr}", step.args);
+            let success = finished.status.success();
+            let text = match step.compare {
+                Compare::Output | Compare::Outcome if success => stdout.clone(),
+                Compare::Output | Compare::Outcome => stderr.clone(),
+                Compare::Words => format!("{stdout}{stderr}"),
+                Compare::Fields => format!("{}{stderr}", without_descriptions(stdout)),
+                Compare::Changes => format!("{}{stderr}", changes(stdout)),
+            };
+            Ok(Played { success, text: without_chance(&text) })
         })
         .collect()
+}
+
+/// What `kubectl explain` says, without what stands between these two lines.
+fn without_descriptions(output: &str) -> String {
+    let (start, rest) = output.split_once("DESCRIPTION:\n").unwrap_or((output, ""));
+    let (_, fields) = rest.split_once("FIELDS:\n").unwrap_or_default();
+    format!("{start}{fields}")
+}
+
+/// The changed lines of a diff.
+fn changes(diff: &str) -> String {
+    let is_change =
+        |line: &&str| line.starts_with(['+', '-']) && !line.starts_with("+++") && !line.starts_with("---");
+    diff.lines().filter(is_change).fold(String::new(), |text, line| text + line + "\n")
 }
 
 /// The output without ages and times of day.
@@ -352,19 +169,22 @@ fn a_watch_is_shown_line_by_line(server: Server) -> Result<()> {
 }
 
 fn kubectl_prints_the_same_on_both_servers() -> Result<()> {
-    let real = play(Server::Real).context("on the real server")?;
-    let development = play(Server::Development).context("on the development server")?;
+    let steps = [objects::STEPS, &validated::steps()[..]].concat();
+    let real = play(Server::Real, &steps).context("on the real server")?;
+    let development = play(Server::Development, &steps).context("on the development server")?;
     let mut differences = String::new();
-    for ((step, real), development) in STEPS.iter().zip(&real).zip(&development) {
+    for ((step, real), development) in steps.iter().zip(&real).zip(&development) {
         let same = match step.compare {
-            Compare::Output => real == development,
-            Compare::Outcome => !real.0 && !development.0 && reason(&real.1) == reason(&development.1),
+            Compare::Outcome => {
+                !real.success && !development.success && reason(&real.text) == reason(&development.text)
+            }
+            _ => real.success == development.success && real.text == development.text,
         };
         if !same {
             let _ = writeln!(
                 differences,
                 "\nkubectl {}\n--- the real server ({})\n{}--- the development server ({})\n{}",
-                step.args, real.0, real.1, development.0, development.1
+                step.args, real.success, real.text, development.success, development.text
             );
         }
     }

@@ -25,7 +25,16 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 const BEFORE_RESET: Duration = Duration::from_millis(20);
 
 pub(super) fn whole(code: StatusCode, content_type: &str, body: Bytes) -> Response<Body> {
-    with_body(code, content_type, Full::new(body).map_err(|never: Infallible| match never {}).boxed_unsync())
+    with_body(code, content_type, full(body))
+}
+
+fn full(body: Bytes) -> Body {
+    Full::new(body).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+/// An answer that has its headers already.
+pub(super) fn bytes(answer: Response<Bytes>) -> Response<Body> {
+    answer.map(full)
 }
 
 pub(super) fn json(code: StatusCode, value: &Value) -> Response<Body> {

@@ -24,6 +24,10 @@ impl Service {
                      with curl, add -H 'Content-Type: application/json'",
                 ));
             }
+            if let ["openapi", "v2"] | ["openapi", "v3", ..] = segments[..] {
+                let (resources, store) = (self.core.registry.now(), &self.core.store);
+                return Ok(answer::bytes(self.openapi.answer(&resources, store, parts)));
+            }
             return self.own(&parts.method, &segments, body);
         }
         if !matches!(parts.method, Method::GET | Method::HEAD) {
@@ -50,13 +54,6 @@ impl Service {
                 Ok(answer::whole(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"ok")))
             }
             (&Method::GET, [""]) => ok(discovery::paths(&self.core.registry.now())),
-            (_, ["openapi", ..]) => {
-                let mut error = ApiError::no_path();
-                error.message =
-                    "this development server has no OpenAPI document yet; with kubectl use --validate=false"
-                        .to_owned();
-                Err(error)
-            }
             (&Method::GET, ["_faults"]) => ok(json!(self.faults.list())),
             (&Method::POST, ["_faults"]) => ok(json!({"ids": self.add_faults(body)?})),
             (&Method::DELETE, ["_faults"]) => {

@@ -16,12 +16,14 @@ use super::request_info::{RequestInfo, RequestTarget, attributes, media_type, re
 use super::{AllowedHosts, Log, Served};
 use crate::api::{ApiError, Warnings, negotiate};
 use crate::faults::{Faults, Hit};
+use crate::openapi::OpenApi;
 use crate::verbs::{Answer, Core, ListTwist, ResourceRequest};
 
 /// Everything a connection needs.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) core: Arc<Core>,
+    pub(crate) openapi: OpenApi,
     pub(crate) faults: Faults,
     pub(crate) log: Log,
     pub(crate) hosts: AllowedHosts,

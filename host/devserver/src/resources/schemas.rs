@@ -85,6 +85,14 @@ impl Resource {
         review
     }
 
+    /// The [`fingerprint`](crate::schema::fingerprint) of a custom resource's own schema.
+    pub(crate) fn schema_fingerprint(&self) -> Option<u64> {
+        match &self.origin {
+            Origin::Custom { schemas, .. } => Some(schemas.own.fingerprint()),
+            Origin::Builtin => None,
+        }
+    }
+
     /// Whether stored objects of a custom resource are read otherwise than they were stored.
     pub(crate) fn is_converted_by_schema(&self) -> bool {
         match &self.origin {

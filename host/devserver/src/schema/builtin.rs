@@ -27,17 +27,28 @@ use crate::api::JsonMap;
 /// The metadata of every kind.
 const METADATA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
+/// The table that this program was built with.
+pub(crate) const BUILTIN_TABLE: &str = include_str!("../tables/schemas.json");
+
+/// The table, read.
 #[derive(Deserialize)]
-struct Table<'a> {
+pub(crate) struct BuiltinTable<'a> {
     #[serde(borrow)]
-    kinds: HashMap<&'a str, &'a str>,
+    pub(crate) kinds: HashMap<&'a str, &'a str>,
     #[serde(borrow)]
-    types: BTreeMap<&'a str, BTreeMap<&'a str, Text<'a>>>,
+    pub(crate) types: BTreeMap<&'a str, BTreeMap<&'a str, FieldText<'a>>>,
 }
 
 /// A text of the table; one with escapes (a default that holds quotes) cannot be borrowed.
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(crate) struct FieldText<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl FieldText<'_> {
+    /// The type, and the attributes.
+    pub(crate) fn split(&self) -> (&str, &str) {
+        self.0.split_once(';').unwrap_or((&self.0, ""))
+    }
+}
 
 /// Holds the types of all built-in kinds.
 #[derive(Debug)]
@@ -50,15 +61,13 @@ pub(crate) struct BuiltinTypes {
 impl BuiltinTypes {
     /// The types of the table that this program was built with.
     pub(crate) fn get() -> &'static Self {
-        static BUILTIN: LazyLock<BuiltinTypes> = LazyLock::new(|| {
-            BuiltinTypes::parse(include_str!("../tables/schemas.json"))
-                .expect("the generated table is well-formed")
-        });
+        static BUILTIN: LazyLock<BuiltinTypes> =
+            LazyLock::new(|| BuiltinTypes::parse(BUILTIN_TABLE).expect("the generated table is well-formed"));
         &BUILTIN
     }
 
     pub(crate) fn parse(table: &str) -> serde_json::Result<Self> {
-        let table: Table<'_> = serde_json::from_str(table)?;
+        let table: BuiltinTable<'_> = serde_json::from_str(table)?;
         let mut types = Types::default();
         // Names first: types may hold each other.
         let named = table.types.keys().map(|name| (*name, types.add(Type::default()))).collect();
@@ -66,7 +75,7 @@ impl BuiltinTypes {
         for (name, texts) in &table.types {
             let mut fields = BTreeMap::new();
             for (field, text) in texts {
-                fields.insert((*field).into(), reader.field(&text.0)?);
+                fields.insert((*field).into(), reader.field(text)?);
             }
             let id = reader.named[name];
             reader.types.replace(id, Type { kind: Kind::Object, fields, ..Type::default() });
@@ -110,8 +119,8 @@ impl Reader<'_> {
         self.named.get(name).copied().ok_or_else(|| serde_json::Error::custom(format!("no type {name:?}")))
     }
 
-    fn field(&mut self, text: &str) -> serde_json::Result<Field> {
-        let (type_text, attributes) = text.split_once(';').unwrap_or((text, ""));
+    fn field(&mut self, text: &FieldText<'_>) -> serde_json::Result<Field> {
+        let (type_text, attributes) = text.split();
         let attribute = |wanted| attribute(attributes, wanted);
         let strategies: Vec<&str> = attribute("patch").into_iter().flat_map(|s| s.split(',')).collect();
         let list = match attribute("list") {
@@ -164,18 +173,22 @@ impl Reader<'_> {
     }
 }
 
-/// The value of an attribute.
-fn attribute<'a>(attributes: &'a str, wanted: &str) -> Option<&'a str> {
+/// The value of an attribute; of one without, as `required`, the empty text.
+pub(crate) fn attribute<'a>(attributes: &'a str, wanted: &str) -> Option<&'a str> {
     // A default comes last and may look like further attributes.
     let end = if attributes.starts_with("default=") {
         0
     } else {
         attributes.find(";default=").unwrap_or(attributes.len())
     };
+    if wanted == "default" {
+        return attributes[end..].trim_start_matches(';').strip_prefix("default=");
+    }
     attributes[..end]
         .split(';')
-        .find_map(|one| one.split_once('=').filter(|(name, _)| *name == wanted))
-        .map(|(_, v)| v)
+        .map(|one| one.split_once('=').unwrap_or((one, "")))
+        .find(|(name, _)| *name == wanted)
+        .map(|(_, value)| value)
 }
 
 #[cfg(test)]

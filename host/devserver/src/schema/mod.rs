@@ -35,10 +35,11 @@ use crate::api::{Cause, JsonMap};
 use budget::Budget;
 use causes::{Causes, Path};
 
-pub(crate) use builtin::BuiltinTypes;
+pub(crate) use builtin::{BUILTIN_TABLE, BuiltinTable, BuiltinTypes, FieldText, attribute};
 pub(crate) use causes::invalid;
 pub(crate) use default::TooManyDefaults;
 pub(crate) use strict::duplicate_fields;
+pub(crate) use structural::MAX_DEPTH;
 pub(crate) use types::{Field, TypeId, Types};
 
 /// The schema of one version of a custom resource, compiled.

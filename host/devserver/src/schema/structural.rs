@@ -13,7 +13,7 @@ use super::pattern::Pattern;
 use crate::api::{Cause, JsonMap};
 
 /// How deep a schema may be. The API's own limit is that of JSON: some sixty levels, each of two.
-pub(super) const MAX_DEPTH: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Where a schema stands.
 #[derive(Clone, Copy, PartialEq, Eq)]

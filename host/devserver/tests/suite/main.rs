@@ -11,6 +11,7 @@ mod garbage;
 mod lists;
 mod network;
 mod objects;
+mod openapi;
 mod random;
 mod schemas;
 mod seed;
