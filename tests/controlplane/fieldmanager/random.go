@@ -299,12 +299,14 @@ func (g *generator) any(depth int) any {
 // object is a value of a model; now and then it does not fit.
 func (g *generator) object(model *spec.Schema, k *kind, depth int) any {
 	switch {
-	case g.one(250):
+	case g.one(1500):
 		return g.any(depth)
-	case g.one(60):
+	case g.one(200):
 		return nil
 	}
-	if ref := reference(model); ref != "" {
+	if ref := reference(model); strings.HasSuffix(ref, ".Quantity") {
+		return pick[any](g, "1", "100m")
+	} else if ref != "" {
 		return g.object(k.models[path.Base(ref)], k, depth)
 	}
 	typeName := ""
@@ -325,11 +327,61 @@ func (g *generator) object(model *spec.Schema, k *kind, depth int) any {
 		for range g.IntN(4) {
 			list = append(list, g.object(model.Items.Schema, k, depth+1))
 		}
+		if !g.one(25) {
+			list = g.distinct(model, k, list)
+		}
 		return list
 	case "object":
 		return g.members(model, k, depth)
 	}
 	return g.any(depth)
+}
+
+// distinct are elements that a list can tell apart.
+func (g *generator) distinct(model *spec.Schema, k *kind, list []any) []any {
+	var keys []string
+	switch found := model.Extensions["x-kubernetes-list-map-keys"].(type) {
+	case []string:
+		keys = found
+	case []any:
+		for _, key := range found {
+			keys = append(keys, fmt.Sprint(key))
+		}
+	}
+	items := model.Items.Schema
+	if ref := reference(items); ref != "" {
+		items = k.models[path.Base(ref)]
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(list, func(element any) bool {
+		id := element
+		if len(keys) > 0 {
+			object, isMap := element.(map[string]any)
+			if !isMap {
+				return true
+			}
+			values := map[string]any{}
+			for _, key := range keys {
+				property := items.Properties[key]
+				if _, isSet := object[key]; !isSet && !g.one(6) || object[key] == nil {
+					object[key] = g.object(&property, k, 20)
+				}
+				values[key] = object[key]
+				if values[key] == nil {
+					values[key] = property.Default
+				}
+			}
+			id = values
+		} else if model.Extensions["x-kubernetes-list-type"] != "set" {
+			return false
+		}
+		text := fmt.Sprint(id)
+		if seen[text] || element == nil {
+			return true
+		}
+		seen[text] = true
+		return false
+	})
 }
 
 func reference(model *spec.Schema) string {
@@ -371,7 +423,7 @@ func (g *generator) members(model *spec.Schema, k *kind, depth int) any {
 	if preserves, _ := model.Extensions["x-kubernetes-preserve-unknown-fields"].(bool); preserves && g.one(2) {
 		made["x"] = g.any(depth + 1)
 	}
-	if g.one(300) {
+	if g.one(1500) {
 		made["unknown"] = g.any(depth + 1)
 	}
 	return made

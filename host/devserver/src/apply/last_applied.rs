@@ -34,10 +34,12 @@ fn annotation(object: &Value) -> Option<&str> {
 /// The fields that the annotation names and that still have its values.
 pub(super) fn unchanged_fields(root: TypeRef<'_>, live: &Value, api_version: &str) -> Option<Set> {
     let applied: Value = serde_json::from_str(annotation(live)?).ok()?;
-    if applied.get("apiVersion")?.as_str()? != api_version {
+    if applied.get("apiVersion")?.as_str()? != api_version || applied.get("kind") != live.get("kind") {
         return None;
     }
-    check(root, &applied, Duplicates::Refused).ok()?;
+    for object in [live, &applied] {
+        check(root, object, Duplicates::Refused).ok()?;
+    }
     let changes = compare(root, &applied, live);
     let fields = fields::of(root, &applied);
     Some(fields.difference(&changes.written()).difference(&changes.removed))

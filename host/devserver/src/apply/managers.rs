@@ -84,6 +84,7 @@ impl Identity {
             ("subresource", &*self.subresource),
         ];
         write_members(&mut text, members.iter().filter(|(_, member)| !member.is_empty()).copied());
+        text.push(b'}');
         String::from_utf8_lossy(&text).into_owned()
     }
 }

@@ -106,7 +106,7 @@ impl<'a> Known<'a> {
         match found.kind {
             Kind::Object => Atoms { map: map(), scalar: None, list: None },
             Kind::List => Atoms { map: None, scalar: None, list: list() },
-            Kind::String | Kind::IntOrString if found.any_scalar => scalar(Scalar::Any),
+            Kind::String if found.any_scalar => scalar(Scalar::Any),
             Kind::String => scalar(Scalar::String),
             Kind::Integer | Kind::Number => scalar(Scalar::Number),
             Kind::Boolean => scalar(Scalar::Boolean),

@@ -112,10 +112,8 @@ pub(crate) fn apply(
     let first;
     let managers = if managers.is_empty() {
         let before = Writer { manager: BEFORE_FIRST_APPLY, ..*writer };
-        first = track(kind, kind.empty, live, managers, &before, ignored).map_err(|why| {
-            let why = format!("failed to update ManagedFields ({}): {why}", described(live));
-            internal(format!("failed to create manager for existing fields: {why}"))
-        })?;
+        first = track(kind, kind.empty, live, managers, &before, ignored)
+            .map_err(|why| internal(format!("failed to create manager for existing fields: {why}")))?;
         &first
     } else {
         managers
@@ -210,6 +208,19 @@ fn current(kind: &Kind<'_>, managers: &Managers) -> Vec<Entry> {
     reconciled.collect()
 }
 
+/// A real server converts objects to the version of each entry, and lets no duplicates pass then.
+fn check_conversion(
+    root: TypeRef<'_>,
+    object: &Value,
+    entries: &[Entry],
+    writer: &Writer<'_>,
+) -> Result<(), String> {
+    if entries.iter().any(|entry| *entry.api_version != *writer.api_version) {
+        return check(root, object, Duplicates::Refused);
+    }
+    Ok(())
+}
+
 /// Takes from all entries but one what a write has set or removed; entries without fields are dropped.
 fn release(entries: &mut Vec<Entry>, written: &Set, changes: &Comparison, writer: Option<&Identity>) {
     for entry in entries.iter_mut().filter(|entry| Some(&entry.identity) != writer) {
@@ -228,11 +239,17 @@ fn track(
     ignored: &Set,
 ) -> Result<Managers, String> {
     let root = TypeRef::of_resource(kind.types, kind.root);
-    check(root, new, Duplicates::Allowed)?;
-    check(root, old, Duplicates::Allowed)?;
+    for (which, object) in [("new", new), ("live", old)] {
+        check(root, object, Duplicates::Allowed).map_err(|why| {
+            format!("failed to convert {which} object ({}) to smd typed: {why}", described(object))
+        })?;
+    }
+    let mut entries = current(kind, managers);
+    for object in [old, new] {
+        check_conversion(root, object, &entries, writer)?;
+    }
     let changes = compare(root, old, new).without(ignored);
     let written = changes.written();
-    let mut entries = current(kind, managers);
     release(&mut entries, &written, &changes, None);
     let own = written.difference(unowned());
     if !own.is_empty() {
@@ -285,6 +302,7 @@ impl<'a> Applying<'a> {
             internal(format!("failed to create typed live object ({}): {why}", described(live)))
         })?;
         let mut entries = current(kind, managers);
+        check_conversion(root, live, &entries, writer).map_err(internal)?;
         let identity = writer.identity(Operation::Apply);
         let fields = fields::of(root, config).recursive_difference(ignored);
         let api_version = writer.api_version.into();

@@ -1,5 +1,7 @@
 //! The whole of it, and what the tests of the parts share.
 
+mod vectors;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
