@@ -231,7 +231,9 @@ func typeName(schemas map[string]*schema, s *schema) (name string, atomic bool, 
 		if len(target.Properties) > 0 {
 			return name, target.MapType == "atomic", nil
 		}
-		return typeName(schemas, target)
+		base, atomic, err := typeName(schemas, target)
+		// Server-side apply knows this type by its name.
+		return base, atomic || strings.HasSuffix(name, ".runtime.RawExtension"), err
 	}
 	switch {
 	case s.Type == "array" && s.Items != nil:

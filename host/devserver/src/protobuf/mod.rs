@@ -111,6 +111,17 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     }
 }
 
+/// A built-in object without any field set, as Go has it: with the fields that are never left out.
+pub(crate) fn empty(api_version: &str, kind: &str) -> Option<Value> {
+    let table = ProtobufTypes::builtin();
+    let index = table.of_kind(api_version, kind)?;
+    let mut object = Map::new();
+    object.insert("apiVersion".to_owned(), api_version.into());
+    object.insert("kind".to_owned(), kind.into());
+    Decoder::new(table).fields(index, &[&[]], 1, &mut object).ok()?;
+    Some(Value::Object(object))
+}
+
 /// What stands around an object.
 #[derive(Default)]
 struct Envelope<'a> {

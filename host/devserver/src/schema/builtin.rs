@@ -87,6 +87,11 @@ impl BuiltinTypes {
         Ok(Self { kinds, metadata: reader.named.get(METADATA).copied(), types: reader.types })
     }
 
+    /// The type of all metadata.
+    pub(crate) fn metadata(&self) -> Option<TypeId> {
+        self.metadata
+    }
+
     pub(crate) fn types(&self) -> &Types {
         &self.types
     }
@@ -143,6 +148,12 @@ impl Reader<'_> {
                 replace: strategies.contains(&"replace"),
             },
             merge_key: attribute("mergeKey").map(Into::into),
+            atomic: attribute("map") == Some("atomic"),
+            key_default: default(attributes)?.or_else(|| {
+                // The table leaves out defaults that are empty.
+                let is_required = attributes.split(';').any(|one| one == "required");
+                (type_text == "string" && is_required).then(|| "".into())
+            }),
         })
     }
 
@@ -165,12 +176,20 @@ impl Reader<'_> {
                 ("any", _) => Kind::Any,
                 _ => return self.named(text),
             };
-            Type { kind, preserves_unknown: kind == Kind::Any, ..Type::default() }
+            let any_scalar = !matches!(format, "" | "byte");
+            Type { kind, preserves_unknown: kind == Kind::Any, any_scalar, ..Type::default() }
         };
         let id = self.types.add(read);
         self.unnamed.insert(text.to_owned(), id);
         Ok(id)
     }
+}
+
+/// The default, which comes last.
+fn default(attributes: &str) -> serde_json::Result<Option<Value>> {
+    let text = attributes.strip_prefix("default=");
+    let text = text.or_else(|| attributes.split_once(";default=").map(|(_, text)| text));
+    text.map(serde_json::from_str).transpose()
 }
 
 /// The value of an attribute; of one without, as `required`, the empty text.

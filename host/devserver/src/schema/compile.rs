@@ -43,7 +43,9 @@ impl<'a> Compiler<'a> {
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let Value::Object(property) = property else { continue };
             let value_type = self.schema(property, depth + 1)?;
-            let field = Field { value_type, patch: PatchStrategy::default(), merge_key: None };
+            let key_default = self.types.get(value_type).default.clone();
+            let patch = PatchStrategy::default();
+            let field = Field { value_type, patch, merge_key: None, atomic: false, key_default };
             fields.insert(name.as_str().into(), field);
         }
         let entries = match schema.get("additionalProperties") {
@@ -65,6 +67,8 @@ impl<'a> Compiler<'a> {
             items,
             list: list_kind(schema),
             preserves_unknown: is_on(schema, "x-kubernetes-preserve-unknown-fields"),
+            atomic: text(schema, "x-kubernetes-map-type") == "atomic",
+            any_scalar: kind(schema) == Kind::String && !matches!(text(schema, "format"), "" | "byte"),
             embedded: is_on(schema, "x-kubernetes-embedded-resource"),
             default: schema.get("default").filter(|v| !v.is_null()).cloned(),
             rules: (!rules.is_empty()).then(|| Box::new(rules)),

@@ -40,7 +40,7 @@ pub(crate) use causes::invalid;
 pub(crate) use default::TooManyDefaults;
 pub(crate) use strict::duplicate_fields;
 pub(crate) use structural::MAX_DEPTH;
-pub(crate) use types::{Field, TypeId, Types};
+pub(crate) use types::{Entries, Field, Kind, ListKind, Type, TypeId, Types};
 
 /// The schema of one version of a custom resource, compiled.
 #[derive(Debug)]
@@ -89,6 +89,11 @@ impl Schema {
             compile::TooLarge::Depth => "the schema is nested too deeply",
         })?;
         Ok(Self { types, root, fingerprint: fingerprint(schema) })
+    }
+
+    /// The types, and that of the object.
+    pub(crate) fn types(&self) -> (&Types, TypeId) {
+        (&self.types, self.root)
     }
 
     /// The [`fingerprint`] of what it was compiled from.

@@ -3,7 +3,7 @@
 //! All types of a schema live in one arena and name each other by [`TypeId`], so that a type can hold itself (as
 //! `JSONSchemaProps` does) and a walk over an object clones nothing. A custom resource's types are compiled from its
 //! `openAPIV3Schema` (`compile`), those of built-in kinds from a generated table (`builtin`). Pruning, defaulting,
-//! validation and the strategic merge patch read this model.
+//! validation, the strategic merge patch and server-side apply read this model.
 
 use std::collections::BTreeMap;
 
@@ -53,6 +53,10 @@ pub(crate) struct Type {
     pub(crate) list: ListKind,
     /// Fields that the schema does not name are kept.
     pub(crate) preserves_unknown: bool,
+    /// Server-side apply owns and replaces the object or map as a whole.
+    pub(crate) atomic: bool,
+    /// Server-side apply takes any scalar for this string, which has a format.
+    pub(crate) any_scalar: bool,
     /// The object is a resource with `apiVersion`, `kind` and `metadata`, whether or not the schema names them.
     pub(crate) embedded: bool,
     pub(crate) default: Option<Value>,
@@ -98,6 +102,10 @@ pub(crate) struct Field {
     pub(crate) patch: PatchStrategy,
     /// The member that identifies an element when a strategic merge patch merges this list.
     pub(crate) merge_key: Option<Box<str>>,
+    /// Server-side apply owns and replaces the object, or of a list each element, as a whole.
+    pub(crate) atomic: bool,
+    /// What stands for this field in the key of a list's element that lacks it.
+    pub(crate) key_default: Option<Value>,
 }
 
 /// What a strategic merge patch does to a field; custom resources have none.
