@@ -20,8 +20,6 @@
 //! Invariant: nothing that a client sends makes it panic or grow without bound.
 
 mod api;
-// The verbs do not call it yet.
-#[allow(dead_code, unused_imports)]
 mod apply;
 mod controllers;
 mod discovery;

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::USER_AGENT;
 use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -86,6 +87,9 @@ impl Service {
         control: &Arc<Control>,
     ) -> Result<Response<Body>, ApiError> {
         let RequestInfo { params, target, user } = info;
+        let user_agent =
+            parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        let user_agent = user_agent.to_owned();
         let (verb, target) = match target {
             RequestTarget::Nothing(error) => return Err(error),
             RequestTarget::Path(path) => return self.other(parts, &path, &body),
@@ -104,6 +108,7 @@ impl Service {
             content_type: media_type(&parts.headers),
             body,
             user,
+            user_agent,
             twist: ListTwist { stale_by: stale_by(hits) },
             warnings: Warnings::default(),
         };

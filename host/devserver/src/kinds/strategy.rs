@@ -33,6 +33,8 @@ pub(crate) struct Strategy {
     pub(crate) kept: &'static [&'static str],
     /// Fields that only a subresource may change.
     pub(crate) reset: &'static [&'static str],
+    /// Fields that a write of the status may not change.
+    pub(crate) status_reset: &'static [&'static str],
     /// Fields that no update may change.
     pub(crate) fixed: &'static [Fixed],
     /// What an update may not change that is not just a field.
@@ -105,6 +107,7 @@ const BUILTIN: Strategy = Strategy {
     answers_deleted: false,
     kept: &[],
     reset: &[],
+    status_reset: &["spec"],
     fixed: &[],
     check_update: |_, _| Vec::new(),
     grace: None,
@@ -116,7 +119,14 @@ const BUILTIN: Strategy = Strategy {
     prepare: |_, _| Vec::new(),
 };
 
-const CUSTOM: Strategy = Strategy { generation: Generation::Spec, needs_version: true, ..BUILTIN };
+const CUSTOM: Strategy = Strategy {
+    generation: Generation::Spec,
+    needs_version: true,
+    status_reset: &["metadata", "spec"],
+    ..BUILTIN
+};
+/// Status is all that a write of the status changes.
+const STATUS_ALONE: Strategy = Strategy { status_reset: &["metadata", "spec"], ..BUILTIN };
 const REVIEW: Strategy = Strategy { creation: Creation::Review, ..BUILTIN };
 const COUNTED: Strategy = Strategy { generation: Generation::Spec, ..BUILTIN };
 const RBAC: Strategy = Strategy { names: NameRule::Segment, creates_on_update: true, ..BUILTIN };
@@ -150,6 +160,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "pods",
         Strategy {
             generation: Generation::Spec,
+            status_reset: &["spec", "metadata.ownerReferences"],
             grace: Some(prepare::grace),
             prepare_create: prepare::pending,
             prepare: prepare::pod,
@@ -210,7 +221,12 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "apps",
         "deployments",
-        Strategy { generation: Generation::SpecAndAnnotations, fixed: &[fixed("spec.selector")], ..REPLICAS },
+        Strategy {
+            generation: Generation::SpecAndAnnotations,
+            status_reset: &["spec", "metadata.labels"],
+            fixed: &[fixed("spec.selector")],
+            ..REPLICAS
+        },
     ),
     ("apps", "replicasets", Strategy { fixed: &[fixed("spec.selector")], ..REPLICAS }),
     ("apps", "statefulsets", Strategy { check_update: immutable::stateful_set, ..REPLICAS }),
@@ -258,10 +274,10 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     ("node.k8s.io", "runtimeclasses", Strategy { fixed: &[fixed("handler")], ..BUILTIN }),
     ("resource.k8s.io", "resourceslices", COUNTED),
     ("resource.k8s.io", "deviceclasses", COUNTED),
-    ("resource.k8s.io", "devicetaintrules", COUNTED),
-    ("resource.k8s.io", "resourceclaims", Strategy { fixed: &[fixed("spec")], ..BUILTIN }),
+    ("resource.k8s.io", "devicetaintrules", Strategy { generation: Generation::Spec, ..STATUS_ALONE }),
+    ("resource.k8s.io", "resourceclaims", Strategy { fixed: &[fixed("spec")], ..STATUS_ALONE }),
     ("resource.k8s.io", "resourceclaimtemplates", Strategy { fixed: &[fixed("spec")], ..BUILTIN }),
-    ("storage.k8s.io", "volumeattachments", Strategy { fixed: &[fixed("spec")], ..BUILTIN }),
+    ("storage.k8s.io", "volumeattachments", Strategy { fixed: &[fixed("spec")], ..STATUS_ALONE }),
     (
         "storage.k8s.io",
         "csidrivers",
@@ -274,7 +290,10 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         },
     ),
     ("admissionregistration.k8s.io", "", COUNTED),
-    ("flowcontrol.apiserver.k8s.io", "", COUNTED),
+    ("flowcontrol.apiserver.k8s.io", "", Strategy { generation: Generation::Spec, ..STATUS_ALONE }),
+    ("networking.k8s.io", "servicecidrs", STATUS_ALONE),
+    ("internal.apiserver.k8s.io", "storageversions", STATUS_ALONE),
+    ("storagemigration.k8s.io", "", STATUS_ALONE),
     (
         "storage.k8s.io",
         "storageclasses",

@@ -1,10 +1,11 @@
 //! The resources of Kubernetes itself, from `tables/resources.json`, which `controlplane tables` takes from a real API server.
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
-use super::{Group, Origin, Resource, Subresource, TableColumn, Version};
+use super::{Group, Origin, Resource, Subresource, TableColumn, Version, api_version};
 use crate::kinds::Strategy;
 
 #[derive(Deserialize)]
@@ -93,7 +94,21 @@ pub(super) fn is_resource(group: &str, name: &str) -> bool {
     of_group.flat_map(|g| &g.versions).flat_map(|v| &v.resources).any(|r| r.name == name)
 }
 
+/// The versions of a group in which a resource is served.
+fn served(group: &GroupEntry, name: &str) -> Arc<[String]> {
+    // Events of both groups are the same objects.
+    if name == "events" {
+        return ["v1", "events.k8s.io/v1"].map(str::to_owned).into();
+    }
+    let has = |version: &&VersionEntry| version.resources.iter().any(|r| r.name == name);
+    group.versions.iter().filter(has).map(|v| api_version(&group.name, &v.version)).collect()
+}
+
 fn group(entry: GroupEntry) -> Group {
+    let served: HashMap<String, Arc<[String]>> = (entry.versions.iter())
+        .flat_map(|version| &version.resources)
+        .map(|resource| (resource.name.clone(), served(&entry, &resource.name)))
+        .collect();
     let versions = entry
         .versions
         .into_iter()
@@ -101,7 +116,10 @@ fn group(entry: GroupEntry) -> Group {
             resources: version
                 .resources
                 .into_iter()
-                .map(|r| Arc::new(resource(&entry.name, &version.version, r)))
+                .map(|r| {
+                    let served = served.get(&r.name).cloned().unwrap_or_default();
+                    Arc::new(resource(&entry.name, &version.version, r, served))
+                })
                 .collect(),
             name: version.version,
         })
@@ -109,7 +127,7 @@ fn group(entry: GroupEntry) -> Group {
     Group { name: entry.name, versions }
 }
 
-fn resource(group: &str, version: &str, entry: Entry) -> Resource {
+fn resource(group: &str, version: &str, entry: Entry, served: Arc<[String]>) -> Resource {
     // Events of both groups are the same objects.
     let storage = match (group, entry.name.as_str()) {
         ("events.k8s.io", "events") => "/events".to_owned(),
@@ -129,6 +147,7 @@ fn resource(group: &str, version: &str, entry: Entry) -> Resource {
         columns: entry.columns.into_iter().map(column).collect(),
         storage: storage.into(),
         strategy: Strategy::builtin(group, &entry.name),
+        served,
         name: entry.name,
         origin: Origin::Builtin,
     }

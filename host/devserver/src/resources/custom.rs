@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Origin, Resource, Review, Subresource, TableColumn, VersionSchemas};
+use super::{Origin, Resource, Review, Subresource, TableColumn, VersionSchemas, api_version};
 use crate::api::{Cause, JsonMap, NameRule, Timestamp, check_name};
 use crate::kinds::Strategy;
 use crate::printing::CustomColumn;
@@ -253,17 +253,18 @@ impl Definition {
         };
         let has_changed = schemas_before()
             .any(|before| before.has_changed || before.stored.fingerprint() != stored.fingerprint());
-        let served = self.spec.versions.iter().filter(|v| v.served);
-        served
+        let served = || self.spec.versions.iter().filter(|v| v.served);
+        let versions: Arc<[String]> = served().map(|v| api_version(&self.group, &v.name)).collect();
+        served()
             .filter_map(|version| {
                 let schemas =
                     VersionSchemas { own: schema_of(version)?, stored: stored.clone(), has_changed };
-                Some(Arc::new(self.resource(version, schemas)))
+                Some(Arc::new(self.resource(version, versions.clone(), schemas)))
             })
             .collect()
     }
 
-    fn resource(&self, version: &VersionSpec, schemas: VersionSchemas) -> Resource {
+    fn resource(&self, version: &VersionSpec, served: Arc<[String]>, schemas: VersionSchemas) -> Resource {
         const VERBS: [&str; 8] =
             ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
         let names = &self.spec.names;
@@ -311,6 +312,7 @@ impl Definition {
             columns: std::iter::once(table_column("Name", "string", "name", 0)).chain(shown).collect(),
             storage: self.storage().into(),
             strategy: Strategy::custom(),
+            served,
             origin: Origin::Custom { columns, scale: parts.scale, schemas },
         }
     }

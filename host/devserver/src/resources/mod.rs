@@ -73,6 +73,8 @@ pub(crate) struct Resource {
     /// Under which name its objects are kept.
     pub(crate) storage: Arc<str>,
     pub(crate) strategy: &'static Strategy,
+    /// All versions in which its objects are served, as `apiVersion` has them.
+    pub(crate) served: Arc<[String]>,
     pub(crate) origin: Origin,
 }
 

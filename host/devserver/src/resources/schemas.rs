@@ -17,7 +17,7 @@ use crate::schema::{BuiltinTypes, Schema, TooManyDefaults};
 /// The schemas of one version of a custom resource.
 #[derive(Debug, Clone)]
 pub(crate) struct VersionSchemas {
-    pub(super) own: Arc<Schema>,
+    pub(crate) own: Arc<Schema>,
     /// Of the version in which objects are stored; the same as `own` if both are equal.
     pub(super) stored: Arc<Schema>,
     /// Objects may have been stored by another schema.

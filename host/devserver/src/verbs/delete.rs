@@ -223,7 +223,7 @@ impl Core {
             let outcome = if gone {
                 self.store.remove(table, &key, &current).inspect(|_| self.after_change(write))
             } else {
-                self.put(write, &key, &current, &old, marked)
+                self.put(write, &key, &current, &old, marked, current.managed.clone())
             };
             match outcome {
                 Ok(last) => return Ok(Deleted { last, gone }),

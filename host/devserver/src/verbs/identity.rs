@@ -38,9 +38,7 @@ pub(super) fn begin(write: &Write, object: &mut JsonMap, now: Timestamp) -> Resu
         let name = generate(&base);
         metadata.set("name", name);
     }
-    for field in
-        ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "generation"]
-    {
+    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
         metadata.remove(field);
     }
     if write.resource.strategy.generation != Generation::None {
@@ -52,22 +50,27 @@ pub(super) fn begin(write: &Write, object: &mut JsonMap, now: Timestamp) -> Resu
 }
 
 /// Carries over what no update may change, and counts the generation on if asked.
-pub(super) fn keep<'a>(old: &JsonMap, next: &'a mut JsonMap, counts: bool) -> Result<Metadata<'a>, ApiError> {
+pub(super) fn keep<'a>(
+    old: &JsonMap,
+    next: &'a mut JsonMap,
+    counts: bool,
+    causes: &mut Vec<Cause>,
+) -> Result<Metadata<'a>, ApiError> {
     let old = old.get("metadata").and_then(Value::as_object);
     let mut metadata = Metadata::of(next)?;
-    for field in [
-        "uid",
-        "namespace",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "generateName",
-    ] {
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let old = old.and_then(|old| old.get(field));
+        if let Some(new) = metadata.get(field).filter(|new| Some(*new) != old && **new != "") {
+            let message = format!("Invalid value: {new}: field is immutable");
+            let cause = Cause::invalid(&format!("metadata.{field}"), "", "");
+            causes.push(Cause { message, ..cause });
+        }
+        metadata.copy(field, old);
+    }
+    for field in ["uid", "namespace", "generation", "generateName"] {
         metadata.copy(field, old.and_then(|old| old.get(field)));
     }
     metadata.remove("selfLink");
-    metadata.remove("managedFields");
     if counts {
         let generation = metadata.generation();
         metadata.set("generation", generation + 1);

@@ -4,11 +4,13 @@
 //! through one `pipeline`, those of the server's own controllers too. Faults, the log of what was served and the network are
 //! the `http` module's.
 
+mod apply;
 mod create;
 mod definitions;
 mod delete;
 mod identity;
 mod list;
+mod ownership;
 mod patch;
 mod pipeline;
 mod read;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::write::Source;
 use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, Write};
-use crate::api::{About, ApiError};
+use crate::api::{About, ApiError, Cause};
 use crate::patch::{self, PatchError, PatchKind};
 use crate::schemas::Schemas;
 
@@ -15,6 +15,13 @@ impl Core {
     }
 
     pub(super) fn patch_part(&self, request: &ResourceRequest, part: ObjectPart) -> Outcome {
+        if request.is_apply() {
+            return self.apply(request, part);
+        }
+        if request.params.filled("force").is_some() {
+            let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
+            return Err(ApiError::invalid(About::new("meta.k8s.io", "PatchOptions", ""), vec![cause]));
+        }
         let patch = Patch::of(request)?;
         let rendering = Rendering::of(request)?;
         let (write, source) = (request.write()?, request.source());
@@ -39,12 +46,6 @@ impl Patch {
             "application/json-patch+json" => PatchKind::Json,
             "application/merge-patch+json" => PatchKind::Merge,
             "application/strategic-merge-patch+json" if !request.resource.is_custom() => PatchKind::Strategic,
-            "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
-                return Err(ApiError::unsupported_media_type(
-                    "server-side apply is not supported by this development server yet; use a merge patch, or kubectl \
-                     without --server-side",
-                ));
-            }
             _ => {
                 let strategic = if request.resource.is_custom() {
                     ""
@@ -53,7 +54,7 @@ impl Patch {
                 };
                 return Err(ApiError::unsupported_media_type(format!(
                     "the body of the request was in an unknown format - accepted media types include: \
-                     application/json-patch+json, application/merge-patch+json{strategic}"
+                     application/json-patch+json, application/merge-patch+json{strategic}, application/apply-patch+yaml"
                 )));
             }
         };

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::write::{Write, key};
-use super::{Core, JsonMap, identity};
+use super::{Core, JsonMap, identity, ownership};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};
 use crate::kinds::{self, Content, Generation};
 use crate::resources::{NAMESPACES, Resource, WrittenPart};
-use crate::store::{Raced, Stored};
+use crate::store::{ManagedFields, Raced, Stored};
 
 /// How often a change is tried again when another write came between; each try starts from the new state.
 pub(super) const TRIES: usize = 64;
@@ -32,9 +32,22 @@ pub(crate) enum ObjectPart {
 
 impl Core {
     /// Makes an object, which has been admitted.
-    pub(crate) fn create_object(&self, write: &Write, mut object: JsonMap) -> Result<Arc<Stored>, ApiError> {
+    pub(crate) fn create_object(&self, write: &Write, object: JsonMap) -> Result<Arc<Stored>, ApiError> {
+        self.create_owned(write, object, None)
+    }
+
+    /// As [`Core::create_object`]; `applied` are the managed fields of an object that was applied.
+    pub(super) fn create_owned(
+        &self,
+        write: &Write,
+        mut object: JsonMap,
+        applied: Option<ManagedFields>,
+    ) -> Result<Arc<Stored>, ApiError> {
         let now = Timestamp::now();
         let strategy = write.resource.strategy;
+        let sent = ownership::take_sent(&mut object);
+        // Before it has a UID: by that an object that is new is known.
+        let managed = applied.unwrap_or_else(|| self.managed(write, None, &object, sent));
         let base = identity::begin(write, &mut object, now)?;
         let mut name = Metadata::of(&mut object)?.text("name").to_owned();
         self.check_place(write, &name)?;
@@ -50,8 +63,14 @@ impl Core {
             let key = key(write.namespace(), &name);
             let outcome = match self.store.get(&write.resource.storage, &key) {
                 Some(found) => Err(Raced::Exists(found)),
-                None if write.dry => return write.imagine(object, ""),
-                None => self.store.create(&write.resource.storage, &key, &write.head(), object.clone(), None),
+                None if write.dry => return write.imagine(object, managed, ""),
+                None => self.store.create(
+                    &write.resource.storage,
+                    &key,
+                    &write.head(),
+                    object.clone(),
+                    managed.clone(),
+                ),
             };
             match (outcome, &base) {
                 (Ok(stored), _) => {
@@ -111,15 +130,28 @@ impl Core {
         write: &Write,
         mut change: impl FnMut(&Stored, &JsonMap) -> Result<Option<JsonMap>, ApiError>,
     ) -> Result<Arc<Stored>, ApiError> {
+        self.change_owned(write, |current, old| {
+            let Some(object) = change(current, old)? else { return Ok(None) };
+            let managed = self.managed(write, Some((current, old)), &object, None);
+            Ok(Some((object, managed)))
+        })
+    }
+
+    /// As [`Core::change`], with the managed fields of what is to be there.
+    fn change_owned(
+        &self,
+        write: &Write,
+        mut change: impl FnMut(&Stored, &JsonMap) -> Result<Option<(JsonMap, ManagedFields)>, ApiError>,
+    ) -> Result<Arc<Stored>, ApiError> {
         let key = write.key();
         for _ in 0..TRIES {
             let current = self.current(write)?;
             let old = current.value();
-            let Some(object) = change(&current, &old)? else { return Ok(current) };
+            let Some((object, managed)) = change(&current, &old)? else { return Ok(current) };
             if write.dry {
-                return write.imagine(object, current.object.resource_version());
+                return write.imagine(object, managed, current.object.resource_version());
             }
-            match self.put(write, &key, &current, &old, object) {
+            match self.put(write, &key, &current, &old, object, managed) {
                 Err(Raced::Changed) => {}
                 other => return other.map_err(|raced| write.raced(&raced)),
             }
@@ -134,7 +166,27 @@ impl Core {
         part: ObjectPart,
         mut asked: impl FnMut(&Stored, &JsonMap) -> Result<JsonMap, ApiError>,
     ) -> Result<Arc<Stored>, ApiError> {
-        self.change(write, |current, old| next(write, current, old, asked(current, old)?, part).map(Some))
+        self.change_owned(write, |current, old| {
+            let mut object = asked(current, old)?;
+            let sent = ownership::take_sent(&mut object);
+            let (composed, next) = next(write, current, old, object, part)?;
+            let managed = self.managed(write, Some((current, old)), &composed, sent);
+            Ok(Some((next, managed)))
+        })
+    }
+
+    /// As [`Core::update_object`], for what is applied: `asked` also says what the managed fields are.
+    pub(super) fn update_applied(
+        &self,
+        write: &Write,
+        part: ObjectPart,
+        mut asked: impl FnMut(&Stored) -> Result<(JsonMap, ManagedFields), ApiError>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        self.change_owned(write, |current, old| {
+            let (object, managed) = asked(current)?;
+            let (_, next) = next(write, current, old, object, part)?;
+            Ok(Some((next, managed)))
+        })
     }
 
     /// Puts an object in the place of the current one, or ends it if it only waited for its finalizers and the last is gone.
@@ -145,6 +197,7 @@ impl Core {
         current: &Stored,
         old: &JsonMap,
         object: JsonMap,
+        managed: ManagedFields,
     ) -> Result<Arc<Stored>, Raced> {
         let table = &write.resource.storage;
         if is_finished(&write.resource, &object) {
@@ -152,15 +205,14 @@ impl Core {
             self.after_change(write);
             return Ok(last);
         }
-        if is_same(old, &object) {
+        if is_same(old, &object) && ownership::differ_in_times_alone(&current.managed, &managed) {
             return self
                 .store
                 .get(table, key)
                 .filter(|s| s.revision == current.revision)
                 .ok_or(Raced::Changed);
         }
-        let stored =
-            self.store.replace(table, key, current, &write.head(), object, current.managed.clone())?;
+        let stored = self.store.replace(table, key, current, &write.head(), object, managed)?;
         self.after_change(write);
         Ok(stored)
     }
@@ -180,18 +232,22 @@ impl Core {
     }
 }
 
-/// The state that follows the current one when a client asks for `object`.
+/// The state that follows the current one when a client asks for `object`: as the client has it, by which fields get their
+/// owners, and as it is to be stored.
 fn next(
     write: &Write,
     current: &Stored,
     old: &JsonMap,
     mut object: JsonMap,
     part: ObjectPart,
-) -> Result<JsonMap, ApiError> {
+) -> Result<(JsonMap, JsonMap), ApiError> {
     identity::check(write, current, &mut object)?;
-    let mut next = match part {
+    let composed = match part {
         ObjectPart::Main => object,
-        ObjectPart::Status => return next_status(write, old, object),
+        ObjectPart::Status => {
+            let next = next_status(write, old, object)?;
+            return Ok((next.clone(), next));
+        }
         ObjectPart::Spec(field) => {
             let mut next = old.clone();
             if let (Some(Value::Object(to)), Some(Value::Object(from))) =
@@ -203,6 +259,7 @@ fn next(
         }
     };
     let strategy = write.resource.strategy;
+    let mut next = composed.clone();
     if write.resource.has_status() {
         copy(&mut next, old, "status");
     }
@@ -212,7 +269,7 @@ fn next(
     let mut causes = (strategy.prepare)(&mut next, Timestamp::now());
     kinds::carry_over(&write.resource, old, &mut next);
     let counts = counts_on(&write.resource, old, &next);
-    let metadata = identity::keep(old, &mut next, counts)?;
+    let metadata = identity::keep(old, &mut next, counts, &mut causes)?;
     causes.extend(identity::new_finalizers(old, &metadata));
     causes.extend(check_metadata(&metadata, strategy.names));
     if part == ObjectPart::Main {
@@ -220,19 +277,34 @@ fn next(
     }
     causes.extend(write.review(&mut next, Some(old), WrittenPart::Object));
     write.accept(&write.name, causes)?;
-    Ok(next)
+    Ok((composed, next))
 }
 
-/// The current state with the status of another.
-fn next_status(write: &Write, old: &JsonMap, mut object: JsonMap) -> Result<JsonMap, ApiError> {
-    let mut next = old.clone();
-    copy(&mut next, &object, "status");
-    if !write.resource.is_custom() {
-        // Kubelets and controllers of built-in kinds note things beside the status.
-        let from = Metadata::of(&mut object)?;
-        Metadata::of(&mut next)?.copy("annotations", from.get("annotations"));
-    }
-    let causes = write.review(&mut next, Some(old), WrittenPart::Status);
+/// The state that follows the current one when a client asks for `object` through the path of the status.
+fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<JsonMap, ApiError> {
+    let mut causes = Vec::new();
+    let mut next = if write.resource.is_custom() {
+        let mut next = old.clone();
+        copy(&mut next, &object, "status");
+        next
+    } else {
+        // Controllers of built-in kinds note things beside the status.
+        let mut next = object;
+        for path in write.resource.strategy.status_reset {
+            match path.strip_prefix("metadata.") {
+                Some(field) => {
+                    let old = old.get("metadata").and_then(|metadata| metadata.get(field));
+                    Metadata::of(&mut next)?.copy(field, old);
+                }
+                None => copy(&mut next, old, path),
+            }
+        }
+        let metadata = identity::keep(old, &mut next, false, &mut causes)?;
+        causes.extend(identity::new_finalizers(old, &metadata));
+        causes.extend(check_metadata(&metadata, write.resource.strategy.names));
+        next
+    };
+    causes.extend(write.review(&mut next, Some(old), WrittenPart::Status));
     write.accept(&write.name, causes)?;
     Ok(next)
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::read::ListTwist;
 use super::write::{Source, Write, key};
-use crate::api::{About, Accepted, ApiError, JsonMap, Params, Target, Warnings};
+use crate::api::{About, Accepted, ApiError, Cause, JsonMap, Params, Target, Warnings};
+use crate::apply::manager_name;
 use crate::kinds::Creation;
 use crate::protobuf;
 use crate::resources::Resource;
@@ -34,6 +35,7 @@ pub(crate) struct ResourceRequest {
     pub(crate) content_type: String,
     pub(crate) body: Bytes,
     pub(crate) user: User,
+    pub(crate) user_agent: String,
     /// What a fault does to lists and reads.
     pub(crate) twist: ListTwist,
     /// What the answer carries in `Warning` headers.
@@ -82,6 +84,8 @@ impl ResourceRequest {
             is_patch: self.is_patch(),
             validation: self.params.field_validation(self.options())?,
             warnings: self.warnings.clone(),
+            manager: manager_name(self.field_manager()?, &self.user_agent),
+            subresource: self.target.subresource.clone().unwrap_or_default(),
         })
     }
 
@@ -108,9 +112,34 @@ impl ResourceRequest {
         About::new(&self.resource.group, &self.resource.kind, name)
     }
 
+    /// `fieldManager`; empty if the request names none.
+    fn field_manager(&self) -> Result<&str, ApiError> {
+        const LIMIT: usize = 128;
+        let name = self.params.filled("fieldManager").unwrap_or_default();
+        let invalid = |message: String, reason| {
+            let cause = Cause { reason, message, field: "fieldManager".to_owned() };
+            ApiError::invalid(About::new("meta.k8s.io", self.options(), ""), vec![cause])
+        };
+        if name.len() > LIMIT {
+            let message = format!("Too long: may not be more than {LIMIT} bytes");
+            return Err(invalid(message, "FieldValueTooLong"));
+        }
+        if name.chars().any(char::is_control) {
+            let message =
+                format!("Invalid value: {}: should only contain printable characters", Value::from(name));
+            return Err(invalid(message, "FieldValueInvalid"));
+        }
+        Ok(name)
+    }
+
+    /// Whether the request applies a configuration.
+    pub(super) fn is_apply(&self) -> bool {
+        self.content_type.starts_with("application/apply-patch+")
+    }
+
     /// Whether the request is a patch, by its media type.
     fn is_patch(&self) -> bool {
-        self.content_type.ends_with("-patch+json")
+        self.content_type.ends_with("-patch+json") || self.is_apply()
     }
 
     /// The kind of the request's options.

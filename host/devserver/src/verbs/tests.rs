@@ -27,6 +27,7 @@ pub(crate) fn config_maps(core: &Core, query: &str) -> ResourceRequest {
         content_type: String::new(),
         body: Bytes::new(),
         user: User::default(),
+        user_agent: String::new(),
         twist: ListTwist::default(),
         warnings: Warnings::default(),
     }

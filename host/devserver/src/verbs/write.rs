@@ -8,7 +8,10 @@ use crate::api::{About, ApiError, Cause, FieldValidation, JsonMap, Metadata, War
 use crate::kinds;
 use crate::resources::{Resource, WrittenPart};
 use crate::schema::invalid;
-use crate::store::{Head, Raced, Stored};
+use crate::store::{Head, ManagedFields, Raced, Stored};
+
+/// The manager of what the server itself writes.
+const SERVER: &str = "kube-apiserver";
 
 /// A write of one object.
 #[derive(Debug, Clone)]
@@ -23,6 +26,10 @@ pub(crate) struct Write {
     pub(crate) is_patch: bool,
     pub(crate) validation: FieldValidation,
     pub(crate) warnings: Warnings,
+    /// Who owns what is written.
+    pub(crate) manager: String,
+    /// The subresource through which it is written; empty if through none.
+    pub(crate) subresource: String,
 }
 
 /// What is known of the text that an object came in.
@@ -45,6 +52,8 @@ impl Write {
             is_patch: false,
             validation: FieldValidation::Warn,
             warnings: Warnings::default(),
+            manager: SERVER.to_owned(),
+            subresource: String::new(),
         }
     }
 
@@ -91,13 +100,18 @@ impl Write {
     }
 
     /// What would have come of a write; a new object has no version.
-    pub(super) fn imagine(&self, mut object: JsonMap, version: &str) -> Result<Arc<Stored>, ApiError> {
+    pub(super) fn imagine(
+        &self,
+        mut object: JsonMap,
+        managed: ManagedFields,
+        version: &str,
+    ) -> Result<Arc<Stored>, ApiError> {
         let mut metadata = Metadata::of(&mut object)?;
         match version {
             "" => metadata.remove("resourceVersion"),
             version => metadata.set("resourceVersion", version),
         }
-        Stored::imagine(&self.head(), object, None, 0).map_err(|why| self.raced(&Raced::Malformed(why)))
+        Stored::imagine(&self.head(), object, managed, 0).map_err(|why| self.raced(&Raced::Malformed(why)))
     }
 
     pub(super) fn raced(&self, raced: &Raced) -> ApiError {

@@ -1,0 +1,149 @@
+//! Who owns the fields of an object after a write: the managed fields that are stored with it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::render::Rendering;
+use super::write::Write;
+use super::{Core, JsonMap};
+use crate::api::{ApiError, Timestamp};
+use crate::apply::{self, Applied, Kind, Managers, Set, Writer};
+use crate::kinds;
+use crate::protobuf;
+use crate::resources::Origin;
+use crate::schema::BuiltinTypes;
+use crate::store::{ManagedFields, Stored};
+
+/// What a client says of managers in the object that it sends, taken out of it.
+pub(super) fn take_sent(object: &mut JsonMap) -> Option<Managers> {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut)?;
+    metadata.remove("managedFields").and_then(|list| Managers::sent(&list))
+}
+
+/// The managers of a stored object.
+fn managers_of(stored: &Stored) -> Managers {
+    let list = stored.managed.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    // They were written by `text`.
+    list.and_then(|list: Value| Managers::parse(&list).ok()).unwrap_or_default()
+}
+
+fn text(managers: &Managers) -> ManagedFields {
+    if managers.is_empty() {
+        return None;
+    }
+    let mut text = Vec::new();
+    managers.write(&mut text);
+    String::from_utf8(text).ok().map(Arc::from)
+}
+
+/// Fields that a write of a resource or of its subresource resets, and so leaves to their owners.
+fn ignored(write: &Write) -> Set {
+    let resource = &write.resource;
+    match write.subresource.as_str() {
+        "" if resource.has_status() => Set::of_fields(&[&["status"]]),
+        "status" | "approval" => {
+            let paths: Vec<Vec<&str>> =
+                resource.strategy.status_reset.iter().map(|path| path.split('.').collect()).collect();
+            let paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
+            Set::of_fields(&paths)
+        }
+        _ => Set::default(),
+    }
+}
+
+/// An object in the version of the write, of which entries tell.
+fn served(write: &Write, object: &JsonMap) -> Value {
+    let mut object = object.clone();
+    if kinds::needs_conversion(&write.resource) {
+        kinds::from_stored(&write.resource, &mut object);
+    }
+    object.into()
+}
+
+/// Calls `done` with the kind and the writer of a write as managed fields see them; nothing of a kind without types.
+fn with_kind<R>(write: &Write, done: impl FnOnce(&Kind<'_>, &Writer<'_>) -> R) -> Option<R> {
+    let resource = &*write.resource;
+    let api_version = resource.api_version();
+    let writer = Writer {
+        manager: &write.manager,
+        subresource: &write.subresource,
+        api_version: &api_version,
+        now: Timestamp::now(),
+    };
+    let (types, root) = match &resource.origin {
+        Origin::Custom { schemas, .. } => schemas.own.types(),
+        Origin::Builtin => {
+            let types = BuiltinTypes::get();
+            (types.types(), types.of_kind(&api_version, &resource.kind)?)
+        }
+    };
+    let empty = protobuf::empty(&api_version, &resource.kind)
+        .unwrap_or_else(|| json!({"apiVersion": api_version, "kind": resource.kind}));
+    let served: Vec<&str> = resource.served.iter().map(String::as_str).collect();
+    let kind = Kind { types, root, name: &resource.kind, served: &served, empty: &empty };
+    Some(done(&kind, &writer))
+}
+
+impl Core {
+    /// The managed fields of an object after a write that is no apply; `sent` is what the client says of them.
+    pub(super) fn managed(
+        &self,
+        write: &Write,
+        old: Option<(&Stored, &JsonMap)>,
+        new: &JsonMap,
+        sent: Option<Managers>,
+    ) -> ManagedFields {
+        let before = old.map(|(stored, object)| (served(write, object), managers_of(stored)));
+        let new = served(write, new);
+        let managers = with_kind(write, |kind, writer| {
+            let old = before.as_ref().map(|(object, managers)| (object, managers));
+            apply::on_update(kind, old, &new, sent, writer, &ignored(write))
+        })?;
+        if let (Some((_, before)), Some((stored, _))) = (&before, old)
+            && managers == *before
+        {
+            return stored.managed.clone();
+        }
+        text(&managers)
+    }
+
+    /// What an apply request makes of an object, as it is served, and its managed fields after it.
+    pub(super) fn applied(
+        &self,
+        write: &Write,
+        live: Option<&Stored>,
+        config: &Value,
+        force: bool,
+    ) -> Result<(Value, ManagedFields), ApiError> {
+        let rendering = Rendering::plain(&write.resource);
+        let before = live.map(|stored| {
+            let mut object = rendering.value(stored);
+            if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+                metadata.remove("managedFields");
+            }
+            (object, managers_of(stored))
+        });
+        let applied = with_kind(write, |kind, writer| {
+            let live = before.as_ref().map(|(object, managers)| (object, managers));
+            apply::apply(kind, live, config, writer, force, &ignored(write))
+        });
+        let Some(applied) = applied else {
+            return Err(ApiError::unsupported_media_type(
+                "the kind has no types by which it could be applied",
+            ));
+        };
+        let Applied { object, managers } = applied?;
+        let object = object.or_else(|| before.map(|(object, _)| object));
+        Ok((object.unwrap_or_else(|| config.clone()), text(&managers)))
+    }
+}
+
+/// Whether two texts of managed fields differ in nothing but times.
+pub(super) fn differ_in_times_alone(a: &ManagedFields, b: &ManagedFields) -> bool {
+    let read = |text: &ManagedFields| {
+        let list: Option<Value> = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        list.and_then(|list| Managers::parse(&list).ok()).unwrap_or_default()
+    };
+    a == b || read(a).differs_in_times_alone(&read(b))
+}
