@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::faults::Faults;
-use crate::http::{AllowedHosts, Connections, Identity, Listener, Log, Served, Service, bind};
+use crate::http::{AllowedHosts, Connections, Identity, LONG_ANSWERS, Listener, Log, Served, Service, bind};
 use crate::seed::seed;
 use crate::store::{HistoryLimits, Store};
 use crate::verbs::Core;
@@ -56,7 +57,13 @@ impl DevServer {
         };
         let core = Core::new(Store::new(limits), bookmark_every);
         let hosts = AllowedHosts::new(address, &options.hosts);
-        let service = Arc::new(Service { core, faults: Faults::default(), log: Log::default(), hosts });
+        let service = Arc::new(Service {
+            core,
+            faults: Faults::default(),
+            log: Log::default(),
+            hosts,
+            long_answers: Arc::new(Semaphore::new(LONG_ANSWERS)),
+        });
         let connections = Arc::new(Connections::default());
         let serving = Listener::serve(listener, identity.clone(), connections.clone(), service.clone());
         Ok(Self { address, identity, service, connections, listener: Mutex::new(Some(serving)) })
