@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::controllers::Controllers;
 use crate::faults::Faults;
-use crate::http::{AllowedHosts, Connections, Identity, Listener, Log, Served, Service, bind};
+use crate::http::{AllowedHosts, Connections, Identity, LONG_ANSWERS, Listener, Log, Served, Service, bind};
 use crate::openapi::OpenApi;
 use crate::seed::seed;
 use crate::store::{HistoryLimits, Store};
@@ -66,6 +67,7 @@ impl DevServer {
             faults: Faults::default(),
             log: Log::default(),
             hosts,
+            long_answers: Arc::new(Semaphore::new(LONG_ANSWERS)),
         });
         let connections = Arc::new(Connections::default());
         let serving = Listener::serve(listener, identity.clone(), connections.clone(), service.clone());

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderName, StatusCode, Uri};
+use http::{HeaderName, HeaderValue, StatusCode, Uri};
 
 use crate::api::ApiError;
 
@@ -32,7 +32,7 @@ impl AllowedHosts {
     /// # Errors
     /// 403 for a request that a page in a browser may have sent.
     pub(super) fn check(&self, parts: &Parts) -> Result<(), ApiError> {
-        let headers = |name| parts.headers.get_all(name).iter().map(|value| value.as_bytes());
+        let headers = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
         let mut hosts: Vec<Authority> = parts.uri.authority().cloned().into_iter().collect();
         for host in headers(HOST) {
             hosts.push(Authority::try_from(host).map_err(|_| foreign_host(&String::from_utf8_lossy(host)))?);

@@ -19,7 +19,7 @@ pub(crate) use hosts::AllowedHosts;
 pub(crate) use listener::{Listener, bind};
 pub(crate) use served::Log;
 pub use served::Served;
-pub(crate) use service::Service;
+pub(crate) use service::{LONG_ANSWERS, Service};
 pub(crate) use tls::Identity;
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use serde::Serialize;
 
 /// How many requests are kept.
 const KEPT: usize = 10_000;
+/// How many bytes of text they may have together: a path alone may have 64 KiB.
+const KEPT_BYTES: usize = 16 << 20;
 
 /// One request that was answered, or ended by a fault. A watch is noted when it begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -44,10 +46,26 @@ pub struct Served {
     pub faults: Vec<u64>,
 }
 
+impl Served {
+    /// The bytes of text that came from the request.
+    fn size(&self) -> usize {
+        let target = [&self.group, &self.resource, &self.subresource, &self.namespace, &self.name];
+        let target: usize = target.iter().map(|text| text.len()).sum();
+        let groups: usize =
+            self.impersonated_groups.iter().map(|group| group.len() + size_of::<String>()).sum();
+        target
+            + groups
+            + self.uri.len()
+            + self.user_agent.len()
+            + self.impersonated.as_ref().map_or(0, String::len)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Entries {
     last: u64,
     kept: VecDeque<Served>,
+    bytes: usize,
 }
 
 /// The last requests.
@@ -59,10 +77,12 @@ impl Log {
         let mut entries = self.0.lock();
         entries.last += 1;
         served.sequence = entries.last;
-        if entries.kept.len() == KEPT {
-            entries.kept.pop_front();
-        }
+        entries.bytes += served.size();
         entries.kept.push_back(served);
+        while entries.kept.len() > KEPT || entries.bytes > KEPT_BYTES {
+            let Some(oldest) = entries.kept.pop_front() else { break };
+            entries.bytes -= oldest.size();
+        }
     }
 
     pub(crate) fn all(&self) -> Vec<Served> {
@@ -70,6 +90,8 @@ impl Log {
     }
 
     pub(crate) fn clear(&self) {
-        self.0.lock().kept.clear();
+        let mut entries = self.0.lock();
+        entries.kept.clear();
+        entries.bytes = 0;
     }
 }

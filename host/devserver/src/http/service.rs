@@ -8,6 +8,7 @@ use http::header::USER_AGENT;
 use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use tokio::sync::Semaphore;
 
 use super::answer::{self, Body};
 use super::control::Control;
@@ -20,6 +21,11 @@ use crate::faults::{Faults, Hit};
 use crate::openapi::OpenApi;
 use crate::verbs::{Answer, Core, ListTwist, ResourceRequest};
 
+/// From how many objects on a list is made outside of the thread of its connection.
+const MANY_OBJECTS: usize = 500;
+/// How many such answers are made at a time: each is in memory as a whole.
+pub(crate) const LONG_ANSWERS: usize = 4;
+
 /// Everything a connection needs.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -28,6 +34,8 @@ pub(crate) struct Service {
     pub(crate) faults: Faults,
     pub(crate) log: Log,
     pub(crate) hosts: AllowedHosts,
+    /// Turns of answers that take long.
+    pub(crate) long_answers: Arc<Semaphore>,
 }
 
 impl Service {
@@ -59,7 +67,7 @@ impl Service {
             }
             FaultOutcome::No => {
                 let response = match read_body(body).await {
-                    Ok(body) => self.answer(parts, info, body, &hits, control),
+                    Ok(body) => self.answer(parts, info, body, &hits, control).await,
                     Err(error) => Err(error),
                 };
                 response.unwrap_or_else(|error| answer::error(&error))
@@ -78,7 +86,7 @@ impl Service {
         response
     }
 
-    fn answer(
+    async fn answer(
         &self,
         parts: &Parts,
         info: RequestInfo,
@@ -113,7 +121,7 @@ impl Service {
             warnings: Warnings::default(),
         };
         let content_type = call.accepted.content_type;
-        let answered = self.core.answer(verb, &call);
+        let (answered, call) = self.do_verb(verb, call).await?;
         let response = answered.map_or_else(
             |error| answer::error(&error),
             |answer| match answer {
@@ -125,5 +133,29 @@ impl Service {
             },
         );
         Ok(answer::with_warnings(response, &call.warnings))
+    }
+
+    /// Does what a call asks for; many objects are read on a thread of their own, so that watches and other requests on this
+    /// one go on.
+    async fn do_verb(
+        &self,
+        verb: &'static str,
+        call: Call,
+    ) -> Result<(Result<Answer, ApiError>, Call), ApiError> {
+        let reads_all = matches!(verb, "list" | "deletecollection");
+        if !reads_all || self.core.store.count(&call.resource.storage) < MANY_OBJECTS {
+            return Ok((self.core.answer(verb, &call), call));
+        }
+        // It is never closed.
+        let turn = self.long_answers.clone().acquire_owned().await;
+        let core = self.core.clone();
+        let answering = tokio::task::spawn_blocking(move || {
+            // Until the answer is there, also if its client is gone.
+            let _turn = turn;
+            (core.answer(verb, &call), call)
+        });
+        answering
+            .await
+            .map_err(|error| ApiError::internal(format!("the request was not carried out: {error}")))
     }
 }

@@ -1,4 +1,4 @@
-//! Faults of watches, on a clock that stands still.
+//! Faults of watches, on a clock that stands still; the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
+use super::Log;
+use super::Served;
 use super::faulty_watch::{FaultyWatch, WatchFaults, WatchOutput};
 use crate::faults::{Fault, FaultRule, Faults, RequestAttributes};
 use crate::store::Store;
@@ -86,4 +88,17 @@ async fn a_watch_that_is_gone_forgets_what_it_kept_back() {
     for expected in ["ADDED b", "ADDED a", "ERROR ", ""] {
         assert_eq!(next(&mut watch).await, expected);
     }
+}
+
+#[test]
+fn the_log_keeps_the_last_requests_bounded_by_number_and_bytes() {
+    let log = Log::default();
+    let request = |length: usize| Served { uri: "x".repeat(length), ..Served::default() };
+    (0..10_005).for_each(|_| log.add(request(10)));
+    assert_eq!((log.all().len(), log.all()[0].sequence), (10_000, 6));
+    (0..20).for_each(|_| log.add(request(1 << 20)));
+    assert_eq!((log.all().len(), log.all()[0].sequence), (16, 10_010));
+    log.clear();
+    (0..16).for_each(|_| log.add(request(1 << 20)));
+    assert_eq!(log.all().len(), 16);
 }

@@ -248,6 +248,11 @@ impl Store {
         }
     }
 
+    /// How many objects a table holds.
+    pub(crate) fn count(&self, table: &str) -> usize {
+        self.inner.lock().tables.get(table).map_or(0, |t| t.objects.len())
+    }
+
     /// The names of all tables that hold objects.
     pub(crate) fn tables(&self) -> Vec<Arc<str>> {
         let inner = self.inner.lock();

@@ -28,12 +28,12 @@ async fn the_code_of_the_page_is_this_code() -> Result<()> {
 async fn the_rule_that_the_page_posts_is_taken_with_the_answer_that_it_shows() -> Result<()> {
     let console = blocks_in(PAGE, "console")?;
     let posted =
-        console.iter().find(|block| block.contains("POST localhost:PORT/_faults")).context("no POST")?;
+        console.iter().find(|block| block.contains("localhost:PORT/_faults")).context("no rule is posted")?;
     let (command, answer) = posted.rsplit_once('\n').context("no answer")?;
-    let rule = command.split('\'').nth(1).context("no body")?.to_owned();
-    // As curl sends it.
-    let form = [("content-type", "application/x-www-form-urlencoded")];
-    let said = Cluster::start().await.send("POST", "/_faults", &form, rule).await;
+    let mut quoted = command.split('\'').skip(1).step_by(2);
+    let header = quoted.next().and_then(|header| header.split_once(": ")).context("no header")?;
+    let rule = quoted.next().context("no body")?.to_owned();
+    let said = Cluster::start().await.send("POST", "/_faults", &[header], rule).await;
     ensure!(*said.body == *answer.as_bytes(), "{:?} instead of {answer}", said.body);
     Ok(())
 }

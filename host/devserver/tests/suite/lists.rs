@@ -152,3 +152,38 @@ async fn everywhere_is_all_namespaces_in_the_order_of_their_keys() {
     assert_eq!(names(&cluster.get("/api/v1/namespaces/a/configmaps").await.ok()), ["x"]);
     assert_eq!(names(&cluster.get("/api/v1/namespaces/nowhere/configmaps").await.ok()), Vec::<String>::new());
 }
+
+/// The test has one thread: while the server reads objects on it nobody else is answered.
+#[tokio::test]
+async fn a_long_table_holds_up_no_other_request() {
+    const PODS_IN_TABLE: usize = 1500;
+
+    let cluster = Cluster::start().await;
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    let pods: Vec<String> = (0..PODS_IN_TABLE)
+        .map(|n| {
+            let mut object = pod(&format!("p{n}"), "node");
+            object["metadata"]["namespace"] = "default".into();
+            object.to_string()
+        })
+        .collect();
+    std::fs::write(file.path(), pods.join("\n---\n")).unwrap();
+    assert_eq!(cluster.server.seed(file.path()).unwrap().created, PODS_IN_TABLE);
+
+    let accept = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+    let mut table = std::pin::pin!(cluster.send("GET", PODS, &accept, ""));
+    let mut others = 0;
+    let table = loop {
+        tokio::select! {
+            biased;
+            table = &mut table => break table,
+            other = cluster.get("/version") => {
+                assert_eq!(other.code, 200);
+                others += 1;
+            }
+        }
+    };
+    assert_eq!(table.ok()["rows"].as_array().unwrap().len(), PODS_IN_TABLE);
+    // One or two may come before the server sees the request for the table.
+    assert!(others > 3, "{others} answers meanwhile");
+}

@@ -273,7 +273,7 @@ async fn reviews_say_who_asks_and_that_everything_is_allowed() {
         ("impersonate-extra-scopes", "b"),
     ];
     let info = cluster.send("POST", path, &headers, "{}").await.ok()["status"]["userInfo"].take();
-    let expected = json!({"username": "jane", "uid": "7", "groups": ["sailors", "captains"], "extra": {"scopes": ["a", "b"]}});
+    let expected = json!({"username": "jane", "uid": "7", "groups": ["sailors", "captains", "system:authenticated"], "extra": {"scopes": ["a", "b"]}});
     assert_eq!(info, expected);
 
     let attributes = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
@@ -294,6 +294,45 @@ async fn reviews_say_who_asks_and_that_everything_is_allowed() {
     assert_eq!(token["status"]["authenticated"], true);
     let other = cluster.post(path, &json!({"kind": "TokenReview"})).await;
     assert_eq!(other.reason(), (400, "BadRequest".to_owned()));
+}
+
+#[tokio::test]
+async fn an_impersonated_user_has_the_groups_that_go_without_saying() {
+    let cluster = Cluster::start().await;
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let user_info = async |headers: &[(&str, &str)]| {
+        cluster.send("POST", path, headers, "{}").await.ok()["status"]["userInfo"].take()
+    };
+    for (user, given, expected) in [
+        ("jane", &[][..], &["system:authenticated"][..]),
+        ("jane", &["a"], &["a", "system:authenticated"]),
+        ("jane", &["system:authenticated", "a"], &["system:authenticated", "a"]),
+        ("jane", &["system:unauthenticated"], &["system:unauthenticated"]),
+        ("system:anonymous", &[], &["system:unauthenticated"]),
+        ("system:anonymous", &["a"], &["a", "system:unauthenticated"]),
+        (
+            "system:serviceaccount:yard:crane",
+            &[],
+            &["system:serviceaccounts", "system:serviceaccounts:yard", "system:authenticated"],
+        ),
+        ("system:serviceaccount:yard:crane", &["a"], &["a", "system:authenticated"]),
+    ] {
+        let mut headers = vec![("impersonate-user", user)];
+        headers.extend(given.iter().map(|group| ("impersonate-group", *group)));
+        assert_eq!(user_info(&headers).await["groups"], json!(expected), "{user} {given:?}");
+    }
+    assert_eq!(user_info(&[("impersonate-user", "")]).await["username"], "system:admin");
+    let extra = [
+        ("impersonate-user", "jane"),
+        ("impersonate-extra-example.org%2fscopes", "a"),
+        ("impersonate-extra-50%25", "b"),
+        ("impersonate-extra-50%", "c"),
+        ("impersonate-extra-%2f%zz", "d"),
+    ];
+    let expected = json!({"example.org/scopes": ["a"], "50%": ["b", "c"], "%2f%zz": ["d"]});
+    let mut found = user_info(&extra).await["extra"].take();
+    found["50%"].as_array_mut().unwrap().sort_by_key(ToString::to_string);
+    assert_eq!(found, expected);
 }
 
 #[tokio::test]
