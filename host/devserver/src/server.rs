@@ -1,7 +1,7 @@
 //! [`DevServer`]: a running server, and what tests do to it as a whole.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::faults::Faults;
 use crate::http::{Connections, Identity, Listener, Log, Served, Service, bind};
 use crate::openapi::OpenApi;
-use crate::seed::seed;
+use crate::seed::{seed, seed_files};
 use crate::store::Store;
 use crate::verbs::Core;
 use crate::{DevServerOptions, StartError};
@@ -96,6 +96,12 @@ impl DevServer {
     /// At the first document that the server does not take; those before it stay.
     pub fn seed(&self, path: &Path) -> Result<Seeded, StartError> {
         seed(&self.service.core, path)
+    }
+
+    /// As [`DevServer::seed`] with some files that have changed, in any order. Nothing is taken of a file that is not YAML or
+    /// JSON; each object that the server does not take is an error, and the others are made or brought up to date.
+    pub fn seed_files(&self, paths: &[PathBuf]) -> (Seeded, Vec<StartError>) {
+        seed_files(&self.service.core, paths)
     }
 
     /// The faults it produces.
