@@ -126,9 +126,16 @@ impl Dev {
         poll::until_or(description, deadline, condition, ended).map_err(|error| self.with_log(&error))
     }
 
+    /// The kubeconfig that the log names.
+    pub fn kubeconfig(&self) -> Result<PathBuf> {
+        let lines = self.lines("export KUBECONFIG=");
+        let path = lines.first().and_then(|line| line.split_once('='));
+        Ok(path.context("no kubeconfig in the log")?.1.trim_matches('\'').into())
+    }
+
     /// The URL of the API server in the kubeconfig.
     pub fn server(&self) -> Result<String> {
-        let path = self.dir.join(".pilothouse/kubeconfig");
+        let path = self.kubeconfig()?;
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         let url = text.lines().find_map(|line| line.trim().strip_prefix("server: "));
         Ok(url.with_context(|| format!("no server in {text}"))?.trim_matches('"').to_owned())

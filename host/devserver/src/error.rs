@@ -26,12 +26,14 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// A document of a file is not an object the server takes.
-    #[error("{path}, document {document}: {message}", path = path.display())]
+    #[error("{path}, document {document} (line {line}): {message}", path = path.display())]
     Object {
         /// The file.
         path: PathBuf,
         /// Which of its documents, from 1.
         document: usize,
+        /// On which line of the file it begins, from 1.
+        line: usize,
         /// What is wrong with it.
         message: String,
     },

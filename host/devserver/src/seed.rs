@@ -1,6 +1,7 @@
 //! Objects from files, as `kubectl apply -f FOLDER` would make them, with their status.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -14,12 +15,15 @@ use crate::{StartError, StartError::Read};
 struct Document {
     path: PathBuf,
     number: usize,
+    /// Where it begins.
+    line: usize,
     object: Value,
 }
 
 impl Document {
     fn wrong(&self, message: impl Into<String>) -> StartError {
-        StartError::Object { path: self.path.clone(), document: self.number, message: message.into() }
+        let (path, document, line) = (self.path.clone(), self.number, self.line);
+        StartError::Object { path, document, line, message: message.into() }
     }
 
     fn text(&self, pointer: &str) -> &str {
@@ -36,22 +40,51 @@ impl Document {
     }
 }
 
-/// Makes or brings up to date the objects of a file or of the files of a folder.
-pub(crate) fn seed(core: &std::sync::Arc<Core>, path: &Path) -> Result<Seeded, StartError> {
+/// Makes or brings up to date the objects of a file or of the files of a folder, up to the first fault.
+pub(crate) fn seed(core: &Arc<Core>, path: &Path) -> Result<Seeded, StartError> {
     let mut documents = Vec::new();
     for file in files(path)? {
-        read(&file, &mut documents)?;
+        documents.extend(read(&file)?);
     }
-    documents.sort_by_key(Document::rank);
     let mut seeded = Seeded::default();
-    for document in &documents {
-        if put(core, document)? {
-            seeded.created += 1;
-        } else {
-            seeded.updated += 1;
+    put_all(core, documents, &mut seeded, Err)?;
+    Ok(seeded)
+}
+
+/// Makes or brings up to date the objects of some files. Nothing is taken of a file that cannot be read whole; an object that
+/// is refused does not keep the others back.
+pub(crate) fn seed_files(core: &Arc<Core>, paths: &[PathBuf]) -> (Seeded, Vec<StartError>) {
+    let (mut documents, mut faults) = (Vec::new(), Vec::new());
+    for path in paths {
+        match read(path) {
+            Ok(read) => documents.extend(read),
+            Err(fault) => faults.push(fault),
         }
     }
-    Ok(seeded)
+    let mut seeded = Seeded::default();
+    let collected = put_all(core, documents, &mut seeded, |fault| {
+        faults.push(fault);
+        Ok(())
+    });
+    faults.extend(collected.err());
+    (seeded, faults)
+}
+
+fn put_all(
+    core: &Arc<Core>,
+    mut documents: Vec<Document>,
+    seeded: &mut Seeded,
+    mut refused: impl FnMut(StartError) -> Result<(), StartError>,
+) -> Result<(), StartError> {
+    documents.sort_by_key(Document::rank);
+    for document in &documents {
+        match put(core, document) {
+            Ok(true) => seeded.created += 1,
+            Ok(false) => seeded.updated += 1,
+            Err(fault) => refused(fault)?,
+        }
+    }
+    Ok(())
 }
 
 /// The file, or the YAML and JSON files of a folder by name.
@@ -72,12 +105,16 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, StartError> {
     Ok(files)
 }
 
-fn read(path: &Path, documents: &mut Vec<Document>) -> Result<(), StartError> {
+fn read(path: &Path) -> Result<Vec<Document>, StartError> {
+    let mut documents = Vec::new();
     let text = std::fs::read_to_string(path).map_err(|source| Read { path: path.to_owned(), source })?;
     for (index, (before, part)) in parts(&text).into_iter().enumerate() {
         // Behind as many empty lines as stand before it, so that errors name the right one.
+        let line = before
+            + 1
+            + part.lines().take_while(|line| line.starts_with("---") || says_nothing(line)).count();
         let part = "\n".repeat(before) + part;
-        let document = |object| Document { path: path.to_owned(), number: index + 1, object };
+        let document = |object| Document { path: path.to_owned(), number: index + 1, line, object };
         let objects: Vec<Value> = serde_saphyr::from_multiple(&part)
             .map_err(|error| document(Value::Null).wrong(format!("not YAML: {error}")))?;
         for object in objects {
@@ -94,13 +131,16 @@ fn read(path: &Path, documents: &mut Vec<Document>) -> Result<(), StartError> {
             }
         }
     }
-    Ok(())
+    Ok(documents)
+}
+
+/// Whether a text has empty lines, comments and directives alone.
+fn says_nothing(part: &str) -> bool {
+    part.lines().all(|line| matches!(line.trim_start().bytes().next(), None | Some(b'#' | b'%')))
 }
 
 /// The documents of a file, empty ones too, each with how many lines stand before it.
 fn parts(text: &str) -> Vec<(usize, &str)> {
-    let says_nothing =
-        |part: &str| part.lines().all(|l| matches!(l.trim_start().bytes().next(), None | Some(b'#' | b'%')));
     let mut parts = Vec::new();
     let (mut start, mut lines_before, mut at) = (0, 0, 0);
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -118,7 +158,7 @@ fn parts(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Makes an object, or brings the one that is there to what the document says; whether it was made.
-fn put(core: &std::sync::Arc<Core>, document: &Document) -> Result<bool, StartError> {
+fn put(core: &Arc<Core>, document: &Document) -> Result<bool, StartError> {
     let (api_version, kind) = (document.text("/apiVersion"), document.text("/kind"));
     if api_version.is_empty() || kind.is_empty() {
         return Err(document.wrong("it has no apiVersion or no kind"));

@@ -1,7 +1,7 @@
 //! [`DevServer`]: a running server, and what tests do to it as a whole.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::controllers::Controllers;
 use crate::faults::Faults;
 use crate::http::{AllowedHosts, Connections, Identity, LONG_ANSWERS, Listener, Log, Served, Service, bind};
 use crate::openapi::OpenApi;
-use crate::seed::seed;
+use crate::seed::{seed, seed_files};
 use crate::store::{HistoryLimits, Store};
 use crate::verbs::Core;
 use crate::{DevServerOptions, StartError};
@@ -114,6 +114,12 @@ impl DevServer {
     /// gone, and so is what was in a deleted namespace. The end of pods, which takes time, is not waited for.
     pub async fn settled(&self) {
         self.controllers.settled(&self.service.core).await;
+    }
+
+    /// As [`DevServer::seed`] with some files that have changed, in any order. Nothing is taken of a file that is not YAML or
+    /// JSON; each object that the server does not take is an error, and the others are made or brought up to date.
+    pub fn seed_files(&self, paths: &[PathBuf]) -> (Seeded, Vec<StartError>) {
+        seed_files(&self.service.core, paths)
     }
 
     /// The faults it produces.

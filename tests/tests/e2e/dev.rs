@@ -121,6 +121,74 @@ fn a_guest_is_built_run_reloaded_at_every_change_and_ended() -> Result<()> {
     component.wait_lines(1, "reconciled worker-1 in", SOON)?;
     edit(&built.join("pods-per-node.yaml"), "callTimeout: 5s", "callTimeout: 6s")?;
     component.wait_lines(1, "reloaded: generation 2", SOON)?;
+    component.signal(Signal::TERM)?;
+    ensure!(component.wait_exit(SOON)?.code() == Some(0));
+    on_a_cluster(dir, objects)
+}
+
+/// The same component on a server that is not its own.
+fn on_a_cluster(dir: &Path, objects: &str) -> Result<()> {
+    let other = folder()?;
+    let cluster = Dev::start(other.path(), &["--api-only", "--objects", objects])?;
+    cluster.wait_lines(1, "export KUBECONFIG=", SOON)?;
+    let kubeconfig = cluster.kubeconfig()?;
+    let kubeconfig = kubeconfig.to_str().context("a path")?;
+    let dev = Dev::start(dir, &["built", "--kubeconfig", kubeconfig])?;
+    dev.wait_lines(1, "reconciled worker-1 in", SOON)?;
+    ensure!(total(&cluster, "worker-1")? == "4");
+    let named = format!("cluster {}, v1.36", cluster.server()?);
+    ensure!(dev.lines(&named).len() == 1 && dev.lines("export KUBECONFIG=").is_empty(), "no {named:?}");
+    edit(&dir.join("built/pods-per-node.yaml"), "callTimeout: 6s", "callTimeout: 7s")?;
+    dev.wait_lines(1, "reloaded: generation 2", SOON)?;
+    dev.signal(Signal::TERM)?;
+    ensure!(dev.wait_exit(SOON)?.code() == Some(0));
+    Ok(())
+}
+
+#[test]
+fn a_cluster_has_no_server_of_ours_and_must_answer() -> Result<()> {
+    let dir = folder()?;
+    for flags in [["--kubeconfig", "x", "--api-only"], ["--context", "x", "--tls"]] {
+        let refused = dev::run(dir.path(), &flags)?;
+        ensure!(refused.status.code() == Some(2) && refused.stderr.contains("cannot be used"), "{refused:?}");
+    }
+    let refused = dev::run(dir.path(), &["--context", "x", "--objects", "objects"])?;
+    ensure!(refused.stderr.contains("cannot be used"), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn objects_are_applied_again_when_their_file_changes() -> Result<()> {
+    let dir = folder()?;
+    let objects = dir.path().join("objects");
+    fs::create_dir(&objects)?;
+    let file = objects.join("colours.yaml");
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: colours}\ndata: {a: red}\n";
+    fs::write(&file, text)?;
+    // Two servers in one folder, neither of which needs it for itself.
+    let other = Dev::start(dir.path(), &["--api-only"])?;
+    other.wait_lines(1, "export KUBECONFIG=", SOON)?;
+    let dev = Dev::start(dir.path(), &["--api-only", "--objects", "objects"])?;
+    dev.wait_lines(1, "export KUBECONFIG=", SOON)?;
+    ensure!(dev.kubeconfig()? != other.kubeconfig()? && dev.server()? != other.server()?);
+    let colour = || {
+        Ok::<_, anyhow::Error>(dev.get("/api/v1/namespaces/default/configmaps/colours")?["data"]["a"].clone())
+    };
+    ensure!(colour()? == "red");
+    fs::write(&file, text.replace("red", "blue"))?;
+    dev.wait_for("the change", SOON, || colour().map(|colour| colour == "blue"))?;
+    fs::write(&file, "apiVersion: v1\nkind: ConfigMap\n  metadata: [\n")?;
+    let wrong = dev.wait_lines(1, "not YAML", SOON)?;
+    ensure!(wrong[0].contains("colours.yaml") && wrong[0].contains("line 3"), "{wrong:?}");
+    ensure!(colour()? == "blue");
+    fs::write(
+        objects.join("more.json"),
+        r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"more"}}"#,
+    )?;
+    dev.wait_for("the Namespace", SOON, || dev.get("/api/v1/namespaces/more").map(|_| true))?;
+    let path = dev.kubeconfig()?;
+    dev.signal(Signal::TERM)?;
+    ensure!(dev.wait_exit(SOON)?.code() == Some(0) && !path.exists());
     Ok(())
 }
 

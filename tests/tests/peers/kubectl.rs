@@ -107,11 +107,14 @@ fn without_descriptions(output: &str) -> String {
     format!("{start}{fields}")
 }
 
-/// The changed lines of a diff.
+/// The changed lines of a diff; not what an object has of the time and by chance.
 fn changes(diff: &str) -> String {
-    let is_change =
-        |line: &&str| line.starts_with(['+', '-']) && !line.starts_with("+++") && !line.starts_with("---");
-    diff.lines().filter(is_change).fold(String::new(), |text, line| text + line + "\n")
+    let by_chance = |line: &str| {
+        let field = line[1..].trim_start();
+        ["++", "--", "creationTimestamp:", "uid:"].iter().any(|start| field.starts_with(start))
+    };
+    let changed = diff.lines().filter(|line| line.starts_with(['+', '-']) && !by_chance(line));
+    changed.fold(String::new(), |text, line| text + line + "\n")
 }
 
 /// The output without ages and times of day.

@@ -4,12 +4,14 @@
 //! .pilothouse/.gitignore   all of it
 //!             lock         held while a `dev` runs here
 //!             kubeconfig   for kubectl, the host and the plugins' author
+//!             kubeconfig-PORT   of an API server that runs without plugins
 //!             plugins/     what the host runs
 //!             incoming/    files on their way into plugins/
 //!             target/      Cargo's, shared by all guests
 //! ```
 //!
-//! Invariant: one process at a time has it; a file appears whole or not at all ([`Folder::put`]).
+//! Invariant: one process at a time has it; a file appears whole or not at all ([`Folder::put`]). An API server without plugins
+//! does not need the folder: it only leaves a kubeconfig under a name of its own ([`ServerConfig`]).
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
@@ -32,12 +34,7 @@ impl Folder {
     /// Makes the folder in `within`, or takes the one that is there.
     pub(crate) fn open(within: &Path) -> Result<Self> {
         let path = within.join(NAME);
-        for part in ["", "plugins", "incoming"] {
-            let part = path.join(part);
-            fs::create_dir_all(&part).with_context(|| format!("creating {}", part.display()))?;
-        }
-        // Without the name of the current folder in it, lines to copy would hold only there.
-        let path = path.canonicalize().with_context(|| format!("looking for {}", path.display()))?;
+        let path = make(&path, &["", "plugins", "incoming"])?;
         let lock = path.join("lock");
         let lock = File::create(&lock).with_context(|| format!("creating {}", lock.display()))?;
         match lock.try_lock() {
@@ -51,7 +48,7 @@ impl Folder {
             }
         }
         let folder = Self { path, _lock: lock };
-        folder.put(&folder.path.join(".gitignore"), b"*\n", 0o644)?;
+        put(&folder.path, &folder.path.join(".gitignore"), b"*\n", 0o644)?;
         Ok(folder)
     }
 
@@ -74,17 +71,56 @@ impl Folder {
 
     /// Writes a file of this folder by renaming: nobody sees half of it.
     pub(crate) fn put(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
-        let name = path.file_name().context("a file has a name")?;
-        let incoming = self.path.join("incoming").join(name);
-        let write = || {
-            // One that a killed process left has its own mode.
-            let _ = fs::remove_file(&incoming);
-            let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&incoming)?;
-            file.write_all(content)?;
-            fs::rename(&incoming, path)
-        };
-        write().with_context(|| format!("writing {}", path.display()))
+        put(&self.path, path, content, mode)
     }
+}
+
+/// The kubeconfig of an API server that runs without plugins; it goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct ServerConfig {
+    pub(crate) path: PathBuf,
+}
+
+impl ServerConfig {
+    /// Writes it below `within`, for this user's eyes only; the port makes its name one of its own.
+    pub(crate) fn write(within: &Path, port: u16, text: &str) -> Result<Self> {
+        let folder = make(&within.join(NAME), &["", "incoming"])?;
+        put(&folder, &folder.join(".gitignore"), b"*\n", 0o644)?;
+        let path = folder.join(format!("kubeconfig-{port}"));
+        put(&folder, &path, text.as_bytes(), 0o600)?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for ServerConfig {
+    fn drop(&mut self) {
+        // The folder may have been removed.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Makes the folder with these parts, and gives its whole path: lines to copy with the name of the current folder left out would
+/// hold only there.
+fn make(path: &Path, parts: &[&str]) -> Result<PathBuf> {
+    for part in parts {
+        let part = path.join(part);
+        fs::create_dir_all(&part).with_context(|| format!("creating {}", part.display()))?;
+    }
+    path.canonicalize().with_context(|| format!("looking for {}", path.display()))
+}
+
+/// Writes a file of a folder by renaming one of its part `incoming`. Two processes may do so at the same time.
+fn put(folder: &Path, path: &Path, content: &[u8], mode: u32) -> Result<()> {
+    let name = path.file_name().context("a file has a name")?.to_string_lossy();
+    let incoming = folder.join("incoming").join(format!("{name}.{}", std::process::id()));
+    let write = || {
+        // One that a killed process left has its own mode.
+        let _ = fs::remove_file(&incoming);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&incoming)?;
+        file.write_all(content)?;
+        fs::rename(&incoming, path)
+    };
+    write().with_context(|| format!("writing {}", path.display()))
 }
 
 #[cfg(test)]
@@ -107,6 +143,20 @@ mod tests {
             assert!(path.is_absolute());
         }
         assert_eq!(fs::read_dir(dir.path().join(".pilothouse/incoming")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_server_without_plugins_needs_no_lock_and_leaves_no_kubeconfig_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        let own = folder.put_kubeconfig("own").unwrap();
+        let other = ServerConfig::write(dir.path(), 1234, "other").unwrap();
+        assert_eq!(fs::metadata(&other.path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_to_string(&other.path).unwrap(), "other");
+        let path = other.path.clone();
+        drop(other);
+        assert!(!path.exists());
+        assert_eq!(fs::read_to_string(own).unwrap(), "own");
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The server is there first, so that the kubeconfig holds from the start; the host starts while the first build runs. At the
-//! end it goes the other way round: builds, host, server.
+//! end it goes the other way round: builds, host, server. With `--kubeconfig` or `--context` the host works on that cluster and
+//! there is no server.
 
 mod build;
 mod cargo;
@@ -16,6 +17,7 @@ mod folder;
 mod install;
 mod log;
 mod manifests;
+mod objects;
 mod projects;
 mod snapshot;
 mod watch;
@@ -29,14 +31,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use pilothouse_cache::Compression;
-use pilothouse_client::ClientOptions;
+use pilothouse_client::{Client, ClientOptions};
 use pilothouse_devserver::{DevServer, DevServerOptions};
 use pilothouse_manager::admin::AdminOptions;
 use pilothouse_manager::{DirectoryOptions, ManagerOptions};
 use tokio::net::TcpListener;
 
-use self::folder::Folder;
+use self::folder::{Folder, ServerConfig};
 use self::log::{Log, Tone, counted, spell};
+use self::objects::Objects;
 use self::projects::Found;
 use self::workshop::Workshop;
 use crate::hosting::{DEFAULT_LISTEN, Hosting, HostingOptions, Signals};
@@ -55,25 +58,37 @@ pub(crate) struct Dev {
     #[arg(value_name = "PATH", default_value = ".")]
     paths: Vec<PathBuf>,
     /// Run only the API server, without plugins
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = CLUSTER)]
     api_only: bool,
     /// Port of the API server on 127.0.0.1; 0 takes a free one
-    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    #[arg(long, value_name = "PORT", default_value_t = 0, conflicts_with_all = CLUSTER)]
     api_port: u16,
-    /// YAML file or folder with the initial objects [default: `objects` below the first PATH that has one]
-    #[arg(long, value_name = "DIR")]
+    /// YAML file or folder with the initial objects, applied again when a file changes [default: `objects` below the first
+    /// PATH that has one]
+    #[arg(long, value_name = "DIR", conflicts_with_all = CLUSTER)]
     objects: Option<PathBuf>,
     /// Serve the API over TLS, with a generated certificate that the kubeconfig trusts
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = CLUSTER)]
     tls: bool,
+    /// Run the plugins on the cluster of this kubeconfig file instead of an API server in memory
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Run the plugins on the cluster of this context, of --kubeconfig or of your kubeconfig
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
 }
+
+/// The flags that name a cluster.
+const CLUSTER: [&str; 2] = ["kubeconfig", "context"];
 
 impl Dev {
     pub(crate) fn main(self) -> Result<()> {
         let log = Log::to_stdout();
-        let title =
-            "pilothouse {} dev: for development and tests, not a Kubernetes distribution; nothing is stored";
-        log.verbatim(&title.replace("{}", env!("CARGO_PKG_VERSION")));
+        let nature = match self.is_on_cluster() {
+            true => "",
+            false => ": for development and tests, not a Kubernetes distribution; nothing is stored",
+        };
+        log.verbatim(&format!("pilothouse {} dev{nature}", env!("CARGO_PKG_VERSION")));
         log.show_events()?;
         on_runtimes(false, |threads| self.serve(log, threads))
     }
@@ -87,15 +102,22 @@ impl Dev {
             // Ended before there was anything to end.
             () = signals.next() => return Ok(()),
         };
-        let Started { server, hosting, mut workshop } = started;
+        let Started { server, mut objects, hosting, mut workshop, config } = started;
         let work = async {
             match &mut workshop {
                 Some(workshop) => workshop.run().await,
                 None => std::future::pending().await,
             }
         };
+        let follow = async {
+            match (&mut objects, &server) {
+                (Some(objects), Some(server)) => objects.run(server).await,
+                _ => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = work => {}
+            () = follow => {}
             () = signals.next() => {}
         }
         log.say("dev", Tone::Plain, "shutting down; press Ctrl-C again to exit at once");
@@ -105,30 +127,40 @@ impl Dev {
         if let Some(hosting) = hosting {
             hosting.end(GRACE, &mut signals).await?;
         }
-        tokio::select! {
-            _ = tokio::time::timeout(SERVER_GRACE, server.shutdown()) => {}
-            () = signals.next() => {}
+        if let Some(server) = server {
+            tokio::select! {
+                _ = tokio::time::timeout(SERVER_GRACE, server.shutdown()) => {}
+                () = signals.next() => {}
+            }
         }
+        drop(config);
         log.say("dev", Tone::Plain, "stopped");
         Ok(())
     }
 
     async fn start(&self, log: &Log, threads: Threads) -> Result<Started> {
-        let folder = Arc::new(Folder::open(Path::new("."))?);
-        let Found { projects, left_out } = if self.api_only {
-            Found::default()
-        } else {
-            let paths = self.paths.clone();
-            tokio::task::spawn_blocking(move || projects::find(&paths)).await??
-        };
-        projects.iter().for_each(|project| log.expect_name(&project.label));
-        let server = self.start_server(log).await?;
-        let kubeconfig = folder.put_kubeconfig(&server.kubeconfig())?;
-        log.say("api", Tone::Plain, "for kubectl, in another terminal:");
-        log.verbatim(&format!("\n  export KUBECONFIG={}\n\n", quoted(&kubeconfig)));
         if self.api_only {
-            return Ok(Started { server, hosting: None, workshop: None });
+            let (server, objects) = self.start_server(log).await?;
+            let port = server.address().port();
+            let config = ServerConfig::write(Path::new("."), port, &server.kubeconfig())?;
+            show_kubeconfig(log, &config.path);
+            let (server, config) = (Some(server), Some(config));
+            return Ok(Started { server, objects, hosting: None, workshop: None, config });
         }
+        let folder = Arc::new(Folder::open(Path::new("."))?);
+        let paths = self.paths.clone();
+        let Found { projects, left_out } =
+            tokio::task::spawn_blocking(move || projects::find(&paths)).await??;
+        projects.iter().for_each(|project| log.expect_name(&project.label));
+        let (server, objects, client) = if self.is_on_cluster() {
+            (None, None, self.cluster(log).await?)
+        } else {
+            let (server, objects) = self.start_server(log).await?;
+            let kubeconfig = folder.put_kubeconfig(&server.kubeconfig())?;
+            show_kubeconfig(log, &kubeconfig);
+            let client = ClientOptions { kubeconfig: Some(kubeconfig), ..ClientOptions::default() };
+            (Some(server), objects, client)
+        };
         let names: Vec<&str> = projects.iter().map(|project| project.label.as_str()).collect();
         log.say("dev", Tone::Plain, &format!("{}: {}", counted(names.len(), "plugin"), names.join(", ")));
         for (name, folder) in left_out {
@@ -138,7 +170,7 @@ impl Dev {
         // Before the host, which looks into the plugin directory at once.
         let workshop = Workshop::new(projects, Arc::clone(&folder), log.clone())?;
         let options = HostingOptions {
-            client: ClientOptions { kubeconfig: Some(kubeconfig), ..ClientOptions::default() },
+            client,
             cache_dir: None,
             admin: AdminOptions { listener: listen().await?, health: None, token_file: None },
             compression: Compression::default(),
@@ -159,30 +191,56 @@ impl Dev {
             Tone::Plain,
             &format!("admin: http://{admin} (/plugins, /metrics; `pilothouse status{flag}`)"),
         );
-        Ok(Started { server, hosting: Some(hosting), workshop: Some(workshop) })
+        Ok(Started { server, objects, hosting: Some(hosting), workshop: Some(workshop), config: None })
     }
 
-    async fn start_server(&self, log: &Log) -> Result<DevServer> {
+    fn is_on_cluster(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
+    /// The cluster that the flags name, once it has answered.
+    async fn cluster(&self, log: &Log) -> Result<ClientOptions> {
+        let options = ClientOptions {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            ..ClientOptions::default()
+        };
+        let client = Client::new(options.clone()).await?;
+        let version = client.discovery().server_version().await.context("the cluster does not answer")?;
+        let (server, version) = (client.server(), version.git_version);
+        let text =
+            format!("cluster {server}, {version}: plugins read and write there, with your permissions");
+        log.say("dev", Tone::Warning, &text);
+        Ok(options)
+    }
+
+    async fn start_server(&self, log: &Log) -> Result<(DevServer, Option<Objects>)> {
         let begin = Instant::now();
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, self.api_port));
         let options = DevServerOptions { listen, tls: self.tls, ..DevServerOptions::default() };
         let server = DevServer::start(options).await.context("the API server does not start")?;
         log.say("api", Tone::Plain, &format!("{} is up after {}", server.url(), spell(begin.elapsed())));
         let found = || self.paths.iter().map(|path| path.join(OBJECTS)).find(|path| path.is_dir());
-        if let Some(objects) = self.objects.clone().or_else(found) {
-            let seeded = server.seed(&objects)?;
-            let count = counted(seeded.created + seeded.updated, "object");
-            log.say("api", Tone::Plain, &format!("{count} of {}", objects.display()));
-        }
-        Ok(server)
+        let path = self.objects.clone().or_else(found);
+        let objects = path.map(|path| Objects::start(&path, &server, log)).transpose()?;
+        Ok((server, objects))
     }
 }
 
 /// All that runs.
 struct Started {
-    server: DevServer,
+    /// None on a cluster of the user's.
+    server: Option<DevServer>,
+    objects: Option<Objects>,
     hosting: Option<Hosting>,
     workshop: Option<Workshop>,
+    /// Removed at the end.
+    config: Option<ServerConfig>,
+}
+
+fn show_kubeconfig(log: &Log, path: &Path) {
+    log.say("api", Tone::Plain, "for kubectl, in another terminal:");
+    log.verbatim(&format!("\n  export KUBECONFIG={}\n\n", quoted(path)));
 }
 
 /// Listens where `pilothouse status` looks, or on a free port when another host is there.

@@ -23,6 +23,8 @@ pub(crate) enum Root {
     Tree(PathBuf),
     /// The components and manifests of a folder.
     Flat(PathBuf),
+    /// The files with objects of a folder, YAML and JSON.
+    Objects(PathBuf),
     /// One file.
     File(PathBuf),
 }
@@ -32,7 +34,7 @@ impl Root {
     pub(crate) fn holds(&self, file: &Path) -> bool {
         match self {
             Self::Tree(folder) => file.starts_with(folder),
-            Self::Flat(folder) => file.parent() == Some(folder),
+            Self::Flat(folder) | Self::Objects(folder) => file.parent() == Some(folder),
             Self::File(path) => file == path,
         }
     }
@@ -82,6 +84,13 @@ impl Snapshot {
                             || path.extension().is_some_and(|ending| ending == "wasm")
                     };
                     found.entries(folder, &ours);
+                }
+                Root::Objects(folder) => {
+                    let objects = |path: &Path| {
+                        super::manifests::is_yaml(path)
+                            || path.extension().is_some_and(|ending| ending == "json")
+                    };
+                    found.entries(folder, &objects);
                 }
                 Root::File(path) => {
                     found.folders.extend(path.parent().filter(|folder| folder.is_dir()).map(Path::to_owned));

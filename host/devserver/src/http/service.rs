@@ -140,8 +140,8 @@ impl Service {
     async fn do_verb(
         &self,
         verb: &'static str,
-        call: Call,
-    ) -> Result<(Result<Answer, ApiError>, Call), ApiError> {
+        call: ResourceRequest,
+    ) -> Result<(Result<Answer, ApiError>, ResourceRequest), ApiError> {
         let reads_all = matches!(verb, "list" | "deletecollection");
         if !reads_all || self.core.store.count(&call.resource.storage) < MANY_OBJECTS {
             return Ok((self.core.answer(verb, &call), call));
