@@ -19,6 +19,7 @@
 //! Invariant: nothing that a client sends makes it panic or grow without bound.
 
 mod api;
+mod defaults;
 mod discovery;
 mod error;
 mod faults;
@@ -28,12 +29,14 @@ mod options;
 mod patch;
 mod printing;
 mod protobuf;
+mod quantity;
 mod resources;
 mod schema;
 mod schemas;
 mod seed;
 mod server;
 mod store;
+mod typed;
 mod verbs;
 
 pub use error::StartError;

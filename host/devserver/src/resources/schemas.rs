@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use super::{Definition, Origin, Resource};
 use crate::api::{ApiError, Cause, JsonMap};
+use crate::defaults;
 use crate::schema::{BuiltinTypes, Schema, TooManyDefaults};
+use crate::typed::{self, Empties, Structs};
 
 /// The schemas of one version of a custom resource.
 #[derive(Debug, Clone)]
@@ -44,9 +46,12 @@ impl Resource {
     /// resource's schema.
     pub(crate) fn admit(&self, object: &mut JsonMap) -> Result<Vec<String>, ApiError> {
         let Origin::Custom { schemas, .. } = &self.origin else {
-            let types = BuiltinTypes::get();
-            let kind = types.of_kind(&self.api_version(), &self.kind);
-            return Ok(kind.map(|kind| types.prune(kind, object)).unwrap_or_default());
+            return admit_builtin(&self.api_version(), &self.kind, object).map_err(|why| {
+                let (kind, version) = (&self.kind, &self.version);
+                ApiError::bad_request(format!(
+                    "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+                ))
+            });
         };
         let dropped = schemas.own.prune(object);
         let defaulted = schemas.own.default(object);
@@ -110,6 +115,26 @@ impl Resource {
             schemas.own.prune(object);
         }
     }
+}
+
+/// Drops the unknown fields of an object of a built-in kind, gives their paths, and brings the others to the form that they
+/// have after a server has read them, with their defaults.
+///
+/// # Errors
+/// What is wrong with a value that is not of its field's type.
+pub(crate) fn admit_builtin(
+    api_version: &str,
+    kind: &str,
+    object: &mut JsonMap,
+) -> Result<Vec<String>, String> {
+    let types = BuiltinTypes::get();
+    let dropped = types.of_kind(api_version, kind).map(|id| types.prune(id, object)).unwrap_or_default();
+    if let Some(id) = Structs::get().of_kind(api_version, kind) {
+        typed::read(id, object, Empties::Kept)?;
+        defaults::default(id, object);
+        typed::read(id, object, Empties::Dropped)?;
+    }
+    Ok(dropped)
 }
 
 impl VersionSchemas {
