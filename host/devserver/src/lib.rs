@@ -9,12 +9,13 @@
 //!
 //!   resources   which resources there are: tables of the built-in ones, and definitions
 //!   schema      the types of their objects: pruning, defaults, validation
+//!   typed       objects of built-in kinds in Go's form; defaults: the values of their absent fields
 //!   discovery   what the server says of itself
 //! ```
 //!
 //! It keeps what clients observe: resource versions, conflicts, watches with bookmarks, 410, selectors, paging on one
 //! snapshot, finalizers and grace, status and generation. It prunes, defaults and validates custom resources by their
-//! schemas, knows no rules of access, applies nothing on the server's side and collects no garbage.
+//! schemas, types and defaults built-in kinds, knows no rules of access, applies nothing on the server's side and collects no garbage.
 //!
 //! Invariant: nothing that a client sends makes it panic or grow without bound.
 
@@ -43,4 +44,5 @@ pub use error::StartError;
 pub use faults::{Fault, FaultRule, FaultState, Faults, When};
 pub use http::Served;
 pub use options::DevServerOptions;
+pub use resources::read_builtin;
 pub use server::{DevServer, Seeded};

@@ -32,20 +32,7 @@ pub(crate) fn prepare_update(resource: &Resource, object: &mut JsonMap, now: Tim
         return Vec::new();
     }
     match (resource.group.as_str(), resource.name.as_str()) {
-        ("", "pods") => pod(object),
         ("", "secrets") => secret(object),
-        ("", "services") => set_defaults(
-            object,
-            "spec",
-            json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}),
-        ),
-        ("", "replicationcontrollers") | ("apps", "replicasets" | "deployments" | "statefulsets") => {
-            set_defaults(object, "spec", json!({"replicas": 1}));
-        }
-        ("batch", "jobs") => set_defaults(object, "spec", json!({"parallelism": 1, "completions": 1})),
-        ("batch", "cronjobs") => {
-            set_defaults(object, "spec", json!({"concurrencyPolicy": "Allow", "suspend": false}));
-        }
         ("apiextensions.k8s.io", "customresourcedefinitions") => return definition(object, now),
         _ => {}
     }
@@ -67,14 +54,6 @@ fn set_defaults(object: &mut JsonMap, field: &str, defaults: Value) {
     }
 }
 
-fn pod(object: &mut JsonMap) {
-    let spec = json!({
-        "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
-        "schedulerName": "default-scheduler", "securityContext": {}, "enableServiceLinks": true,
-    });
-    set_defaults(object, "spec", spec);
-}
-
 fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
     set_defaults(object, "spec", json!({"finalizers": ["kubernetes"]}));
     object.insert("status".to_owned(), json!({"phase": "Active"}));
@@ -85,7 +64,6 @@ fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
 }
 
 fn secret(object: &mut JsonMap) {
-    object.entry("type").or_insert_with(|| "Opaque".into());
     let Some(Value::Object(texts)) = object.remove("stringData") else { return };
     let data = object.entry("data").or_insert_with(|| Map::new().into());
     if let Value::Object(data) = data {
@@ -96,23 +74,6 @@ fn secret(object: &mut JsonMap) {
 }
 
 fn definition(object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
-    if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
-        if let Some(service) = spec["conversion"].pointer_mut("/webhook/clientConfig/service")
-            && let Value::Object(service) = service
-        {
-            service.entry("port").or_insert_with(|| 443.into());
-        }
-        if let Some(Value::Object(names)) = spec.get_mut("names") {
-            let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-            for (name, default) in [("singular", kind.to_lowercase()), ("listKind", format!("{kind}List"))] {
-                if !kind.is_empty() && names.get(name).and_then(Value::as_str).unwrap_or_default().is_empty()
-                {
-                    names.insert(name.to_owned(), default.into());
-                }
-            }
-        }
-    }
     let whole = Value::Object(object.clone());
     match Definition::read(&whole) {
         Ok(_) => {

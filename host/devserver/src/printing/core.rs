@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Row;
 use super::duration::{age, seconds_between, time};
-use super::quantity::canonical;
+use crate::quantity::canonical;
 use super::read::{NONE, condition, count, exists, flag, int, list, map, text, text_or};
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {

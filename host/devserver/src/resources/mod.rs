@@ -15,6 +15,7 @@ use parking_lot::RwLock;
 use crate::printing::CustomColumn;
 
 pub(crate) use custom::{Definition, ScalePaths, definition_status};
+pub use schemas::read_builtin;
 pub(crate) use schemas::{Review, VersionSchemas, WrittenPart};
 
 /// What a resource's subresource is.

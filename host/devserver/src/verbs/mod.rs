@@ -305,10 +305,6 @@ impl Call {
     fn as_stored(&self, mut object: JsonMap) -> Result<JsonMap, ApiError> {
         self.check_kind(&object)?;
         self.admit(&mut object)?;
-        if !self.resource.is_custom() {
-            // A field of a type cannot hold null: for the real server it is not there.
-            drop_nulls(&mut object);
-        }
         if kinds::needs_conversion(&self.resource) {
             kinds::to_stored(&self.resource, &mut object);
         }
@@ -369,20 +365,6 @@ impl Call {
 
     fn now(&self) -> Timestamp {
         Timestamp::now()
-    }
-}
-
-/// Takes out the fields that are null, at any depth.
-fn drop_nulls(object: &mut JsonMap) {
-    object.retain(|_, value| !value.is_null());
-    object.values_mut().for_each(drop_nulls_in);
-}
-
-fn drop_nulls_in(value: &mut Value) {
-    match value {
-        Value::Object(object) => drop_nulls(object),
-        Value::Array(list) => list.iter_mut().for_each(drop_nulls_in),
-        _ => {}
     }
 }
 
