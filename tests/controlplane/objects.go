@@ -116,7 +116,8 @@ func readAndWrite(kind gvk.GroupVersionKind, sent []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	into, err := scheme.New(kind)
+	internal := gvk.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}
+	into, err := scheme.New(internal.WithKind(kind.Kind))
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,6 @@ func readAndWrite(kind gvk.GroupVersionKind, sent []byte) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("no serializer of JSON")
 	}
-	internal := gvk.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}
 	object, _, err := codecs.DecoderToVersion(info.Serializer, internal).Decode(sent, &kind, into)
 	if err != nil {
 		return nil, err

@@ -60,7 +60,10 @@ fn random_objects_are_read_as_by_the_real_server() -> Result<()> {
     }
     ensure!(oracle.wait()?.success(), "the oracle failed");
     ensure!(compared == OBJECTS, "{compared} objects were compared");
-    ensure!(different == 0, "{different} of {compared} objects are read otherwise, with DEFAULTS_SEED={seed}:\n{differences}");
+    ensure!(
+        different == 0,
+        "{different} of {compared} objects are read otherwise, with DEFAULTS_SEED={seed}:\n{differences}"
+    );
     Ok(())
 }
 

@@ -75,7 +75,8 @@ fn check(text: &str) -> Result<(), &'static str> {
     if whole.is_empty() && fraction.is_empty() { Err(NUMBER) } else { Ok(()) }
 }
 
-/// The canonical form in units that are not smaller than `smallest`; `None` if the text is that, or cannot be rewritten.
+/// The canonical form in units that are not smaller than `smallest`; `None` if the text needs no change for that, or cannot be
+/// rewritten.
 fn rewrite(text: &str, smallest: i32) -> Option<String> {
     if matches!(text, "+" | "-") {
         return Some("0".to_owned());
@@ -100,6 +101,9 @@ fn rewrite(text: &str, smallest: i32) -> Option<String> {
             suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok().filter(|exponent| exponent.abs() < 30)?;
     }
     if smallest == NANO && looks_canonical(whole, fraction, scale, format, thousands) {
+        return None;
+    }
+    if smallest == MILLI && scale >= MILLI {
         return None;
     }
     while scale < smallest {

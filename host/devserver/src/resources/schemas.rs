@@ -138,11 +138,7 @@ impl Resource {
 ///
 /// # Errors
 /// The message about a value that is not of its field's type.
-fn admit_builtin(
-    api_version: &str,
-    kind: &str,
-    object: &mut JsonMap,
-) -> Result<Vec<String>, String> {
+fn admit_builtin(api_version: &str, kind: &str, object: &mut JsonMap) -> Result<Vec<String>, String> {
     let types = BuiltinTypes::get();
     let dropped = types.of_kind(api_version, kind).map(|id| types.prune(id, object)).unwrap_or_default();
     if let Some(id) = Structs::get().of_kind(api_version, kind) {

@@ -50,6 +50,10 @@ impl Reader {
 
     fn fields(&mut self, id: StructId, object: &mut JsonMap) -> Step {
         let known = &self.structs.of(id).fields;
+        if known.is_empty() {
+            // The table of types takes a struct without any fields for a value of any kind.
+            object.clear();
+        }
         let outer = std::mem::replace(&mut self.owner, id);
         let mut outcome = Ok(());
         object.retain(|name, value| {
@@ -57,9 +61,11 @@ impl Reader {
             if outcome.is_err() {
                 return true;
             }
+            let depth = self.path.len();
+            self.path.extend(field.inlined_in);
             self.path.push(name);
             outcome = self.value(field.shape, field.go_name, value);
-            self.path.pop();
+            self.path.truncate(depth);
             !(field.omit && self.leaves_out(field, value))
         });
         self.owner = outer;

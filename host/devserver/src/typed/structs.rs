@@ -35,13 +35,19 @@ impl Struct {
 
     /// As messages name the struct that has a field: `PodSpec`.
     pub(super) fn short_name(&self) -> &'static str {
-        self.name.rsplit('.').next().unwrap_or(self.name)
+        short_name(self.name)
     }
+}
+
+fn short_name(name: &'static str) -> &'static str {
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 /// A field of a struct.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JsonField {
+    /// The struct that has it, if that stands in another without a name in JSON: messages name it all the same.
+    pub(super) inlined_in: Option<&'static str>,
     pub(crate) shape: &'static Shape,
     /// Whether it is left out if it is empty.
     pub(crate) omit: bool,
@@ -67,16 +73,22 @@ impl Structs {
             .iter()
             .map(|message| {
                 let mut made = Struct { name: message.name, fields: BTreeMap::new(), inlined: Vec::new() };
-                let mut pending: Vec<_> = message.fields.iter().collect();
-                while let Some(field) = pending.pop() {
+                let mut pending: Vec<_> = message.fields.iter().map(|field| (None, field)).collect();
+                while let Some((inlined_in, field)) = pending.pop() {
                     match field.shape {
                         Shape::Message(index) if field.name.is_empty() => {
                             made.inlined.push(index.into());
-                            pending.extend(&messages[index.0].fields);
+                            let inner = &messages[index.0];
+                            let name = Some(short_name(inner.name));
+                            pending.extend(inner.fields.iter().map(|field| (name, field)));
                         }
                         _ => {
-                            let own =
-                                JsonField { shape: &field.shape, omit: field.omit, go_name: field.go_name };
+                            let own = JsonField {
+                                inlined_in,
+                                shape: &field.shape,
+                                omit: field.omit,
+                                go_name: field.go_name,
+                            };
                             made.fields.insert(field.name, own);
                         }
                     }
