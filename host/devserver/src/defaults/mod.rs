@@ -2,7 +2,7 @@
 //!
 //! Most are facts of a generated table, `tables/defaults.json`: a field of a struct and its value, wherever the struct is.
 //! `tests/controlplane/tables_defaults.go` says how they are found, and which fields depend on others; for these there are
-//! [`Rule`]s. A struct's rules come before its facts, since they see which fields were absent, and both before the structs
+//! [`Rule`]s, as for what changes when a server converts an object. A struct's rules come before its facts, since they see which fields were absent, and both before the structs
 //! below it. Defaulting twice changes nothing more.
 //!
 //! What a server fills in later, when it stores an object, is in `kinds`.
@@ -10,6 +10,7 @@
 //! The object is in Go's form ([`crate::typed`]) with its empty values kept. The work is one step a value, and what is added
 //! is in proportion to what is there.
 
+mod converted;
 mod images;
 mod kinds;
 mod network;
@@ -58,7 +59,7 @@ struct Rule {
 }
 
 fn rules() -> impl Iterator<Item = &'static Rule> {
-    [workloads::RULES, pods::RULES, network::RULES, kinds::RULES].into_iter().flatten()
+    [workloads::RULES, pods::RULES, network::RULES, kinds::RULES, converted::RULES].into_iter().flatten()
 }
 
 /// What is defaulted in a struct and below it.

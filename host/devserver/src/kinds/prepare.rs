@@ -1,7 +1,5 @@
 //! What the server does to an object of a kind before it is kept.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::api::{ApiError, Cause, JsonMap, Metadata, Timestamp};
@@ -28,13 +26,8 @@ pub(crate) fn prepare_create(
 
 /// As [`prepare_create`], for an object that takes the place of another.
 pub(crate) fn prepare_update(resource: &Resource, object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
-    if resource.is_custom() {
-        return Vec::new();
-    }
-    match (resource.group.as_str(), resource.name.as_str()) {
-        ("", "secrets") => secret(object),
-        ("apiextensions.k8s.io", "customresourcedefinitions") => return definition(object, now),
-        _ => {}
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        return definition(object, now);
     }
     Vec::new()
 }
@@ -61,16 +54,6 @@ fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
     let name = metadata.text("name").to_owned();
     metadata.set_label("kubernetes.io/metadata.name", &name);
     Ok(())
-}
-
-fn secret(object: &mut JsonMap) {
-    let Some(Value::Object(texts)) = object.remove("stringData") else { return };
-    let data = object.entry("data").or_insert_with(|| Map::new().into());
-    if let Value::Object(data) = data {
-        for (name, text) in texts {
-            data.insert(name, STANDARD.encode(text.as_str().unwrap_or_default()).into());
-        }
-    }
 }
 
 fn definition(object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
