@@ -24,6 +24,9 @@ const usage = `usage:
                                          write what a running control plane serves as resources.json and schemas.json
   controlplane protobuf --tables DIR --vectors FILE
                                          write how bodies in protobuf are encoded as protobuf.json, and test vectors
+  controlplane defaults --tables DIR     write the values that absent fields are given as defaults.json
+  controlplane objects [--tables DIR --random N --seed S]
+                                         answer what a server reads of objects: of standard input, or random ones
 `
 
 func main() {
@@ -41,6 +44,10 @@ func main() {
 		err = tables(args)
 	case "protobuf":
 		err = protobufFile(args)
+	case "defaults":
+		err = defaults(args)
+	case "objects":
+		err = objects(args)
 	case apiServerCommand:
 		os.Exit(runAPIServer(args))
 	case controllersCommand:

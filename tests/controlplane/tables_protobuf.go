@@ -1,7 +1,7 @@
 package main
 
-// protobuf.json: {"kinds":{"GROUP/VERSION/KIND":TYPE,…},"types":{TYPE:[FIELD,…],…}}, one kind and one type a line, all
-// sorted. A FIELD is [NUMBER,"NAME","VALUE",OMIT]: its number in protobuf, its name in JSON or "" if its own fields stand
+// protobuf.json: {"kinds":{"GROUP/VERSION/KIND":TYPE,…},"types":{TYPE:[FIELD,…],…},"names":{TYPE:{NAME:GO,…},…}}, one kind
+// and one type a line, all sorted. A FIELD is [NUMBER,"NAME","VALUE",OMIT]: its number in protobuf, its name in JSON or "" if its own fields stand
 // in those of the message around it, and whether it is left out of JSON if it is empty. OMIT is false where Go ignores the
 // tag: a struct is never empty. VALUE is one of
 //
@@ -17,6 +17,9 @@ package main
 //	bool|T     a message with a bool (1) and a T (2): T if it is there, else the bool
 //	list|T, strings|T
 //	           a message with a T (1) and a list of T or of strings (2): the list unless it is empty, else T
+//
+// GO is the name of a field's type in Go, as messages of errors have it, where it does not follow from VALUE: v1.PullPolicy
+// for a string, v1.ResourceList for a {quantity. Behind a pointer it is the type that it points to.
 //
 // The kinds are those that resources.json names, and DeleteOptions, which every group version has, as */DeleteOptions.
 // Invariants: each type that a kind or a field names is in the file; no type is there that no kind leads to; what has a JSON
@@ -79,7 +82,7 @@ func protobufFile(args []string) error {
 	if err != nil {
 		return err
 	}
-	table := protobufTable{kinds: map[string]string{}, types: map[string][]protobufField{}, found: map[string]reflect.Type{}}
+	table := protobufTable{kinds: map[string]string{}, types: map[string][]protobufField{}, names: map[string]map[string]string{}, found: map[string]reflect.Type{}}
 	for _, kind := range kinds {
 		if table.kinds[kind.key()], err = table.message(kind.goType); err != nil {
 			return fmt.Errorf("%s: %w", kind.key(), err)
@@ -182,6 +185,7 @@ func (f protobufField) MarshalJSON() ([]byte, error) {
 type protobufTable struct {
 	kinds map[string]string
 	types map[string][]protobufField
+	names map[string]map[string]string
 	found map[string]reflect.Type
 }
 
@@ -195,8 +199,43 @@ func (t protobufTable) write(out *bytes.Buffer) error {
 		return err
 	}
 	writeLines(out, `{"kinds":{`, kinds, "},\n")
-	writeLines(out, `"types":{`, types, "}}\n")
+	names, err := memberLines(t.names)
+	if err != nil {
+		return err
+	}
+	writeLines(out, `"types":{`, types, "},\n")
+	writeLines(out, `"names":{`, names, "}}\n")
 	return nil
+}
+
+// goName is the name of a type in Go that follows from its VALUE.
+func goName(value string) string {
+	switch value[0] {
+	case '*':
+		return goName(value[1:])
+	case '[', '(':
+		return "[]" + goName(strings.TrimLeft(value, "(["))
+	case '{':
+		return "map[string]" + goName(value[1:])
+	}
+	switch value {
+	case "bytes":
+		return "[]uint8"
+	case "double":
+		return "float64"
+	case "quantity":
+		return "resource.Quantity"
+	case "intOrString":
+		return "intstr.IntOrString"
+	case "time":
+		return "v1.Time"
+	case "microTime":
+		return "v1.MicroTime"
+	}
+	if parts := strings.Split(value, "."); len(parts) > 2 {
+		return strings.Join(parts[len(parts)-2:], ".")
+	}
+	return value
 }
 
 // message is the name of a struct's type, which is taken over with all that it leads to.
@@ -224,6 +263,16 @@ func (t protobufTable) message(goType reflect.Type) (string, error) {
 		}
 		if known {
 			fields = append(fields, field)
+			core := goType.Field(i).Type
+			if core.Kind() == reflect.Pointer {
+				core = core.Elem()
+			}
+			if said := core.String(); field.name != "" && field.value != "json" && !strings.Contains(field.value, "|") && said != goName(field.value) {
+				if t.names[name] == nil {
+					t.names[name] = map[string]string{}
+				}
+				t.names[name][field.name] = said
+			}
 		}
 	}
 	slices.SortFunc(fields, func(a, b protobufField) int { return cmp.Compare(a.number, b.number) })

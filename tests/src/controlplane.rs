@@ -53,6 +53,14 @@ pub struct Status {
     pub apiserver_paused: bool,
 }
 
+/// The path of the real control plane's program, which is built if it is not there: for its commands beside `serve`.
+///
+/// # Errors
+/// It cannot be built.
+pub fn binary() -> anyhow::Result<PathBuf> {
+    binary::built()
+}
+
 /// A running control plane. Dropping it ends it.
 #[derive(Debug)]
 pub struct ControlPlane {

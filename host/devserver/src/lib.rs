@@ -9,19 +9,21 @@
 //!
 //!   resources   which resources there are: tables of the built-in ones, and definitions
 //!   schema      the types of their objects: pruning, defaults, validation
+//!   typed       objects of built-in kinds in Go's form; defaults: the values of their absent fields
 //!   discovery   what the server says of itself
 //!   openapi     what it says of its resources: paths and schemas
 //! ```
 //!
 //! It keeps what clients observe: resource versions, conflicts, watches with bookmarks, 410, selectors, paging on one
 //! snapshot, finalizers and grace, status and generation. It prunes, defaults and validates custom resources by their
-//! schemas, knows no rules of access, applies nothing on the server's side and collects no garbage.
+//! schemas, types and defaults built-in kinds, knows no rules of access, applies nothing on the server's side and collects no garbage.
 //!
 //! Invariant: nothing that a client sends makes it panic or grow without bound.
 
 mod api;
 mod apply;
 mod controllers;
+mod defaults;
 mod discovery;
 mod error;
 mod faults;
@@ -32,16 +34,19 @@ mod options;
 mod patch;
 mod printing;
 mod protobuf;
+mod quantity;
 mod resources;
 mod schema;
 mod schemas;
 mod seed;
 mod server;
 mod store;
+mod typed;
 mod verbs;
 
 pub use error::StartError;
 pub use faults::{Fault, FaultRule, FaultState, Faults, When};
 pub use http::Served;
 pub use options::{ControllerSet, DevServerOptions};
+pub use resources::read_builtin;
 pub use server::{DevServer, Seeded};

@@ -3,6 +3,7 @@
 mod client_go;
 mod clients;
 mod controlplane;
+mod defaults;
 mod discovery;
 mod event_exporter;
 mod events_peers;

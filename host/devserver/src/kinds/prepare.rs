@@ -1,7 +1,5 @@
 //! What strategies do to objects of their kinds before these are stored.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::api::{ApiError, Cause, JsonMap, Metadata, Timestamp};
@@ -23,15 +21,6 @@ pub(super) fn pending(object: &mut JsonMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-pub(super) fn pod(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
-    let spec = json!({
-        "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
-        "schedulerName": "default-scheduler", "securityContext": {}, "enableServiceLinks": true,
-    });
-    set_defaults(object, "spec", spec);
-    Vec::new()
-}
-
 /// For how many seconds a pod stays when its deletion names no time: not at all if it is on no node or has ended.
 pub(super) fn grace(object: &JsonMap) -> i64 {
     let part = |name: &str| object.get(name).unwrap_or(&Value::Null);
@@ -41,17 +30,6 @@ pub(super) fn grace(object: &JsonMap) -> i64 {
         return 0;
     }
     part("spec")["terminationGracePeriodSeconds"].as_i64().unwrap_or(30)
-}
-
-pub(super) fn service(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
-    let spec = json!({"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"});
-    set_defaults(object, "spec", spec);
-    Vec::new()
-}
-
-pub(super) fn replicas(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
-    set_defaults(object, "spec", json!({"replicas": 1}));
-    Vec::new()
 }
 
 /// A job's pods are told apart from those of all others by labels that the server makes, unless the job says otherwise.
@@ -81,16 +59,6 @@ pub(super) fn new_job(object: &mut JsonMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-pub(super) fn job(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
-    set_defaults(object, "spec", json!({"parallelism": 1, "completions": 1}));
-    Vec::new()
-}
-
-pub(super) fn cron_job(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
-    set_defaults(object, "spec", json!({"concurrencyPolicy": "Allow", "suspend": false}));
-    Vec::new()
-}
-
 pub(super) fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
     set_defaults(object, "spec", json!({"finalizers": ["kubernetes"]}));
     object.insert("status".to_owned(), json!({"phase": "Active"}));
@@ -100,36 +68,7 @@ pub(super) fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-pub(super) fn secret(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
-    object.entry("type").or_insert_with(|| "Opaque".into());
-    let Some(Value::Object(texts)) = object.remove("stringData") else { return Vec::new() };
-    let data = object.entry("data").or_insert_with(|| Map::new().into());
-    if let Value::Object(data) = data {
-        for (name, text) in texts {
-            data.insert(name, STANDARD.encode(text.as_str().unwrap_or_default()).into());
-        }
-    }
-    Vec::new()
-}
-
 pub(super) fn definition(object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
-    if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
-        if let Some(service) = spec["conversion"].pointer_mut("/webhook/clientConfig/service")
-            && let Value::Object(service) = service
-        {
-            service.entry("port").or_insert_with(|| 443.into());
-        }
-        if let Some(Value::Object(names)) = spec.get_mut("names") {
-            let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-            for (name, default) in [("singular", kind.to_lowercase()), ("listKind", format!("{kind}List"))] {
-                if !kind.is_empty() && names.get(name).and_then(Value::as_str).unwrap_or_default().is_empty()
-                {
-                    names.insert(name.to_owned(), default.into());
-                }
-            }
-        }
-    }
     let whole = Value::Object(object.clone());
     match Definition::read(&whole) {
         Ok(_) => {

@@ -138,7 +138,6 @@ const EVENT: Strategy = Strategy {
     dependents: Dependents::Ignored,
     ..BUILTIN
 };
-const REPLICAS: Strategy = Strategy { prepare: prepare::replicas, ..COUNTED };
 
 /// Groups whose resources are all alike, and resources that differ from those of their group; the first that fits counts.
 /// An empty name stands for every resource of the group.
@@ -163,37 +162,18 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             status_reset: &["spec", "metadata.ownerReferences"],
             grace: Some(prepare::grace),
             prepare_create: prepare::pending,
-            prepare: prepare::pod,
             check_update: immutable::pod,
             ..ANSWERED
         },
     ),
     ("", "bindings", Strategy { creation: Creation::Binding, ..BUILTIN }),
-    (
-        "",
-        "services",
-        Strategy { names: NameRule::Label, creates_on_update: true, prepare: prepare::service, ..ANSWERED },
-    ),
+    ("", "services", Strategy { names: NameRule::Label, creates_on_update: true, ..ANSWERED }),
     (
         "",
         "replicationcontrollers",
-        Strategy {
-            answers_deleted: true,
-            dependents: Dependents::Orphaned,
-            selects_by_map: true,
-            ..REPLICAS
-        },
+        Strategy { answers_deleted: true, dependents: Dependents::Orphaned, selects_by_map: true, ..COUNTED },
     ),
-    (
-        "",
-        "secrets",
-        Strategy {
-            fixed: &[fixed("type")],
-            prepare: prepare::secret,
-            check_update: immutable::configuration,
-            ..BUILTIN
-        },
-    ),
+    ("", "secrets", Strategy { fixed: &[fixed("type")], check_update: immutable::configuration, ..BUILTIN }),
     ("", "configmaps", Strategy { check_update: immutable::configuration, ..BUILTIN }),
     ("", "nodes", Strategy { creates_with_status: true, ..BUILTIN }),
     ("", "serviceaccounts", ANSWERED),
@@ -225,11 +205,11 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             generation: Generation::SpecAndAnnotations,
             status_reset: &["spec", "metadata.labels"],
             fixed: &[fixed("spec.selector")],
-            ..REPLICAS
+            ..COUNTED
         },
     ),
-    ("apps", "replicasets", Strategy { fixed: &[fixed("spec.selector")], ..REPLICAS }),
-    ("apps", "statefulsets", Strategy { check_update: immutable::stateful_set, ..REPLICAS }),
+    ("apps", "replicasets", Strategy { fixed: &[fixed("spec.selector")], ..COUNTED }),
+    ("apps", "statefulsets", Strategy { check_update: immutable::stateful_set, ..COUNTED }),
     ("apps", "daemonsets", Strategy { fixed: &[fixed("spec.selector")], ..COUNTED }),
     ("apps", "controllerrevisions", Strategy { fixed: &[fixed("data")], ..BUILTIN }),
     (
@@ -246,12 +226,11 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
                 fixed("spec.successPolicy"),
             ],
             prepare_create: prepare::new_job,
-            prepare: prepare::job,
             check_update: immutable::job,
             ..COUNTED
         },
     ),
-    ("batch", "cronjobs", Strategy { prepare: prepare::cron_job, ..COUNTED }),
+    ("batch", "cronjobs", Strategy { ..COUNTED }),
     ("policy", "poddisruptionbudgets", Strategy { needs_version: true, ..COUNTED }),
     ("networking.k8s.io", "ingresses", COUNTED),
     ("networking.k8s.io", "networkpolicies", COUNTED),

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::Row;
 use super::duration::{age, seconds_between, time};
-use super::quantity::canonical;
 use super::read::{NONE, condition, count, exists, flag, int, list, map, text, text_or};
+use crate::quantity::canonical;
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
     let object = row.object;

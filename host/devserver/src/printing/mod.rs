@@ -15,7 +15,6 @@ mod jsonpath;
 mod network;
 mod pods;
 mod policy;
-mod quantity;
 mod read;
 mod storage;
 mod workloads;

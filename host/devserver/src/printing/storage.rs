@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::Row;
-use super::quantity::canonical;
 use super::read::{
     NONE, UNSET, annotation, count, exists, flag, is_deleted, joined, list, map, name, optional_text, text,
     texts,
 };
+use crate::quantity::canonical;
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
     let object = row.object;

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::Row;
 use super::duration::{seconds_between, time};
-use super::quantity::canonical;
 use super::read::{
     NONE, UNSET, condition, containers, count, exists, int, is_deleted, labels, list, optional_text,
     selector, selector_or_none, text,
 };
+use crate::quantity::canonical;
 
 pub(super) fn cells(resource: &str, row: Row<'_>) -> Option<Vec<Value>> {
     Some(match resource {

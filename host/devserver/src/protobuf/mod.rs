@@ -26,8 +26,9 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use object::Decoder;
-use table::ProtobufTypes;
 use wire::{Raw, Reader, WireError};
+
+pub(crate) use table::{Other, ProtobufTypes, Shape, TypeIndex};
 
 /// The media type of the bodies.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

@@ -13,33 +13,45 @@ struct File<'a> {
     #[serde(borrow)]
     kinds: HashMap<&'a str, &'a str>,
     types: HashMap<&'a str, Vec<(u32, &'a str, &'a str, bool)>>,
+    names: HashMap<&'a str, HashMap<&'a str, &'a str>>,
 }
 
 /// The types of all kinds that a body may have.
 #[derive(Debug)]
-pub(super) struct ProtobufTypes {
+pub(crate) struct ProtobufTypes {
     kinds: HashMap<&'static str, TypeIndex>,
-    types: Vec<Vec<Field>>,
+    types: Vec<Message>,
+}
+
+/// A message, which is a struct in Go.
+#[derive(Debug)]
+pub(crate) struct Message {
+    /// As OpenAPI names it: `io.k8s.api.core.v1.PodSpec`.
+    pub(crate) name: &'static str,
+    /// By their numbers' order.
+    pub(crate) fields: Vec<Field>,
 }
 
 /// Which message of the table a type is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TypeIndex(usize);
+pub(crate) struct TypeIndex(pub(crate) usize);
 
 /// A field of a message.
 #[derive(Debug)]
-pub(super) struct Field {
+pub(crate) struct Field {
     pub(super) number: u32,
     /// Its name in JSON; empty if the fields of its message stand among those of the one around it.
-    pub(super) name: &'static str,
-    pub(super) shape: Shape,
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
     /// Whether it is left out if it is empty.
-    pub(super) omit: bool,
+    pub(crate) omit: bool,
+    /// The name of its type in Go, if it does not follow from the shape.
+    pub(crate) go_name: Option<&'static str>,
 }
 
 /// What a value is, in protobuf and in JSON.
 #[derive(Debug)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Text,
     Bytes,
     Bool,
@@ -65,7 +77,7 @@ pub(super) enum Shape {
 
 /// What may be there in place of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Other {
+pub(crate) enum Other {
     Bool,
     /// A list of such messages.
     List,
@@ -74,7 +86,7 @@ pub(super) enum Other {
 
 impl ProtobufTypes {
     /// The table this program was built with.
-    pub(super) fn builtin() -> &'static Self {
+    pub(crate) fn builtin() -> &'static Self {
         static BUILTIN: LazyLock<ProtobufTypes> = LazyLock::new(|| {
             // The table is part of the program and every test reads it.
             ProtobufTypes::parse(include_str!("../tables/protobuf.json"))
@@ -88,19 +100,21 @@ impl ProtobufTypes {
         let known: HashMap<&str, TypeIndex> =
             file.types.keys().enumerate().map(|(i, name)| (*name, TypeIndex(i))).collect();
         let index = |name: &str| known.get(name).copied().ok_or_else(|| format!("{name:?} is not a type"));
-        let field = |(number, name, text, omit)| {
+        let field = |message, (number, name, text, omit)| {
             let shape = shape(text, &index)?;
             if str::is_empty(name) && !matches!(shape, Shape::Message(_)) {
                 return Err(format!("a field of type {text:?} has no name"));
             }
-            Ok(Field { number, name, shape, omit })
+            let go_name = file.names.get(message).and_then(|names| names.get(name)).copied();
+            Ok(Field { number, name, shape, omit, go_name })
         };
         let mut types = Vec::with_capacity(file.types.len());
         // A map that does not change has one order.
-        for fields in file.types.values() {
-            let mut fields: Vec<Field> = fields.iter().copied().map(field).collect::<Result<_, _>>()?;
+        for (name, fields) in &file.types {
+            let mut fields: Vec<Field> =
+                fields.iter().map(|one| field(*name, *one)).collect::<Result<_, _>>()?;
             fields.sort_unstable_by_key(|f| f.number);
-            types.push(fields);
+            types.push(Message { name, fields });
         }
         let kinds =
             file.kinds.iter().map(|(kind, name)| Ok((*kind, index(name)?))).collect::<Result<_, String>>()?;
@@ -108,14 +122,19 @@ impl ProtobufTypes {
     }
 
     /// The type of a kind; some kinds are the same in every group version.
-    pub(super) fn of_kind(&self, api_version: &str, kind: &str) -> Option<TypeIndex> {
+    pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<TypeIndex> {
         let by_version = self.kinds.get(format!("{api_version}/{kind}").as_str());
         by_version.or_else(|| self.kinds.get(format!("*/{kind}").as_str())).copied()
     }
 
     /// The fields of a message, by their numbers' order.
     pub(super) fn fields(&self, index: TypeIndex) -> &[Field] {
-        &self.types[index.0]
+        &self.types[index.0].fields
+    }
+
+    /// All messages; a [`TypeIndex`] is a place here.
+    pub(crate) fn messages(&self) -> &[Message] {
+        &self.types
     }
 
     #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::kinds::Strategy;
 use crate::printing::CustomColumn;
 
 pub(crate) use custom::{Definition, ScalePaths, definition_status};
+pub use schemas::read_builtin;
 pub(crate) use schemas::{Review, VersionSchemas, WrittenPart};
 
 /// The table of namespaces.

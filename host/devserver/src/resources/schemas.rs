@@ -11,8 +11,10 @@ use serde_json::Value;
 
 use super::{Definition, Origin, Resource};
 use crate::api::{ApiError, Cause, JsonMap};
+use crate::defaults;
 use crate::kinds::Content;
 use crate::schema::{BuiltinTypes, Schema, TooManyDefaults};
+use crate::typed::{self, Empties, Structs};
 
 /// The schemas of one version of a custom resource.
 #[derive(Debug, Clone)]
@@ -45,9 +47,7 @@ impl Resource {
     /// resource's schema.
     pub(crate) fn admit(&self, object: &mut JsonMap) -> Result<Vec<String>, ApiError> {
         let Origin::Custom { schemas, .. } = &self.origin else {
-            let types = BuiltinTypes::get();
-            let kind = types.of_kind(&self.api_version(), &self.kind);
-            return Ok(kind.map(|kind| types.prune(kind, object)).unwrap_or_default());
+            return admit_builtin(&self.api_version(), &self.kind, object).map_err(ApiError::bad_request);
         };
         let dropped = schemas.own.prune(object);
         let defaulted = schemas.own.default(object);
@@ -82,6 +82,9 @@ impl Resource {
         {
             review.causes.push(Cause::forbidden("", TOO_LARGE));
         }
+        if matches!(self.origin, Origin::Builtin) {
+            self.settle(object);
+        }
         review
     }
 
@@ -90,6 +93,24 @@ impl Resource {
         match &self.origin {
             Origin::Custom { schemas, .. } => Some(schemas.own.fingerprint()),
             Origin::Builtin => None,
+        }
+    }
+
+    /// Brings a built-in object to Go's form again: a verb may have taken its status away, where Go always has one.
+    fn settle(&self, object: &mut JsonMap) {
+        let (api_version, kind) = self.stored_kind();
+        if let Some(id) = Structs::get().of_kind(&api_version, kind) {
+            // What the verb has put in is of the right types.
+            let _ = typed::read(id, object, Empties::Dropped);
+        }
+    }
+
+    /// The version and kind in which objects are stored: as they come, with few exceptions.
+    fn stored_kind(&self) -> (String, &str) {
+        match (self.group.as_str(), self.name.as_str()) {
+            ("events.k8s.io", "events") => ("v1".to_owned(), "Event"),
+            ("autoscaling", "horizontalpodautoscalers") => ("autoscaling/v2".to_owned(), &self.kind),
+            _ => (self.api_version(), &self.kind),
         }
     }
 
@@ -115,6 +136,38 @@ impl Resource {
             schemas.own.prune(object);
         }
     }
+}
+
+/// Drops the unknown fields of an object of a built-in kind, gives their paths, and brings the others to the form that they
+/// have after a server has read them, with their defaults.
+///
+/// # Errors
+/// The message about a value that is not of its field's type.
+fn admit_builtin(api_version: &str, kind: &str, object: &mut JsonMap) -> Result<Vec<String>, String> {
+    let types = BuiltinTypes::get();
+    let dropped = types.of_kind(api_version, kind).map(|id| types.prune(id, object)).unwrap_or_default();
+    if let Some(id) = Structs::get().of_kind(api_version, kind) {
+        let refused = |why| {
+            let version = api_version.rsplit('/').next().unwrap_or_default();
+            format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}")
+        };
+        typed::read(id, object, Empties::Kept).map_err(refused)?;
+        defaults::default(id, object);
+        typed::read(id, object, Empties::Dropped).map_err(refused)?;
+    }
+    Ok(dropped)
+}
+
+/// Brings an object of a built-in kind to the form that it has after a server has read it: without unknown fields, each value
+/// in its canonical form, with the defaults of its kind. What a server fills in as it stores an object is not among them.
+///
+/// An object without `apiVersion` and `kind`, or of another kind, stays as it is.
+///
+/// # Errors
+/// The server's message if a value is not of its field's type.
+pub fn read_builtin(object: &mut serde_json::Map<String, Value>) -> Result<(), String> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    admit_builtin(&text("apiVersion"), &text("kind"), object).map(drop)
 }
 
 impl VersionSchemas {

@@ -103,7 +103,12 @@ impl BuiltinTypes {
 
     /// Drops the fields that a kind does not have; gives their paths.
     pub(crate) fn prune(&self, kind: TypeId, object: &mut JsonMap) -> Vec<String> {
-        prune(&self.types, kind, object)
+        let mut dropped = prune(&self.types, kind, object);
+        if let Some(metadata) = object.get_mut("metadata") {
+            dropped.extend(self.prune_metadata("metadata", metadata));
+            dropped.sort_unstable();
+        }
+        dropped
     }
 
     /// Drops the fields that no metadata has; gives their paths.
@@ -221,7 +226,7 @@ mod tests {
         let types = BuiltinTypes::get();
         let pod = types.of_kind("v1", "Pod").unwrap();
         let Value::Object(mut object) = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "sepc": {}, "spec": {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "nmae": "b"}, "sepc": {}, "spec": {
                 "containers": [{"name": "a", "iamge": "b"}], "nodeSelector": {"a": "b"},
                 "tolerations": [{"key": "a", "extra": {"b": 1}}],
             },
@@ -229,7 +234,10 @@ mod tests {
             panic!("an object")
         };
         let dropped = types.prune(pod, &mut object);
-        assert_eq!(dropped, ["sepc", "spec.containers[0].iamge", "spec.tolerations[0].extra"]);
+        assert_eq!(
+            dropped,
+            ["metadata.nmae", "sepc", "spec.containers[0].iamge", "spec.tolerations[0].extra"]
+        );
         assert_eq!(object["spec"]["nodeSelector"], json!({"a": "b"}));
     }
 

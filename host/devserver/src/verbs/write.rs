@@ -131,10 +131,6 @@ impl Write {
     pub(crate) fn as_stored(&self, mut object: JsonMap, source: &Source<'_>) -> Result<JsonMap, ApiError> {
         check_kind(&self.resource, &object)?;
         self.admit(&mut object, source)?;
-        if !self.resource.is_custom() {
-            // A field of a type cannot hold null: for the real server it is not there.
-            drop_nulls(&mut object);
-        }
         if kinds::needs_conversion(&self.resource) {
             kinds::to_stored(&self.resource, &mut object);
         }
@@ -210,20 +206,6 @@ pub(super) fn check_kind(resource: &Resource, object: &JsonMap) -> Result<(), Ap
         )));
     }
     Ok(())
-}
-
-/// Takes out the fields that are null, at any depth.
-fn drop_nulls(object: &mut JsonMap) {
-    object.retain(|_, value| !value.is_null());
-    object.values_mut().for_each(drop_nulls_in);
-}
-
-fn drop_nulls_in(value: &mut Value) {
-    match value {
-        Value::Object(object) => drop_nulls(object),
-        Value::Array(list) => list.iter_mut().for_each(drop_nulls_in),
-        _ => {}
-    }
 }
 
 /// `namespace/name`, or the name alone.

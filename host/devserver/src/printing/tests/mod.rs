@@ -5,7 +5,6 @@ mod duration;
 mod network;
 mod pods;
 mod policy;
-mod quantity;
 mod robustness;
 mod storage;
 mod workloads;

@@ -17,13 +17,70 @@ enum Format {
     Binary,
 }
 
+/// Powers of ten of the smallest units.
+const NANO: i32 = -9;
+const MILLI: i32 = -3;
+
 /// The canonical form; a value that is no quantity, or too large to calculate with, as it is.
-pub(super) fn canonical(value: &Value) -> String {
+pub(crate) fn canonical(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    rewrite(&text).unwrap_or(text)
+    rewrite(&text, NANO).unwrap_or(text)
 }
 
-fn rewrite(text: &str) -> Option<String> {
+/// The canonical form of what a client sent.
+///
+/// # Errors
+/// What the server says of a text that is no quantity.
+pub(crate) fn read(text: &str) -> Result<String, &'static str> {
+    let text = text.trim();
+    check(text)?;
+    Ok(rewrite(text, NANO).unwrap_or_else(|| text.to_owned()))
+}
+
+/// A quantity without what is less than a thousandth: that is rounded up, away from zero.
+pub(crate) fn round_up_to_milli(text: &str) -> String {
+    rewrite(text, MILLI).unwrap_or_else(|| text.to_owned())
+}
+
+/// Whether a text is a number with a suffix.
+fn check(text: &str) -> Result<(), &'static str> {
+    const FORM: &str =
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    const SUFFIX: &str = "unable to parse quantity's suffix";
+    const NUMBER: &str = "unable to parse numeric part of quantity";
+    if text.is_empty() {
+        return Err(FORM);
+    }
+    let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if unsigned.is_empty() {
+        // Go takes a lone sign for zero.
+        return Ok(());
+    }
+    let (whole, rest) = unsigned.split_at(digits(unsigned));
+    let (fraction, suffix) = match rest.strip_prefix('.') {
+        Some(rest) => rest.split_at(digits(rest)),
+        None => ("", rest),
+    };
+    let letters = suffix.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
+    let exponent = letters.strip_prefix(['+', '-']).unwrap_or(letters);
+    if digits(exponent) != exponent.len() {
+        return Err(FORM);
+    }
+    let is_exponent =
+        || suffix.strip_prefix(['e', 'E']).is_some_and(|exponent| exponent.parse::<i32>().is_ok());
+    if !(DECIMAL.contains(&suffix) || BINARY.contains(&suffix) || is_exponent()) {
+        return Err(SUFFIX);
+    }
+    if whole.is_empty() && fraction.is_empty() { Err(NUMBER) } else { Ok(()) }
+}
+
+/// The canonical form in units that are not smaller than `smallest`; `None` if the text needs no change for that, or cannot be
+/// rewritten.
+fn rewrite(text: &str, smallest: i32) -> Option<String> {
+    if matches!(text, "+" | "-") {
+        return Some("0".to_owned());
+    }
     let number_end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(number_end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -43,10 +100,13 @@ fn rewrite(text: &str) -> Option<String> {
         scale +=
             suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok().filter(|exponent| exponent.abs() < 30)?;
     }
-    if looks_canonical(whole, fraction, scale, format, thousands) {
+    if smallest == NANO && looks_canonical(whole, fraction, scale, format, thousands) {
         return None;
     }
-    while scale < -9 {
+    if smallest == MILLI && scale >= MILLI {
+        return None;
+    }
+    while scale < smallest {
         // What is below the smallest unit is rounded away from zero.
         let rounded_up = if mantissa % 10 == 0 { 0 } else { mantissa.signum() };
         mantissa = mantissa / 10 + rounded_up;
@@ -101,3 +161,6 @@ fn looks_canonical(whole: &str, fraction: &str, scale: i32, format: Format, thou
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::printing::quantity::canonical;
+use super::*;
 
 #[test]
 fn quantities_are_written_as_the_server_stores_them() {
@@ -56,9 +56,44 @@ fn quantities_are_written_as_the_server_stores_them() {
 
 #[test]
 fn what_is_no_quantity_stays() {
-    for text in ["", "-", ".", "1.2.3", "1Q", "much", "10e30", "99999999999999999999999999999999999999999Ei"]
-    {
+    for text in ["", ".", "1.2.3", "1Q", "much", "10e30", "99999999999999999999999999999999999999999Ei"] {
         assert_eq!(canonical(&json!(text)), text);
     }
     assert_eq!(canonical(&Value::Null), "null");
+}
+
+#[test]
+fn a_text_that_is_no_quantity_is_refused_with_the_servers_words() {
+    let form = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    for (text, expected) in [
+        ("", form),
+        ("x", form),
+        ("1 2", form),
+        ("1Q", form),
+        ("1mm", "unable to parse quantity's suffix"),
+        ("1e", "unable to parse quantity's suffix"),
+        ("m", "unable to parse numeric part of quantity"),
+        (".", "unable to parse numeric part of quantity"),
+    ] {
+        assert_eq!(read(text), Err(expected), "{text:?}");
+    }
+    for (text, expected) in [(" 1000m ", "1"), ("1.", "1."), ("+", "0"), ("1e3", "1e3"), (".5", "500m")] {
+        assert_eq!(read(text).as_deref(), Ok(expected), "{text:?}");
+    }
+}
+
+#[test]
+fn what_is_less_than_a_thousandth_is_rounded_up() {
+    for (text, expected) in [
+        ("1n", "1m"),
+        ("-1n", "-1m"),
+        ("1500u", "2m"),
+        ("1m", "1m"),
+        ("1.125G", "1.125G"),
+        ("1E3", "1E3"),
+        ("0", "0"),
+        ("1Gi", "1Gi"),
+    ] {
+        assert_eq!(round_up_to_milli(text), expected, "{text}");
+    }
 }
