@@ -1,10 +1,14 @@
 package main
 
 import (
+	"flag"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 
+	"k8s.io/component-base/cli"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
@@ -25,6 +29,41 @@ func (o *serveOptions) controllerArgs(kubeconfig string, p pki) []string {
 		"--controller-start-interval=0s",
 		"--controller-shutdown-timeout=2s",
 	}
+}
+
+// controllerManager is kube-controller-manager alone, against a server that is not this program's own. It ends when its
+// standard input does, so that it does not outlive who started it.
+func controllerManager(args []string) error {
+	flags := flag.NewFlagSet("controlplane controller-manager", flag.ContinueOnError)
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the server")
+	list := flags.String("controllers", "*", "the controllers that run, as kube-controller-manager's own flag has them")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *kubeconfig == "" || flags.NArg() > 0 {
+		return fmt.Errorf("needs --kubeconfig and no other arguments, got %q", flags.Args())
+	}
+	if err := checkControllers(strings.Split(*list, ",")); err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	command := app.NewControllerManagerCommand()
+	command.SetArgs([]string{
+		"--kubeconfig=" + *kubeconfig,
+		"--controllers=" + *list,
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--kube-api-qps=500",
+		"--kube-api-burst=1000",
+		"--controller-start-interval=0s",
+	})
+	if code := cli.Run(command); code != 0 {
+		return fmt.Errorf("kube-controller-manager ended with %d", code)
+	}
+	return nil
 }
 
 // checkControllers refuses unknown names at once: the controllers' child would end only after the API server's start.

@@ -20,6 +20,8 @@ import (
 const usage = `usage:
   controlplane serve --dir DIR [flags]   run a control plane; one JSON line on stdout tells that it is ready
   controlplane kubectl ARGS...           the kubectl of the same version
+  controlplane controller-manager --kubeconfig FILE [--controllers LIST]
+                                         kube-controller-manager against any server, until its standard input ends
   controlplane tables --kubeconfig FILE --out DIR
                                          write what a running control plane serves as resources.json and schemas.json
   controlplane protobuf --tables DIR --vectors FILE
@@ -40,6 +42,8 @@ func main() {
 		err = serve(args)
 	case "kubectl":
 		runKubectl(args)
+	case "controller-manager":
+		err = controllerManager(args)
 	case "tables":
 		err = tables(args)
 	case "protobuf":

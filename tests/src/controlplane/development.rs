@@ -31,7 +31,11 @@ impl Development {
         ensure!(options.controllers.is_empty(), "the development server runs no controllers");
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).thread_name("devserver").enable_all().build()?;
-        let mut started = DevServerOptions { tls: true, ..DevServerOptions::default() };
+        let mut started = DevServerOptions {
+            tls: true,
+            controllers: options.development_controllers,
+            ..DevServerOptions::default()
+        };
         started.listen.set_port(options.port.unwrap_or(0));
         let server = runtime.block_on(DevServer::start(started))?;
         let kubeconfig = dir.join("kubeconfig");

@@ -1,6 +1,7 @@
 //! [`Options`] of a control plane, and the flags for `controlplane serve`.
 
 use super::binary;
+use pilothouse_devserver::ControllerSet;
 
 /// The kind of API server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,6 +118,8 @@ pub struct Options {
     /// The controllers of kube-controller-manager to run, by name. With `serviceaccount`, pods need a service account
     /// as in a real cluster; otherwise that check is off.
     pub controllers: Vec<String>,
+    /// The controllers of the development server itself; the real server has none of these.
+    pub development_controllers: ControllerSet,
     /// The port of the API server; by default a free one.
     pub port: Option<u16>,
     /// Further flags of kube-apiserver, such as `--watch-cache-sizes=configmaps#0`.
@@ -130,6 +133,7 @@ impl Default for Options {
             watch_cache: true,
             min_request_timeout: None,
             controllers: Vec::new(),
+            development_controllers: ControllerSet::default(),
             port: None,
             apiserver_flags: Vec::new(),
         }

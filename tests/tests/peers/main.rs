@@ -2,6 +2,7 @@
 
 mod client_go;
 mod clients;
+mod controllers;
 mod controlplane;
 mod defaults;
 mod discovery;
