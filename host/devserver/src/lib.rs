@@ -19,8 +19,7 @@
 //! Invariant: nothing that a client sends makes it panic or grow without bound.
 
 mod api;
-// The verbs do not call it yet.
-#[allow(dead_code, unused_imports)]
+#[allow(dead_code, unused_imports, reason = "the verbs do not call it yet")]
 mod apply;
 mod discovery;
 mod error;

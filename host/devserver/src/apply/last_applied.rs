@@ -59,6 +59,8 @@ pub(super) fn follow(object: &mut Value, config: &Value) -> bool {
     if let Some(annotations) = annotations_mut(&mut config) {
         annotations.remove(ANNOTATION);
         without_nulls(annotations);
+    } else if let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("annotations");
     }
     let mut text = Vec::new();
     write_value(&mut text, &config);
