@@ -423,7 +423,7 @@ func (g *generator) members(model *spec.Schema, k *kind, depth int) any {
 	if preserves, _ := model.Extensions["x-kubernetes-preserve-unknown-fields"].(bool); preserves && g.one(2) {
 		made["x"] = g.any(depth + 1)
 	}
-	if g.one(1500) {
+	if model.AdditionalProperties == nil && g.one(1500) {
 		made["unknown"] = g.any(depth + 1)
 	}
 	return made

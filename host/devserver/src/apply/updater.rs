@@ -261,7 +261,7 @@ fn track(
                 entry.time = time;
             }
             None => {
-                entries.push(Entry { identity, api_version: writer.api_version.into(), time, fields: own })
+                entries.push(Entry { identity, api_version: writer.api_version.into(), time, fields: own });
             }
         }
     }

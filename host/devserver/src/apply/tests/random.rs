@@ -82,7 +82,7 @@ fn thousands_of_entries_and_of_fields_do_not_multiply() {
     const MANY: usize = 20_000;
     let name = |index: usize| format!("k{index:05}");
     let entry = |index: usize| {
-        json!({"manager": name(index), "operation": if index % 2 == 0 { "Apply" } else { "Update" }, "apiVersion": VERSION,
+        json!({"manager": name(index), "operation": if index.is_multiple_of(2) { "Apply" } else { "Update" }, "apiVersion": VERSION,
             "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:any": {(format!("f:{}", name(index))): {}}}}})
     };
     let sent = Managers::sent(&(0..MANY).map(entry).collect());
