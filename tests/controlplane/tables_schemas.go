@@ -211,7 +211,8 @@ func fieldValue(schemas map[string]*schema, s *schema, required bool) (string, e
 	if required {
 		parts = append(parts, "required")
 	}
-	if text := string(s.Default); text != "{}" && text != `""` && text != "null" {
+	// A required text that is absent is the empty one anyway.
+	if text := string(s.Default); text != "{}" && text != "null" && !(text == `""` && required) {
 		attribute("default", text)
 	}
 	return strings.Join(parts, ";"), nil

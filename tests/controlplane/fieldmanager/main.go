@@ -1,7 +1,7 @@
 // Command fieldmanager is an oracle of server-side apply: what the real libraries, structured-merge-diff and the field manager
 // of apimachinery, make of random objects and random writers.
 //
-//	fieldmanager --seed N --cases M [--types K]
+//	fieldmanager --seed N --cases M
 //
 // It writes a JSON array with a case a line. A case has the schema of a custom resource or names a built-in kind, and a
 // sequence of writes; each write has what came of it:
@@ -17,7 +17,7 @@
 //
 // The vectors of the development server are made with
 //
-//	go run ./fieldmanager --seed 36 --cases 150 > ../../host/devserver/src/apply/tests/vectors.json
+//	go run ./fieldmanager --seed 36 --cases 60 > ../../host/devserver/src/apply/tests/vectors.json
 package main
 
 import (

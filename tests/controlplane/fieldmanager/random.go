@@ -299,14 +299,14 @@ func (g *generator) any(depth int) any {
 // object is a value of a model; now and then it does not fit.
 func (g *generator) object(model *spec.Schema, k *kind, depth int) any {
 	switch {
+	case strings.HasSuffix(reference(model), ".Quantity"):
+		return pick[any](g, "1", "100m")
 	case g.one(1500):
 		return g.any(depth)
 	case g.one(200):
 		return nil
 	}
-	if ref := reference(model); strings.HasSuffix(ref, ".Quantity") {
-		return pick[any](g, "1", "100m")
-	} else if ref != "" {
+	if ref := reference(model); ref != "" {
 		return g.object(k.models[path.Base(ref)], k, depth)
 	}
 	typeName := ""
@@ -423,7 +423,7 @@ func (g *generator) members(model *spec.Schema, k *kind, depth int) any {
 	if preserves, _ := model.Extensions["x-kubernetes-preserve-unknown-fields"].(bool); preserves && g.one(2) {
 		made["x"] = g.any(depth + 1)
 	}
-	if g.one(1500) {
+	if model.AdditionalProperties == nil && g.one(1500) {
 		made["unknown"] = g.any(depth + 1)
 	}
 	return made

@@ -66,7 +66,7 @@ func (k *kind) do(live *unstructured.Unstructured, w *write, ignored *fieldpath.
 	result, err := attempt()
 	if err != nil {
 		w.refused(err)
-		for range 4 {
+		for range 20 {
 			if _, again := attempt(); again == nil || again.Error() != err.Error() {
 				w.Error = ""
 			}

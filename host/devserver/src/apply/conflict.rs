@@ -23,7 +23,9 @@ pub(super) fn error(mut conflicts: Vec<Conflict>) -> ApiError {
     let (mut causes, mut lines, mut count) = (Vec::new(), Vec::new(), 0);
     for conflict in &conflicts {
         let manager = describe(&conflict.manager);
-        lines.push(format!("conflicts with {manager}:"));
+        if count < MAX_CAUSES {
+            lines.push(format!("conflicts with {manager}:"));
+        }
         conflict.fields.each_path(&mut String::new(), &mut |path| {
             count += 1;
             if count <= MAX_CAUSES {

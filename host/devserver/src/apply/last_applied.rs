@@ -45,6 +45,11 @@ pub(super) fn unchanged_fields(root: TypeRef<'_>, live: &Value, api_version: &st
     Some(fields.difference(&changes.written()).difference(&changes.removed))
 }
 
+/// Annotations as texts: a null is an empty one.
+fn without_nulls(annotations: &mut Map<String, Value>) {
+    annotations.values_mut().filter(|value| value.is_null()).for_each(|value| *value = "".into());
+}
+
 /// Writes a configuration into the annotation of the object, if it has one; gives whether it changed.
 pub(super) fn follow(object: &mut Value, config: &Value) -> bool {
     if annotation(object).is_none() {
@@ -53,12 +58,16 @@ pub(super) fn follow(object: &mut Value, config: &Value) -> bool {
     let mut config = config.clone();
     if let Some(annotations) = annotations_mut(&mut config) {
         annotations.remove(ANNOTATION);
+        without_nulls(annotations);
+    } else if let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("annotations");
     }
     let mut text = Vec::new();
     write_value(&mut text, &config);
     text.push(b'\n');
     let text = String::from_utf8_lossy(&text).into_owned();
     let Some(annotations) = annotations_mut(object) else { return false };
+    without_nulls(annotations);
     let before = annotations.insert(ANNOTATION.to_owned(), text.into());
     let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
     if annotations.iter().map(size).sum::<usize>() > ANNOTATIONS_LIMIT {

@@ -112,7 +112,8 @@ fn elements(list: List<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
             if l == r {
                 keys[*l].is_merged = true;
                 merged.extend(values(list.items, keys[*l].live, keys[*l].config));
-                (left.next(), right.next());
+                left.next();
+                right.next();
                 next_shared = shared.next();
                 continue;
             }

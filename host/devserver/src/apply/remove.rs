@@ -54,7 +54,7 @@ pub(super) fn with_parents(root: TypeRef<'_>, set: &Set) -> Set {
 
 fn below(place: Option<TypeRef<'_>>, set: &Set) -> Set {
     let atoms = place.map(TypeRef::atoms);
-    let (map, list) = (atoms.and_then(|atoms| atoms.map()), atoms.and_then(|atoms| atoms.list()));
+    let (map, list) = (atoms.and_then(super::types::Atoms::map), atoms.and_then(super::types::Atoms::list));
     let nodes = set.nodes().iter().map(|node| {
         let (is_described, place) = match (&node.element, map, list) {
             (Element::Field(name), Some(map), _) => {

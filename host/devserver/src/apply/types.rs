@@ -216,11 +216,20 @@ impl<'a> MapType<'a> {
         self.entries
     }
 
-    /// Whether nothing of it is described.
+    /// Whether nothing of it is described. As in the library, this holds too where a custom resource's schema says of the
+    /// entries no more than that they may be any scalar.
     pub(super) fn is_deduced(self) -> bool {
         let has_fields =
             self.known.is_some_and(|(known, found)| known.is_resource || !found.fields.is_empty());
-        matches!(self.entries, Some(TypeRef::Deduced)) && !has_fields
+        let is_open = match self.entries {
+            Some(TypeRef::Deduced) => true,
+            Some(TypeRef::Known(entries)) => {
+                let is_builtin = std::ptr::eq(entries.types, BuiltinTypes::get().types());
+                !is_builtin && entries.atoms().scalar == Some(Scalar::Any)
+            }
+            _ => false,
+        };
+        is_open && !has_fields
     }
 
     fn known_field(self, name: &str) -> Option<&'a Field> {

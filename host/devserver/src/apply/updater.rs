@@ -20,7 +20,7 @@ use super::{fields, last_applied, value};
 use crate::api::{ApiError, Timestamp};
 use crate::schema::{TypeId, Types};
 use http::StatusCode;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// The manager of what an object had before its managers were known.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -261,7 +261,7 @@ fn track(
                 entry.time = time;
             }
             None => {
-                entries.push(Entry { identity, api_version: writer.api_version.into(), time, fields: own })
+                entries.push(Entry { identity, api_version: writer.api_version.into(), time, fields: own });
             }
         }
     }
@@ -280,6 +280,7 @@ struct Applying<'a> {
     ignored: &'a Set,
     /// What the applier has applied before.
     last: Set,
+    last_version: Arc<str>,
     /// What it applies now.
     fields: Set,
     merged: Value,
@@ -305,10 +306,11 @@ impl<'a> Applying<'a> {
         check_conversion(root, live, &entries, writer).map_err(internal)?;
         let identity = writer.identity(Operation::Apply);
         let fields = fields::of(root, config).recursive_difference(ignored);
-        let api_version = writer.api_version.into();
+        let api_version: Arc<str> = writer.api_version.into();
+        let mut last_version = api_version.clone();
         let last = match entries.iter_mut().find(|entry| entry.identity == identity) {
             Some(entry) => {
-                entry.api_version = api_version;
+                last_version = std::mem::replace(&mut entry.api_version, api_version);
                 std::mem::replace(&mut entry.fields, fields.clone())
             }
             None => {
@@ -318,7 +320,7 @@ impl<'a> Applying<'a> {
             }
         };
         let merged = merge(root, live, config);
-        Ok(Self { root, live, entries, writer, identity, ignored, last, fields, merged })
+        Ok(Self { root, live, entries, writer, identity, ignored, last, last_version, fields, merged })
     }
 
     /// The merged object without what the applier has applied before, does not apply now, and nobody else owns.
@@ -330,11 +332,20 @@ impl<'a> Applying<'a> {
         let members = |object: &Value| with_parents(root, &fields::of(root, object));
         let last = with_parents(root, &self.last);
         let all = members(merged);
-        let pruned = remove(root, merged, &last);
-        // What others own comes back, and what the applier owns now.
-        let owned = Set::union_all(self.entries.iter().map(|entry| entry.fields.clone()).collect());
-        let kept = members(&pruned).union(&with_parents(root, &owned));
-        let pruned = remove(root, merged, &all.difference(&kept));
+        let mut pruned = remove(root, merged, &last);
+        // What others own comes back, and what the applier owns now: version by version, first that of the last apply.
+        let mut versions: Vec<&str> = vec![&self.last_version];
+        for entry in &self.entries {
+            if !versions.contains(&&*entry.api_version) {
+                versions.push(&entry.api_version);
+            }
+        }
+        for version in versions {
+            let of_version = self.entries.iter().filter(|entry| *entry.api_version == *version);
+            let owned = Set::union_all(of_version.map(|entry| entry.fields.clone()).collect());
+            let kept = members(&pruned).union(&with_parents(root, &owned));
+            pruned = remove(root, merged, &all.difference(&kept));
+        }
         // So does what was taken out with something that the applier owned, and nobody ever applied.
         remove(root, merged, &all.difference(&members(&pruned)).intersection(&last))
     }

@@ -90,7 +90,7 @@ pub(crate) fn quoted(text: &str) -> String {
             '\u{c}' => out.push_str("\\f"),
             '\u{b}' => out.push_str("\\v"),
             letter if letter.is_ascii_control() => {
-                push(&mut out, format_args!("\\x{:02x}", u32::from(letter)))
+                push(&mut out, format_args!("\\x{:02x}", u32::from(letter)));
             }
             letter if letter.is_control() => push(&mut out, format_args!("\\u{:04x}", u32::from(letter))),
             letter => out.push(letter),

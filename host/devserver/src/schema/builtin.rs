@@ -155,7 +155,7 @@ impl Reader<'_> {
             merge_key: attribute("mergeKey").map(Into::into),
             atomic: attribute("map") == Some("atomic"),
             key_default: default(attributes)?.or_else(|| {
-                // The table leaves out defaults that are empty.
+                // The table leaves out that the default of these is the empty text.
                 let is_required = attributes.split(';').any(|one| one == "required");
                 (type_text == "string" && is_required).then(|| "".into())
             }),

@@ -92,6 +92,7 @@ impl Schema {
     }
 
     /// The types, and that of the object.
+    #[allow(dead_code, reason = "for server-side apply, which the verbs do not call yet")]
     pub(crate) fn types(&self) -> (&Types, TypeId) {
         (&self.types, self.root)
     }

@@ -1,5 +1,6 @@
 //! The whole of it, and what the tests of the parts share.
 
+mod random;
 mod vectors;
 
 use std::sync::Arc;

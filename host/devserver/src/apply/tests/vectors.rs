@@ -131,7 +131,7 @@ fn writes_are_owned_merged_and_refused_as_by_the_real_libraries() {
         match check(case) {
             Ok(count) => writes += count,
             Err(why) => {
-                failures.push(format!("case {index} ({}): {why}\n  schema {}", case["kind"], case["schema"]))
+                failures.push(format!("case {index} ({}): {why}\n  schema {}", case["kind"], case["schema"]));
             }
         }
     }
