@@ -24,6 +24,7 @@ const usage = `usage:
                                          write what a running control plane serves as resources.json and schemas.json
   controlplane protobuf --tables DIR --vectors FILE
                                          write how bodies in protobuf are encoded as protobuf.json, and test vectors
+  controlplane patterns --out FILE       write how regular expressions of Go are read, as test vectors
 `
 
 func main() {
@@ -41,6 +42,8 @@ func main() {
 		err = tables(args)
 	case "protobuf":
 		err = protobufFile(args)
+	case "patterns":
+		err = patterns(args)
 	case apiServerCommand:
 		os.Exit(runAPIServer(args))
 	case controllersCommand:

@@ -5,6 +5,8 @@
 
 mod builtin;
 mod custom;
+mod definition_checks;
+mod scale;
 mod schemas;
 
 use std::collections::HashMap;
@@ -13,8 +15,10 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::printing::CustomColumn;
+use crate::schema::Schema;
 
-pub(crate) use custom::{Definition, ScalePaths, definition_status};
+pub(crate) use custom::{Definition, definition_status};
+pub(crate) use scale::ScalePaths;
 pub(crate) use schemas::{Review, VersionSchemas, WrittenPart};
 
 /// What a resource's subresource is.
@@ -45,6 +49,8 @@ pub(crate) enum Origin {
         columns: Vec<CustomColumn>,
         scale: Option<ScalePaths>,
         schemas: VersionSchemas,
+        /// What every request in this version is told, if it is deprecated.
+        deprecation: Option<String>,
     },
 }
 
@@ -88,6 +94,14 @@ impl Resource {
         self.subresource("status").is_some()
     }
 
+    /// What every request in this version is told in a warning, if it is deprecated.
+    pub(crate) fn deprecation(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Custom { deprecation, .. } => deprecation.as_deref(),
+            Origin::Builtin => None,
+        }
+    }
+
     pub(crate) fn is_custom(&self) -> bool {
         matches!(self.origin, Origin::Custom { .. })
     }
@@ -117,23 +131,39 @@ pub(crate) struct Version {
     pub(crate) resources: Vec<Arc<Resource>>,
 }
 
+/// By what the objects of a custom resource are stored.
+#[derive(Debug, Clone)]
+struct StoredBy {
+    schema: Arc<Schema>,
+    /// Some may have been stored by another schema.
+    has_changed: bool,
+}
+
 /// All resources at one time.
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
     pub(crate) groups: Vec<Group>,
     by_path: HashMap<(String, String), HashMap<String, Arc<Resource>>>,
+    /// The custom ones by where their objects are kept.
+    custom: HashMap<Arc<str>, Vec<Arc<Resource>>>,
+    /// Of every definition, also of one that serves no version.
+    stored_by: HashMap<String, StoredBy>,
 }
 
 impl Resources {
-    fn new(groups: Vec<Group>) -> Self {
+    fn new(groups: Vec<Group>, stored_by: HashMap<String, StoredBy>) -> Self {
         let mut by_path: HashMap<_, HashMap<_, _>> = HashMap::new();
+        let mut custom: HashMap<Arc<str>, Vec<Arc<Resource>>> = HashMap::new();
         for group in &groups {
             for version in &group.versions {
                 let served = by_path.entry((group.name.clone(), version.name.clone())).or_default();
                 served.extend(version.resources.iter().map(|r| (r.name.clone(), r.clone())));
+                for resource in version.resources.iter().filter(|r| r.is_custom()) {
+                    custom.entry(resource.storage.clone()).or_default().push(resource.clone());
+                }
             }
         }
-        Self { groups, by_path }
+        Self { groups, by_path, custom, stored_by }
     }
 
     pub(crate) fn get(&self, group: &str, version: &str, name: &str) -> Option<&Arc<Resource>> {
@@ -149,7 +179,7 @@ impl Resources {
 
     /// The schemas by which objects of a custom resource are stored.
     fn schemas_of(&self, storage: &str) -> impl Iterator<Item = &VersionSchemas> {
-        self.all().filter(move |r| *r.storage == *storage).filter_map(|r| match &r.origin {
+        self.custom.get(storage).into_iter().flatten().filter_map(|r| match &r.origin {
             Origin::Custom { schemas, .. } => Some(schemas),
             Origin::Builtin => None,
         })
@@ -166,7 +196,7 @@ pub(crate) struct Registry(RwLock<Arc<Resources>>);
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        Self(RwLock::new(Arc::new(Resources::new(builtin::groups()))))
+        Self(RwLock::new(Arc::new(Resources::new(builtin::groups(), HashMap::new()))))
     }
 
     pub(crate) fn now(&self) -> Arc<Resources> {
@@ -177,27 +207,37 @@ impl Registry {
     pub(crate) fn define(&self, definitions: &[Definition]) {
         let earlier = self.now();
         let mut groups = builtin::groups();
+        let mut group_at: HashMap<String, usize> =
+            groups.iter().enumerate().map(|(at, group)| (group.name.clone(), at)).collect();
+        let mut stored_by = HashMap::new();
+        // Where the versions of the groups stand: definitions have as many as they like.
+        let mut version_at: HashMap<(usize, String), usize> = HashMap::new();
+        for (at, group) in groups.iter().enumerate() {
+            let versions = group.versions.iter().enumerate();
+            version_at.extend(versions.map(|(index, version)| ((at, version.name.clone()), index)));
+        }
         for definition in definitions {
-            let at = groups.iter().position(|g| g.name == definition.group).unwrap_or_else(|| {
+            let at = *group_at.entry(definition.group.clone()).or_insert_with(|| {
                 groups.push(Group { name: definition.group.clone(), versions: Vec::new() });
                 groups.len() - 1
             });
-            let group = &mut groups[at];
-            for resource in definition.resources(&earlier) {
+            let versions = &mut groups[at].versions;
+            let (resources, stored) = definition.resources(&earlier);
+            stored_by.extend(stored.map(|stored| (definition.storage(), stored)));
+            for resource in resources {
                 let resource = Arc::new(resource);
-                match group.versions.iter_mut().find(|v| v.name == resource.version) {
-                    Some(version) => version.resources.push(resource),
-                    None => group
-                        .versions
-                        .push(Version { name: resource.version.clone(), resources: vec![resource] }),
-                }
-            }
-            if !builtin::is_group(&group.name) {
-                group.versions.sort_by(|a, b| custom::by_preference(&a.name, &b.name));
+                let index = *version_at.entry((at, resource.version.clone())).or_insert_with(|| {
+                    versions.push(Version { name: resource.version.clone(), resources: Vec::new() });
+                    versions.len() - 1
+                });
+                versions[index].resources.push(resource);
             }
         }
+        for group in groups.iter_mut().filter(|group| !builtin::is_group(&group.name)) {
+            group.versions.sort_by(|a, b| custom::by_preference(&a.name, &b.name));
+        }
         groups.retain(|g| !g.versions.is_empty());
-        *self.0.write() = Arc::new(Resources::new(groups));
+        *self.0.write() = Arc::new(Resources::new(groups, stored_by));
     }
 }
 

@@ -11,7 +11,7 @@ const NO_RESOURCE: &str = "core v1 Status status";
 
 #[test]
 fn every_kind_of_kubernetes_is_there() {
-    let resources = Resources::new(builtin::groups());
+    let resources = Resources::new(builtin::groups(), std::collections::HashMap::new());
     let mut missing = Vec::new();
     let mut kinds = 0;
     for line in include_str!("../../tests/kinds-v1_36.txt").lines().filter(|line| !line.starts_with('#')) {
@@ -32,7 +32,10 @@ fn every_kind_of_kubernetes_is_there() {
 
 #[test]
 fn every_resource_has_as_many_cells_as_columns() {
-    for resource in Resources::new(builtin::groups()).all().filter(|r| r.allows("get") || r.allows("list")) {
+    for resource in Resources::new(builtin::groups(), std::collections::HashMap::new())
+        .all()
+        .filter(|r| r.allows("get") || r.allows("list"))
+    {
         let object = json!({});
         let cells = cells(&resource.group, &resource.name, &object, Timestamp::UNIX_EPOCH)
             .unwrap_or_else(|| custom_cells(&[], &object, Timestamp::UNIX_EPOCH));
@@ -44,7 +47,7 @@ fn every_resource_has_as_many_cells_as_columns() {
 
 #[test]
 fn a_resource_is_found_by_path_and_by_kind_and_both_are_one() {
-    let resources = Resources::new(builtin::groups());
+    let resources = Resources::new(builtin::groups(), std::collections::HashMap::new());
     for resource in resources.all() {
         let by_path = resources.get(&resource.group, &resource.version, &resource.name).unwrap();
         assert_eq!((&by_path.kind, &by_path.storage), (&resource.kind, &resource.storage));
