@@ -29,6 +29,7 @@ const usage = `usage:
   controlplane defaults --tables DIR     write the values that absent fields are given as defaults.json
   controlplane objects [--tables DIR --random N --seed S]
                                          answer what a server reads of objects: of standard input, or random ones
+  controlplane patterns --out FILE       write how regular expressions of Go are read, as test vectors
 `
 
 func main() {
@@ -52,6 +53,8 @@ func main() {
 		err = defaults(args)
 	case "objects":
 		err = objects(args)
+	case "patterns":
+		err = patterns(args)
 	case apiServerCommand:
 		os.Exit(runAPIServer(args))
 	case controllersCommand:

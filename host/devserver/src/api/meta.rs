@@ -136,12 +136,8 @@ pub(crate) fn check_metadata(metadata: &Metadata<'_>, rule: NameRule) -> Vec<Cau
     }
     check_labels(metadata.0, &mut causes);
     check_annotations(metadata.0, &mut causes);
-    for (index, finalizer) in metadata.finalizers().enumerate() {
-        let standard = matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes");
-        if !(standard || finalizer.contains('/') && is_qualified(finalizer)) {
-            let why = "must be a qualified name with a domain, or a standard one";
-            causes.push(Cause::invalid(&format!("metadata.finalizers[{index}]"), finalizer, why));
-        }
+    for finalizer in metadata.finalizers().filter(|finalizer| !is_qualified(finalizer)) {
+        causes.push(Cause::invalid("metadata.finalizers", finalizer, "must be a qualified name"));
     }
     check_owners(metadata.0, &mut causes);
     causes

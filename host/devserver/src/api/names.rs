@@ -37,6 +37,31 @@ pub(crate) fn check_name(name: &str, rule: NameRule) -> Result<(), &'static str>
     }
 }
 
+/// What is wrong with a label of DNS by RFC 1035, in the words of the API: it may not begin with a digit.
+pub(crate) fn dns_1035_fault(text: &str) -> Option<&'static str> {
+    if text.len() > 63 {
+        return Some("must be no more than 63 bytes");
+    }
+    let fits = is_part(text) && text.starts_with(|c: char| c.is_ascii_lowercase());
+    (!fits).then_some(
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
+         end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
+         '[a-z]([-a-z0-9]*[a-z0-9])?')",
+    )
+}
+
+/// What is wrong with a name of DNS, in the words of the API.
+pub(crate) fn dns_subdomain_fault(text: &str) -> Option<&'static str> {
+    if text.len() > 253 {
+        return Some("must be no more than 253 bytes");
+    }
+    (!is_subdomain(text)).then_some(
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and \
+         end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+    )
+}
+
 fn is_label(text: &str) -> bool {
     text.len() <= 63 && is_part(text)
 }

@@ -214,6 +214,7 @@ impl Managers {
     }
 
     /// `metadata.managedFields` as a value.
+    #[cfg(test)]
     pub(crate) fn render(&self) -> Value {
         let mut text = Vec::new();
         self.write(&mut text);

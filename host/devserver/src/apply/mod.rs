@@ -37,6 +37,6 @@ mod types;
 mod updater;
 mod value;
 
-pub(crate) use managers::{Managers, ManagersError, manager_name};
+pub(crate) use managers::{Managers, manager_name};
 pub(crate) use set::Set;
 pub(crate) use updater::{Applied, Kind, Writer, apply, on_update};

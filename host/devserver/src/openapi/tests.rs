@@ -203,9 +203,8 @@ fn definition(plural: &str, group: &str, schema: &Value) -> Value {
 
 fn defined(definitions: &[Value]) -> (Arc<Resources>, Arc<Store>) {
     let (registry, store) = (Registry::new(), Store::new(1));
-    let read: Vec<Definition> = definitions.iter().map(|d| Definition::read(d).unwrap()).collect();
-    let defined: Vec<_> = read.iter().flat_map(|definition| definition.resources(&[])).collect();
-    registry.define(&defined);
+    let list = definitions.iter().map(|d| (d["metadata"]["name"].as_str().unwrap().to_owned(), 1, d));
+    registry.define(|| list.collect(), |d| Some(Definition::read(d).unwrap()));
     let table: Arc<str> = "apiextensions.k8s.io/customresourcedefinitions".into();
     let head = Head::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
     for definition in definitions {

@@ -4,32 +4,30 @@
 //! webhook is asked for).
 
 use std::cmp::Ordering;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Origin, Resource, Review, Subresource, TableColumn, VersionSchemas, api_version};
-use crate::api::{Cause, JsonMap, NameRule, Timestamp, check_name};
+use super::definition_checks::{definition_faults, root_fault};
+use super::{
+    Origin, Resource, Review, ScalePaths, StoredBy, Subresource, TableColumn, VersionSchemas, api_version,
+};
+use crate::api::{Cause, JsonMap, Timestamp};
 use crate::kinds::Strategy;
 use crate::printing::CustomColumn;
-use crate::schema::{Schema, fingerprint};
+use crate::schema::{Budget, Schema, fingerprint};
 
+/// How many causes and warnings of one kind are given.
+const MAX_CAUSES: usize = 100;
 /// What a definition in a group of the community needs.
 const APPROVAL: &str = "api-approved.kubernetes.io";
 const WEBHOOK_WARNING: &str = "spec.conversion.strategy: this development server calls no conversion webhooks; objects are \
                                converted as with strategy None";
 const RULES_WARNING: &str =
     "x-kubernetes-validations: this development server accepts rules in CEL, but does not run them";
-
-/// Where the scale subresource of a custom resource has its fields.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ScalePaths {
-    pub(crate) spec_replicas_path: String,
-    pub(crate) status_replicas_path: String,
-    pub(crate) label_selector_path: Option<String>,
-}
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -60,6 +58,9 @@ struct VersionSpec {
     served: bool,
     #[serde(default)]
     storage: bool,
+    #[serde(default)]
+    deprecated: bool,
+    deprecation_warning: Option<String>,
     schema: Option<VersionSchema>,
     #[serde(default)]
     subresources: Option<Subresources>,
@@ -77,15 +78,6 @@ struct VersionSchema {
 struct Conversion {
     #[serde(default)]
     strategy: String,
-    webhook: Option<Webhook>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Webhook {
-    client_config: Option<Value>,
-    #[serde(default)]
-    conversion_review_versions: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -141,8 +133,14 @@ impl Definition {
         if super::builtin::is_resource(&spec.group, &spec.names.plural) {
             causes.push(Cause::invalid("spec.names.plural", &spec.names.plural, "the resource is built in"));
         }
-        causes.extend(version_faults(&spec.versions));
-        causes.extend(spec.conversion.iter().flat_map(conversion_faults));
+        let mut names = HashSet::new();
+        for (index, version) in spec.versions.iter().enumerate() {
+            if !names.insert(&version.name) && causes.len() < MAX_CAUSES {
+                let message = format!("Duplicate value: {:?}", version.name);
+                let field = format!("spec.versions[{index}].name");
+                causes.push(Cause { reason: "FieldValueDuplicate", message, field });
+            }
+        }
         if spec.preserve_unknown_fields == Some(true) {
             let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema \
                           instead";
@@ -159,12 +157,12 @@ impl Definition {
 
     /// What is to be said of a definition that is written beside what [`Definition::read`] says: of its schemas, and of what
     /// this server does otherwise than a real one.
-    pub(super) fn review(&self, object: &Value) -> Review {
-        let mut review = Review::default();
+    pub(super) fn review(&self, object: &Value, old: Option<&JsonMap>) -> Review {
+        let mut review = Review { causes: definition_faults(object, old), ..Review::default() };
         review.causes.extend(self.approval_fault(object));
         let versions = &self.spec.versions;
         let schemas = || versions.iter().map(|v| v.schema.as_ref().and_then(|s| s.open_api.as_ref()));
-        for (index, _) in schemas().enumerate().filter(|(_, schema)| schema.is_none()) {
+        for (index, _) in schemas().enumerate().filter(|(_, schema)| schema.is_none()).take(MAX_CAUSES) {
             let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
             review.causes.push(Cause::required(&field, ""));
         }
@@ -172,6 +170,9 @@ impl Definition {
         let are_equal = versions.iter().all(|v| v.schema == versions[0].schema);
         let has_status = |v: &VersionSpec| v.subresources.as_ref().is_some_and(|s| s.status.is_some());
         let mut has_rules = false;
+        let mut formats = Vec::new();
+        // For the defaults of all versions together.
+        let mut budget = Budget::new();
         for (index, (version, schema)) in versions.iter().zip(schemas()).enumerate() {
             let Some(schema) = schema else { continue };
             let path = match are_equal {
@@ -181,11 +182,14 @@ impl Definition {
             if has_status(version) || are_equal && versions.iter().any(has_status) {
                 review.causes.extend(root_fault(schema, &path));
             }
-            match Schema::check(schema, &path) {
-                Ok(has) => has_rules |= has,
+            match Schema::check(schema, &path, &mut budget) {
+                Ok(notes) => {
+                    has_rules |= notes.has_rules;
+                    formats.extend(notes.unrecognized_formats);
+                }
                 Err(causes) => review.causes.extend(causes),
             }
-            if are_equal {
+            if are_equal || review.causes.len() >= MAX_CAUSES {
                 break;
             }
         }
@@ -194,6 +198,13 @@ impl Definition {
         }
         if has_rules {
             review.warnings.push(RULES_WARNING.to_owned());
+        }
+        // Of those that the definition had before nothing is said again.
+        let known = old.map(formats_in).unwrap_or_default();
+        let mut named = HashSet::new();
+        let new = formats.into_iter().filter(|format| !known.contains(format.as_str()));
+        for format in new.filter(|format| named.insert(format.clone())).take(MAX_CAUSES) {
+            review.warnings.push(format!("unrecognized format {}", Value::from(format)));
         }
         review
     }
@@ -226,42 +237,51 @@ impl Definition {
         }
     }
 
-    /// The resource in each of its served versions; `earlier` is what the definition defined before, whose schemas are not
-    /// compiled again.
-    pub(crate) fn resources(&self, earlier: &[Arc<Resource>]) -> Vec<Arc<Resource>> {
-        let schemas_before = || {
-            earlier.iter().filter_map(|r| match &r.origin {
-                Origin::Custom { schemas, .. } => Some(schemas),
-                Origin::Builtin => None,
-            })
-        };
-        let mut known: Vec<Arc<Schema>> =
-            schemas_before().flat_map(|s| [s.own.clone(), s.stored.clone()]).collect();
+    /// The resource in each of its served versions, and by what its objects are stored. `earlier` and `before` are what the
+    /// definition gave before; schemas that are in them too are not compiled again.
+    pub(crate) fn resources(
+        &self,
+        earlier: &[Arc<Resource>],
+        before: Option<&StoredBy>,
+    ) -> (Vec<Arc<Resource>>, Option<StoredBy>) {
+        let own = earlier.iter().filter_map(|r| match &r.origin {
+            Origin::Custom { schemas, .. } => Some(schemas.own.clone()),
+            Origin::Builtin => None,
+        });
+        let mut known: HashMap<u64, Arc<Schema>> = own
+            .chain(before.map(|before| before.schema.clone()))
+            .map(|schema| (schema.fingerprint(), schema))
+            .collect();
         let mut schema_of = |version: &VersionSpec| -> Option<Arc<Schema>> {
             let schema = version.schema.as_ref()?.open_api.as_ref()?;
-            let wanted = fingerprint(schema);
-            if let Some(found) = known.iter().find(|known| known.fingerprint() == wanted) {
-                return Some(found.clone());
+            match known.entry(fingerprint(schema)) {
+                Entry::Occupied(found) => Some(found.get().clone()),
+                // It was accepted when the definition was written.
+                Entry::Vacant(place) => Some(place.insert(Schema::compile(schema).ok()?).clone()),
             }
-            // It was accepted when the definition was written.
-            let compiled = Arc::new(Schema::compile(schema).ok()?);
-            known.push(compiled.clone());
-            Some(compiled)
         };
         let Some(stored) = self.spec.versions.iter().find(|v| v.storage).and_then(&mut schema_of) else {
-            return Vec::new();
+            return (Vec::new(), None);
         };
-        let has_changed = schemas_before()
-            .any(|before| before.has_changed || before.stored.fingerprint() != stored.fingerprint());
+        let differs = |before: &StoredBy| before.schema.fingerprint() != stored.fingerprint();
+        let has_changed = before.is_some_and(|before| before.has_changed || differs(before));
         let served = || self.spec.versions.iter().filter(|v| v.served);
         let versions: Arc<[String]> = served().map(|v| api_version(&self.group, &v.name)).collect();
-        served()
+        let resources = served()
             .filter_map(|version| {
                 let schemas =
                     VersionSchemas { own: schema_of(version)?, stored: stored.clone(), has_changed };
                 Some(Arc::new(self.resource(version, versions.clone(), schemas)))
             })
-            .collect()
+            .collect();
+        (resources, Some(StoredBy { schema: stored, has_changed }))
+    }
+
+    /// What a request in a deprecated version is told.
+    fn deprecation(&self, version: &VersionSpec) -> String {
+        let (group, kind) = (&self.group, &self.spec.names.kind);
+        let usual = || format!("{group}/{} {kind} is deprecated", version.name);
+        version.deprecation_warning.clone().unwrap_or_else(usual)
     }
 
     fn resource(&self, version: &VersionSpec, served: Arc<[String]>, schemas: VersionSchemas) -> Resource {
@@ -313,106 +333,31 @@ impl Definition {
             storage: self.storage().into(),
             strategy: Strategy::custom(),
             served,
-            origin: Origin::Custom { columns, scale: parts.scale, schemas },
+            origin: Origin::Custom {
+                columns,
+                scale: parts.scale,
+                schemas,
+                deprecation: version.deprecated.then(|| self.deprecation(version)),
+            },
         }
     }
 }
 
-/// With a status of its own, the schema of an object may say of the whole only what does not concern the status.
-fn root_fault(schema: &JsonMap, path: &str) -> Option<Cause> {
-    const ALLOWED: [(&str, &str); 22] = [
-        ("description", "Description"),
-        ("type", "Type"),
-        ("format", "Format"),
-        ("title", "Title"),
-        ("maximum", "Maximum"),
-        ("exclusiveMaximum", "ExclusiveMaximum"),
-        ("minimum", "Minimum"),
-        ("exclusiveMinimum", "ExclusiveMinimum"),
-        ("maxLength", "MaxLength"),
-        ("minLength", "MinLength"),
-        ("pattern", "Pattern"),
-        ("maxItems", "MaxItems"),
-        ("minItems", "MinItems"),
-        ("uniqueItems", "UniqueItems"),
-        ("multipleOf", "MultipleOf"),
-        ("required", "Required"),
-        ("items", "Items"),
-        ("properties", "Properties"),
-        ("externalDocs", "ExternalDocs"),
-        ("example", "Example"),
-        ("x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields"),
-        ("x-kubernetes-validations", "XValidations"),
-    ];
-    let is_allowed = |field: &str| ALLOWED.iter().any(|(allowed, _)| *allowed == field);
-    let says = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
-    schema.iter().find(|(field, value)| !is_allowed(field) && says(value))?;
-    let names = ALLOWED.map(|(_, name)| name).join(" ");
-    let why = format!(
-        "only [{names}] fields are allowed at the root of the schema if the status subresource is enabled"
-    );
-    Some(crate::schema::invalid(path, &Value::Object(schema.clone()), &why))
-}
-
-/// What is wrong with how versions are converted.
-fn conversion_faults(conversion: &Conversion) -> Vec<Cause> {
-    const CONFIG: &str = "spec.conversion.webhookClientConfig";
-    const VERSIONS: &str = "spec.conversion.conversionReviewVersions";
-    let mut causes = Vec::new();
-    let config = conversion.webhook.as_ref().and_then(|w| w.client_config.as_ref());
-    let versions = conversion.webhook.as_ref().map(|w| &w.conversion_review_versions[..]).unwrap_or_default();
-    match conversion.strategy.as_str() {
-        "Webhook" => {
-            match config {
-                None => causes.push(Cause::required(CONFIG, "required when strategy is set to Webhook")),
-                Some(config) if config["url"].is_null() == config["service"].is_null() => {
-                    causes.push(Cause::required(CONFIG, "exactly one of url or service is required"));
-                }
-                Some(_) => {}
+/// All formats in the schemas of a definition.
+fn formats_in(definition: &JsonMap) -> HashSet<&str> {
+    fn collect<'a>(value: &'a Value, formats: &mut HashSet<&'a str>) {
+        match value {
+            Value::Object(object) => {
+                formats.extend(object.get("format").and_then(Value::as_str));
+                object.values().for_each(|value| collect(value, formats));
             }
-            if versions.is_empty() {
-                causes.push(Cause::required(VERSIONS, ""));
-            }
-        }
-        "None" => {
-            let why = "should not be set when strategy is not set to Webhook";
-            if config.is_some() {
-                causes.push(Cause::forbidden(CONFIG, why));
-            }
-            if !versions.is_empty() {
-                causes.push(Cause::forbidden(VERSIONS, why));
-            }
-        }
-        "" => causes.push(Cause::required("spec.conversion.strategy", "")),
-        other => causes.push(Cause::not_supported("spec.conversion.strategy", other, &["None", "Webhook"])),
-    }
-    causes
-}
-
-/// What is wrong with the versions themselves.
-fn version_faults(versions: &[VersionSpec]) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    for (index, version) in versions.iter().enumerate() {
-        let field = |of: &str| format!("spec.versions[{index}].{of}");
-        if let Err(why) = check_name(&version.name, NameRule::Label) {
-            causes.push(Cause::invalid(&field("name"), &version.name, why));
-        }
-        if versions[..index].iter().any(|earlier| earlier.name == version.name) {
-            let message = format!("Duplicate value: {:?}", version.name);
-            causes.push(Cause { reason: "FieldValueDuplicate", message, field: field("name") });
-        }
-        let Some(scale) = version.subresources.as_ref().and_then(|s| s.scale.as_ref()) else { continue };
-        for (name, path, root) in [
-            ("specReplicasPath", &scale.spec_replicas_path, ".spec."),
-            ("statusReplicasPath", &scale.status_replicas_path, ".status."),
-        ] {
-            if !path.starts_with(root) {
-                let why = format!("should be a json path under {}", root.trim_end_matches('.'));
-                causes.push(Cause::invalid(&field(&format!("subresources.scale.{name}")), path, &why));
-            }
+            Value::Array(list) => list.iter().for_each(|value| collect(value, formats)),
+            _ => {}
         }
     }
-    causes
+    let mut formats = HashSet::new();
+    definition.get("spec").into_iter().for_each(|spec| collect(spec, &mut formats));
+    formats
 }
 
 fn table_column(name: &str, kind: &str, format: &str, priority: i64) -> TableColumn {
@@ -495,6 +440,6 @@ mod tests {
         }});
         let causes = Definition::read(&object).unwrap_err();
         let fields: Vec<&str> = causes.iter().map(|c| c.field.as_str()).collect();
-        assert_eq!(fields, ["metadata.name", "spec.scope", "spec.versions", "spec.conversion.strategy"]);
+        assert_eq!(fields, ["metadata.name", "spec.scope", "spec.versions"]);
     }
 }

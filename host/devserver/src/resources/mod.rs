@@ -5,17 +5,21 @@
 
 mod builtin;
 mod custom;
+mod definition_checks;
+mod scale;
 mod schemas;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::kinds::Strategy;
 use crate::printing::CustomColumn;
+use crate::schema::Schema;
 
-pub(crate) use custom::{Definition, ScalePaths, definition_status};
+pub(crate) use custom::{Definition, definition_status};
+pub(crate) use scale::ScalePaths;
 pub use schemas::read_builtin;
 pub(crate) use schemas::{Review, VersionSchemas, WrittenPart};
 
@@ -52,6 +56,8 @@ pub(crate) enum Origin {
         columns: Vec<CustomColumn>,
         scale: Option<ScalePaths>,
         schemas: VersionSchemas,
+        /// What every request in this version is told, if it is deprecated.
+        deprecation: Option<String>,
     },
 }
 
@@ -98,6 +104,14 @@ impl Resource {
         self.subresource("status").is_some()
     }
 
+    /// What every request in this version is told in a warning, if it is deprecated.
+    pub(crate) fn deprecation(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Custom { deprecation, .. } => deprecation.as_deref(),
+            Origin::Builtin => None,
+        }
+    }
+
     pub(crate) fn is_custom(&self) -> bool {
         matches!(self.origin, Origin::Custom { .. })
     }
@@ -120,6 +134,14 @@ pub(crate) struct Group {
 pub(crate) struct Version {
     pub(crate) name: String,
     pub(crate) resources: Vec<Arc<Resource>>,
+}
+
+/// By what the objects of a custom resource are stored.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredBy {
+    schema: Arc<Schema>,
+    /// Some may have been stored by another schema.
+    has_changed: bool,
 }
 
 /// All resources at one time.
@@ -159,39 +181,85 @@ impl Resources {
 
 /// The resources that are served now.
 #[derive(Debug)]
-pub(crate) struct Registry(RwLock<Arc<Resources>>);
+pub(crate) struct Registry {
+    now: RwLock<Arc<Resources>>,
+    /// What is defined, by the names of the definitions.
+    defined: Mutex<BTreeMap<String, Defined>>,
+}
+
+/// What a definition defines, at one revision of it.
+#[derive(Debug, Default)]
+struct Defined {
+    revision: u64,
+    resources: Vec<Arc<Resource>>,
+    /// Also if it serves no version.
+    stored_by: Option<StoredBy>,
+}
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        Self(RwLock::new(Arc::new(Resources::new(builtin::groups()))))
+        let now = RwLock::new(Arc::new(Resources::new(builtin::groups())));
+        Self { now, defined: Mutex::default() }
     }
 
     pub(crate) fn now(&self) -> Arc<Resources> {
-        self.0.read().clone()
+        self.now.read().clone()
     }
 
-    /// Serves these custom resources beside the built-in ones, in place of those before.
-    pub(crate) fn define<'a>(&self, custom: impl IntoIterator<Item = &'a Arc<Resource>>) {
-        let mut groups = builtin::groups();
-        for resource in custom {
-            let at = groups.iter().position(|g| g.name == resource.group).unwrap_or_else(|| {
-                groups.push(Group { name: resource.group.clone(), versions: Vec::new() });
-                groups.len() - 1
-            });
-            let group = &mut groups[at];
-            match group.versions.iter_mut().find(|v| v.name == resource.version) {
-                Some(version) => version.resources.push(resource.clone()),
-                None => group
-                    .versions
-                    .push(Version { name: resource.version.clone(), resources: vec![resource.clone()] }),
-            }
-            if !builtin::is_group(&group.name) {
-                group.versions.sort_by(|a, b| custom::by_preference(&a.name, &b.name));
+    /// Serves what all definitions define, beside the built-in resources. `list` gives them by name and revision; those
+    /// whose revision has changed are read. Who lists last has seen all: nobody else does meanwhile.
+    pub(crate) fn define<T>(
+        &self,
+        list: impl FnOnce() -> Vec<(String, u64, T)>,
+        read: impl Fn(&T) -> Option<Definition>,
+    ) {
+        let mut defined = self.defined.lock();
+        let definitions = list();
+        let names: BTreeSet<&str> = definitions.iter().map(|(name, ..)| name.as_str()).collect();
+        defined.retain(|name, _| names.contains(name.as_str()));
+        for (name, revision, definition) in &definitions {
+            let known = defined.entry(name.clone()).or_default();
+            // There may be hundreds, of 100 KB each.
+            if known.revision != *revision {
+                let (resources, stored_by) = read(definition)
+                    .map(|d| d.resources(&known.resources, known.stored_by.as_ref()))
+                    .unwrap_or_default();
+                *known = Defined { revision: *revision, resources, stored_by };
             }
         }
-        groups.retain(|g| !g.versions.is_empty());
-        *self.0.write() = Arc::new(Resources::new(groups));
+        let served = merged(defined.values().flat_map(|defined| &defined.resources));
+        *self.now.write() = Arc::new(Resources::new(served));
     }
+}
+
+/// The built-in groups with custom resources in their places.
+fn merged<'a>(custom: impl Iterator<Item = &'a Arc<Resource>>) -> Vec<Group> {
+    let mut groups = builtin::groups();
+    let mut group_at: HashMap<String, usize> =
+        groups.iter().enumerate().map(|(at, group)| (group.name.clone(), at)).collect();
+    // Where the versions of the groups stand: definitions have as many as they like.
+    let mut version_at: HashMap<(usize, String), usize> = HashMap::new();
+    for (at, group) in groups.iter().enumerate() {
+        let versions = group.versions.iter().enumerate();
+        version_at.extend(versions.map(|(index, version)| ((at, version.name.clone()), index)));
+    }
+    for resource in custom {
+        let at = *group_at.entry(resource.group.clone()).or_insert_with(|| {
+            groups.push(Group { name: resource.group.clone(), versions: Vec::new() });
+            groups.len() - 1
+        });
+        let versions = &mut groups[at].versions;
+        let index = *version_at.entry((at, resource.version.clone())).or_insert_with(|| {
+            versions.push(Version { name: resource.version.clone(), resources: Vec::new() });
+            versions.len() - 1
+        });
+        versions[index].resources.push(resource.clone());
+    }
+    for group in groups.iter_mut().filter(|group| !builtin::is_group(&group.name)) {
+        group.versions.sort_by(|a, b| custom::by_preference(&a.name, &b.name));
+    }
+    groups.retain(|g| !g.versions.is_empty());
+    groups
 }
 
 #[cfg(test)]

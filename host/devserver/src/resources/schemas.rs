@@ -4,16 +4,18 @@
 //! version it is stored in. A read in another version drops what that one does not know; its defaults do not appear, as on a
 //! real server. If a definition has changed since, a read prunes and defaults what was stored before.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::Value;
 
-use super::{Definition, Origin, Resource};
+use super::{Definition, Origin, Resource, ScalePaths};
 use crate::api::{ApiError, Cause, JsonMap};
 use crate::defaults;
 use crate::kinds::Content;
-use crate::schema::{BuiltinTypes, Schema, TooManyDefaults};
+use crate::schema::{Budget, BuiltinTypes, DefaultsLimit, Schema, TooManyDefaults};
 use crate::typed::{self, Empties, Structs};
 
 /// The schemas of one version of a custom resource.
@@ -40,6 +42,8 @@ pub(crate) struct Review {
     pub(crate) warnings: Vec<String>,
 }
 
+/// How many warnings of one kind are given.
+const MAX_WARNINGS: usize = 100;
 const TOO_LARGE: &str = "the defaults of the schema would make the object too large";
 
 impl Resource {
@@ -50,26 +54,29 @@ impl Resource {
             return admit_builtin(&self.api_version(), &self.kind, object).map_err(ApiError::bad_request);
         };
         let dropped = schemas.own.prune(object);
-        let defaulted = schemas.own.default(object);
+        let defaulted = schemas.own.default(object, &mut DefaultsLimit::default());
         defaulted.map_err(|TooManyDefaults| {
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", TOO_LARGE)
         })?;
         Ok(dropped)
     }
 
-    /// Validates an object that is complete, and brings it to the form in which it is stored.
+    /// Validates an object that is complete, and brings it to the form in which it is stored; `old` is the stored form of
+    /// the one that it replaces.
     pub(crate) fn review(&self, object: &mut JsonMap, old: Option<&JsonMap>, part: WrittenPart) -> Review {
         let whole = Value::Object(std::mem::take(object));
         let mut review = match &self.origin {
-            Origin::Custom { schemas, .. } => {
-                let causes = match (part, old) {
-                    (WrittenPart::Status, Some(old)) => schemas.own.validate_status(&whole, old),
-                    (_, old) => schemas.own.validate(&whole, old),
-                };
-                Review { causes, warnings: Vec::new() }
+            Origin::Custom { schemas, scale, .. } => {
+                let old = old.map(|old| self.as_read(old));
+                let mut review = schemas.own.review(&whole, old.as_deref(), part, scale.as_ref());
+                review.warnings.extend(self.deprecation().map(str::to_owned));
+                if part == WrittenPart::Object {
+                    review.warnings.extend(new_finalizer_warnings(&whole, old.as_deref()));
+                }
+                review
             }
             Origin::Builtin if self.strategy.content == Content::Defined && part == WrittenPart::Object => {
-                Definition::read(&whole).map(|definition| definition.review(&whole)).unwrap_or_default()
+                review_definition(&whole, old)
             }
             Origin::Builtin => Review::default(),
         };
@@ -114,6 +121,17 @@ impl Resource {
         }
     }
 
+    /// A stored object as this version shows it: what a new state of it is compared with. A definition may have gained a
+    /// default since it was stored, and this version may lack some of its fields.
+    pub(crate) fn as_read<'a>(&self, stored: &'a JsonMap) -> Cow<'a, JsonMap> {
+        if !self.is_converted_by_schema() {
+            return Cow::Borrowed(stored);
+        }
+        let mut read = stored.clone();
+        self.convert_by_schema(&mut read);
+        Cow::Owned(read)
+    }
+
     /// Whether stored objects of a custom resource are read otherwise than they were stored.
     pub(crate) fn is_converted_by_schema(&self) -> bool {
         match &self.origin {
@@ -126,11 +144,17 @@ impl Resource {
 
     /// From the stored form of a custom object to that of this version.
     pub(crate) fn convert_by_schema(&self, object: &mut JsonMap) {
+        self.convert_by_schema_within(object, &mut DefaultsLimit::default());
+    }
+
+    /// From the stored form of a custom object to that of this version, as one of the objects of an answer whose defaults
+    /// are bounded together.
+    pub(crate) fn convert_by_schema_within(&self, object: &mut JsonMap, limit: &mut DefaultsLimit) {
         let Origin::Custom { schemas, .. } = &self.origin else { return };
         if schemas.has_changed {
             schemas.stored.prune(object);
             // Too many defaults: the object is shown with those that it got.
-            let _ = schemas.stored.default(object);
+            let _ = schemas.stored.default(object, limit);
         }
         if !Arc::ptr_eq(&schemas.own, &schemas.stored) {
             schemas.own.prune(object);
@@ -170,12 +194,63 @@ pub fn read_builtin(object: &mut serde_json::Map<String, Value>) -> Result<(), S
     admit_builtin(&text("apiVersion"), &text("kind"), object).map(drop)
 }
 
+/// What is to be said of finalizers that an object gets and whose names belong to nobody.
+fn new_finalizer_warnings(object: &Value, old: Option<&JsonMap>) -> Vec<String> {
+    let finalizers = |metadata: Option<&Value>| -> BTreeSet<String> {
+        let list = metadata.and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let had = finalizers(old.and_then(|old| old.get("metadata")));
+    let has = finalizers(object.get("metadata"));
+    let is_known = |name: &str| matches!(name, "orphan" | "foregroundDeletion" | "kubernetes");
+    has.difference(&had)
+        .filter(|name| !name.contains('/') && !is_known(name))
+        .take(MAX_WARNINGS)
+        .map(|name| {
+            let path = if name.contains('.') { " including a path (/)" } else { "" };
+            format!(
+                "metadata.finalizers: {}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with \
+                 other finalizer writers",
+                Value::from(name.as_str())
+            )
+        })
+        .collect()
+}
+
+/// What is to be said of a definition that is written; one that cannot be read is refused when it is served.
+fn review_definition(object: &Value, old: Option<&JsonMap>) -> Review {
+    Definition::read(object).map(|definition| definition.review(object, old)).unwrap_or_default()
+}
+
 impl VersionSchemas {
     fn to_stored(&self, object: &mut JsonMap) -> Result<(), TooManyDefaults> {
         if !Arc::ptr_eq(&self.own, &self.stored) {
             self.stored.prune(object);
         }
         // Also what the verb has taken away since the object came in: a status, which a read would default anyway.
-        self.stored.default(object)
+        self.stored.default(object, &mut DefaultsLimit::default())
     }
 }
+
+impl Schema {
+    fn review(
+        &self,
+        whole: &Value,
+        old: Option<&JsonMap>,
+        part: WrittenPart,
+        scale: Option<&ScalePaths>,
+    ) -> Review {
+        let mut budget = Budget::new();
+        let mut causes = match (part, old) {
+            (WrittenPart::Status, Some(old)) => self.validate_status(whole, old, &mut budget),
+            (_, old) => self.validate(whole, old, &mut budget),
+        };
+        causes.extend(scale.into_iter().flat_map(|scale| scale.faults(whole, part)));
+        causes.extend(self.validate_structure(whole, old, &mut budget));
+        Review { causes, warnings: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+#[path = "schemas_tests.rs"]
+mod tests;

@@ -75,6 +75,7 @@ impl Path {
 
     /// The place of a field of this one.
     pub(super) fn of(&self, field: &str) -> String {
+        let field = clipped(field);
         if self.0.is_empty() { field.to_owned() } else { format!("{}.{field}", self.0) }
     }
 }
@@ -101,6 +102,10 @@ impl Causes {
 
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
     }
 
     pub(super) fn append(&mut self, others: Self) {
@@ -135,7 +140,7 @@ pub(super) fn not_supported(field: &str, value: &Value, allowed: &[Value]) -> Ca
     let mut message = format!("Unsupported value: {}", shown(value));
     for (index, one) in allowed.iter().enumerate() {
         message.push_str(if index == 0 { ": supported values: " } else { ", " });
-        let text = one.as_str().map_or_else(|| one.to_string(), str::to_owned);
+        let text = one.as_str().map_or_else(|| shown(one), |text| clipped(text).to_owned());
         message.push_str(&Value::from(text).to_string());
         if message.len() > MAX_VALUE {
             message.push_str(", …");
@@ -161,7 +166,7 @@ pub(super) fn too_many(field: &str, count: usize, max: i64) -> Cause {
 }
 
 /// A value as messages show it, cut after [`MAX_VALUE`] bytes; `null` stands in quotes there.
-pub(super) fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "\"null\"".to_owned(),
         // A whole number that was written as `1.0` is shown as `1`.
@@ -194,6 +199,11 @@ impl std::io::Write for Clipped {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// As much of a name as messages repeat.
+pub(super) fn clipped(text: &str) -> &str {
+    prefix(text, MAX_VALUE)
 }
 
 /// At most so many bytes of a text, in whole letters.

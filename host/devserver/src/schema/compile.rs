@@ -1,18 +1,12 @@
 //! From the `openAPIV3Schema` of a definition, as [`super::structural`] and [`super::openapi`] have let it pass, to [`Types`].
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
 use super::formats::Format;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, Patterns, TooManyPatterns};
 use super::structural::{MAX_DEPTH, is_on, text};
 use super::types::{Bound, Entries, Field, Kind, ListKind, PatchStrategy, Range, Rules, Type, TypeId, Types};
 use crate::api::JsonMap;
-
-/// How much the regular expressions of a schema may hold together, in states and ranges of letters: some MiB. Expressions
-/// of the same text are one.
-const MAX_PATTERNS: usize = 400_000;
 
 /// Why a schema cannot be compiled.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,24 +16,26 @@ pub(super) enum TooLarge {
 }
 
 /// The types of a schema, and the type of the object.
-pub(super) fn compile(schema: &JsonMap) -> Result<(Types, TypeId), TooLarge> {
-    let mut compiler = Compiler { types: Types::default(), patterns: HashMap::new(), pattern_size: 0 };
+pub(super) fn compile<'a>(
+    schema: &'a JsonMap,
+    patterns: &mut Patterns<'a>,
+) -> Result<(Types, TypeId), TooLarge> {
+    let mut compiler = Compiler { types: Types::default(), patterns };
     let root = compiler.schema(schema, 0)?;
     Ok((compiler.types, root))
 }
 
-struct Compiler<'a> {
+struct Compiler<'a, 'p> {
     types: Types,
-    patterns: HashMap<&'a str, Pattern>,
-    pattern_size: usize,
+    patterns: &'p mut Patterns<'a>,
 }
 
-impl<'a> Compiler<'a> {
+impl<'a> Compiler<'a, '_> {
     fn schema(&mut self, schema: &'a JsonMap, depth: usize) -> Result<TypeId, TooLarge> {
         if depth > MAX_DEPTH {
             return Err(TooLarge::Depth);
         }
-        let mut fields = std::collections::BTreeMap::new();
+        let mut fields = std::collections::BTreeMap::<Box<str>, Field>::new();
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let Value::Object(property) = property else { continue };
             let value_type = self.schema(property, depth + 1)?;
@@ -59,10 +55,14 @@ impl<'a> Compiler<'a> {
             _ => None,
         };
         let rules = self.rules(schema, depth)?;
+        let has_default = |field: &Field| self.types.get(field.value_type).default.is_some();
+        let defaulted =
+            fields.iter().filter(|(_, field)| has_default(field)).map(|(name, _)| name.clone()).collect();
         let compiled = Type {
             kind: kind(schema),
             nullable: is_on(schema, "nullable"),
             fields,
+            defaulted,
             entries,
             items,
             list: list_kind(schema),
@@ -93,7 +93,7 @@ impl<'a> Compiler<'a> {
                 .filter_map(|v| Some(v.as_str()?.into()))
                 .collect(),
             allowed: list("enum").filter(|values| !values.is_empty()).cloned(),
-            format: Format::named(text(schema, "format")),
+            format: Format::of(kind(schema), text(schema, "format")),
             pattern: self.pattern(text(schema, "pattern"))?,
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),
@@ -125,21 +125,16 @@ impl<'a> Compiler<'a> {
         if text.is_empty() {
             return Ok(None);
         }
-        if let Some(known) = self.patterns.get(text) {
-            return Ok(Some(known.clone()));
-        }
         // The check of the schema has named those that are malformed.
-        let Ok(pattern) = Pattern::new(text) else { return Ok(None) };
-        self.pattern_size += pattern.size();
-        if self.pattern_size > MAX_PATTERNS {
-            return Err(TooLarge::Patterns);
-        }
-        self.patterns.insert(text, pattern.clone());
-        Ok(Some(pattern))
+        self.patterns
+            .get(text)
+            .map(|found| found.as_ref().ok().cloned())
+            .map_err(|TooManyPatterns| TooLarge::Patterns)
     }
 }
 
-fn kind(schema: &JsonMap) -> Kind {
+/// The kind of the values that a schema describes.
+pub(super) fn kind(schema: &JsonMap) -> Kind {
     if is_on(schema, "x-kubernetes-int-or-string") {
         return Kind::IntOrString;
     }

@@ -3,44 +3,67 @@
 //! Nothing is made on the way: a default of `spec.size` needs a `spec`, or a default of `spec`. A `null` in a field that is
 //! not nullable gives way to the default, and is dropped if there is none. Defaulting twice changes nothing more.
 //!
-//! A small object can ask for much: a list of a million `{}` whose elements have a large default. [`MAX_ADDED`] bounds it.
+//! A small object can ask for much: a list of a million `{}` whose elements have a large default. A [`DefaultsLimit`]
+//! bounds the bytes that are added, and only fields that have a default are looked for.
 
 use serde_json::Value;
 
 use super::types::{Entries, Type, TypeId, Types};
 use crate::api::JsonMap;
 
-/// How many values the defaults of one object may add. The largest object that is stored has about as many.
-const MAX_ADDED: usize = 500_000;
+/// How many bytes the defaults of one object may add: more than twice what a request may bring.
+const MAX_ADDED: usize = 8 << 20;
+/// What a value costs beside its text.
+const VALUE_BYTES: usize = 16;
 
-/// The defaults would add more than [`MAX_ADDED`] values.
+/// The defaults would add more than they may.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooManyDefaults;
 
-/// Puts in the defaults that an object lacks, and drops nulls that no field of theirs may hold.
-pub(super) fn default(types: &Types, root: TypeId, object: &mut JsonMap) -> Result<(), TooManyDefaults> {
-    let mut defaulting = Defaulting { types, left: MAX_ADDED };
-    defaulting.object(types.get(root), object)
+/// How many bytes defaults may still add: of one object, or of all objects of one answer.
+#[derive(Debug)]
+pub(crate) struct DefaultsLimit(usize);
+
+impl Default for DefaultsLimit {
+    fn default() -> Self {
+        Self(MAX_ADDED)
+    }
 }
 
-/// How many values a value holds, itself included.
-fn count(value: &Value) -> usize {
-    match value {
-        Value::Object(object) => 1 + object.values().map(count).sum::<usize>(),
-        Value::Array(list) => 1 + list.iter().map(count).sum::<usize>(),
-        _ => 1,
-    }
+/// Puts in the defaults that an object lacks, and drops nulls that no field of theirs may hold.
+pub(super) fn default(
+    types: &Types,
+    root: TypeId,
+    object: &mut JsonMap,
+    limit: &mut DefaultsLimit,
+) -> Result<(), TooManyDefaults> {
+    Defaulting { types, limit }.object(types.get(root), object)
+}
+
+/// How many bytes a value takes.
+fn weight(value: &Value) -> usize {
+    VALUE_BYTES
+        + match value {
+            Value::Object(object) => object.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+            Value::Array(list) => list.iter().map(weight).sum(),
+            Value::String(text) => text.len(),
+            _ => 0,
+        }
 }
 
 struct Defaulting<'a> {
     types: &'a Types,
-    left: usize,
+    limit: &'a mut DefaultsLimit,
 }
 
 impl<'a> Defaulting<'a> {
-    fn copy(&mut self, default: &Value) -> Result<Value, TooManyDefaults> {
-        self.left = self.left.checked_sub(count(default)).ok_or(TooManyDefaults)?;
-        Ok(default.clone())
+    /// The default of a field of this name.
+    fn copy(&mut self, name: &str, default: &Value) -> Result<Value, TooManyDefaults> {
+        // The limit is gone for good: what comes after must not get through because it is smaller.
+        let added = name.len() + weight(default);
+        let left = self.limit.0.checked_sub(added);
+        self.limit.0 = left.unwrap_or(0);
+        left.map(|_| default.clone()).ok_or(TooManyDefaults)
     }
 
     fn value(&mut self, value_type: &'a Type, value: &mut Value) -> Result<(), TooManyDefaults> {
@@ -53,7 +76,7 @@ impl<'a> Defaulting<'a> {
                         && !items.nullable
                         && let Some(default) = &items.default
                     {
-                        *element = self.copy(default)?;
+                        *element = self.copy("", default)?;
                     }
                     self.value(items, element)?;
                 }
@@ -64,12 +87,13 @@ impl<'a> Defaulting<'a> {
     }
 
     fn object(&mut self, object_type: &'a Type, object: &mut JsonMap) -> Result<(), TooManyDefaults> {
-        for (name, field) in &object_type.fields {
+        for name in &object_type.defaulted {
+            let Some(field) = object_type.fields.get(name) else { continue };
             let field = self.types.get(field.value_type);
             let Some(default) = &field.default else { continue };
             let lacks = object.get(&**name).is_none_or(|value| value.is_null() && !field.nullable);
             if lacks {
-                let value = self.copy(default)?;
+                let value = self.copy(name, default)?;
                 object.insert((**name).to_owned(), value);
             }
         }
@@ -82,7 +106,7 @@ impl<'a> Defaulting<'a> {
             };
             if value.is_null() && !known.nullable {
                 match &known.default {
-                    Some(default) => *value = self.copy(default)?,
+                    Some(default) => *value = self.copy(name, default)?,
                     None => {
                         dropped.push(name.clone());
                         continue;
@@ -108,7 +132,7 @@ mod tests {
     fn defaulted(properties: Value, object: Value) -> Value {
         let (types, root) = compiled(&json!({"type": "object", "properties": properties}));
         let Value::Object(mut object) = object else { panic!("an object") };
-        default(&types, root, &mut object).unwrap();
+        default(&types, root, &mut object, &mut DefaultsLimit::default()).unwrap();
         object.into()
     }
 
@@ -157,13 +181,36 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_a_hostile_schema_are_bounded() {
-        let large: Vec<u8> = vec![0; 10_000];
-        let properties = json!({"list": {"type": "array", "items": {"type": "object", "properties": {
-            "d": {"type": "array", "items": {"type": "integer"}, "default": large},
-        }}}});
+    fn defaults_of_a_hostile_schema_are_bounded_in_bytes() {
+        let of_elements = |property: Value, name: String| {
+            let element = json!({"type": "object", "properties": {name: property}});
+            let properties = json!({"list": {"type": "array", "items": element}});
+            compiled(&json!({"type": "object", "properties": properties}))
+        };
+        let numbers: Vec<u8> = vec![0; 10_000];
+        let list = json!({"type": "array", "items": {"type": "integer"}, "default": numbers});
+        let text = json!({"type": "string", "default": "x".repeat(10_000)});
+        for (types, root) in [
+            of_elements(list, "d".to_owned()),
+            of_elements(text, "d".to_owned()),
+            of_elements(json!({"type": "integer", "default": 1}), "n".repeat(10_000)),
+        ] {
+            let Value::Object(mut object) = json!({"list": vec![json!({}); 1000]}) else {
+                panic!("an object")
+            };
+            let mut limit = DefaultsLimit::default();
+            assert_eq!(default(&types, root, &mut object, &mut limit), Err(TooManyDefaults));
+            assert!(weight(&object.into()) < MAX_ADDED + (1 << 20));
+            assert_eq!(limit.0, 0);
+        }
+    }
+
+    #[test]
+    fn fields_without_a_default_cost_an_object_nothing() {
+        let mut properties: JsonMap =
+            (0..1000).map(|i| (format!("f{i}"), json!({"type": "string"}))).collect();
+        properties.insert("d".to_owned(), json!({"type": "string", "default": "x"}));
         let (types, root) = compiled(&json!({"type": "object", "properties": properties}));
-        let Value::Object(mut object) = json!({"list": vec![json!({}); 1000]}) else { panic!("an object") };
-        assert_eq!(default(&types, root, &mut object), Err(TooManyDefaults));
+        assert_eq!(types.get(root).defaulted.len(), 1);
     }
 }

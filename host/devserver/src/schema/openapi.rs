@@ -4,26 +4,32 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::causes::{Causes, Path, invalid, not_supported};
+use super::SchemaNotes;
+use super::causes::{Causes, Path, clipped, invalid, not_supported};
+use super::compile::kind;
+use super::formats::is_recognized;
 use super::structural::{MAX_DEPTH, is_on, is_set, text};
 use crate::api::{Cause, JsonMap};
+
+/// How many formats without effect are named.
+const MAX_FORMATS: usize = 100;
 
 /// What came of checking a schema.
 pub(super) struct Checked {
     pub(super) causes: Causes,
-    /// It has rules in CEL.
-    pub(super) has_rules: bool,
+    pub(super) notes: SchemaNotes,
 }
 
 /// Checks a schema and all below it. What the real server cannot read at all, such as a text in the place of a schema,
 /// is a cause too.
 pub(super) fn check(schema: &JsonMap, base: &str) -> Checked {
-    let mut walk = Walk { path: Path::new(base), causes: Causes::default(), depth: 0, has_rules: false };
+    let mut walk =
+        Walk { path: Path::new(base), causes: Causes::default(), depth: 0, notes: SchemaNotes::default() };
     if is_on(schema, "nullable") {
         walk.forbidden("nullable", "nullable cannot be true at the root");
     }
     walk.schema(schema, &Surroundings { is_root: true, ..Surroundings::default() });
-    Checked { causes: walk.causes, has_rules: walk.has_rules }
+    Checked { causes: walk.causes, notes: walk.notes }
 }
 
 /// What a schema stands in.
@@ -40,7 +46,7 @@ struct Walk {
     path: Path,
     causes: Causes,
     depth: usize,
-    has_rules: bool,
+    notes: SchemaNotes,
 }
 
 impl Walk {
@@ -75,6 +81,14 @@ impl Walk {
     }
 
     fn schema(&mut self, schema: &JsonMap, around: &Surroundings) {
+        let format = text(schema, "format");
+        if !format.is_empty()
+            && self.notes.unrecognized_formats.len() < MAX_FORMATS
+            && !is_recognized(kind(schema), format)
+            && !self.notes.unrecognized_formats.iter().any(|known| known == format)
+        {
+            self.notes.unrecognized_formats.push(clipped(format).to_owned());
+        }
         self.standard(schema, around);
         if is_on(schema, "uniqueItems") {
             let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -342,7 +356,7 @@ impl Walk {
         const FIELD: &str = "x-kubernetes-validations";
         let rules = schema.get(FIELD).and_then(Value::as_array).into_iter().flatten();
         for (index, rule) in rules.enumerate() {
-            self.has_rules = true;
+            self.notes.has_rules = true;
             let at = |part: &str| format!("{FIELD}[{index}].{part}");
             let (expression, message) =
                 (rule["rule"].as_str().unwrap_or_default().trim(), rule["message"].as_str());

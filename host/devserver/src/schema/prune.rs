@@ -7,6 +7,7 @@
 
 use serde_json::Value;
 
+use super::builtin::BuiltinTypes;
 use super::causes::Path;
 use super::types::{Entries, Type, TypeId, Types};
 use crate::api::JsonMap;
@@ -14,17 +15,23 @@ use crate::api::JsonMap;
 /// How many unknown fields are named.
 const MAX_NAMED: usize = 100;
 
-/// Drops unknown fields of a resource; gives their paths, sorted, a hundred at most.
+/// Drops unknown fields of a resource, also of its metadata; gives their paths, a hundred at most: those of its metadata,
+/// then the others in order, then those of the metadata of resources in it.
 pub(super) fn prune(types: &Types, root: TypeId, object: &mut JsonMap) -> Vec<String> {
-    let mut pruning = Pruning { types, path: Path::default(), dropped: Vec::new() };
+    let metadata = object.get_mut("metadata");
+    let of_metadata = metadata.map(|metadata| BuiltinTypes::get().prune_metadata("metadata", metadata));
+    let mut pruning = Pruning { types, path: Path::default(), dropped: Vec::new(), of_embedded: Vec::new() };
     let root = types.get(root);
-    pruning.object(root, Keeps { is_resource: true, unknown: root.preserves_unknown }, object);
-    pruning.finish()
+    pruning.object(root, Keeps { resource: Some(Place::Root), unknown: root.preserves_unknown }, object);
+    let mut dropped = of_metadata.unwrap_or_default();
+    dropped.extend(pruning.finish());
+    dropped.truncate(MAX_NAMED);
+    dropped
 }
 
 /// Drops unknown fields of a part of an object that stands at `path`.
 pub(super) fn prune_part(types: &Types, root: TypeId, path: &str, value: &mut Value) -> Vec<String> {
-    let mut pruning = Pruning { types, path: Path::new(path), dropped: Vec::new() };
+    let mut pruning = Pruning { types, path: Path::new(path), dropped: Vec::new(), of_embedded: Vec::new() };
     pruning.value(Some(types.get(root)), false, value);
     pruning.finish()
 }
@@ -32,20 +39,30 @@ pub(super) fn prune_part(types: &Types, root: TypeId, path: &str, value: &mut Va
 /// What an object keeps beside the fields of its type.
 #[derive(Clone, Copy)]
 struct Keeps {
-    /// `apiVersion`, `kind` and `metadata`.
-    is_resource: bool,
+    /// `apiVersion`, `kind` and `metadata`, if it is a resource.
+    resource: Option<Place>,
     unknown: bool,
+}
+
+/// Where a resource stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Embedded,
 }
 
 struct Pruning<'a> {
     types: &'a Types,
     path: Path,
     dropped: Vec<String>,
+    of_embedded: Vec<String>,
 }
 
 impl<'a> Pruning<'a> {
     fn finish(mut self) -> Vec<String> {
         self.dropped.sort_unstable();
+        self.of_embedded.sort_unstable();
+        self.dropped.append(&mut self.of_embedded);
         self.dropped
     }
 
@@ -54,7 +71,11 @@ impl<'a> Pruning<'a> {
         match (value, value_type) {
             (Value::Object(object), Some(value_type)) => {
                 let unknown = keeps_unknown || value_type.preserves_unknown;
-                self.object(value_type, Keeps { is_resource: value_type.embedded, unknown }, object);
+                self.object(
+                    value_type,
+                    Keeps { resource: value_type.embedded.then_some(Place::Embedded), unknown },
+                    object,
+                );
             }
             (Value::Object(object), None) if !keeps_unknown => {
                 std::mem::take(object).keys().for_each(|name| self.drop(name));
@@ -76,7 +97,10 @@ impl<'a> Pruning<'a> {
     fn object(&mut self, object_type: &'a Type, keeps: Keeps, object: &mut JsonMap) {
         let types = self.types;
         object.retain(|name, value| {
-            if keeps.is_resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+            if keeps.resource.is_some() && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+                if keeps.resource == Some(Place::Embedded) && name == "metadata" {
+                    self.metadata(value);
+                }
                 return true;
             }
             let known = match (object_type.fields.get(name.as_str()), object_type.entries) {
@@ -95,6 +119,14 @@ impl<'a> Pruning<'a> {
             self.path.back(&mark);
             true
         });
+    }
+
+    /// The metadata of a resource in the object.
+    fn metadata(&mut self, metadata: &mut Value) {
+        let path = self.path.of("metadata");
+        let left = MAX_NAMED.saturating_sub(self.of_embedded.len());
+        let dropped = BuiltinTypes::get().prune_metadata(&path, metadata);
+        self.of_embedded.extend(dropped.into_iter().take(left));
     }
 
     fn drop(&mut self, name: &str) {
@@ -157,14 +189,13 @@ mod tests {
         let schema = json!({"type": "object", "properties": {"template": {
             "type": "object", "x-kubernetes-embedded-resource": true, "properties": {"data": {"type": "string"}},
         }}});
-        let object =
-            json!({"template": {"apiVersion": "v1", "kind": "A", "metadata": {"x": 1}, "data": "d", "y": 2}});
+        let object = json!({"template": {"apiVersion": "v1", "kind": "A", "metadata": {"name": "n", "x": 1}, "data": "d", "y": 2}});
         let (pruned, dropped) = pruned(schema, object);
         assert_eq!(
             pruned["template"],
-            json!({"apiVersion": "v1", "kind": "A", "metadata": {"x": 1}, "data": "d"})
+            json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "n"}, "data": "d"})
         );
-        assert_eq!(dropped, ["template.y"]);
+        assert_eq!(dropped, ["template.y", "template.metadata.x"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use serde_json::Value;
 
 use super::causes::{Causes, Path, invalid};
-use super::pattern::Pattern;
+use super::pattern::Patterns;
 use crate::api::{Cause, JsonMap};
 
 /// How deep a schema may be. The API's own limit is that of JSON: some sixty levels, each of two.
@@ -24,18 +24,24 @@ enum Level {
 }
 
 /// What breaks the rules of structural schemas.
-pub(super) fn check(schema: &JsonMap, base: &str) -> Causes {
-    let mut walk = Walk { path: Path::new(base), causes: Causes::default(), depth: 0 };
+pub(super) fn check<'a>(schema: &'a JsonMap, base: &str, patterns: &mut Patterns<'a>) -> Causes {
+    let (path, causes) = (Path::new(base), Causes::default());
+    let mut walk = Walk { path, causes, depth: 0, patterns, has_too_many_patterns: false };
     walk.skeleton(schema, Level::Root);
+    if walk.has_too_many_patterns {
+        walk.causes.add(Cause::invalid(base, "", super::TOO_MANY_PATTERNS));
+    }
     // As on a real server, of the outermost rules alone.
     walk.rules_complete(schema, Some(schema), &mut Path::new(base));
     walk.causes.sorted()
 }
 
-struct Walk {
+struct Walk<'a, 'p> {
     path: Path,
     causes: Causes,
     depth: usize,
+    patterns: &'p mut Patterns<'a>,
+    has_too_many_patterns: bool,
 }
 
 /// The entries of a schema that are themselves schemas, with what stands for each in a path.
@@ -80,7 +86,7 @@ fn is_int_or_string(schema: &JsonMap) -> bool {
         Some([a, b]) if types(a, "integer") && types(b, "string"))
 }
 
-impl Walk {
+impl<'a> Walk<'a, '_> {
     /// Goes one level down, if there is reason to.
     fn enter(&mut self, down: impl FnOnce(&mut Self)) {
         if self.depth >= MAX_DEPTH {
@@ -111,7 +117,7 @@ impl Walk {
     }
 
     /// A schema of the skeleton.
-    fn skeleton(&mut self, schema: &JsonMap, level: Level) {
+    fn skeleton(&mut self, schema: &'a JsonMap, level: Level) {
         if text(schema, "type") == "array" && !is_set(schema, "items") {
             self.required("items", "must be specified");
         }
@@ -224,7 +230,7 @@ impl Walk {
     }
 
     /// What a schema demands of values; `skip` and `skip_first` mark the forms of an integer or a string.
-    fn rules(&mut self, schema: &JsonMap, skip: bool, skip_first: bool) {
+    fn rules(&mut self, schema: &'a JsonMap, skip: bool, skip_first: bool) {
         for (index, one) in alternatives(schema, "anyOf").filter(|_| !skip) {
             self.nested_at("anyOf", index, one, false);
         }
@@ -240,15 +246,20 @@ impl Walk {
             self.path.back(&mark);
         }
         let pattern = text(schema, "pattern");
-        if !pattern.is_empty()
-            && let Err(error) = Pattern::new(pattern)
-        {
-            let detail = format!("must be a valid regular expression, but isn't: {error}");
-            self.invalid("pattern", &pattern.into(), &detail);
+        if pattern.is_empty() {
+            return;
+        }
+        match self.patterns.get(pattern) {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                let detail = format!("must be a valid regular expression, but isn't: {error}");
+                self.invalid("pattern", &pattern.into(), &detail);
+            }
+            Err(_) => self.has_too_many_patterns = true,
         }
     }
 
-    fn nested_at(&mut self, field: &str, index: usize, schema: &JsonMap, skip: bool) {
+    fn nested_at(&mut self, field: &str, index: usize, schema: &'a JsonMap, skip: bool) {
         let mark = self.path.field(field);
         self.path.index(index);
         self.enter(|walk| walk.nested(schema, skip));
@@ -256,7 +267,7 @@ impl Walk {
     }
 
     /// A schema under `allOf`, `anyOf`, `oneOf` or `not`: it may demand, not define.
-    fn nested(&mut self, schema: &JsonMap, skip: bool) {
+    fn nested(&mut self, schema: &'a JsonMap, skip: bool) {
         self.rules(schema, skip, false);
         if let Some(items) = subschema(schema, "items") {
             let mark = self.path.field("items");

@@ -7,23 +7,34 @@ use super::*;
 
 /// Compiles a schema without asking whether a server would accept it.
 pub(super) fn compiled(schema: &Value) -> (Types, TypeId) {
-    compile::compile(schema.as_object().unwrap()).unwrap()
+    compile::compile(schema.as_object().unwrap(), &mut Patterns::default()).unwrap()
 }
 
 fn texts(causes: &[Cause]) -> Vec<String> {
     causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
 }
 
+/// What is wrong with an object.
+fn validated(schema: &Schema, object: &Value, old: Option<&JsonMap>) -> Vec<Cause> {
+    let mut budget = Budget::new();
+    let mut causes = schema.validate(object, old, &mut budget);
+    causes.extend(schema.validate_structure(object, old, &mut budget));
+    causes
+}
+
 /// What is wrong with an object whose `spec` has this schema.
 fn violations(spec: Value, object: Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     let schema = Schema::compile(schema.as_object().unwrap()).unwrap();
-    texts(&schema.validate(&json!({"spec": object}), None))
+    texts(&validated(&schema, &json!({"spec": object}), None))
 }
 
 /// What a server has against a schema; nothing if it accepts it.
 fn refusals(schema: Value) -> Vec<String> {
-    Schema::check(schema.as_object().unwrap(), "s").err().map(|causes| texts(&causes)).unwrap_or_default()
+    Schema::check(schema.as_object().unwrap(), "s", &mut Budget::new())
+        .err()
+        .map(|causes| texts(&causes))
+        .unwrap_or_default()
 }
 
 #[test]
@@ -39,6 +50,69 @@ fn values_that_break_the_schema_are_named_as_by_a_real_server() {
             json!(1.5),
             "spec: Invalid value: \"number\": spec in body must be of type integer: \"number\"\n<nil>: Invalid value: \"\": \
              Checked value must be of type integer (default format) in spec",
+        ),
+        (
+            json!({"type": "integer", "format": "int32"}),
+            json!(1i64 << 40),
+            "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in spec",
+        ),
+        (
+            json!({"type": "integer", "format": "int32"}),
+            json!(1.5),
+            "spec: Invalid value: \"float64\": spec in body must be of type int32: \"float64\"\n<nil>: Invalid value: \"\": \
+             Checked value must be of type integer with format int32 in spec",
+        ),
+        (
+            json!({"type": "integer"}),
+            json!(1e300),
+            "spec: Invalid value: \"number\": spec in body must be of type integer: \"number\"\n<nil>: Invalid value: \"\": \
+             Checked value must be of type integer (default format) in spec",
+        ),
+        (
+            json!({"type": "number", "format": "float"}),
+            json!(1e39),
+            "<nil>: Invalid value: \"\": Checked value must be of type number with format float in spec",
+        ),
+        (
+            json!({"type": "string", "format": "date"}),
+            json!(true),
+            r#"spec: Invalid value: "": spec in body must be of type date: """#,
+        ),
+        (
+            json!({"type": "string", "format": "date"}),
+            json!(5),
+            r#"spec: Invalid value: "int64": spec in body must be of type date: "int64""#,
+        ),
+        (
+            json!({"type": "number", "format": "int32"}),
+            json!("x"),
+            r#"spec: Invalid value: "string": spec in body must be of type number: "string""#,
+        ),
+        (
+            json!({"type": "number", "maximum": 2.5}),
+            json!(3),
+            "spec: Invalid value: 3: spec in body should be less than or equal to 2",
+        ),
+        (
+            json!({"type": "number", "maximum": 2.5, "exclusiveMaximum": true}),
+            json!(2),
+            "spec: Invalid value: 2: spec in body should be less than 2",
+        ),
+        (
+            json!({"type": "integer", "minimum": 2.5}),
+            json!(2),
+            "<nil>: Invalid value: \"\": Minimum boundary value must be of type integer (default format) in spec\nspec: Invalid \
+             value: 2: spec in body should be greater than or equal to 2.5",
+        ),
+        (
+            json!({"type": "number", "multipleOf": 0.5}),
+            json!(2),
+            "spec: Invalid value: 0: factor MultipleOf declared for spec must be positive: 0",
+        ),
+        (
+            json!({"type": "object", "minProperties": 1, "maxProperties": 0, "required": ["a"], "additionalProperties": {"type": "string"}}),
+            json!({}),
+            "spec: Invalid value: 0: spec in body should have at least 1 properties\nspec.a: Required value",
         ),
         (
             json!({"type": "object"}),
@@ -160,7 +234,12 @@ fn values_that_fit_the_schema_pass() {
         (json!({"x-kubernetes-preserve-unknown-fields": true}), json!([{"a": 1}])),
         (json!({"type": "number", "multipleOf": 0.1}), json!(0.3)),
         (json!({"type": "string", "format": "int-something"}), json!("x")),
-        (json!({"type": "integer", "format": "int32"}), json!(1i64 << 40)),
+        (json!({"type": "integer", "format": "date"}), json!(1i64 << 40)),
+        (json!({"type": "integer", "format": "int32"}), json!(2_147_483_647)),
+        (json!({"type": "integer", "format": "int32"}), json!(2.0)),
+        (json!({"type": "string", "format": "date"}), json!(["a server checks no lists here"])),
+        (json!({"type": "number", "minimum": 2.5}), json!(2)),
+        (json!({"type": "integer", "enum": [1.0]}), json!(1)),
         (
             json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}),
             json!({"a": "", "b": 1}),
@@ -213,7 +292,7 @@ fn an_update_is_not_blamed_for_what_it_leaves_as_it_was() {
     let old = json!({"a": "long", "b": "x", "list": [{"n": "p", "v": 5}]});
     let new = json!({"a": "long", "b": "also", "list": [{"n": "q", "v": 6}, {"n": "p", "v": 5}]});
     assert_eq!(
-        texts(&schema.validate(&new, old.as_object())),
+        texts(&validated(&schema, &new, old.as_object())),
         [
             "b: Too long: may not be more than 1 bytes",
             "list[0].v: Invalid value: 6: list[0].v in body should be less than or equal to 1",
@@ -230,7 +309,7 @@ fn a_status_is_validated_alone() {
     let schema = Schema::compile(schema.as_object().unwrap()).unwrap();
     let object = json!({"spec": 1, "status": {"phase": 2}});
     assert_eq!(
-        texts(&schema.validate_status(&object, &JsonMap::new())),
+        texts(&schema.validate_status(&object, &JsonMap::new(), &mut Budget::new())),
         [r#"status.phase: Invalid value: "integer": phase in body must be of type string: "integer""#]
     );
 }
@@ -274,7 +353,7 @@ fn schemas_that_are_not_structural_are_refused() {
         ),
         (
             field(json!({"type": "string", "pattern": "("})),
-            r#"s.properties[a].pattern: Invalid value: "(": must be a valid regular expression, but isn't: error parsing regexp: unclosed group"#,
+            r#"s.properties[a].pattern: Invalid value: "(": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`"#,
         ),
         (
             field(json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}})),
@@ -348,46 +427,13 @@ fn schemas_of_usual_definitions_are_accepted() {
 #[test]
 fn rules_in_cel_are_noticed() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "x-kubernetes-validations": [{"rule": "true"}]}}});
-    assert_eq!(Schema::check(schema.as_object().unwrap(), "s"), Ok(true));
+    let notes = Schema::check(schema.as_object().unwrap(), "s", &mut Budget::new()).unwrap();
+    assert!(notes.has_rules);
     let empty = json!({"type": "object", "x-kubernetes-validations": [{"rule": " "}]});
     assert_eq!(
         refusals(empty),
         ["s.x-kubernetes-validations[0].rule: Required value: rule is not specified"]
     );
-}
-
-#[test]
-fn a_hostile_schema_costs_bounded_time_and_stack() {
-    // As deep as JSON can be.
-    let mut deep = json!({"type": "string"});
-    for _ in 0..60 {
-        deep = json!({"type": "object", "properties": {"a": deep}, "not": {"required": ["z"]}});
-    }
-    assert_eq!(refusals(deep.clone()), [""; 0]);
-    for _ in 0..60 {
-        deep = json!({"type": "object", "properties": {"a": deep}});
-    }
-    assert!(refusals(deep)[0].ends_with("must not be nested deeper than 100 levels"));
-    // A megabyte of one enum, of alternatives, of patterns.
-    let values: Vec<String> = (0..100_000).map(|i| format!("v{i}")).collect();
-    let refused = violations(
-        json!({"type": "array", "items": {"type": "string", "enum": values}}),
-        json!(vec!["x"; 1000]),
-    );
-    assert!(refused.len() <= 101 && refused.iter().map(String::len).sum::<usize>() < 200_000);
-    let alternatives = vec![json!({"minimum": 1}); 2_000];
-    let refused = violations(
-        json!({"type": "array", "items": {"type": "integer", "anyOf": alternatives}}),
-        json!(vec![0; 100_000]),
-    );
-    assert!(refused.len() <= 101);
-    let patterns: JsonMap = (0..1000)
-        .map(|i| (format!("f{i}"), json!({"type": "string", "pattern": format!("^.{{1000}}{i}$")})))
-        .collect();
-    let schema = json!({"type": "object", "properties": patterns});
-    assert!(refusals(schema)[0].ends_with("the regular expressions of the schema are too large together"));
-    let faults: JsonMap = (0..50_000).map(|i| (format!("f{i}"), json!({}))).collect();
-    assert_eq!(refusals(json!({"type": "object", "properties": faults})).len(), 100);
 }
 
 /// Any JSON, some levels deep, with names that schemas and objects share.
@@ -446,13 +492,13 @@ proptest! {
             Value::Object(schema) => schema,
             other => object_of(other),
         };
-        let _ = Schema::check(&schema, "s");
+        let _ = Schema::check(&schema, "s", &mut Budget::new());
         // What is refused must not break the walks either.
         let compiled = Schema::compile(&schema).unwrap();
         let mut object = object_of(object);
         compiled.prune(&mut object);
-        let _ = compiled.default(&mut object);
-        compiled.validate(&object.into(), None);
+        let _ = compiled.default(&mut object, &mut DefaultsLimit::default());
+        validated(&compiled, &object.into(), None);
     }
 
     #[test]
@@ -464,20 +510,26 @@ proptest! {
         let pruned = object.clone();
         prop_assert!(schema.prune(&mut object).is_empty());
         prop_assert_eq!(&object, &pruned);
-        schema.default(&mut object).unwrap();
+        schema.default(&mut object, &mut DefaultsLimit::default()).unwrap();
         let defaulted = object.clone();
-        schema.default(&mut object).unwrap();
+        schema.default(&mut object, &mut DefaultsLimit::default()).unwrap();
         prop_assert_eq!(&object, &defaulted);
         prop_assert!(schema.prune(&mut object).is_empty(), "a default is not pruned");
-        schema.validate(&object.into(), None);
+        validated(&schema, &object.into(), None);
     }
 
     #[test]
     fn an_object_that_replaces_itself_is_not_blamed(schema in any_schema(), object in any_json("[a-d]")) {
-        let schema = json!({"type": "object", "properties": {"a": schema}});
+        // A field beside it makes the objects differ, so that the unchanged part has to be found; half of these parts are
+        // wrong in themselves.
+        let schema = json!({"type": "object", "properties": {"a": schema, "n": {"type": "integer"}}});
         let schema = Schema::compile(schema.as_object().unwrap()).unwrap();
-        let object = Value::Object(object_of(object));
-        let causes = schema.validate(&object, object.as_object());
-        prop_assert!(causes.is_empty(), "{:?}", causes);
+        let mut budget = Budget::new();
+        let old = json!({"a": object, "n": 1});
+        let mut new = old.clone();
+        new["n"] = json!("x");
+        let causes = schema.validate(&new, old.as_object(), &mut budget);
+        let blamed: Vec<&str> = causes.iter().map(|cause| cause.field.as_str()).collect();
+        prop_assert_eq!(&blamed, &["n"], "{:?}", causes);
     }
 }

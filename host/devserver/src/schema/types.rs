@@ -36,6 +36,11 @@ impl Types {
     pub(crate) fn get(&self, id: TypeId) -> &Type {
         &self.0[id.0 as usize]
     }
+
+    /// Whether an object of these types may hold a resource in a field.
+    pub(super) fn embed_resources(&self) -> bool {
+        self.0.iter().any(|one| one.embedded)
+    }
 }
 
 /// What values a field, a list's element or a map's entry may have.
@@ -46,6 +51,8 @@ pub(crate) struct Type {
     pub(crate) nullable: bool,
     /// The fields of an object.
     pub(crate) fields: BTreeMap<Box<str>, Field>,
+    /// Those of the fields that have a default: a list of many objects would else walk all fields for each of them.
+    pub(crate) defaulted: Box<[Box<str>]>,
     /// What the entries of a map are.
     pub(crate) entries: Entries,
     /// The elements of a list.

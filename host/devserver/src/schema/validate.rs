@@ -1,40 +1,34 @@
 //! Validation of objects against their schema, with the words and the paths of the API.
 //!
 //! A path in a message begins at the value that is validated; with a prefix the field that is blamed begins before it, as the
-//! status is validated on its own. Work is bounded by a [`Budget`], the list of causes by itself, and the recursion is as
-//! deep as the object and its schema.
+//! status is validated on its own. Work is bounded by a [`Budget`], which is charged for every value, byte and cause that is
+//! looked at, the list of causes by itself, and the recursion is as deep as the object and its schema.
+
+use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::causes::{Causes, Path, duplicate, invalid, not_supported, too_long, too_many, type_invalid};
-use super::types::{Bound, Entries, Kind, ListKind, Rules, Type, TypeId, Types};
+use super::causes::{Causes, Path, clipped, invalid, not_supported, too_long, too_many, type_invalid};
+use super::lists::{ElementKey, element_key};
+use super::numbers;
+use super::types::{Entries, Kind, ListKind, Rules, Type, TypeId, Types};
 use crate::api::{Cause, JsonMap};
 
-/// The largest number that JSON in JavaScript holds whole.
-const MAX_WHOLE: f64 = 9_007_199_254_740_991.0;
+/// What a cause costs that is written: often it is thrown away, since another alternative fits.
+const STEPS_A_CAUSE: u64 = 32;
 
-/// What is wrong with a value.
-pub(super) fn validate(
-    types: &Types,
+/// What is wrong with a value; with the one that it replaces, what was not wrong with that: parts that have not changed are
+/// not looked at. Nothing is said of what a spent budget left out.
+pub(super) fn validate<'a>(
+    types: &'a Types,
     root: TypeId,
-    prefix: &str,
-    value: &Value,
-    budget: &mut Budget,
+    prefix: &'a str,
+    value: &'a Value,
+    old: Option<&'a Value>,
+    budget: &'a mut Budget,
 ) -> Causes {
-    Validation { types, prefix, path: Path::default(), budget }.all(root, value, None)
-}
-
-/// What is wrong with a value and was not wrong with the one that it replaces: parts that have not changed are not looked at.
-pub(super) fn validate_change(
-    types: &Types,
-    root: TypeId,
-    prefix: &str,
-    value: &Value,
-    old: &Value,
-    budget: &mut Budget,
-) -> Causes {
-    Validation { types, prefix, path: Path::default(), budget }.all(root, value, Some(old))
+    Validation { types, prefix, path: Path::default(), budget }.value(types.get(root), value, old).causes
 }
 
 struct Validation<'a> {
@@ -60,21 +54,6 @@ impl Found {
 }
 
 impl<'a> Validation<'a> {
-    fn all(mut self, root: TypeId, value: &'a Value, old: Option<&'a Value>) -> Causes {
-        let found = self.value(self.types.get(root), value, old);
-        if !self.budget.is_spent() {
-            return found.causes;
-        }
-        let mut causes = Causes::default();
-        causes.add(Cause::invalid(
-            self.prefix,
-            "",
-            "the object costs too much to be validated against its schema",
-        ));
-        causes.append(found.causes);
-        causes
-    }
-
     /// The field to be blamed.
     fn field(&self) -> String {
         match (self.prefix, self.path.as_str()) {
@@ -98,76 +77,95 @@ impl<'a> Validation<'a> {
         invalid(self.field(), value, &self.detail(should))
     }
 
+    /// What names the object as a whole, for causes that a server gives no field.
+    fn root(&self) -> String {
+        if self.prefix.is_empty() { "<nil>".to_owned() } else { self.prefix.to_owned() }
+    }
+
+    fn is_done(&self, found: &Found) -> bool {
+        found.causes.is_full() || self.budget.is_spent()
+    }
+
     fn value(&mut self, value_type: &'a Type, value: &'a Value, old: Option<&'a Value>) -> Found {
         let mut found = Found { causes: Causes::default(), checks: 2 };
-        if old == Some(value) || !self.budget.spend(1) {
+        if old.is_some_and(|old| self.budget.are_equal(old, value)) || !self.budget.spend(1) {
             return found;
         }
         self.kind_of(value_type, value, &mut found);
-        let Some(rules) = value_type.rules.as_deref() else {
-            self.children(value_type, &[], value, old, &mut found);
-            return found;
-        };
-        if !value.is_null() {
+        let rules = value_type.rules.as_deref();
+        if let Some(rules) = rules.filter(|_| !value.is_null()) {
             self.junctors(rules, value, old, &mut found);
             match value {
                 Value::String(text) => self.text(rules, value, text, &mut found),
-                Value::Number(number) => self.number(rules, value, number, &mut found),
                 Value::Array(list) => self.length(rules, list.len(), &mut found),
                 _ => {}
             }
         }
-        self.allowed(rules, value, &mut found);
-        if let Value::Object(object) = value
-            && !self.has_fitting_size(rules, object, &mut found)
-        {
-            return found;
+        if let Value::Number(number) = value {
+            self.number(value_type, rules, value, number, &mut found);
         }
-        self.children(value_type, &rules.required, value, old, &mut found);
+        if let Some(rules) = rules {
+            self.allowed(rules, value, &mut found);
+            if let Value::Object(object) = value {
+                self.size(rules, object, &mut found);
+            }
+        }
+        let required = rules.map(|rules| &rules.required[..]).unwrap_or_default();
+        self.children(value_type, required, value, old, &mut found);
+        self.budget.spend(1 + STEPS_A_CAUSE * found.causes.len() as u64);
         found
     }
 
     fn kind_of(&self, value_type: &Type, value: &Value, found: &mut Found) {
         let kind = value_type.kind;
-        if kind == Kind::Any {
+        let format = value_type.rules.as_ref().and_then(|rules| rules.format.as_ref());
+        if kind == Kind::Any && format.is_none() {
             return;
         }
         found.checks += 1;
-        let has_format = value_type.rules.as_ref().is_some_and(|rules| rules.format.is_some());
-        let given = match value {
-            Value::Null if value_type.nullable => return,
-            Value::Null => "null",
-            Value::Bool(_) => "boolean",
-            Value::Number(number) if number.is_i64() => "integer",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
+        // The type, and the format that a server gives numbers.
+        let (given, given_format) = match value {
+            Value::Null if value_type.nullable || kind == Kind::Any => return,
+            Value::Null => ("null", ""),
+            Value::Bool(_) => ("boolean", ""),
+            Value::Number(number) if number.is_i64() => ("integer", "int64"),
+            Value::Number(_) => ("number", "float64"),
+            Value::String(_) => ("string", ""),
+            Value::Array(_) => ("array", ""),
+            Value::Object(_) => ("object", ""),
         };
-        let fits = match kind {
-            // With a format, a server leaves texts and lists to the check of the format.
-            Kind::Integer | Kind::Number | Kind::IntOrString => false,
-            _ => has_format && matches!(value, Value::String(_) | Value::Array(_)),
-        } || match kind {
-            Kind::IntOrString => given == "string" || is_whole(value),
-            Kind::Integer => is_whole(value),
+        let is_one_of_the_kinds = match kind {
+            Kind::IntOrString => given == "string" || numbers::is_whole(value),
+            Kind::Integer => numbers::is_whole(value),
             Kind::Number => value.is_number(),
             kind => given == kind.name(),
         };
-        if !fits {
-            let should = format!("must be of type {}: {:?}", kind.name(), given);
+        let mut blame = |kind: &str, given: &str| {
+            let should = format!("must be of type {kind}: {given:?}");
             found.causes.add(type_invalid(&self.field(), given, &self.detail(should)));
-            if matches!(kind, Kind::Integer) && value.is_number() {
-                // A server checks a number twice, and the second time names no field.
-                let why =
-                    format!("Checked value must be of type integer (default format) in {}", self.field());
-                found.causes.add(Cause::invalid("<nil>", "", &why));
+        };
+        if let Some(format) = format.filter(|_| !value.is_null()) {
+            match value {
+                // The check of the format will say what is wrong with texts; of lists nothing is said.
+                Value::String(_) | Value::Array(_) => {
+                    if !matches!(kind, Kind::Integer | Kind::Number | Kind::IntOrString) {
+                        return;
+                    }
+                }
+                _ if !is_one_of_the_kinds && given_format != format.name() => {
+                    return blame(format.name(), given_format);
+                }
+                _ => {}
             }
+        }
+        if !is_one_of_the_kinds {
+            blame(kind.name(), given);
         }
     }
 
     fn text(&mut self, rules: &Rules, value: &Value, text: &str, found: &mut Found) {
         found.checks += 1;
+        self.budget.spend_text(text);
         // Only then is it worth to count.
         let length = match (rules.length.min, rules.length.max) {
             (None, None) => 0,
@@ -179,11 +177,13 @@ impl<'a> Validation<'a> {
             found.causes.add(self.invalid(value, format_args!("should be at least {min} chars long")));
         } else if let Some(pattern) = &rules.pattern
             && !pattern.matches(text, self.budget)
+            && !self.budget.is_spent()
         {
             found.causes.add(self.invalid(value, format_args!("should match '{}'", pattern.text())));
         }
         if let Some(format) = &rules.format
-            && !format.fits(text)
+            && self.budget.spend(1 + text.len() as u64)
+            && !format.fits(text, self.budget)
         {
             let shown = super::causes::shown(value);
             let detail = self.detail(format_args!("must be of type {}: {shown}", format.name()));
@@ -192,25 +192,28 @@ impl<'a> Validation<'a> {
         }
     }
 
-    fn number(&self, rules: &Rules, value: &Value, number: &serde_json::Number, found: &mut Found) {
+    fn number(
+        &self,
+        value_type: &Type,
+        rules: Option<&Rules>,
+        value: &Value,
+        number: &serde_json::Number,
+        found: &mut Found,
+    ) {
         found.checks += 1;
-        let exact = number.as_f64().unwrap_or(f64::NAN);
-        if let Some(factor) = rules.multiple_of
-            && !is_multiple(number, factor)
-        {
-            found.causes.add(self.invalid(value, format_args!("should be a multiple of {factor}")));
-        }
-        if let Some(Bound { value: max, exclusive }) = rules.maximum
-            && (exact > max || exclusive && exact >= max)
-        {
-            let than = if exclusive { "less than" } else { "less than or equal to" };
-            found.causes.add(self.invalid(value, format_args!("should be {than} {max}")));
-        }
-        if let Some(Bound { value: min, exclusive }) = rules.minimum
-            && (exact < min || exclusive && exact <= min)
-        {
-            let than = if exclusive { "greater than" } else { "greater than or equal to" };
-            found.causes.add(self.invalid(value, format_args!("should be {than} {min}")));
+        let nothing = Rules::default();
+        for fault in numbers::faults(value_type.kind, rules.unwrap_or(&nothing), number) {
+            found.causes.add(match fault {
+                numbers::Fault::Type(what) => {
+                    Cause::invalid(&self.root(), "", &format!("{what} in {}", self.path.as_str()))
+                }
+                numbers::Fault::Value(should) => self.invalid(value, should),
+                numbers::Fault::Factor(factor) => {
+                    let path = self.path.as_str();
+                    let why = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+                    invalid(self.field(), &factor, &why)
+                }
+            });
         }
     }
 
@@ -226,34 +229,31 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// Whether an object has as many entries as it may have; if not, a server looks no further.
-    fn has_fitting_size(&self, rules: &Rules, object: &JsonMap, found: &mut Found) -> bool {
+    /// The number of entries of an object.
+    fn size(&self, rules: &Rules, object: &JsonMap, found: &mut Found) {
         let count = i64::try_from(object.len()).unwrap_or(i64::MAX);
         if let Some(min) = rules.properties.min.filter(|min| count < *min) {
             let size = Value::from(object.len());
             found.causes.add(self.invalid(&size, format_args!("should have at least {min} properties")));
-            return false;
         }
         if let Some(max) = rules.properties.max.filter(|max| count > *max) {
             found.causes.add(too_many(&self.field(), object.len(), max));
-            return false;
         }
-        true
     }
 
     fn allowed(&mut self, rules: &Rules, value: &Value, found: &mut Found) {
         let Some(allowed) = &rules.allowed else { return };
-        if !self.budget.spend(allowed.len() as u64) {
-            return;
+        for one in allowed {
+            let is_same = match (one, value) {
+                (Value::Number(one), Value::Number(value)) => numbers::is_allowed(one, value),
+                // A server compares nulls with nothing.
+                (one, value) => !value.is_null() && self.budget.are_equal(one, value),
+            };
+            if is_same || !self.budget.spend(1) {
+                return;
+            }
         }
-        let is_same = |one: &Value| match (one, value) {
-            (Value::Number(one), Value::Number(value)) => one.as_f64() == value.as_f64(),
-            // A server compares nulls with nothing.
-            (one, value) => one == value && !value.is_null(),
-        };
-        if !allowed.iter().any(is_same) {
-            found.causes.add(not_supported(&self.field(), value, allowed));
-        }
+        found.causes.add(not_supported(&self.field(), value, allowed));
     }
 
     fn children(
@@ -268,12 +268,17 @@ impl<'a> Validation<'a> {
             Value::Object(object) => self.object(value_type, required, object, old, found),
             Value::Array(list) => {
                 let Some(items) = value_type.items.map(|items| self.types.get(items)) else { return };
-                let old = old.and_then(Value::as_array);
+                let earlier = self.earlier(&value_type.list, old.and_then(Value::as_array));
                 for (index, element) in list.iter().enumerate() {
-                    if found.causes.is_full() || self.budget.is_spent() {
+                    if self.is_done(found) {
                         return;
                     }
-                    let before = old.and_then(|old| self.earlier(&value_type.list, old, element));
+                    let before = match &value_type.list {
+                        ListKind::Map(keys) if !earlier.is_empty() => {
+                            element_key(keys, element, self.budget).and_then(|key| earlier.get(&key).copied())
+                        }
+                        _ => None,
+                    };
                     let mark = self.path.index(index);
                     let inner = self.value(items, element, before);
                     self.path.back(&mark);
@@ -284,13 +289,19 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// The element of an earlier list that has the same keys.
-    fn earlier(&mut self, list: &ListKind, old: &'a [Value], element: &Value) -> Option<&'a Value> {
-        let ListKind::Map(keys) = list else { return None };
-        if !self.budget.spend(old.len() as u64) {
-            return None;
+    /// The elements of an earlier list by their keys.
+    fn earlier(
+        &mut self,
+        list: &ListKind,
+        old: Option<&'a Vec<Value>>,
+    ) -> HashMap<ElementKey<'a>, &'a Value> {
+        let mut elements = HashMap::new();
+        let (ListKind::Map(keys), Some(old)) = (list, old) else { return elements };
+        for element in old {
+            let Some(key) = element_key(keys, element, self.budget) else { break };
+            elements.entry(key).or_insert(element);
         }
-        old.iter().find(|other| keys.iter().all(|key| other.get(&**key) == element.get(&**key)))
+        elements
     }
 
     fn object(
@@ -303,14 +314,15 @@ impl<'a> Validation<'a> {
     ) {
         found.checks += 1;
         for (name, value) in object {
-            if found.causes.is_full() || self.budget.is_spent() {
+            if self.is_done(found) || !self.budget.spend_text(name) {
                 return;
             }
             let known = match (value_type.fields.get(name.as_str()), value_type.entries) {
                 (Some(field), _) => self.types.get(field.value_type),
                 (None, Entries::Of(entry)) => self.types.get(entry),
                 (None, Entries::Forbidden) => {
-                    let should = format!("{}.{name} in body is a forbidden property", self.path.as_str());
+                    let should =
+                        format!("{}.{} in body is a forbidden property", self.path.as_str(), clipped(name));
                     found.causes.add(invalid(self.field(), &name.as_str().into(), &should));
                     continue;
                 }
@@ -322,19 +334,21 @@ impl<'a> Validation<'a> {
             found.append(inner);
         }
         for name in required {
+            if self.is_done(found) || !self.budget.spend_text(name) {
+                return;
+            }
             if !object.contains_key(&**name) {
                 found.causes.add(Cause::required(&self.field_of(name), ""));
             }
         }
-        self.budget.spend(required.len() as u64);
     }
 
     /// `allOf`, `anyOf`, `oneOf`, `not`.
     fn junctors(&mut self, rules: &'a Rules, value: &'a Value, old: Option<&'a Value>, found: &mut Found) {
         found.checks += 1;
+        let root = self.root();
         let blame = |causes: &mut Causes, path: &str, must: &str| {
-            let detail = format!("{} {must}", Value::from(path));
-            causes.add(Cause { field: "<nil>".to_owned(), ..Cause::invalid("", "", &detail) });
+            causes.add(Cause::invalid(&root, "", &format!("{} {must}", Value::from(path))));
         };
         if !rules.any_of.is_empty() {
             let (fitting, best) = self.alternatives(&rules.any_of, true, value, old);
@@ -358,6 +372,9 @@ impl<'a> Validation<'a> {
         if !rules.all_of.is_empty() {
             let mut fitting = 0;
             for one in &rules.all_of {
+                if self.is_done(found) {
+                    return;
+                }
                 let inner = self.value(self.types.get(*one), value, old);
                 fitting += usize::from(inner.causes.is_empty());
                 found.append(inner);
@@ -386,6 +403,9 @@ impl<'a> Validation<'a> {
         let mut fitting = 0;
         let mut best: Option<Found> = None;
         for one in alternatives {
+            if self.budget.is_spent() {
+                break;
+            }
             let inner = self.value(self.types.get(*one), value, old);
             if inner.causes.is_empty() {
                 fitting += 1;
@@ -400,102 +420,5 @@ impl<'a> Validation<'a> {
             }
         }
         (fitting, best.unwrap_or_default())
-    }
-}
-
-/// Whether a value is a whole number, also one that is written as `1.0`.
-fn is_whole(value: &Value) -> bool {
-    value.is_i64()
-        || value.is_f64() && value.as_f64().is_some_and(|f| f.fract() == 0.0 && f.abs() <= MAX_WHOLE)
-}
-
-fn is_multiple(number: &serde_json::Number, factor: f64) -> bool {
-    if let Some(whole) = number.as_i64()
-        && factor >= 1.0
-        && factor.fract() == 0.0
-    {
-        // A server reads the factor as a whole number here.
-        return whole % (factor as i64) == 0;
-    }
-    let value = number.as_f64().unwrap_or(f64::NAN);
-    let times = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
-    times.is_finite() && (times - times.round()).abs() < 1e-9 * times.abs().max(1.0)
-}
-
-/// Whether elements of sets and of lists with keys are unique, and elements of the latter are objects.
-pub(super) fn check_lists(types: &Types, root: TypeId, object: &JsonMap) -> Causes {
-    let mut walk = ListWalk { types, path: Path::default(), causes: Causes::default() };
-    walk.object(types.get(root), object);
-    walk.causes
-}
-
-struct ListWalk<'a> {
-    types: &'a Types,
-    path: Path,
-    causes: Causes,
-}
-
-impl<'a> ListWalk<'a> {
-    fn value(&mut self, value_type: &'a Type, value: &Value) {
-        match value {
-            _ if self.causes.is_full() => {}
-            Value::Object(object) => self.object(value_type, object),
-            Value::Array(list) => {
-                match &value_type.list {
-                    ListKind::Atomic => {}
-                    ListKind::Set => self.unique(list.iter().cloned()),
-                    ListKind::Map(keys) => self.unique_keys(keys, list),
-                }
-                let Some(items) = value_type.items.map(|items| self.types.get(items)) else { return };
-                for (index, element) in list.iter().enumerate() {
-                    let mark = self.path.index(index);
-                    self.value(items, element);
-                    self.path.back(&mark);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn object(&mut self, object_type: &'a Type, object: &JsonMap) {
-        for (name, value) in object {
-            let (known, mark) = match (object_type.fields.get(name.as_str()), object_type.entries) {
-                (Some(field), _) => (field.value_type, self.path.field(name)),
-                (None, Entries::Of(entry)) => (entry, self.path.key(name)),
-                _ => continue,
-            };
-            self.value(self.types.get(known), value);
-            self.path.back(&mark);
-        }
-    }
-
-    /// Blames the second of equal values, and no further ones.
-    fn unique(&mut self, values: impl Iterator<Item = Value>) {
-        let mut seen = std::collections::HashMap::new();
-        for (index, value) in values.enumerate() {
-            let times = seen.entry(value.to_string()).or_insert(0);
-            *times += 1;
-            if *times == 2 {
-                let mark = self.path.index(index);
-                self.causes.add(duplicate(self.path.as_str(), &value));
-                self.path.back(&mark);
-            }
-        }
-    }
-
-    fn unique_keys(&mut self, keys: &[Box<str>], list: &[Value]) {
-        if let Some(index) = list.iter().position(|element| !(element.is_object() || element.is_null())) {
-            let mark = self.path.index(index);
-            let detail = "must be an object for an array of list-type map";
-            self.causes.add(invalid(self.path.as_str(), &list[index], detail));
-            self.path.back(&mark);
-            return;
-        }
-        let of = |element: &Value| -> Value {
-            let present =
-                keys.iter().filter_map(|key| Some(((**key).to_owned(), element.get(&**key)?.clone())));
-            Value::Object(present.collect())
-        };
-        self.unique(list.iter().map(of));
     }
 }

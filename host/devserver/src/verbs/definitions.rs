@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Core, JsonMap, Write};
 use crate::kinds::Content;
-use crate::resources::{DEFINITIONS, Definition, Resource};
+use crate::resources::{DEFINITIONS, Definition, Resources};
 
 /// What a definition waits for whose objects have not gone yet.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -29,41 +29,22 @@ impl Core {
 
     /// Serves what the definitions say now; watches on what is served no more end.
     pub(super) fn redefine(&self) {
-        let mut definitions = self.definitions.lock();
-        let objects = self.store.under(DEFINITIONS, "", 0);
-        let names: BTreeSet<&str> = objects.iter().map(|stored| stored.object.name()).collect();
-        definitions.retain(|name, _| names.contains(name.as_str()));
-        for stored in &objects {
-            let known = definitions.entry(stored.object.name().to_owned()).or_default();
-            // There may be hundreds, of 100 KB each: only those that have changed are read again.
-            if known.revision != stored.revision {
-                let definition = Definition::read(&Value::Object(stored.value()));
-                known.resources = definition.map(|d| d.resources(&known.resources)).unwrap_or_default();
-                known.revision = stored.revision;
-            }
-        }
-        let served = || definitions.values().flat_map(|known| &known.resources);
-        let tables: BTreeSet<&str> = served().map(|r| &*r.storage).collect();
         let before = self.registry.now();
-        self.registry.define(served());
-        // Once each, though served in several versions.
-        let gone: BTreeSet<&str> = before
-            .all()
-            .filter(|r| r.is_custom())
-            .map(|r| &*r.storage)
-            .filter(|t| !tables.contains(t))
-            .collect();
-        for table in gone {
+        self.registry.define(
+            || {
+                let objects = self.store.under(DEFINITIONS, "", 0).into_iter();
+                objects.map(|stored| (stored.object.name().to_owned(), stored.revision, stored)).collect()
+            },
+            |stored| Definition::read(&Value::Object(stored.value())).ok(),
+        );
+        let now = self.registry.now();
+        let custom = |resources: &Resources| -> BTreeSet<Arc<str>> {
+            resources.all().filter(|r| r.is_custom()).map(|r| r.storage.clone()).collect()
+        };
+        for table in custom(&before).difference(&custom(&now)) {
             self.store.end_feeds(table);
         }
     }
-}
-
-/// What a definition defines, at one revision of it.
-#[derive(Debug, Default)]
-pub(super) struct Defined {
-    revision: u64,
-    resources: Vec<Arc<Resource>>,
 }
 
 /// The name of the definition of a table's resource.

@@ -24,20 +24,17 @@ mod update;
 mod watch;
 mod write;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::api::{ApiError, JsonMap};
 use crate::resources::{NAMESPACES, Registry};
 use crate::store::Store;
 
-use definitions::Defined;
 pub(crate) use definitions::{CLEANUP, definition_name};
 pub(crate) use delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
 pub(crate) use patch::Patch;
@@ -57,8 +54,6 @@ pub(crate) struct Core {
     pub(crate) store: Arc<Store>,
     pub(crate) registry: Registry,
     pub(crate) bookmark_every: Duration,
-    /// What is defined, by the names of the definitions. Locked while it is served, so that the last to do so has read all.
-    definitions: Mutex<BTreeMap<String, Defined>>,
 }
 
 /// What comes of a request.
@@ -79,12 +74,7 @@ type Outcome = Result<Answer, ApiError>;
 impl Core {
     /// With the namespaces of a new cluster.
     pub(crate) fn new(store: Arc<Store>, bookmark_every: Duration) -> Arc<Self> {
-        let core = Arc::new(Self {
-            store,
-            registry: Registry::new(),
-            bookmark_every,
-            definitions: Mutex::default(),
-        });
+        let core = Arc::new(Self { store, registry: Registry::new(), bookmark_every });
         for name in FIRST {
             let Some(write) = core.own_write(NAMESPACES, None, name) else { continue };
             let object = Map::from_iter([("metadata".to_owned(), json!({"name": name}))]);

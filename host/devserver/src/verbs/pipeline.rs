@@ -242,6 +242,7 @@ fn next(
     part: ObjectPart,
 ) -> Result<(JsonMap, JsonMap), ApiError> {
     identity::check(write, current, &mut object)?;
+    let old = &*write.resource.as_read(old);
     let composed = match part {
         ObjectPart::Main => object,
         ObjectPart::Status => {

@@ -1,6 +1,6 @@
 //! Any objects and any managed fields: nothing panics, and applying again changes nothing.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::schema::Schema;
 const VERSION: &str = "wind.example/v1";
 
 /// A type of each sort.
-static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
     let element = json!({"type": "object", "properties": {
         "a": {"type": "integer", "default": 1}, "b": {"type": "string"}, "c": {"x-kubernetes-preserve-unknown-fields": true},
     }});
