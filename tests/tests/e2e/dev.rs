@@ -251,12 +251,13 @@ fn an_interrupt_ends_a_build_under_way_with_all_its_processes() -> Result<()> {
 #[test]
 fn a_reader_that_goes_away_does_not_end_it() -> Result<()> {
     let dir = folder()?;
-    let mut command = dev::command(dir.path(), &["--api-only"])?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
+    let mut command = dev::command(dir.path(), &["--api-only", "--api-port", &port])?;
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut first = String::new();
     BufReader::new(child.stdout.take().context("a pipe")?).read_line(&mut first)?;
     ensure!(first.starts_with("pilothouse "), "{first}");
-    let kubeconfig = dir.path().join(".pilothouse/kubeconfig");
+    let kubeconfig = dir.path().join(format!(".pilothouse/kubeconfig-{port}"));
     poll::until("the kubeconfig", SOON, || kubeconfig.exists())?;
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, Signal::INT)?;

@@ -89,7 +89,7 @@ mod tests {
         let apply = |text: &str| {
             let before = server.revision();
             fs::write(&file, text).unwrap();
-            objects.apply(&[file.clone()], &server);
+            objects.apply(std::slice::from_ref(&file), &server);
             server.revision() - before
         };
         assert_eq!(apply(&ONE.replace("a: b", "a: c")), 1);
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(apply(&format!("{}{refused}{}", ONE.replace("b}", "d}"), ONE.replace("one", "two"))), 2);
         assert_eq!(apply("apiVersion: v1\nkind: ConfigMap\n  name: [\n"), 0);
         fs::remove_file(&file).unwrap();
-        objects.apply(&[file.clone()], &server);
+        objects.apply(std::slice::from_ref(&file), &server);
 
         let log = written.lines().join("\n");
         for expected in
