@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Definition, Origin, Resource, ScalePaths};
 use crate::api::{ApiError, Cause, JsonMap};
-use crate::schema::{Budget, BuiltinTypes, DefaultsLimit, Schema, TooManyDefaults};
+use crate::schema::{Budget, BuiltinTypes, DefaultsLimit, Schema, TooManyDefaults, unreadable_keyword};
 
 /// The schemas of one version of a custom resource.
 #[derive(Debug, Clone)]
@@ -49,6 +49,13 @@ impl Resource {
     pub(crate) fn admit(&self, object: &mut JsonMap) -> Result<Vec<String>, ApiError> {
         let Origin::Custom { schemas, .. } = &self.origin else {
             let types = BuiltinTypes::get();
+            if self.is_definition()
+                && let Some(why) = unreadable_keyword(object)
+            {
+                let (kind, version) = (&self.kind, &self.version);
+                let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}");
+                return Err(ApiError::bad_request(why));
+            }
             let kind = types.of_kind(&self.api_version(), &self.kind);
             return Ok(kind.map(|kind| types.prune(kind, object)).unwrap_or_default());
         };
