@@ -15,7 +15,7 @@ use super::{Definition, Origin, Resource, ScalePaths};
 use crate::api::{ApiError, Cause, JsonMap};
 use crate::defaults;
 use crate::kinds::Content;
-use crate::schema::{Budget, BuiltinTypes, DefaultsLimit, Schema, TooManyDefaults};
+use crate::schema::{Budget, BuiltinTypes, DefaultsLimit, Schema, TooManyDefaults, unreadable_keyword};
 use crate::typed::{self, Empties, Structs};
 
 /// The schemas of one version of a custom resource.
@@ -51,6 +51,13 @@ impl Resource {
     /// resource's schema.
     pub(crate) fn admit(&self, object: &mut JsonMap) -> Result<Vec<String>, ApiError> {
         let Origin::Custom { schemas, .. } = &self.origin else {
+            if self.strategy.content == Content::Defined
+                && let Some(why) = unreadable_keyword(object)
+            {
+                let (kind, version) = (&self.kind, &self.version);
+                let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}");
+                return Err(ApiError::bad_request(why));
+            }
             return admit_builtin(&self.api_version(), &self.kind, object).map_err(ApiError::bad_request);
         };
         let dropped = schemas.own.prune(object);
