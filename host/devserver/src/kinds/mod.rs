@@ -6,11 +6,14 @@
 
 mod convert;
 mod fields;
+mod pods;
 mod prepare;
+mod services;
 
 pub(crate) use convert::{carry_over, from_stored, needs_conversion, to_stored};
 pub(crate) use fields::{FieldFilter, fields};
 pub(crate) use prepare::{prepare_create, prepare_update};
+pub(crate) use services::{Numbers, complete_service};
 
 use serde_json::Value;
 

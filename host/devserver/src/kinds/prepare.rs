@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::pods;
 use crate::api::{ApiError, Cause, JsonMap, Metadata, Timestamp};
 use crate::resources::{Definition, Resource, definition_status};
 
@@ -16,7 +17,10 @@ pub(crate) fn prepare_create(
     }
     match (resource.group.as_str(), resource.name.as_str()) {
         ("", "namespaces") => namespace(object)?,
-        ("", "pods" | "persistentvolumes" | "persistentvolumeclaims") => {
+        ("", "pods") => {
+            set_defaults(object, "status", json!({"phase": "Pending", "qosClass": pods::qos_class(object)}));
+        }
+        ("", "persistentvolumes" | "persistentvolumeclaims") => {
             set_defaults(object, "status", json!({"phase": "Pending"}));
         }
         _ => {}
@@ -26,6 +30,9 @@ pub(crate) fn prepare_create(
 
 /// As [`prepare_create`], for an object that takes the place of another.
 pub(crate) fn prepare_update(resource: &Resource, object: &mut JsonMap, now: Timestamp) -> Vec<Cause> {
+    if resource.is("", "pods") {
+        pods::admit(object);
+    }
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
         return definition(object, now);
     }

@@ -6,6 +6,7 @@
 mod builtin;
 mod custom;
 mod schemas;
+mod sizes;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::{Definition, Origin, Resource};
+use super::{Definition, Origin, Resource, sizes};
 use crate::api::{ApiError, Cause, JsonMap};
 use crate::defaults;
 use crate::schema::{BuiltinTypes, Schema, TooManyDefaults};
@@ -46,13 +46,17 @@ impl Resource {
     /// resource's schema.
     pub(crate) fn admit(&self, object: &mut JsonMap) -> Result<Vec<String>, ApiError> {
         let Origin::Custom { schemas, .. } = &self.origin else {
-            return admit_builtin(&self.api_version(), &self.kind, object).map_err(ApiError::bad_request);
+            let dropped =
+                admit_builtin(&self.api_version(), &self.kind, object).map_err(ApiError::bad_request)?;
+            sizes::check_object(object)?;
+            return Ok(dropped);
         };
         let dropped = schemas.own.prune(object);
         let defaulted = schemas.own.default(object);
         defaulted.map_err(|TooManyDefaults| {
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", TOO_LARGE)
         })?;
+        sizes::check_object(object)?;
         Ok(dropped)
     }
 
@@ -70,7 +74,9 @@ impl Resource {
             Origin::Builtin if self.is_definition() && part == WrittenPart::Object => {
                 Definition::read(&whole).map(|definition| definition.review(&whole)).unwrap_or_default()
             }
-            Origin::Builtin => Review::default(),
+            Origin::Builtin => {
+                Review { causes: sizes::check_data(self, &whole).into_iter().collect(), warnings: Vec::new() }
+            }
         };
         if let Value::Object(whole) = whole {
             *object = whole;

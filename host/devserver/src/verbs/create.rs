@@ -41,6 +41,7 @@ impl Core {
         let asked = Metadata::of(&mut object)?.text("name").to_owned();
         self.check_place(call, &asked)?;
         let mut causes = kinds::prepare_create(&call.resource, &mut object, now)?;
+        self.allocate(call, &mut object, None);
         let metadata = Metadata::of(&mut object)?;
         let name = metadata.text("name").to_owned();
         causes.extend(check_metadata(&metadata, kinds::name_rule(&call.resource)));

@@ -14,6 +14,7 @@ mod render;
 mod reviews;
 mod scale;
 mod selection;
+mod services;
 mod subresource;
 mod update;
 mod watch;

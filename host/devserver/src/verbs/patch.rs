@@ -19,7 +19,9 @@ impl Core {
         let rendering = Rendering::of(call)?;
         let stored = self.change(call, |current, _| {
             let object = patch.apply(call, &rendering.value(current))?;
-            next(call, current, object, part).map(Some)
+            let mut next = next(call, current, object, part)?;
+            self.allocate(call, &mut next, Some(&current.value()));
+            Ok(Some(next))
         })?;
         Ok(Answer::Whole { code: StatusCode::OK, body: rendering.object(&stored) })
     }

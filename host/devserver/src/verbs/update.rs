@@ -42,7 +42,9 @@ impl Core {
                 let cause = Cause::invalid("metadata.resourceVersion", "", "must be specified for an update");
                 return Err(ApiError::invalid(call.about_kind(call.name()), vec![cause]));
             }
-            next(call, current, object, part).map(Some)
+            let mut next = next(call, current, object, part)?;
+            self.allocate(call, &mut next, Some(&current.value()));
+            Ok(Some(next))
         })?;
         Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(call)?.object(&stored) })
     }
