@@ -152,6 +152,9 @@ fn admit_builtin(api_version: &str, kind: &str, object: &mut JsonMap) -> Result<
             let version = api_version.rsplit('/').next().unwrap_or_default();
             format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}")
         };
+        if sizes::has_too_many_parts(object) {
+            return Err(refused(format!("it has more than {} objects in it", sizes::PARTS)));
+        }
         typed::read(id, object, Empties::Kept).map_err(refused)?;
         defaults::default(id, object);
         typed::read(id, object, Empties::Dropped).map_err(refused)?;

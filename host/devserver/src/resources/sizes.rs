@@ -11,6 +11,24 @@ const DATA: usize = 1 << 20;
 /// What a request to etcd may have.
 const OBJECT: usize = 3 << 19;
 
+/// How many objects may stand in an object of a built-in kind: each may get some dozen defaults. The largest that etcd takes
+/// has fewer.
+pub(super) const PARTS: usize = 50_000;
+
+/// Whether there are more than [`PARTS`] objects in an object; a `null` may become one.
+pub(super) fn has_too_many_parts(object: &JsonMap) -> bool {
+    object.values().map(parts).sum::<usize>() > PARTS
+}
+
+fn parts(value: &Value) -> usize {
+    match value {
+        Value::Null => 1,
+        Value::Array(list) => list.iter().map(parts).sum(),
+        Value::Object(object) => 1 + object.values().map(parts).sum::<usize>(),
+        _ => 0,
+    }
+}
+
 /// Whether the object is one that etcd takes. Counted are its texts, of which a large object consists; in etcd the built-in
 /// kinds are encoded without much else.
 ///

@@ -85,6 +85,17 @@ async fn a_pod_is_complete() {
 }
 
 #[tokio::test]
+async fn an_object_of_very_many_parts_is_refused_before_each_gets_defaults() {
+    let cluster = Cluster::start().await;
+    for part in [json!({}), Value::Null] {
+        let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": vec![part; 60_000]}});
+        let (code, _, message) = cluster.post(PODS, &pod).await.failed();
+        assert_eq!(code, 400);
+        assert!(message.ends_with("it has more than 50000 objects in it"), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn objects_have_the_sizes_of_a_real_server() {
     let cluster = Cluster::start().await;
     let map = |bytes: usize| json!({"metadata": {"name": "a"}, "data": {"k": "x".repeat(bytes)}});
