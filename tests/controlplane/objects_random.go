@@ -198,5 +198,5 @@ func (p *plausible) other(value any) any {
 			return choose(p, []any{0, nil, 1.0})
 		}
 	}
-	return choose(p, []any{"", "x", "5", 0, 7, -1, 1.5, 3e9, 1<<40, true, map[string]any{}, map[string]any{"a": "b"}, []any{}, []any{"a"}, []any{map[string]any{}}, nil})
+	return choose(p, []any{"", "x", "5", 0, 7, -1, 1.5, 3e9, 1 << 40, true, map[string]any{}, map[string]any{"a": "b"}, []any{}, []any{"a"}, []any{map[string]any{}}, nil})
 }

@@ -14,6 +14,7 @@ use crate::api::{ApiError, Cause, JsonMap};
 use crate::defaults;
 use crate::schema::{BuiltinTypes, Schema, TooManyDefaults};
 use crate::typed::{self, Empties, Structs};
+use crate::validation;
 
 /// The schemas of one version of a custom resource.
 #[derive(Debug, Clone)]
@@ -75,7 +76,11 @@ impl Resource {
                 Definition::read(&whole).map(|definition| definition.review(&whole)).unwrap_or_default()
             }
             Origin::Builtin => {
-                Review { causes: sizes::check_data(self, &whole).into_iter().collect(), warnings: Vec::new() }
+                let mut causes: Vec<Cause> = sizes::check_data(self, &whole).into_iter().collect();
+                if part == WrittenPart::Object {
+                    causes.extend(validation::validate(self, &whole));
+                }
+                Review { causes, warnings: Vec::new() }
             }
         };
         if let Value::Object(whole) = whole {

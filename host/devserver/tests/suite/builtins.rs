@@ -120,3 +120,53 @@ async fn objects_have_the_sizes_of_a_real_server() {
         (&json!(500), &json!("etcdserver: request is too large"))
     );
 }
+
+/// Messages of a real server.
+#[tokio::test]
+async fn values_that_are_not_among_those_of_their_field_are_refused() {
+    let cluster = Cluster::start().await;
+    let set = |pointer: &str, value: Value| {
+        let mut object = deployment();
+        *object.pointer_mut(pointer).unwrap() = value;
+        object
+    };
+    let pod = |spec: Value| json!({"metadata": {"name": "a"}, "spec": spec});
+    for (path, object, expected) in [
+        (
+            PODS,
+            pod(json!({"restartPolicy": "X", "containers": [{"name": "c", "image": "i"}]})),
+            r#"Pod "a" is invalid: spec.restartPolicy: Unsupported value: "X": supported values: "Always", "OnFailure", "Never""#,
+        ),
+        (
+            PODS,
+            pod(json!({"containers": [{"name": "c", "image": "i", "imagePullPolicy": "X"}]})),
+            r#"Pod "a" is invalid: spec.containers[0].imagePullPolicy: Unsupported value: "X": supported values: "Always", "IfNotPresent", "Never""#,
+        ),
+        (
+            DEPLOYMENTS,
+            set(
+                "/spec/template/spec",
+                json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}),
+            ),
+            r#"Deployment.apps "a" is invalid: spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always""#,
+        ),
+        (
+            DEPLOYMENTS,
+            set("/spec/selector/matchLabels/a", json!("c")),
+            r#"Deployment.apps "a" is invalid: spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`"#,
+        ),
+        (
+            SERVICES,
+            pod(json!({"type": "X", "ports": [{"port": 80}]})),
+            r#"Service "a" is invalid: spec.type: Unsupported value: "X": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort""#,
+        ),
+        (
+            "/api/v1/namespaces/default/persistentvolumeclaims",
+            pod(json!({"accessModes": ["X"], "resources": {"requests": {"storage": "1Gi"}}})),
+            r#"PersistentVolumeClaim "a" is invalid: spec.accessModes: Unsupported value: "X": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod""#,
+        ),
+    ] {
+        let (code, _, message) = cluster.post(path, &object).await.failed();
+        assert_eq!((code, message.as_str()), (422, expected));
+    }
+}
