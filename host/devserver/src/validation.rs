@@ -94,7 +94,7 @@ fn look(value: &Value, rest: &str, path: String, values: Values, causes: &mut Ve
             }
         }
         (Value::Array(list), false) if rest.is_empty() => {
-            list.iter().for_each(|one| check(one, &path, values, causes))
+            list.iter().for_each(|one| check(one, &path, values, causes));
         }
         (value, false) if rest.is_empty() => check(value, &path, values, causes),
         (value, false) => look(value, rest, path, values, causes),

@@ -129,7 +129,9 @@ async fn tls_with_the_authority_of_the_kubeconfig() {
 
 /// A ConfigMap that is so many bytes of JSON, most of them spaces: the largest object is smaller than the largest body.
 fn of_size(name: &str, bytes: usize) -> String {
-    format!("{:<bytes$}", config_map(name).to_string())
+    let object = config_map(name).to_string();
+    let spaces = " ".repeat(bytes - object.len());
+    object + &spaces
 }
 
 #[tokio::test]
@@ -145,8 +147,7 @@ async fn a_body_that_is_too_large_is_refused() {
         assert!(message.contains(&LIMIT.to_string()), "{message}");
     }
     assert_eq!(cluster.get(&format!("{CONFIG_MAPS}/large")).await.code, 404);
-    let fits = cluster.get(&format!("{CONFIG_MAPS}/fits")).await;
-    assert!(fits.body.len() > LIMIT - 100);
+    assert_eq!(cluster.get(&format!("{CONFIG_MAPS}/fits")).await.code, 200);
 }
 
 #[tokio::test]
