@@ -3,20 +3,21 @@ package main
 // schemas.json: {"kinds":{"GROUP/VERSION/KIND":TYPE,…},"types":{TYPE:{FIELD:VALUE,…},…}}, one kind and one type a line,
 // all sorted. A field's VALUE is its type and then its attributes, separated by semicolons:
 //
-//	TYPE       the name of a type of this file, or one of string, integer, number, boolean and any, the first three
-//	           with :FORMAT where there is one; [T is a list of T, {T a map to T
+//	TYPE       the name of a type of this file, or one of string, integer, number, boolean, quantity and any, the first
+//	           three with :FORMAT where there is one; [T is a list of T, {T a map to T
 //	list=      map, set or atomic
 //	keys=      the fields that tell the elements of a list=map apart, by commas
 //	patch=     the strategic merge patch's strategies, by commas
 //	mergeKey=  the field by which that patch merges a list
 //	map=atomic the object or map is replaced as a whole; of a list, each of its elements is
+//	enum=      the values that the field, or each element of the list, may have, by commas; where they are documented
 //	required
 //	default=   a JSON value, and always the last attribute
 //
 // Invariants: each kind's type is in the file, and so is each type that a field names; no type is there that no kind
 // leads to. Of a kind that every group repeats (DeleteOptions, WatchEvent) only the core group's is there. What is no object
 // with fields is written in place of its name: IntOrString as string:int-or-string, and Quantity, which may be a string or
-// a number, as string.
+// a number, as quantity.
 
 import (
 	"bytes"
@@ -44,6 +45,7 @@ type schema struct {
 	AdditionalProperties json.RawMessage    `json:"additionalProperties"`
 	Properties           map[string]*schema `json:"properties"`
 	Required             []string           `json:"required"`
+	Enum                 []string           `json:"enum"`
 	Default              json.RawMessage    `json:"default"`
 	ListType             string             `json:"x-kubernetes-list-type"`
 	ListMapKeys          []string           `json:"x-kubernetes-list-map-keys"`
@@ -208,6 +210,11 @@ func fieldValue(schemas map[string]*schema, s *schema, required bool) (string, e
 	if mapType != "granular" {
 		attribute("map", mapType)
 	}
+	enum := s.Enum
+	if s.Items != nil && len(enum) == 0 {
+		enum = s.Items.Enum
+	}
+	attribute("enum", strings.Join(enum, ","))
 	if required {
 		parts = append(parts, "required")
 	}
@@ -225,6 +232,9 @@ func typeName(schemas map[string]*schema, s *schema) (name string, atomic bool, 
 	}
 	if s.Ref != "" {
 		name := strings.TrimPrefix(s.Ref, "#/components/schemas/")
+		if strings.HasSuffix(name, ".api.resource.Quantity") {
+			return "quantity", false, nil
+		}
 		target, known := schemas[name]
 		if !known {
 			return "", false, fmt.Errorf("the document has no type %s", name)

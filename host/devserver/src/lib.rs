@@ -42,6 +42,7 @@ mod seed;
 mod server;
 mod store;
 mod typed;
+mod validation;
 mod verbs;
 
 pub use error::StartError;

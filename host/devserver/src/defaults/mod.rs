@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use crate::api::JsonMap;
 use crate::protobuf::Shape;
-use crate::typed::{JsonField, StructId, Structs, is_empty};
+use crate::typed::{StructId, Structs, is_empty};
 
 /// Puts in the defaults that an object of a built-in kind lacks.
 pub(crate) fn default(kind: StructId, object: &mut JsonMap) {
@@ -66,7 +66,7 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
 #[derive(Default)]
 struct Plan {
     rules: Vec<fn(&mut JsonMap)>,
-    facts: Vec<(&'static str, JsonField, Value)>,
+    facts: Vec<(&'static str, &'static Shape, Value)>,
     /// The fields under which there are defaults.
     below: Vec<(&'static str, &'static Shape)>,
 }
@@ -95,7 +95,7 @@ impl Defaults {
                 plan.rules.extend(rules().filter(|rule| rule.on == name).map(|rule| rule.apply));
                 for (field, value) in table.types.get(name).into_iter().flatten() {
                     if let Some((name, known)) = found.fields.get_key_value(field.as_str()) {
-                        plan.facts.push((name, *known, value.clone()));
+                        plan.facts.push((name, known.shape, value.clone()));
                     }
                 }
             }
@@ -135,8 +135,8 @@ impl Defaults {
         for rule in &plan.rules {
             rule(object);
         }
-        for (name, field, default) in &plan.facts {
-            let lacks = object.get(*name).is_none_or(|value| match field.shape {
+        for (name, shape, default) in &plan.facts {
+            let lacks = object.get(*name).is_none_or(|value| match shape {
                 Shape::Pointer(_) => value.is_null(),
                 shape => is_empty(shape, value),
             });
@@ -156,7 +156,7 @@ impl Defaults {
             (Shape::Message(index), Value::Object(object)) => self.object((*index).into(), object),
             (Shape::Pointer(inner) | Shape::Only(inner), value) => self.value(inner, value),
             (Shape::List(items), Value::Array(list)) => {
-                list.iter_mut().for_each(|one| self.value(items, one))
+                list.iter_mut().for_each(|one| self.value(items, one));
             }
             (Shape::Map(entries), Value::Object(object)) => {
                 object.values_mut().for_each(|one| self.value(entries, one));

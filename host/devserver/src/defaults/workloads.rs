@@ -14,7 +14,7 @@ pub(super) const RULES: &[Rule] = &[
             "apps.v1.RollingUpdateDeployment.maxUnavailable",
         ],
         apply: |strategy| {
-            rolling_update(strategy, &[("maxUnavailable", "25%".into()), ("maxSurge", "25%".into())])
+            rolling_update(strategy, &[("maxUnavailable", "25%".into()), ("maxSurge", "25%".into())]);
         },
     },
     Rule {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::pods;
 use crate::api::{ApiError, Cause, JsonMap, Metadata, Timestamp};
 use crate::resources::{Definition, definition_status};
 
@@ -19,6 +20,19 @@ fn set_defaults(object: &mut JsonMap, field: &str, defaults: Value) {
 pub(super) fn pending(object: &mut JsonMap) -> Result<(), ApiError> {
     set_defaults(object, "status", json!({"phase": "Pending"}));
     Ok(())
+}
+
+/// A new pod; its class of service follows from its resources.
+pub(super) fn new_pod(object: &mut JsonMap) -> Result<(), ApiError> {
+    let class = pods::qos_class(object);
+    set_defaults(object, "status", json!({"phase": "Pending", "qosClass": class}));
+    Ok(())
+}
+
+/// What admission adds to a pod.
+pub(super) fn pod(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
+    pods::admit(object);
+    Vec::new()
 }
 
 /// For how many seconds a pod stays when its deletion names no time: not at all if it is on no node or has ended.

@@ -47,6 +47,8 @@ pub(crate) struct Strategy {
     pub(crate) dependents: Dependents,
     /// What a POST does.
     pub(crate) creation: Creation,
+    /// Addresses and ports are allocated for it.
+    pub(crate) allocates: bool,
     /// Labels that objects select with are a plain map, not a `LabelSelector`.
     pub(crate) selects_by_map: bool,
     pub(crate) prepare_create: PrepareCreate,
@@ -114,6 +116,7 @@ const BUILTIN: Strategy = Strategy {
     content: Content::None,
     dependents: Dependents::Deleted,
     creation: Creation::Object,
+    allocates: false,
     selects_by_map: false,
     prepare_create: |_| Ok(()),
     prepare: |_, _| Vec::new(),
@@ -161,13 +164,18 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             generation: Generation::Spec,
             status_reset: &["spec", "metadata.ownerReferences"],
             grace: Some(prepare::grace),
-            prepare_create: prepare::pending,
+            prepare_create: prepare::new_pod,
+            prepare: prepare::pod,
             check_update: immutable::pod,
             ..ANSWERED
         },
     ),
     ("", "bindings", Strategy { creation: Creation::Binding, ..BUILTIN }),
-    ("", "services", Strategy { names: NameRule::Label, creates_on_update: true, ..ANSWERED }),
+    (
+        "",
+        "services",
+        Strategy { names: NameRule::Label, creates_on_update: true, allocates: true, ..ANSWERED },
+    ),
     (
         "",
         "replicationcontrollers",

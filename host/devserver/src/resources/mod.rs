@@ -8,6 +8,7 @@ mod custom;
 mod definition_checks;
 mod scale;
 mod schemas;
+mod sizes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

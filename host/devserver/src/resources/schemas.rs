@@ -11,12 +11,13 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::{Definition, Origin, Resource, ScalePaths};
+use super::{Definition, Origin, Resource, ScalePaths, sizes};
 use crate::api::{ApiError, Cause, JsonMap};
 use crate::defaults;
 use crate::kinds::Content;
-use crate::schema::{Budget, BuiltinTypes, DefaultsLimit, Schema, TooManyDefaults};
+use crate::schema::{Budget, BuiltinTypes, DefaultsLimit, Schema, TooManyDefaults, unreadable_keyword};
 use crate::typed::{self, Empties, Structs};
+use crate::validation;
 
 /// The schemas of one version of a custom resource.
 #[derive(Debug, Clone)]
@@ -51,13 +52,24 @@ impl Resource {
     /// resource's schema.
     pub(crate) fn admit(&self, object: &mut JsonMap) -> Result<Vec<String>, ApiError> {
         let Origin::Custom { schemas, .. } = &self.origin else {
-            return admit_builtin(&self.api_version(), &self.kind, object).map_err(ApiError::bad_request);
+            if self.strategy.content == Content::Defined
+                && let Some(why) = unreadable_keyword(object)
+            {
+                let (kind, version) = (&self.kind, &self.version);
+                let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}");
+                return Err(ApiError::bad_request(why));
+            }
+            let dropped =
+                admit_builtin(&self.api_version(), &self.kind, object).map_err(ApiError::bad_request)?;
+            sizes::check_object(object)?;
+            return Ok(dropped);
         };
         let dropped = schemas.own.prune(object);
         let defaulted = schemas.own.default(object, &mut DefaultsLimit::default());
         defaulted.map_err(|TooManyDefaults| {
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", TOO_LARGE)
         })?;
+        sizes::check_object(object)?;
         Ok(dropped)
     }
 
@@ -78,7 +90,13 @@ impl Resource {
             Origin::Builtin if self.strategy.content == Content::Defined && part == WrittenPart::Object => {
                 review_definition(&whole, old)
             }
-            Origin::Builtin => Review::default(),
+            Origin::Builtin => {
+                let mut causes: Vec<Cause> = sizes::check_data(self, &whole).into_iter().collect();
+                if part == WrittenPart::Object {
+                    causes.extend(validation::validate(self, &whole));
+                }
+                Review { causes, warnings: Vec::new() }
+            }
         };
         if let Value::Object(whole) = whole {
             *object = whole;
@@ -175,6 +193,9 @@ fn admit_builtin(api_version: &str, kind: &str, object: &mut JsonMap) -> Result<
             let version = api_version.rsplit('/').next().unwrap_or_default();
             format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}")
         };
+        if sizes::has_too_many_parts(object) {
+            return Err(refused(format!("it has more than {} objects in it", sizes::PARTS)));
+        }
         typed::read(id, object, Empties::Kept).map_err(refused)?;
         defaults::default(id, object);
         typed::read(id, object, Empties::Dropped).map_err(refused)?;

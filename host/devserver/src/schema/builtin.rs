@@ -8,9 +8,9 @@
 //! ^ array of containers         ^ attributes: `name` or `name=value`; `default=` comes last, its JSON may hold a `;`
 //! ```
 //!
-//! A type is `[T` (array), `{T` (map), a scalar (`string`, `integer`, `number`, `boolean`, `any`, each with an optional
-//! `:format`) or a name in `types`; arrays and maps nest. The table has neither quantities nor all that is required, so these
-//! types prune and merge, and validate nothing yet.
+//! A type is `[T` (array), `{T` (map), a scalar (`string`, `integer`, `number`, `boolean`, `quantity`, `any`, each with an
+//! optional `:format`) or a name in `types`; arrays and maps nest. These types prune and merge; that each value is of its type
+//! is checked by [`crate::typed`], and a quantity is a string when it comes from there.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -174,14 +174,14 @@ impl Reader<'_> {
             let (scalar, format) = text.split_once(':').unwrap_or((text, ""));
             let kind = match (scalar, format) {
                 ("string", "int-or-string") => Kind::IntOrString,
-                ("string", _) => Kind::String,
+                ("string" | "quantity", _) => Kind::String,
                 ("integer", _) => Kind::Integer,
                 ("number", _) => Kind::Number,
                 ("boolean", _) => Kind::Boolean,
                 ("any", _) => Kind::Any,
                 _ => return self.named(text),
             };
-            let any_scalar = !matches!(format, "" | "byte");
+            let any_scalar = scalar == "quantity" || !matches!(format, "" | "byte");
             Type { kind, preserves_unknown: kind == Kind::Any, any_scalar, ..Type::default() }
         };
         let id = self.types.add(read);

@@ -23,12 +23,21 @@ pub(super) struct Checked {
 /// Checks a schema and all below it. What the real server cannot read at all, such as a text in the place of a schema,
 /// is a cause too.
 pub(super) fn check(schema: &JsonMap, base: &str) -> Checked {
-    let mut walk =
-        Walk { path: Path::new(base), causes: Causes::default(), depth: 0, notes: SchemaNotes::default() };
+    let mut walk = Walk {
+        path: Path::new(base),
+        causes: Causes::default(),
+        depth: 0,
+        names_schema: false,
+        notes: SchemaNotes::default(),
+    };
     if is_on(schema, "nullable") {
         walk.forbidden("nullable", "nullable cannot be true at the root");
     }
     walk.schema(schema, &Surroundings { is_root: true, ..Surroundings::default() });
+    if walk.names_schema && walk.causes.is_empty() {
+        // A real server finds it later than the rest.
+        walk.causes.add(Cause::invalid(base, "", "OpenAPIV3Schema 'schema' is not supported"));
+    }
     Checked { causes: walk.causes, notes: walk.notes }
 }
 
@@ -46,6 +55,8 @@ struct Walk {
     path: Path,
     causes: Causes,
     depth: usize,
+    /// Some schema has a `$schema`.
+    names_schema: bool,
     notes: SchemaNotes,
 }
 
@@ -89,6 +100,7 @@ impl Walk {
         {
             self.notes.unrecognized_formats.push(clipped(format).to_owned());
         }
+        self.names_schema |= is_set(schema, "$schema");
         self.standard(schema, around);
         if is_on(schema, "uniqueItems") {
             let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -195,7 +207,13 @@ impl Walk {
             ("dependencies", "dependencies is not supported"),
             ("$ref", "$ref is not supported"),
         ] {
-            if is_set(schema, field) {
+            let is_there = match schema.get(field) {
+                // An empty map says nothing, but `false` of additional items does.
+                Some(Value::Object(map)) => !map.is_empty() || field == "additionalItems",
+                Some(Value::Bool(_)) => field == "additionalItems",
+                _ => is_set(schema, field),
+            };
+            if is_there {
                 self.forbidden(field, detail);
             }
         }
@@ -354,6 +372,8 @@ impl Walk {
     /// Rules in CEL are not run, nor compiled: what can be said of them without is.
     fn expressions(&mut self, schema: &JsonMap) {
         const FIELD: &str = "x-kubernetes-validations";
+        const REASONS: [&str; 4] =
+            ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
         let rules = schema.get(FIELD).and_then(Value::as_array).into_iter().flatten();
         for (index, rule) in rules.enumerate() {
             self.notes.has_rules = true;
@@ -364,11 +384,31 @@ impl Walk {
             if expression.is_empty() {
                 self.required(&at("rule"), "rule is not specified");
             } else if message.is_some_and(|m| !m.is_empty() && m.trim().is_empty()) {
-                self.invalid(&at("message"), &rule["message"], "message must be non-empty if specified");
+                self.invalid(&at("message"), &rule["message"], "must be non-empty if specified");
             } else if message.is_some_and(|m| has_lines(m.trim())) {
-                self.invalid(&at("message"), &rule["message"], "message must not contain line breaks");
+                self.invalid(&at("message"), &rule["message"], "must not contain line breaks");
             } else if has_lines(expression) && message.is_none_or(|m| m.trim().is_empty()) {
                 self.required(&at("message"), "message must be specified if rule contains line breaks");
+            }
+            let is_blank =
+                |field: &str| rule[field].as_str().is_some_and(|t| !t.is_empty() && t.trim().is_empty());
+            if is_blank("messageExpression") {
+                self.required(&at("messageExpression"), "messageExpression must be non-empty if specified");
+            }
+            if let Some(reason) = rule.get("reason").filter(|reason| !reason.is_null())
+                && !reason.as_str().is_some_and(|reason| REASONS.contains(&reason))
+            {
+                let cause = not_supported(&self.path.of(&at("reason")), reason, &REASONS.map(Value::from));
+                self.causes.add(cause);
+            }
+            if is_blank("fieldPath") {
+                self.invalid(&at("fieldPath"), &rule["fieldPath"], "must be non-empty if specified");
+            }
+            if rule["fieldPath"].as_str().is_some_and(has_lines) {
+                self.invalid(&at("fieldPath"), &rule["fieldPath"], "must not contain line breaks");
+            }
+            if self.causes.is_full() {
+                return;
             }
         }
     }

@@ -295,8 +295,8 @@ impl<'a> Walk<'a, '_> {
             ("x-kubernetes-validations", "must be empty to be structural"),
         ];
         for (field, detail) in NOT_HERE {
-            // `false` defines something in these two.
-            let defines = matches!(field, "additionalProperties" | "default");
+            // `false` is a default too; as `additionalProperties` it only restricts.
+            let defines = field == "default";
             if is_set(schema, field) || defines && schema.get(field).is_some_and(|v| !v.is_null()) {
                 self.forbidden(field, detail);
             }

@@ -374,6 +374,14 @@ fn schemas_that_are_not_structural_are_refused() {
             "s.properties[a].$ref: Forbidden: $ref is not supported",
         ),
         (
+            field(json!({"type": "string", "$schema": "x"})),
+            r#"s: Invalid value: "": OpenAPIV3Schema 'schema' is not supported"#,
+        ),
+        (
+            field(json!({"type": "array", "items": {"type": "string"}, "additionalItems": false})),
+            "s.properties[a].additionalItems: Forbidden: additionalItems is not supported",
+        ),
+        (
             field(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false})),
             "s.properties[a].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined",
         ),
@@ -405,6 +413,9 @@ fn schemas_that_are_not_structural_are_refused() {
 fn schemas_of_usual_definitions_are_accepted() {
     for schema in [
         json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        json!({"type": "object", "definitions": {}, "dependencies": {}, "patternProperties": {}}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}},
+            "anyOf": [{"required": ["a"], "additionalProperties": false}]}),
         json!({"type": "object", "description": "d", "required": ["spec"], "properties": {
             "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
             "spec": {"type": "object", "default": {}, "properties": {
@@ -429,10 +440,18 @@ fn rules_in_cel_are_noticed() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "x-kubernetes-validations": [{"rule": "true"}]}}});
     let notes = Schema::check(schema.as_object().unwrap(), "s", &mut Budget::new()).unwrap();
     assert!(notes.has_rules);
-    let empty = json!({"type": "object", "x-kubernetes-validations": [{"rule": " "}]});
+    let rules = json!([
+        {"rule": " "}, {"rule": "a", "message": " "}, {"rule": "a", "reason": "x"}, {"rule": "a", "fieldPath": "b\n"},
+    ]);
     assert_eq!(
-        refusals(empty),
-        ["s.x-kubernetes-validations[0].rule: Required value: rule is not specified"]
+        refusals(json!({"type": "object", "x-kubernetes-validations": rules})),
+        [
+            "s.x-kubernetes-validations[0].rule: Required value: rule is not specified",
+            "s.x-kubernetes-validations[1].message: Invalid value: \" \": must be non-empty if specified",
+            "s.x-kubernetes-validations[2].reason: Unsupported value: \"x\": supported values: \"FieldValueDuplicate\", \
+             \"FieldValueForbidden\", \"FieldValueInvalid\", \"FieldValueRequired\"",
+            "s.x-kubernetes-validations[3].fieldPath: Invalid value: \"b\\n\": must not contain line breaks",
+        ]
     );
 }
 

@@ -20,7 +20,7 @@ mod time;
 use crate::api::JsonMap;
 
 pub(crate) use read::{Empties, is_empty};
-pub(crate) use structs::{JsonField, StructId, Structs};
+pub(crate) use structs::{StructId, Structs};
 
 /// Brings an object to Go's form.
 ///

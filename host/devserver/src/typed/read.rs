@@ -62,7 +62,7 @@ impl Reader {
                 return true;
             }
             let depth = self.path.len();
-            self.path.extend(field.inlined_in);
+            self.path.extend(&field.inlined_in);
             self.path.push(name);
             outcome = self.value(field.shape, field.go_name, value);
             self.path.truncate(depth);

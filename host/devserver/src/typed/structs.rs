@@ -44,10 +44,10 @@ fn short_name(name: &'static str) -> &'static str {
 }
 
 /// A field of a struct.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct JsonField {
-    /// The struct that has it, if that stands in another without a name in JSON: messages name it all the same.
-    pub(super) inlined_in: Option<&'static str>,
+    /// The structs without a name in JSON that lead to it, the outermost first: messages name them all the same.
+    pub(super) inlined_in: Vec<&'static str>,
     pub(crate) shape: &'static Shape,
     /// Whether it is left out if it is empty.
     pub(crate) omit: bool,
@@ -73,14 +73,15 @@ impl Structs {
             .iter()
             .map(|message| {
                 let mut made = Struct { name: message.name, fields: BTreeMap::new(), inlined: Vec::new() };
-                let mut pending: Vec<_> = message.fields.iter().map(|field| (None, field)).collect();
+                let mut pending: Vec<_> = message.fields.iter().map(|field| (Vec::new(), field)).collect();
                 while let Some((inlined_in, field)) = pending.pop() {
                     match field.shape {
                         Shape::Message(index) if field.name.is_empty() => {
                             made.inlined.push(index.into());
                             let inner = &messages[index.0];
-                            let name = Some(short_name(inner.name));
-                            pending.extend(inner.fields.iter().map(|field| (name, field)));
+                            let mut inlined_in = inlined_in;
+                            inlined_in.push(short_name(inner.name));
+                            pending.extend(inner.fields.iter().map(|field| (inlined_in.clone(), field)));
                         }
                         _ => {
                             let own = JsonField {

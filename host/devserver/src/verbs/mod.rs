@@ -19,6 +19,7 @@ mod request;
 mod reviews;
 mod scale;
 mod selection;
+mod services;
 mod subresource;
 mod update;
 mod watch;

@@ -56,6 +56,7 @@ impl Core {
         }
         (strategy.prepare_create)(&mut object)?;
         let mut causes = (strategy.prepare)(&mut object, now);
+        self.allocate(write, &mut object, None);
         causes.extend(check_metadata(&Metadata::of(&mut object)?, strategy.names));
         causes.extend(write.review(&mut object, None, WrittenPart::Object));
         write.accept(&name, causes)?;
@@ -169,7 +170,8 @@ impl Core {
         self.change_owned(write, |current, old| {
             let mut object = asked(current, old)?;
             let sent = ownership::take_sent(&mut object);
-            let (composed, next) = next(write, current, old, object, part)?;
+            let (composed, mut next) = next(write, current, old, object, part)?;
+            self.allocate(write, &mut next, Some(old));
             let managed = self.managed(write, Some((current, old)), &composed, sent);
             Ok(Some((next, managed)))
         })
@@ -184,7 +186,8 @@ impl Core {
     ) -> Result<Arc<Stored>, ApiError> {
         self.change_owned(write, |current, old| {
             let (object, managed) = asked(current)?;
-            let (_, next) = next(write, current, old, object, part)?;
+            let (_, mut next) = next(write, current, old, object, part)?;
+            self.allocate(write, &mut next, Some(old));
             Ok(Some((next, managed)))
         })
     }

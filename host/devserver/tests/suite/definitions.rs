@@ -254,7 +254,7 @@ async fn the_faults_of_a_definition_are_named() {
         (set("/spec/scope", json!("Galaxy")), "spec.scope"),
         (set("/spec/versions/1/storage", json!(true)), "spec.versions"),
         (set("/spec/versions/0/storage", json!(false)), "spec.versions"),
-        (set("/spec/versions", json!("v1")), "spec"),
+        (set("/spec/versions", json!([])), "spec.versions"),
         (set("/spec/names/kind", json!("")), "spec.names.kind"),
         (set("/spec", json!({})), "spec"),
         (set("/spec/versions/1/name", json!("v1")), "spec.versions[1].name"),
@@ -270,6 +270,11 @@ async fn the_faults_of_a_definition_are_named() {
         assert!(causes.iter().any(|c| c["field"] == field), "{field}: {status}");
         assert_eq!(status["details"]["kind"], "CustomResourceDefinition");
     }
+    let (code, _, message) = cluster.post(DEFINITIONS, &set("/spec/versions", json!("v1"))).await.failed();
+    assert_eq!(code, 400);
+    assert!(message.ends_with(
+        "CustomResourceDefinitionSpec.spec.versions of type []v1.CustomResourceDefinitionVersion"
+    ));
     let mut webhook = boats();
     webhook["spec"]["conversion"] = json!({"strategy": "Webhook"});
     let (code, _, message) = cluster.post(DEFINITIONS, &webhook).await.failed();

@@ -229,7 +229,7 @@ async fn autoscalers_are_read_and_written_in_both_versions() {
     let reference = json!({"kind": "Deployment", "name": "a"});
     let old = json!({
         "metadata": {"name": "a"},
-        "spec": {"maxReplicas": 5, "scaleTargetRef": reference, "targetCPUUtilizationPercentage": 70},
+        "spec": {"minReplicas": 2, "maxReplicas": 5, "scaleTargetRef": reference, "targetCPUUtilizationPercentage": 70},
     });
     let made = cluster.post(&path("v1"), &old).await.ok();
     assert_eq!((&made["apiVersion"], &made["spec"]), (&json!("autoscaling/v1"), &old["spec"]));
@@ -244,7 +244,10 @@ async fn autoscalers_are_read_and_written_in_both_versions() {
     ]}});
     cluster.merge(&format!("{}/a/status", path("v2")), &status).await.ok();
     let seen = cluster.get(&format!("{}/a", path("v1"))).await.ok();
-    assert_eq!(seen["status"], json!({"currentReplicas": 3, "currentCPUUtilizationPercentage": 40}));
+    assert_eq!(
+        seen["status"],
+        json!({"currentReplicas": 3, "desiredReplicas": 0, "currentCPUUtilizationPercentage": 40})
+    );
     let patched = cluster
         .merge(&format!("{}/a", path("v1")), &json!({"spec": {"targetCPUUtilizationPercentage": 80}}))
         .await;

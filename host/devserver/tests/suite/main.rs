@@ -1,6 +1,7 @@
 //! The server over HTTP: what clients see. The real API server is the measure; what it answers to the same questions is
 //! compared in `tests/tests/kubectl.rs` and by client-go's own tests in `tests/clientgo`.
 
+mod builtins;
 mod client;
 mod definitions;
 mod deletion;

@@ -127,12 +127,11 @@ async fn tls_with_the_authority_of_the_kubeconfig() {
     assert!(plain.request(get(&format!("http://{}/readyz", server.address()))).await.is_err());
 }
 
-/// A ConfigMap that is so many bytes of JSON.
+/// A ConfigMap that is so many bytes of JSON, most of them spaces: the largest object is smaller than the largest body.
 fn of_size(name: &str, bytes: usize) -> String {
-    let mut object = config_map(name);
-    object["data"]["key"] = "".into();
-    object["data"]["key"] = "x".repeat(bytes - object.to_string().len()).into();
-    object.to_string()
+    let object = config_map(name).to_string();
+    let spaces = " ".repeat(bytes - object.len());
+    object + &spaces
 }
 
 #[tokio::test]
@@ -148,8 +147,7 @@ async fn a_body_that_is_too_large_is_refused() {
         assert!(message.contains(&LIMIT.to_string()), "{message}");
     }
     assert_eq!(cluster.get(&format!("{CONFIG_MAPS}/large")).await.code, 404);
-    let fits = cluster.get(&format!("{CONFIG_MAPS}/fits")).await;
-    assert!(fits.body.len() > LIMIT - 100);
+    assert_eq!(cluster.get(&format!("{CONFIG_MAPS}/fits")).await.code, 200);
 }
 
 #[tokio::test]

@@ -260,12 +260,13 @@ async fn an_autoscaler_that_is_written_in_v1_keeps_what_v2_knows() {
         |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
     let memory = json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 7}}});
     let object = json!({"metadata": {"name": "a"}, "spec": {
-        "maxReplicas": 3, "behavior": {"scaleUp": {"stabilizationWindowSeconds": 5}}, "metrics": [memory],
+        "scaleTargetRef": {"kind": "Deployment", "name": "a"}, "maxReplicas": 3, "behavior": {"scaleUp": {"stabilizationWindowSeconds": 5}}, "metrics": [memory],
     }});
     cluster.post(&path("v2"), &object).await.ok();
     let cpu = json!({"spec": {"targetCPUUtilizationPercentage": 60}});
     let seen = cluster.merge(&format!("{}/a", path("v1")), &cpu).await.ok();
-    assert_eq!(seen["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 60}));
+    assert_eq!((&seen["spec"]["maxReplicas"], &seen["spec"]["minReplicas"]), (&json!(3), &json!(1)));
+    assert_eq!(seen["spec"]["targetCPUUtilizationPercentage"], 60);
     let seen = cluster.get(&format!("{}/a", path("v2"))).await.ok();
     assert_eq!(seen["spec"]["behavior"]["scaleUp"]["stabilizationWindowSeconds"], 5);
     let names: Vec<&Value> =

@@ -129,7 +129,7 @@ async fn a_patch_is_held_to_the_schema_too() {
     assert!(message.ends_with(r#"strict decoding error: unknown field "spec.colour""#), "{message}");
     assert_eq!(
         invalid(cluster.merge(&path, &json!({"spec": {"size": "big"}})).await),
-        r#"Kite.wind.test "a" is invalid: spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#
+        r#"Kite.wind.test "a" is invalid: [spec.size: Invalid value: "string": spec.size in body must be of type integer: "string", .spec.size: Invalid value: 0: .spec.size accessor error: big is of the type string, expected int64]"#
     );
 }
 
@@ -146,7 +146,10 @@ async fn values_that_do_not_fit_are_named() {
             json!({"size": 1, "mode": "x"}),
             r#"spec.mode: Unsupported value: "x": supported values: "calm", "storm""#,
         ),
-        (json!([]), r#"spec: Invalid value: "array": spec in body must be of type object: "array""#),
+        (
+            json!([]),
+            r#"[spec: Invalid value: "array": spec in body must be of type object: "array", .spec.size: Invalid value: 0: .spec.size accessor error: [] is of the type []interface {}, expected map[string]interface{}]"#,
+        ),
     ] {
         let message = invalid(cluster.post(KITES, &kite("a", spec)).await);
         assert_eq!(message, format!(r#"Kite.wind.test "a" is invalid: {cause}"#));
@@ -164,7 +167,7 @@ async fn a_status_is_pruned_and_validated_on_its_own() {
     let path = format!("{KITES}/a/status");
     assert_eq!(
         invalid(cluster.merge(&path, &json!({"status": {"height": "tall"}})).await),
-        r#"Kite.wind.test "a" is invalid: status.height: Invalid value: "string": height in body must be of type integer: "string""#
+        r#"Kite.wind.test "a" is invalid: [status.height: Invalid value: "string": height in body must be of type integer: "string", .status.height: Invalid value: 0: .status.height accessor error: tall is of the type string, expected int64]"#
     );
     let answer = cluster.merge(&path, &json!({"status": {"height": 5, "wind": 1}})).await;
     assert_eq!(warnings(&answer), [r#"299 - "unknown field \"status.wind\"""#]);

@@ -1,0 +1,104 @@
+//! What a server's admission adds to Pods, and their class of service.
+
+use serde_json::{Map, Value, json};
+
+use crate::api::JsonMap;
+
+/// Seconds that a Pod stays on a node that has failed.
+const STAYS: i64 = 300;
+
+/// Gives a Pod its priority, and the time that it stays on a node that has failed.
+pub(super) fn admit(pod: &mut JsonMap) {
+    let Some(Value::Object(spec)) = pod.get_mut("spec") else { return };
+    tolerate(spec);
+    let class = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or_default();
+    let priority = match class {
+        "" => 0,
+        "system-cluster-critical" => 2_000_000_000,
+        "system-node-critical" => 2_000_001_000,
+        // The classes of users are not looked up.
+        _ => return,
+    };
+    spec.entry("priority").or_insert_with(|| priority.into());
+    spec.entry("preemptionPolicy").or_insert_with(|| "PreemptLowerPriority".into());
+}
+
+fn tolerate(spec: &mut Map<String, Value>) {
+    let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
+    let Value::Array(tolerations) = tolerations else { return };
+    for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let is_tolerated = tolerations.iter().any(|toleration| {
+            let has = |field: &str, value: &str| {
+                toleration[field].as_str().is_none_or(|own| own.is_empty() || own == value)
+            };
+            has("key", taint) && has("effect", "NoExecute")
+        });
+        if !is_tolerated {
+            tolerations.push(
+                json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": STAYS}),
+            );
+        }
+    }
+}
+
+/// The class of service that follows from what the containers request of CPU and memory.
+pub(super) fn qos_class(pod: &JsonMap) -> &'static str {
+    let lists =
+        ["containers", "initContainers"].map(|list| pod.get("spec").and_then(|spec| spec[list].as_array()));
+    let containers: Vec<&Value> = lists.into_iter().flatten().flatten().collect();
+    let amount = |container: &Value, kind: &str, resource: &str| {
+        container["resources"][kind][resource].as_str().filter(|amount| *amount != "0").map(str::to_owned)
+    };
+    let asks_nothing = containers.iter().all(|container| {
+        ["requests", "limits"]
+            .iter()
+            .all(|kind| ["cpu", "memory"].iter().all(|resource| amount(container, kind, resource).is_none()))
+    });
+    if asks_nothing {
+        return "BestEffort";
+    }
+    let is_guaranteed = containers.iter().all(|container| {
+        ["cpu", "memory"].iter().all(|resource| {
+            let limit = amount(container, "limits", resource);
+            limit.is_some() && limit == amount(container, "requests", resource)
+        })
+    });
+    if is_guaranteed { "Guaranteed" } else { "Burstable" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_class_of_service_follows_from_requests_and_limits() {
+        let pod = |resources: Value| {
+            let Value::Object(pod) = json!({"spec": {"containers": [{"resources": resources}]}}) else {
+                panic!("an object")
+            };
+            qos_class(&pod)
+        };
+        assert_eq!(pod(json!({})), "BestEffort");
+        assert_eq!(pod(json!({"requests": {"example.org/gpu": "1"}})), "BestEffort");
+        assert_eq!(pod(json!({"requests": {"cpu": "1"}})), "Burstable");
+        let same = json!({"cpu": "1", "memory": "1Gi"});
+        assert_eq!(pod(json!({"requests": same, "limits": same})), "Guaranteed");
+        assert_eq!(pod(json!({"requests": {"cpu": "1", "memory": "2Gi"}, "limits": same})), "Burstable");
+    }
+
+    #[test]
+    fn a_toleration_of_the_client_stands_for_the_servers() {
+        let Value::Object(mut pod) = json!({"spec": {"tolerations": [{"operator": "Exists"}]}}) else {
+            panic!("an object")
+        };
+        admit(&mut pod);
+        assert_eq!(pod["spec"]["tolerations"], json!([{"operator": "Exists"}]));
+        assert_eq!(
+            (&pod["spec"]["priority"], &pod["spec"]["preemptionPolicy"]),
+            (&json!(0), &json!("PreemptLowerPriority"))
+        );
+        let Value::Object(mut pod) = json!({"spec": {}}) else { panic!("an object") };
+        admit(&mut pod);
+        assert_eq!(pod["spec"]["tolerations"].as_array().map(Vec::len), Some(2));
+    }
+}

@@ -1,0 +1,166 @@
+//! What a server allocates for Services: addresses of the cluster and ports of nodes. Nothing listens there.
+//!
+//! What an earlier state of a Service has been given stays while its type needs it, as on a real server.
+
+use serde_json::{Value, json};
+
+use crate::api::JsonMap;
+
+/// Where free numbers come from.
+pub(crate) trait Numbers {
+    /// An address that no Service has; `None` if all are taken.
+    fn address(&mut self) -> Option<String>;
+    /// A port that no Service has.
+    fn node_port(&mut self) -> Option<u16>;
+}
+
+/// Puts in what a Service lacks; `old` is the state that it follows.
+pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, numbers: &mut impl Numbers) {
+    let nothing = JsonMap::new();
+    let old = old.and_then(|old| old.get("spec")).and_then(Value::as_object).unwrap_or(&nothing);
+    let Some(Value::Object(spec)) = service.get_mut("spec") else { return };
+    if text(spec, "type") == "ExternalName" {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            spec.remove(field);
+        }
+        release_ports(spec, old);
+        return;
+    }
+    addresses(spec, old, numbers);
+    let needs_ports = match text(spec, "type") {
+        "NodePort" => true,
+        "LoadBalancer" => spec.get("allocateLoadBalancerNodePorts") != Some(&false.into()),
+        _ => false,
+    };
+    if needs_ports {
+        give_ports(spec, old, numbers);
+    } else {
+        release_ports(spec, old);
+    }
+}
+
+fn addresses(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
+    if text(spec, "clusterIP").is_empty() {
+        let listed = spec.get("clusterIPs").and_then(|list| list[0].as_str());
+        let kept = listed.or(Some(text(old, "clusterIP")).filter(|kept| !kept.is_empty()));
+        let Some(address) = kept.map(str::to_owned).or_else(|| numbers.address()) else { return };
+        spec.insert("clusterIP".to_owned(), address.into());
+    }
+    let address = text(spec, "clusterIP").to_owned();
+    let is_same = address == text(old, "clusterIP");
+    let defaults = match address.as_str() {
+        // Its endpoints are made by somebody else, and may be of both families.
+        "None" if is_none(spec, "selector") => (json!(["IPv4", "IPv6"]), "RequireDualStack"),
+        ipv6 if ipv6.contains(':') => (json!(["IPv6"]), "SingleStack"),
+        _ => (json!(["IPv4"]), "SingleStack"),
+    };
+    let fields =
+        [("clusterIPs", json!([address])), ("ipFamilies", defaults.0), ("ipFamilyPolicy", defaults.1.into())];
+    for (field, default) in fields {
+        if is_none(spec, field) {
+            let kept = old.get(field).filter(|_| is_same);
+            spec.insert(field.to_owned(), kept.cloned().unwrap_or(default));
+        }
+    }
+}
+
+fn give_ports(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
+    for port in ports(spec) {
+        if port["nodePort"].as_i64().unwrap_or_default() == 0 {
+            let kept = old_port(old, port).map(|old| old["nodePort"].clone()).filter(Value::is_number);
+            let number = kept.or_else(|| numbers.node_port().map(Value::from));
+            if let (Some(number), Value::Object(port)) = (number, port) {
+                port.insert("nodePort".to_owned(), number);
+            }
+        }
+    }
+}
+
+/// Takes away ports of nodes that the earlier type of the Service had, unless the client asks for others.
+fn release_ports(spec: &mut JsonMap, old: &JsonMap) {
+    for port in ports(spec) {
+        let is_old = old_port(old, port).is_some_and(|old| old.get("nodePort") == port.get("nodePort"));
+        if let (true, Value::Object(port)) = (is_old, port) {
+            port.remove("nodePort");
+        }
+    }
+}
+
+fn ports(spec: &mut JsonMap) -> impl Iterator<Item = &mut Value> {
+    spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// The port that it was.
+fn old_port<'a>(old: &'a JsonMap, port: &Value) -> Option<&'a Value> {
+    let mut earlier = old.get("ports")?.as_array()?.iter();
+    earlier.find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"])
+}
+
+fn text<'a>(object: &'a JsonMap, field: &str) -> &'a str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_none(object: &JsonMap, field: &str) -> bool {
+    match object.get(field) {
+        None | Some(Value::Null) => true,
+        Some(Value::Object(object)) => object.is_empty(),
+        Some(Value::Array(list)) => list.is_empty(),
+        Some(Value::String(text)) => text.is_empty(),
+        Some(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Counting(u16);
+
+    impl Numbers for Counting {
+        fn address(&mut self) -> Option<String> {
+            self.0 += 1;
+            Some(format!("10.96.0.{}", self.0))
+        }
+
+        fn node_port(&mut self) -> Option<u16> {
+            self.0 += 1;
+            Some(30_000 + self.0)
+        }
+    }
+
+    fn completed(spec: Value, old: Option<&Value>) -> Value {
+        let mut service = JsonMap::from_iter([("spec".to_owned(), spec)]);
+        let old = old.map(|old| JsonMap::from_iter([("spec".to_owned(), old.clone())]));
+        complete_service(&mut service, old.as_ref(), &mut Counting(0));
+        service["spec"].take()
+    }
+
+    #[test]
+    fn a_service_keeps_what_it_was_given() {
+        let port = json!({"port": 80, "protocol": "TCP"});
+        let made = completed(json!({"type": "NodePort", "ports": [port]}), None);
+        assert_eq!(
+            made,
+            json!({
+                "type": "NodePort", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ipFamilies": ["IPv4"],
+                "ipFamilyPolicy": "SingleStack", "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30002}],
+            })
+        );
+        assert_eq!(completed(json!({"type": "NodePort", "ports": [port]}), Some(&made)), made);
+        let inner = completed(json!({"type": "ClusterIP", "ports": made["ports"]}), Some(&made));
+        assert_eq!((&inner["clusterIP"], &inner["ports"]), (&made["clusterIP"], &json!([port])));
+        let outer = completed(
+            json!({"type": "ExternalName", "clusterIP": "10.96.0.1", "ports": made["ports"]}),
+            Some(&made),
+        );
+        assert_eq!(outer, json!({"type": "ExternalName", "ports": [port]}));
+    }
+
+    #[test]
+    fn a_service_without_an_address_gets_none() {
+        let spec = completed(json!({"type": "ClusterIP", "clusterIP": "None", "selector": {"a": "b"}}), None);
+        assert_eq!((&spec["clusterIPs"], &spec["ipFamilyPolicy"]), (&json!(["None"]), &json!("SingleStack")));
+        let spec = completed(json!({"type": "ClusterIP", "clusterIP": "None"}), None);
+        assert_eq!(spec["ipFamilies"], json!(["IPv4", "IPv6"]));
+    }
+}
