@@ -16,7 +16,7 @@ use pilothouse_tests::controlplane::{self, Options, Server};
 use serde_json::{Value, json};
 
 pilothouse_tests::on_the_real_server!(
-    all_controllers_work_on_the_development_server,
+    full: all_controllers_work_on_the_development_server,
     controllers_work_beside_those_of_the_development_server,
 );
 
