@@ -287,7 +287,7 @@ fn is_mac(text: &str) -> bool {
 fn is_base64(text: &str) -> bool {
     let letters = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     !text.is_empty()
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && letters.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/".contains(&b))
 }
 
@@ -335,7 +335,8 @@ fn is_credit_card(text: &str) -> bool {
         digit => digit * 2 / 10 + digit * 2 % 10,
     };
     let sum: u32 = digits.bytes().rev().enumerate().map(doubled).sum();
-    PATTERN.as_ref().is_some_and(|pattern| pattern.matches(&digits, &mut Budget::new())) && sum % 10 == 0
+    PATTERN.as_ref().is_some_and(|pattern| pattern.matches(&digits, &mut Budget::new()))
+        && sum.is_multiple_of(10)
 }
 
 /// `123-45-6789`, eleven letters in all.

@@ -147,11 +147,12 @@ impl<'a> Validation<'a> {
         if let Some(format) = format.filter(|_| !value.is_null()) {
             match value {
                 // The check of the format will say what is wrong with texts; of lists nothing is said.
-                Value::String(_) | Value::Array(_) => {
-                    if !matches!(kind, Kind::Integer | Kind::Number | Kind::IntOrString) {
-                        return;
-                    }
+                Value::String(_) | Value::Array(_)
+                    if !matches!(kind, Kind::Integer | Kind::Number | Kind::IntOrString) =>
+                {
+                    return;
                 }
+                Value::String(_) | Value::Array(_) => {}
                 _ if !is_one_of_the_kinds && given_format != format.name() => {
                     return blame(format.name(), given_format);
                 }
