@@ -129,7 +129,7 @@ async fn without_a_limit_and_with_one_too_large_a_list_comes_in_pages_of_500() {
 
 #[tokio::test]
 async fn a_page_beyond_the_bytes_of_the_call_is_refused_with_the_way_out_and_smaller_pages_are_not() {
-    const OBJECT: usize = 2_900_000;
+    const OBJECT: usize = 1_000_000;
     let plugin = Plugin::start().await;
     let too_many = MAX_BYTES / OBJECT + 1;
     plugin.create(too_many, OBJECT).await;
