@@ -31,7 +31,7 @@ struct Answer {
 fn random_objects_are_read_as_by_the_real_server() -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let seed = std::env::var("DEFAULTS_SEED").ok().map_or(Ok(now), |seed| seed.parse())?;
-    println!("DEFAULTS_SEED={seed}");
+    eprintln!("DEFAULTS_SEED={seed}");
     let tables = paths::repository().join("host/devserver/src/tables");
     let mut oracle = Command::new(controlplane::binary()?)
         .args(["objects", "--random", &OBJECTS.to_string(), "--seed", &seed.to_string(), "--tables"])
