@@ -10,5 +10,6 @@ mod event_exporter;
 mod events_peers;
 mod kubectl;
 mod leader_election_peers;
+mod random_writes;
 mod schemas;
 mod selectors;

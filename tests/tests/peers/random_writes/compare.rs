@@ -1,0 +1,222 @@
+//! What two servers answer, with what is chance taken out, and where it differs.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::server::Answer;
+
+/// How many places of a difference are shown.
+const PLACES: usize = 12;
+/// How much of a value is shown.
+const SHOWN: usize = 300;
+
+/// A place in which two answers differ.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Place {
+    pub(super) path: String,
+    pub(super) real: Value,
+    pub(super) development: Value,
+}
+
+/// What two answers differ in.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Difference {
+    pub(super) places: Vec<Place>,
+}
+
+impl Difference {
+    /// The same difference has the same one, whatever it is about: paths without indices.
+    pub(super) fn signature(&self) -> String {
+        let paths = self.places.iter().take(4).map(|place| {
+            let parts = place.path.split('/').map(|part| {
+                if part.parse::<usize>().is_ok() { "*" } else { part }
+            });
+            parts.collect::<Vec<_>>().join("/")
+        });
+        paths.collect::<Vec<_>>().join(" ")
+    }
+
+    pub(super) fn show(&self) -> String {
+        let mut text = String::new();
+        for place in self.places.iter().take(PLACES) {
+            let cut = |value: &Value| value.to_string().chars().take(SHOWN).collect::<String>();
+            let _ = writeln!(
+                text,
+                "    {}\n      real: {}\n      dev:  {}",
+                place.path,
+                cut(&place.real),
+                cut(&place.development)
+            );
+        }
+        if self.places.len() > PLACES {
+            let _ = writeln!(text, "    and {} places more", self.places.len() - PLACES);
+        }
+        text
+    }
+}
+
+/// Two answers, and whether the object has another resource version after the step.
+pub(super) struct Seen<'a> {
+    pub(super) answer: &'a Answer,
+    /// The version of the object before.
+    pub(super) before: &'a str,
+    /// Whether the name is one that the server has made.
+    pub(super) is_generated: bool,
+}
+
+impl Seen<'_> {
+    /// The answer as a tree, without chance.
+    fn tree(&self) -> Value {
+        let mut tree = Map::new();
+        let answer = self.answer;
+        tree.insert("code".to_owned(), answer.code.into());
+        let mut warnings: Value = answer.warnings.clone().into();
+        let mut body = answer.body.clone();
+        let version = answer.version();
+        let is_object = answer.object().is_some() && !version.is_empty();
+        if is_object {
+            tree.insert("changed".to_owned(), (version != self.before).into());
+        }
+        if self.is_generated && let Some(name) = body["metadata"]["name"].as_str().map(str::to_owned) {
+            let base = name.len().saturating_sub(5);
+            body["metadata"]["name"] = format!("{}<random>", name.get(..base).unwrap_or_default()).into();
+        }
+        if let Value::Object(metadata) = &mut body["metadata"] {
+            metadata.remove("resourceVersion");
+        }
+        sort(&mut body);
+        for value in [&mut body, &mut warnings] {
+            without_chance(value, "", self.before);
+        }
+        tree.insert("warnings".to_owned(), warnings);
+        tree.insert("body".to_owned(), body);
+        tree.into()
+    }
+}
+
+/// Puts in order what has none: managers of the same second, causes, and how causes follow one another in a message.
+fn sort(body: &mut Value) {
+    if let Some(Value::Array(managers)) = body.pointer_mut("/metadata/managedFields") {
+        managers.sort_by_key(|entry| {
+            ["operation", "manager", "apiVersion", "subresource"].map(|field| entry[field].to_string())
+        });
+    }
+    if let Some(Value::Array(causes)) = body.pointer_mut("/details/causes") {
+        causes.sort_by_key(Value::to_string);
+        // The message has them again, in an order by chance.
+        if causes.len() > 1 && body["reason"] == "Invalid" {
+            body["message"] = "<causes>".into();
+        }
+    }
+}
+
+/// Whether a text is a time of this hour.
+fn is_now(text: &str) -> bool {
+    let Ok(time) = text.parse::<jiff::Timestamp>() else { return false };
+    (jiff::Timestamp::now().as_second() - time.as_second()).abs() < 3600
+}
+
+fn is_uid(text: &str) -> bool {
+    let lengths = text.split('-').map(str::len);
+    lengths.eq([8, 4, 4, 4, 12]) && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
+}
+
+/// A text without UIDs, times, allocated addresses and the resource version.
+fn plain(text: &str, version: &str) -> String {
+    let of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | ':' | '.');
+    let mut out = String::new();
+    for piece in text.split_inclusive(|c| !of_word(c)) {
+        let word = piece.trim_end_matches(|c| !of_word(c));
+        let rest = &piece[word.len()..];
+        let shown = match word {
+            uid if is_uid(uid) => "<uid>",
+            time if is_now(time) => "<now>",
+            address if address.starts_with("10.96.") => "<address>",
+            number if !version.is_empty() && number == version => "<version>",
+            word => word,
+        };
+        out.push_str(shown);
+        out.push_str(rest);
+    }
+    out
+}
+
+fn without_chance(value: &mut Value, name: &str, version: &str) {
+    match value {
+        Value::String(text) => *text = plain(text, version),
+        Value::Number(number) if matches!(name, "nodePort" | "healthCheckNodePort") => {
+            if number.as_i64().is_some_and(|port| (30000..32768).contains(&port)) {
+                *value = "<port>".into();
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|element| without_chance(element, name, version)),
+        Value::Object(members) => {
+            for (name, member) in members.iter_mut() {
+                without_chance(member, name, version);
+            }
+            if members.keys().any(|name| plain(name, version) != *name) {
+                let old = std::mem::take(members);
+                members.extend(old.into_iter().map(|(name, member)| (plain(&name, version), member)));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Where two answers differ.
+pub(super) fn compare(real: &Seen<'_>, development: &Seen<'_>) -> Option<Difference> {
+    let mut places = Vec::new();
+    walk(&real.tree(), &development.tree(), String::new(), &mut places);
+    (!places.is_empty()).then_some(Difference { places })
+}
+
+fn walk(real: &Value, development: &Value, path: String, places: &mut Vec<Place>) {
+    if real == development {
+        return;
+    }
+    match (real, development) {
+        (Value::Object(a), Value::Object(b)) => {
+            let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
+            for name in names {
+                let of = |members: &Map<String, Value>| members.get(name).cloned().unwrap_or_else(|| "<none>".into());
+                walk(&of(a), &of(b), format!("{path}/{name}"), places);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (index, (a, b)) in a.iter().zip(b).enumerate() {
+                walk(a, b, format!("{path}/{index}"), places);
+            }
+        }
+        _ => places.push(Place { path, real: real.clone(), development: development.clone() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(body: Value) -> Answer {
+        Answer { code: 200, warnings: Vec::new(), body }
+    }
+
+    #[test]
+    fn chance_is_no_difference_and_all_else_is() {
+        let now = jiff::Timestamp::now().to_string();
+        let object = |uid: &str, version: &str, time: &str, generation: u32| {
+            answer(json!({"metadata": {"uid": uid, "resourceVersion": version, "creationTimestamp": time, "generation": generation}}))
+        };
+        let real = object("6f7b1f4e-6d2c-4f0e-8a55-1f2e3d4c5b6a", "17", &now, 1);
+        let same = object("11111111-2222-4333-8444-555555555555", "4", &now, 1);
+        let seen = |answer, before| Seen { answer, before, is_generated: false };
+        assert_eq!(compare(&seen(&real, "16"), &seen(&same, "3")), None);
+        let unchanged = compare(&seen(&real, "16"), &seen(&same, "4")).unwrap();
+        assert_eq!(unchanged.signature(), "/changed");
+        let other = object("6f7b1f4e-6d2c-4f0e-8a55-1f2e3d4c5b6a", "17", "2020-01-01T00:00:00Z", 2);
+        let places = compare(&seen(&real, "16"), &seen(&other, "16")).unwrap().places;
+        let paths: Vec<&str> = places.iter().map(|place| place.path.as_str()).collect();
+        assert_eq!(paths, ["/body/metadata/creationTimestamp", "/body/metadata/generation"]);
+    }
+}

@@ -1,0 +1,92 @@
+//! [`Report`]: the differences that were found, those of one sort together.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Result, ensure};
+
+use super::compare::Difference;
+use super::differences::{Case, EXPLAINED};
+use super::kinds::Kind;
+use super::server::Answer;
+use super::step::Step;
+
+/// How many sorts of differences are shown.
+const SHOWN: usize = 40;
+/// How many earlier steps on the object are shown.
+const HISTORY: usize = 5;
+/// How much of a step is shown.
+const STEP: usize = 1_500;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    steps: usize,
+    pub(super) accepted: usize,
+    by_verb: BTreeMap<String, usize>,
+    refusals: BTreeMap<u16, usize>,
+    explained: BTreeMap<&'static str, usize>,
+    unexplained: BTreeMap<String, (usize, String)>,
+}
+
+impl Report {
+    pub(super) fn count(&mut self, step: &Step, real: &Answer) {
+        self.steps += 1;
+        let of = step.content_type.trim_start_matches("application/").trim_end_matches("+json");
+        let verb = if step.method == "PATCH" { of } else { step.method };
+        *self.by_verb.entry(verb.to_owned()).or_default() += 1;
+        match real.object() {
+            Some(_) => self.accepted += 1,
+            None => *self.refusals.entry(real.code).or_default() += 1,
+        }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        kind: &Kind,
+        step: &Step,
+        (real, development): (&Answer, &Answer),
+        difference: Difference,
+        history: &[String],
+    ) {
+        let case = Case { kind, step, real, development, difference: &difference };
+        if let Some(explained) = EXPLAINED.iter().find(|explained| (explained.fits)(&case)) {
+            *self.explained.entry(explained.reason).or_default() += 1;
+            return;
+        }
+        let sort = format!("{} {} {}/{} {}", kind.kind, step.method, real.code, development.code, difference.signature());
+        let found = self.unexplained.entry(sort).or_default();
+        found.0 += 1;
+        if found.0 > 1 {
+            return;
+        }
+        let text = &mut found.1;
+        for step in history.iter().rev().take(HISTORY).rev() {
+            let _ = writeln!(text, "    {}", step.chars().take(STEP).collect::<String>());
+        }
+        text.push_str(&difference.show());
+    }
+
+    /// What was done, in a line.
+    pub(super) fn figures(&self) -> String {
+        let unexplained: usize = self.unexplained.values().map(|(count, _)| count).sum();
+        format!(
+            "{} accepted, refused {:?}, {:?}, explained {:?}, unexplained {unexplained}",
+            self.accepted, self.refusals, self.by_verb, self.explained
+        )
+    }
+
+    /// Fails if there is a difference that is not explained.
+    pub(super) fn check(&self, seed: u64) -> Result<()> {
+        let mut text = String::new();
+        for (sort, (count, example)) in self.unexplained.iter().take(SHOWN) {
+            let _ = writeln!(text, "\n{count} × {sort}\n{example}");
+        }
+        ensure!(
+            self.unexplained.is_empty(),
+            "{} sorts of differences with PILOTHOUSE_SEED={seed}:\n{text}",
+            self.unexplained.len()
+        );
+        Ok(())
+    }
+}
