@@ -85,8 +85,7 @@ fn run(mix: Mix, steps: usize) -> Result<()> {
             kinds.retain(|kind| SHARED.contains(&kind.kind.as_str()));
         }
         let began = Instant::now();
-        let mut run =
-            Run { real, development, mix, seed, slots: BTreeMap::new(), report: Report::default() };
+        let mut run = Run { real, development, mix, seed, slots: BTreeMap::new(), report: Report::default() };
         for number in 0..steps {
             // Each kind has its turn.
             let at = number % kinds.len();

@@ -12,7 +12,7 @@ mod warnings;
 pub(crate) use accept::{Accepted, Shape, clauses, negotiate};
 pub(crate) use error::{About, ApiError, Cause};
 pub(crate) use meta::{Metadata, check_metadata};
-pub(crate) use names::{NameRule, check_name, dns_1035_fault, dns_subdomain_fault};
+pub(crate) use names::{NameRule, check_name, dns_1035_fault, dns_1123_faults, dns_subdomain_fault};
 pub(crate) use path::{Path, Target};
 pub(crate) use query::{FieldValidation, Params, VersionMatch, list_options_invalid};
 pub(crate) use time::Timestamp;

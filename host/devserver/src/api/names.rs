@@ -50,6 +50,22 @@ pub(crate) fn dns_1035_fault(text: &str) -> Option<&'static str> {
     )
 }
 
+/// What is wrong with a label of DNS by RFC 1123, in the words of the API.
+pub(crate) fn dns_1123_faults(text: &str) -> Vec<&'static str> {
+    let mut faults = Vec::new();
+    if text.len() > 63 {
+        faults.push("must be no more than 63 bytes");
+    }
+    if !is_part(text) {
+        faults.push(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with \
+             an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+        );
+    }
+    faults
+}
+
 /// What is wrong with a name of DNS, in the words of the API.
 pub(crate) fn dns_subdomain_fault(text: &str) -> Option<&'static str> {
     if text.len() > 253 {

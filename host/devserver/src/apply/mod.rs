@@ -30,6 +30,7 @@ mod merge;
 mod path;
 mod reconcile;
 mod remove;
+mod scale;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -38,5 +39,6 @@ mod updater;
 mod value;
 
 pub(crate) use managers::{Managers, manager_name};
+pub(crate) use scale::{ReplicasPaths, to_parent, to_scale};
 pub(crate) use set::Set;
 pub(crate) use updater::{Applied, Kind, Writer, apply, on_update};

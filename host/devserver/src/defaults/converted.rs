@@ -18,6 +18,17 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule { on: "io.k8s.api.core.v1.Secret", gives: &[], apply: secret },
     Rule {
+        on: "io.k8s.api.apps.v1.DaemonSet",
+        gives: &[],
+        apply: |set| {
+            // A field of the server's own form, that each version has as an annotation.
+            let metadata = made(set, "metadata");
+            if let Some(annotations) = metadata.and_then(|metadata| made(metadata, "annotations")) {
+                give(annotations, "deprecated.daemonset.template.generation", "0");
+            }
+        },
+    },
+    Rule {
         on: "io.k8s.api.apps.v1.StatefulSetSpec",
         gives: &[],
         apply: |spec| {

@@ -120,6 +120,7 @@ impl Service {
             twist: ListTwist { stale_by: stale_by(hits) },
             warnings: Warnings::default(),
         };
+        call.warnings.add(call.resource.deprecation());
         let content_type = call.accepted.content_type;
         let (answered, call) = self.do_verb(verb, call).await?;
         let response = answered.map_or_else(

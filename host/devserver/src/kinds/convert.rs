@@ -31,7 +31,13 @@ pub(crate) fn to_stored(resource: &Resource, object: &mut JsonMap) {
 pub(crate) fn from_stored(resource: &Resource, object: &mut JsonMap) {
     match resource.group.as_str() {
         _ if resource.is_custom() => resource.convert_by_schema(object),
-        "events.k8s.io" => rename(object, |(served, stored)| (stored, served)),
+        "events.k8s.io" => {
+            rename(object, |(served, stored)| (stored, served));
+            // What core/v1 always has, this version leaves out if it is empty.
+            object.retain(|field, value| {
+                !(matches!(field.as_str(), "reportingController" | "reportingInstance") && value == "")
+            });
+        }
         _ => autoscaler_to_v1(object),
     }
 }
@@ -102,6 +108,11 @@ fn autoscaler_to_v2(object: &mut JsonMap) {
 }
 
 fn autoscaler_to_v1(object: &mut JsonMap) {
+    if let Value::Object(status) = object.entry("status").or_insert_with(|| json!({})) {
+        for field in ["currentReplicas", "desiredReplicas"] {
+            status.entry(field).or_insert_with(|| 0.into());
+        }
+    }
     let cpu = |metrics: Option<Value>, part: &str| {
         let metrics = metrics?;
         let cpu = metrics.as_array()?.iter().find(|m| m["resource"]["name"] == "cpu")?;

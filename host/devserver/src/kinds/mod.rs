@@ -7,12 +7,15 @@
 mod convert;
 mod fields;
 mod immutable;
+mod pod_warnings;
 mod pods;
 mod prepare;
 mod services;
 mod strategy;
+mod warnings;
 
 pub(crate) use convert::{carry_over, from_stored, needs_conversion, to_stored};
 pub(crate) use fields::{FieldFilter, fields};
 pub(crate) use services::{Numbers, complete_service};
 pub(crate) use strategy::{Content, Creation, Dependents, Generation, Strategy};
+pub(crate) use warnings::warnings;

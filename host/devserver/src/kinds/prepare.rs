@@ -16,16 +16,126 @@ fn set_defaults(object: &mut JsonMap, field: &str, defaults: Value) {
     }
 }
 
-/// A pod, a volume or a claim begins in the phase `Pending`.
-pub(super) fn pending(object: &mut JsonMap) -> Result<(), ApiError> {
-    set_defaults(object, "status", json!({"phase": "Pending"}));
+/// A volume begins in the phase `Pending`, and stays as long as it is in use.
+pub(super) fn new_volume(object: &mut JsonMap) -> Result<(), ApiError> {
+    let now = Timestamp::now().seconds();
+    set_defaults(object, "status", json!({"phase": "Pending", "lastPhaseTransitionTime": now}));
+    Metadata::of(object)?.add_finalizer("kubernetes.io/pv-protection");
     Ok(())
+}
+
+/// A change of a volume's phase has a time, unless the client gives one.
+pub(super) fn volume_status(old: &JsonMap, new: &mut JsonMap) {
+    const TIME: &str = "lastPhaseTransitionTime";
+    let status = |object: &JsonMap, field: &str| {
+        object.get("status").map(|status| status[field].clone()).unwrap_or_default()
+    };
+    let is_given = !status(new, TIME).is_null() && status(new, TIME) != status(old, TIME);
+    if status(old, "phase") != status(new, "phase") && !is_given {
+        let now = Timestamp::now().seconds();
+        let status = new.entry("status").or_insert_with(|| json!({}));
+        if let Value::Object(status) = status {
+            status.insert(TIME.to_owned(), now.into());
+        }
+    }
+}
+
+/// A claim begins in the phase `Pending`, and stays as long as it is in use.
+pub(super) fn new_claim(object: &mut JsonMap) -> Result<(), ApiError> {
+    set_defaults(object, "status", json!({"phase": "Pending"}));
+    Metadata::of(object)?.add_finalizer("kubernetes.io/pvc-protection");
+    Ok(())
+}
+
+/// The two fields for the source of a claim's data say the same.
+pub(super) fn claim(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return Vec::new() };
+    match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
+        (Some(source), None) => _ = spec.insert("dataSourceRef".to_owned(), source),
+        (None, Some(reference)) if reference["namespace"].as_str().unwrap_or_default().is_empty() => {
+            spec.insert("dataSource".to_owned(), reference);
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// A new node gets no pods before it says that it is ready.
+pub(super) fn new_node(object: &mut JsonMap) -> Result<(), ApiError> {
+    let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+    let spec = object.entry("spec").or_insert_with(|| json!({}));
+    if let Value::Object(spec) = spec
+        && let Value::Array(taints) = spec.entry("taints").or_insert_with(|| json!([]))
+    {
+        let is_there =
+            taints.iter().any(|other| other["key"] == taint["key"] && other["effect"] == taint["effect"]);
+        if !is_there {
+            taints.push(taint);
+        }
+    }
+    Ok(())
+}
+
+/// The conditions of a certificate signing request have times, unless a client gives them.
+pub(super) fn request_status(old: &JsonMap, new: &mut JsonMap) {
+    let now = Timestamp::now().seconds();
+    let earlier = old.get("status").and_then(|status| status["conditions"].as_array()).cloned();
+    let earlier = earlier.unwrap_or_default();
+    let conditions = new.get_mut("status").and_then(|status| status.get_mut("conditions"));
+    for condition in conditions.and_then(Value::as_array_mut).into_iter().flatten() {
+        let Value::Object(condition) = condition else { continue };
+        if condition.get("lastUpdateTime").is_none_or(Value::is_null) {
+            condition.insert("lastUpdateTime".to_owned(), now.clone().into());
+        }
+        if condition.get("lastTransitionTime").is_none_or(Value::is_null) {
+            let is_same = |other: &&Value| {
+                other.get("type") == condition.get("type") && other.get("status") == condition.get("status")
+            };
+            let since = earlier.iter().find(is_same).map(|other| other["lastTransitionTime"].clone());
+            let since = since.filter(|since| !since.is_null()).unwrap_or_else(|| now.clone().into());
+            condition.insert("lastTransitionTime".to_owned(), since);
+        }
+    }
+}
+
+/// Counts the templates of a DaemonSet.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+pub(super) fn new_daemon_set(object: &mut JsonMap) -> Result<(), ApiError> {
+    Metadata::of(object)?.set_annotation(TEMPLATE_GENERATION, "1");
+    Ok(())
+}
+
+pub(super) fn next_daemon_set(old: &JsonMap, new: &mut JsonMap) {
+    let annotation = |object: &JsonMap| {
+        let metadata = object.get("metadata")?;
+        metadata["annotations"][TEMPLATE_GENERATION].as_str()?.parse::<i64>().ok()
+    };
+    let template = |object: &JsonMap| object.get("spec").map(|spec| spec["template"].clone());
+    let mut generation = annotation(old).unwrap_or_default();
+    if template(old) != template(new) {
+        generation += 1;
+    }
+    if let Ok(mut metadata) = Metadata::of(new) {
+        metadata.set_annotation(TEMPLATE_GENERATION, &generation.to_string());
+    }
 }
 
 /// A new pod; its class of service follows from its resources.
 pub(super) fn new_pod(object: &mut JsonMap) -> Result<(), ApiError> {
     let class = pods::qos_class(object);
     set_defaults(object, "status", json!({"phase": "Pending", "qosClass": class}));
+    let is_gated = object
+        .get("spec")
+        .is_some_and(|spec| spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()));
+    if is_gated {
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastTransitionTime": Timestamp::now().seconds(), "lastProbeTime": null,
+        });
+        set_defaults(object, "status", json!({"conditions": [condition]}));
+    }
     Ok(())
 }
 
@@ -50,6 +160,13 @@ pub(super) fn grace(object: &JsonMap) -> i64 {
 pub(super) fn new_job(object: &mut JsonMap) -> Result<(), ApiError> {
     let metadata = Metadata::of(object)?;
     let (uid, name) = (metadata.text("uid").to_owned(), metadata.text("name").to_owned());
+    // A job that comes without labels shares those of its template, and so gets the ones that are added there.
+    let labels = metadata.get("labels").cloned();
+    let template_labels =
+        object.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
+    if labels.is_some() && labels == template_labels {
+        Metadata::of(object)?.remove("labels");
+    }
     let Some(Value::Object(spec)) = object.get_mut("spec") else { return Ok(()) };
     if spec.get("manualSelector").is_some_and(|manual| *manual == true) {
         return Ok(());
@@ -71,6 +188,17 @@ pub(super) fn new_job(object: &mut JsonMap) -> Result<(), ApiError> {
         labels["batch.kubernetes.io/controller-uid"] = uid.into();
     }
     Ok(())
+}
+
+/// A job without labels has those of its template.
+pub(super) fn job(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
+    let labels = object.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
+    if let (Some(labels), Ok(mut metadata)) = (labels, Metadata::of(object))
+        && metadata.get("labels").is_none()
+    {
+        metadata.set("labels", labels);
+    }
+    Vec::new()
 }
 
 pub(super) fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {

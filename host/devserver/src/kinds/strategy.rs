@@ -11,6 +11,8 @@ use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
 type PrepareCreate = fn(&mut JsonMap) -> Result<(), ApiError>;
 /// The same for every state of an object that is to be stored; gives what is wrong with it.
 type Prepare = fn(&mut JsonMap, Timestamp) -> Vec<Cause>;
+/// What a new state takes from the one before it: the old one, and the new one.
+type Follow = fn(&JsonMap, &mut JsonMap);
 /// What is wrong with the step from one state of an object to another.
 type CheckUpdate = fn(&JsonMap, &JsonMap) -> Vec<Cause>;
 
@@ -51,8 +53,14 @@ pub(crate) struct Strategy {
     pub(crate) allocates: bool,
     /// Labels that objects select with are a plain map, not a `LabelSelector`.
     pub(crate) selects_by_map: bool,
+    /// Fields that no write of the object itself makes anybody the owner of; its status is one anyway.
+    pub(crate) unowned: &'static [&'static str],
+    /// Whether it is noted who has made an object.
+    pub(crate) records_user: bool,
     pub(crate) prepare_create: PrepareCreate,
     pub(crate) prepare: Prepare,
+    pub(crate) follow: Follow,
+    pub(crate) follow_status: Follow,
 }
 
 /// Which changes are counted in `metadata.generation`.
@@ -66,6 +74,10 @@ pub(crate) enum Generation {
     SpecAndAnnotations,
     /// Those of labels too.
     SpecAndLabels,
+    /// None: it stays 1.
+    First,
+    /// As `Spec`, but a new object has none.
+    Later,
 }
 
 /// What the objects of a resource contain: it is deleted with them, and they stay until it is gone.
@@ -118,8 +130,12 @@ const BUILTIN: Strategy = Strategy {
     creation: Creation::Object,
     allocates: false,
     selects_by_map: false,
+    unowned: &[],
+    records_user: false,
     prepare_create: |_| Ok(()),
     prepare: |_, _| Vec::new(),
+    follow: |_, _| {},
+    follow_status: |_, _| {},
 };
 
 const CUSTOM: Strategy = Strategy {
@@ -130,6 +146,7 @@ const CUSTOM: Strategy = Strategy {
 };
 /// Status is all that a write of the status changes.
 const STATUS_ALONE: Strategy = Strategy { status_reset: &["metadata", "spec"], ..BUILTIN };
+const VERSIONED: Strategy = Strategy { needs_version: true, ..BUILTIN };
 const REVIEW: Strategy = Strategy { creation: Creation::Review, ..BUILTIN };
 const COUNTED: Strategy = Strategy { generation: Generation::Spec, ..BUILTIN };
 const RBAC: Strategy = Strategy { names: NameRule::Segment, creates_on_update: true, ..BUILTIN };
@@ -183,13 +200,14 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     ),
     ("", "secrets", Strategy { fixed: &[fixed("type")], check_update: immutable::configuration, ..BUILTIN }),
     ("", "configmaps", Strategy { check_update: immutable::configuration, ..BUILTIN }),
-    ("", "nodes", Strategy { creates_with_status: true, ..BUILTIN }),
+    ("", "nodes", Strategy { creates_with_status: true, prepare_create: prepare::new_node, ..BUILTIN }),
     ("", "serviceaccounts", ANSWERED),
     (
         "",
         "persistentvolumes",
         Strategy {
-            prepare_create: prepare::pending,
+            prepare_create: prepare::new_volume,
+            follow_status: prepare::volume_status,
             fixed: &[fixed_as("spec.volumeMode", "volumeMode")],
             check_update: immutable::volume,
             ..ANSWERED
@@ -198,10 +216,15 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "",
         "persistentvolumeclaims",
-        Strategy { prepare_create: prepare::pending, check_update: immutable::claim, ..ANSWERED },
+        Strategy {
+            prepare_create: prepare::new_claim,
+            prepare: prepare::claim,
+            check_update: immutable::claim,
+            ..ANSWERED
+        },
     ),
-    ("", "podtemplates", Strategy { generation: Generation::Spec, creates_on_update: true, ..ANSWERED }),
-    ("", "resourcequotas", Strategy { creates_on_update: true, ..ANSWERED }),
+    ("", "podtemplates", Strategy { generation: Generation::Spec, ..ANSWERED }),
+    ("", "resourcequotas", ANSWERED),
     ("", "limitranges", CREATED_ON_UPDATE),
     ("", "endpoints", CREATED_ON_UPDATE),
     ("", "events", EVENT),
@@ -218,7 +241,16 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     ),
     ("apps", "replicasets", Strategy { fixed: &[fixed("spec.selector")], ..COUNTED }),
     ("apps", "statefulsets", Strategy { check_update: immutable::stateful_set, ..COUNTED }),
-    ("apps", "daemonsets", Strategy { fixed: &[fixed("spec.selector")], ..COUNTED }),
+    (
+        "apps",
+        "daemonsets",
+        Strategy {
+            fixed: &[fixed("spec.selector")],
+            prepare_create: prepare::new_daemon_set,
+            follow: prepare::next_daemon_set,
+            ..COUNTED
+        },
+    ),
     ("apps", "controllerrevisions", Strategy { fixed: &[fixed("data")], ..BUILTIN }),
     (
         "batch",
@@ -234,6 +266,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
                 fixed("spec.successPolicy"),
             ],
             prepare_create: prepare::new_job,
+            prepare: prepare::job,
             check_update: immutable::job,
             ..COUNTED
         },
@@ -251,20 +284,49 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "scheduling.k8s.io",
         "priorityclasses",
-        Strategy { fixed: &[fixed("preemptionPolicy")], check_update: immutable::priority_class, ..COUNTED },
+        Strategy {
+            generation: Generation::First,
+            fixed: &[fixed("preemptionPolicy")],
+            check_update: immutable::priority_class,
+            ..BUILTIN
+        },
     ),
     (
         "discovery.k8s.io",
         "endpointslices",
         Strategy { generation: Generation::SpecAndLabels, fixed: &[fixed("addressType")], ..BUILTIN },
     ),
-    ("node.k8s.io", "runtimeclasses", Strategy { fixed: &[fixed("handler")], ..BUILTIN }),
-    ("resource.k8s.io", "resourceslices", COUNTED),
-    ("resource.k8s.io", "deviceclasses", COUNTED),
-    ("resource.k8s.io", "devicetaintrules", Strategy { generation: Generation::Spec, ..STATUS_ALONE }),
-    ("resource.k8s.io", "resourceclaims", Strategy { fixed: &[fixed("spec")], ..STATUS_ALONE }),
-    ("resource.k8s.io", "resourceclaimtemplates", Strategy { fixed: &[fixed("spec")], ..BUILTIN }),
-    ("storage.k8s.io", "volumeattachments", Strategy { fixed: &[fixed("spec")], ..STATUS_ALONE }),
+    (
+        "node.k8s.io",
+        "runtimeclasses",
+        Strategy { needs_version: true, creates_on_update: true, fixed: &[fixed("handler")], ..BUILTIN },
+    ),
+    ("resource.k8s.io", "resourceslices", Strategy { answers_deleted: true, ..COUNTED }),
+    ("resource.k8s.io", "deviceclasses", Strategy { answers_deleted: true, ..COUNTED }),
+    (
+        "resource.k8s.io",
+        "devicetaintrules",
+        Strategy { generation: Generation::Spec, answers_deleted: true, ..STATUS_ALONE },
+    ),
+    (
+        "resource.k8s.io",
+        "resourceclaims",
+        Strategy { answers_deleted: true, fixed: &[fixed("spec")], ..STATUS_ALONE },
+    ),
+    ("resource.k8s.io", "resourceclaimtemplates", Strategy { fixed: &[fixed("spec")], ..ANSWERED }),
+    (
+        "resource.k8s.io",
+        "resourcepoolstatusrequests",
+        Strategy { needs_version: true, answers_deleted: true, ..STATUS_ALONE },
+    ),
+    (
+        "storage.k8s.io",
+        "volumeattachments",
+        Strategy { needs_version: true, answers_deleted: true, fixed: &[fixed("spec")], ..STATUS_ALONE },
+    ),
+    ("storage.k8s.io", "csinodes", Strategy { needs_version: true, ..ANSWERED }),
+    ("storage.k8s.io", "csistoragecapacities", VERSIONED),
+    ("storage.k8s.io", "volumeattributesclasses", ANSWERED),
     (
         "storage.k8s.io",
         "csidrivers",
@@ -273,14 +335,16 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
                 fixed_as("spec.attachRequired", "spec.attachedRequired"),
                 fixed("spec.volumeLifecycleModes"),
             ],
-            ..COUNTED
+            generation: Generation::Later,
+            needs_version: true,
+            ..ANSWERED
         },
     ),
-    ("admissionregistration.k8s.io", "", COUNTED),
+    ("admissionregistration.k8s.io", "", Strategy { needs_version: true, ..COUNTED }),
     ("flowcontrol.apiserver.k8s.io", "", Strategy { generation: Generation::Spec, ..STATUS_ALONE }),
     ("networking.k8s.io", "servicecidrs", STATUS_ALONE),
-    ("internal.apiserver.k8s.io", "storageversions", STATUS_ALONE),
-    ("storagemigration.k8s.io", "", STATUS_ALONE),
+    ("internal.apiserver.k8s.io", "storageversions", Strategy { needs_version: true, ..STATUS_ALONE }),
+    ("storagemigration.k8s.io", "", Strategy { needs_version: true, ..STATUS_ALONE }),
     (
         "storage.k8s.io",
         "storageclasses",
@@ -294,7 +358,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             ..ANSWERED
         },
     ),
-    ("coordination.k8s.io", "leases", Strategy { needs_version: true, creates_on_update: true, ..BUILTIN }),
+    ("coordination.k8s.io", "", Strategy { needs_version: true, creates_on_update: true, ..BUILTIN }),
     ("rbac.authorization.k8s.io", "rolebindings", Strategy { check_update: immutable::role_binding, ..RBAC }),
     (
         "rbac.authorization.k8s.io",
@@ -305,9 +369,16 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "certificates.k8s.io",
         "certificatesigningrequests",
-        Strategy { names: NameRule::Segment, fixed: &[fixed("spec")], ..BUILTIN },
+        Strategy {
+            names: NameRule::Segment,
+            reset: &["spec"],
+            unowned: &["spec"],
+            records_user: true,
+            follow_status: prepare::request_status,
+            ..BUILTIN
+        },
     ),
-    ("certificates.k8s.io", "", Strategy { names: NameRule::Segment, ..BUILTIN }),
+    ("certificates.k8s.io", "", Strategy { names: NameRule::Segment, needs_version: true, ..BUILTIN }),
     ("authentication.k8s.io", "", REVIEW),
     ("authorization.k8s.io", "", REVIEW),
     (
@@ -315,6 +386,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "",
         Strategy {
             generation: Generation::Spec,
+            needs_version: true,
             content: Content::Defined,
             prepare: prepare::definition,
             ..ANSWERED

@@ -96,10 +96,6 @@ pub(super) fn is_resource(group: &str, name: &str) -> bool {
 
 /// The versions of a group in which a resource is served.
 fn served(group: &GroupEntry, name: &str) -> Arc<[String]> {
-    // Events of both groups are the same objects.
-    if name == "events" {
-        return ["v1", "events.k8s.io/v1"].map(str::to_owned).into();
-    }
     let has = |version: &&VersionEntry| version.resources.iter().any(|r| r.name == name);
     group.versions.iter().filter(has).map(|v| api_version(&group.name, &v.version)).collect()
 }

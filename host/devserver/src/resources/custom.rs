@@ -280,7 +280,14 @@ impl Definition {
     /// What a request in a deprecated version is told.
     fn deprecation(&self, version: &VersionSpec) -> String {
         let (group, kind) = (&self.group, &self.spec.names.kind);
-        let usual = || format!("{group}/{} {kind} is deprecated", version.name);
+        let usual = || {
+            let newer = self.spec.versions.iter().filter(|other| {
+                other.served && !other.deprecated && by_preference(&other.name, &version.name).is_lt()
+            });
+            let instead = newer.min_by(|a, b| by_preference(&a.name, &b.name));
+            let instead = instead.map(|other| format!("; use {group}/{} {kind}", other.name));
+            format!("{group}/{} {kind} is deprecated{}", version.name, instead.unwrap_or_default())
+        };
         version.deprecation_warning.clone().unwrap_or_else(usual)
     }
 

@@ -6,6 +6,7 @@
 mod builtin;
 mod custom;
 mod definition_checks;
+mod deprecations;
 mod scale;
 mod schemas;
 mod sizes;
@@ -106,10 +107,10 @@ impl Resource {
     }
 
     /// What every request in this version is told in a warning, if it is deprecated.
-    pub(crate) fn deprecation(&self) -> Option<&str> {
+    pub(crate) fn deprecation(&self) -> Option<String> {
         match &self.origin {
-            Origin::Custom { deprecation, .. } => deprecation.as_deref(),
-            Origin::Builtin => None,
+            Origin::Custom { deprecation, .. } => deprecation.clone(),
+            Origin::Builtin => deprecations::of(&self.group, &self.version, &self.kind),
         }
     }
 

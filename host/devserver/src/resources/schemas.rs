@@ -65,6 +65,7 @@ impl Resource {
             return Ok(dropped);
         };
         let dropped = schemas.own.prune(object);
+        settle_metadata(object);
         let defaulted = schemas.own.default(object, &mut DefaultsLimit::default());
         defaulted.map_err(|TooManyDefaults| {
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", TOO_LARGE)
@@ -81,7 +82,6 @@ impl Resource {
             Origin::Custom { schemas, scale, .. } => {
                 let old = old.map(|old| self.as_read(old));
                 let mut review = schemas.own.review(&whole, old.as_deref(), part, scale.as_ref());
-                review.warnings.extend(self.deprecation().map(str::to_owned));
                 if part == WrittenPart::Object {
                     review.warnings.extend(new_finalizer_warnings(&whole, old.as_deref()));
                 }
@@ -108,7 +108,9 @@ impl Resource {
             review.causes.push(Cause::forbidden("", TOO_LARGE));
         }
         if matches!(self.origin, Origin::Builtin) {
-            self.settle(object);
+            // Definitions are stored as JSON.
+            let is_json = self.strategy.content == Content::Defined;
+            self.settle(object, if is_json { Empties::Dropped } else { Empties::Stored });
         }
         review
     }
@@ -122,11 +124,11 @@ impl Resource {
     }
 
     /// Brings a built-in object to Go's form again: a verb may have taken its status away, where Go always has one.
-    fn settle(&self, object: &mut JsonMap) {
+    fn settle(&self, object: &mut JsonMap, empties: Empties) {
         let (api_version, kind) = self.stored_kind();
         if let Some(id) = Structs::get().of_kind(&api_version, kind) {
             // What the verb has put in is of the right types.
-            let _ = typed::read(id, object, Empties::Dropped);
+            let _ = typed::read(id, object, empties);
         }
     }
 
@@ -201,6 +203,18 @@ fn admit_builtin(api_version: &str, kind: &str, object: &mut JsonMap) -> Result<
         typed::read(id, object, Empties::Dropped).map_err(refused)?;
     }
     Ok(dropped)
+}
+
+/// Drops what is empty in the metadata of a custom object, as the server reads it as a struct. What is of a wrong type stays
+/// for validation.
+fn settle_metadata(object: &mut JsonMap) {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
+    if let Some(id) = Structs::get().of_metadata() {
+        let mut settled = metadata.clone();
+        if typed::read(id, &mut settled, Empties::Dropped).is_ok() {
+            *metadata = settled;
+        }
+    }
 }
 
 /// Brings an object of a built-in kind to the form that it has after a server has read it: without unknown fields, each value

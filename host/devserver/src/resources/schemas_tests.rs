@@ -155,9 +155,11 @@ fn writes_in_a_deprecated_version_and_with_bare_finalizers_are_warned_of() {
     told["deprecationWarning"] = json!("use v3");
     let registry =
         registry(&[definition(json!([old_version, told, version("v3", false, of_size(json!({})))]))]);
-    let deprecations =
-        ["v1", "v2", "v3"].map(|version| served(&registry, version).deprecation().map(str::to_owned));
-    assert_eq!(deprecations, [Some("a.b/v1 C is deprecated".to_owned()), Some("use v3".to_owned()), None]);
+    let deprecations = ["v1", "v2", "v3"].map(|version| served(&registry, version).deprecation());
+    assert_eq!(
+        deprecations,
+        [Some("a.b/v1 C is deprecated; use a.b/v3 C".to_owned()), Some("use v3".to_owned()), None]
+    );
     let mut object =
         map(json!({"metadata": {"name": "a", "finalizers": ["had", "foo", "a.b", "a.b/c", "orphan"]}}));
     let old = map(json!({"metadata": {"finalizers": ["had"]}}));

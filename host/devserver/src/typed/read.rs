@@ -19,6 +19,8 @@ pub(crate) enum Empties {
     /// They stay, since a default sees the difference between nothing and an empty list.
     Kept,
     Dropped,
+    /// As they come out of the store, whose encoding has no empty lists: those that are not left out are null.
+    Stored,
 }
 
 /// An error that ends the walk.
@@ -66,6 +68,9 @@ impl Reader {
             self.path.push(name);
             outcome = self.value(field.shape, field.go_name, value);
             self.path.truncate(depth);
+            if self.empties == Empties::Stored && is_empty(field.shape, value) && value.is_array() {
+                *value = Value::Null;
+            }
             !(field.omit && self.leaves_out(field, value))
         });
         self.owner = outer;
@@ -78,7 +83,7 @@ impl Reader {
     }
 
     fn leaves_out(&self, field: &JsonField, value: &Value) -> bool {
-        value.is_null() || self.empties == Empties::Dropped && is_empty(field.shape, value)
+        value.is_null() || self.empties != Empties::Kept && is_empty(field.shape, value)
     }
 
     /// The value of a field that is not there.

@@ -109,6 +109,12 @@ impl Structs {
         ProtobufTypes::builtin().of_kind(api_version, kind).map(StructId::from)
     }
 
+    /// The struct of `metadata`.
+    pub(crate) fn of_metadata(&self) -> Option<StructId> {
+        let is_metadata = |one: &Struct| one.name.ends_with(".apis.meta.v1.ObjectMeta");
+        self.structs.iter().position(is_metadata).map(StructId)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (StructId, &Struct)> {
         self.structs.iter().enumerate().map(|(index, one)| (StructId(index), one))
     }

@@ -35,6 +35,8 @@ pub(crate) enum Propagation {
 }
 
 const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
+/// The same as messages name them.
+const NAMED_POLICIES: [&str; 4] = ["Foreground", "Background", "Orphan", "nil"];
 /// What an object waits for whose dependents go first.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// What an object waits for whose dependents stay.
@@ -56,27 +58,46 @@ pub(crate) struct DeleteOptions {
 impl DeleteOptions {
     /// From the body, or from the parameters where there is none.
     pub(super) fn of(request: &ResourceRequest) -> Result<Self, ApiError> {
-        let sent = if request.body.trim_ascii().is_empty() { JsonMap::new() } else { request.json_body()? };
-        Self::read(sent.into(), &request.params)
+        if request.body.trim_ascii().is_empty() {
+            return Self::of_params(&request.params);
+        }
+        Self::read(request.json_body()?.into())
     }
 
-    /// From the options that a client sent, and from the parameters for what these leave out.
-    pub(super) fn read(sent: Value, params: &Params) -> Result<Self, ApiError> {
-        let mut options: Self = serde_json::from_value(sent)
+    fn of_params(params: &Params) -> Result<Self, ApiError> {
+        let options = Self {
+            grace_period_seconds: params.grace()?,
+            propagation_policy: params.filled("propagationPolicy").map(str::to_owned),
+            orphan_dependents: params.filled("orphanDependents").map(|value| value == "true" || value == "1"),
+            ..Self::default()
+        };
+        options.checked()?.or_dry(params)
+    }
+
+    /// From the options that a client sent.
+    pub(super) fn read(sent: Value) -> Result<Self, ApiError> {
+        let options: Self = serde_json::from_value(sent)
             .map_err(|e| ApiError::bad_request(format!("the body is not DeleteOptions: {e}")))?;
-        if options.grace_period_seconds.is_none() {
-            options.grace_period_seconds = params.grace()?;
+        options.checked()
+    }
+
+    /// The same, with nothing kept if a request asks for that.
+    pub(super) fn or_dry(mut self, params: &Params) -> Result<Self, ApiError> {
+        if params.dry_run()? {
+            self.dry_run.push("All".to_owned());
         }
-        if options.propagation_policy.is_none() {
-            options.propagation_policy = params.filled("propagationPolicy").map(str::to_owned);
-        }
+        Ok(self)
+    }
+
+    fn checked(self) -> Result<Self, ApiError> {
+        let mut options = self;
         if let Some(policy) =
             options.propagation_policy.as_deref().filter(|policy| !POLICIES.contains(policy))
         {
             let about = About::new("meta.k8s.io", "DeleteOptions", "");
             return Err(ApiError::invalid(
                 about,
-                vec![Cause::not_supported("propagationPolicy", policy, &POLICIES)],
+                vec![Cause::not_supported("propagationPolicy", policy, &NAMED_POLICIES)],
             ));
         }
         if options.orphan_dependents.is_some() && options.propagation_policy.is_some() {
@@ -88,9 +109,6 @@ impl DeleteOptions {
         if let Some(wrong) = options.dry_run.iter().find(|stage| *stage != "All") {
             let about = About::new("meta.k8s.io", "DeleteOptions", "");
             return Err(ApiError::invalid(about, vec![Cause::not_supported("dryRun", wrong, &["All"])]));
-        }
-        if params.dry_run()? {
-            options.dry_run.push("All".to_owned());
         }
         // As the API has it: a negative period is the shortest there is.
         options.grace_period_seconds = options.grace_period_seconds.map(|s| if s < 0 { 1 } else { s });

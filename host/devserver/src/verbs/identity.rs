@@ -14,20 +14,22 @@ use crate::store::Stored;
 /// How long a name may be that is completed with five letters.
 const GENERATED_BASE: usize = 58;
 
+/// Takes out of a new object what a client cannot say of it, and what nobody is to own.
+pub(super) fn wipe(object: &mut JsonMap) -> Result<(), ApiError> {
+    let mut metadata = Metadata::of(object)?;
+    for field in ["uid", "creationTimestamp", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        metadata.remove(field);
+    }
+    Ok(())
+}
+
 /// Fills in what the server says of a new object; the base of its name if it is generated.
 pub(super) fn begin(write: &Write, object: &mut JsonMap, now: Timestamp) -> Result<Option<String>, ApiError> {
     let mut metadata = Metadata::of(object)?;
-    if !metadata.text("resourceVersion").is_empty() {
-        let why = "resourceVersion should not be set on objects to be created";
-        return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
-    }
     clear_namespace(write, &mut metadata);
     let namespace = metadata.text("namespace");
     if !namespace.is_empty() && namespace != write.namespace() {
-        return Err(ApiError::bad_request(format!(
-            "the namespace of the provided object does not match the namespace sent on the request: {namespace:?} is not {:?}",
-            write.namespace()
-        )));
+        return Err(other_namespace());
     }
     if write.resource.namespaced {
         metadata.set("namespace", write.namespace());
@@ -38,15 +40,25 @@ pub(super) fn begin(write: &Write, object: &mut JsonMap, now: Timestamp) -> Resu
         let name = generate(&base);
         metadata.set("name", name);
     }
-    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
-        metadata.remove(field);
-    }
-    if write.resource.strategy.generation != Generation::None {
+    metadata.remove("generation");
+    if !matches!(write.resource.strategy.generation, Generation::None | Generation::Later) {
         metadata.set("generation", 1);
     }
     metadata.set("uid", new_uid());
     metadata.set("creationTimestamp", now.seconds());
     Ok(generated.then_some(base))
+}
+
+/// Whether a new object, that is complete and valid, has no resource version.
+pub(super) fn check_unversioned(object: &mut JsonMap) -> Result<(), ApiError> {
+    match Metadata::of(object)?.text("resourceVersion") {
+        "" => Ok(()),
+        version if version.parse::<u64>().is_err() => Err(not_a_version(version)),
+        _ => {
+            let why = "resourceVersion should not be set on objects to be created";
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why))
+        }
+    }
 }
 
 /// Carries over what no update may change, and counts the generation on if asked.
@@ -67,7 +79,7 @@ pub(super) fn keep<'a>(
         }
         metadata.copy(field, old);
     }
-    for field in ["uid", "namespace", "generation", "generateName"] {
+    for field in ["uid", "namespace", "generation"] {
         metadata.copy(field, old.and_then(|old| old.get(field)));
     }
     metadata.remove("selfLink");
@@ -101,7 +113,12 @@ pub(super) fn check_new(write: &Write, object: &mut JsonMap) -> Result<(), ApiEr
     check_names(write, &mut metadata)?;
     let uid = metadata.text("uid");
     if !uid.is_empty() {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+        let why = match write.is_patch {
+            true => format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            ),
+            false => format!("Precondition failed: UID in precondition: {uid}, UID in object meta: "),
+        };
         return Err(ApiError::conflict(write.about(), &why));
     }
     metadata.remove("resourceVersion");
@@ -115,11 +132,19 @@ fn clear_namespace(write: &Write, metadata: &mut Metadata<'_>) {
     }
 }
 
+fn other_namespace() -> ApiError {
+    let why = "the namespace of the provided object does not match the namespace sent on the request";
+    ApiError::bad_request(why)
+}
+
 /// Whether an object is of the name and the namespace that the URL names.
 fn check_names(write: &Write, metadata: &mut Metadata<'_>) -> Result<(), ApiError> {
     let name = metadata.text("name");
     if name.is_empty() {
-        return Err(ApiError::bad_request("name must be provided"));
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            write.name
+        )));
     }
     if name != write.name {
         return Err(ApiError::bad_request(format!(
@@ -130,12 +155,22 @@ fn check_names(write: &Write, metadata: &mut Metadata<'_>) -> Result<(), ApiErro
     clear_namespace(write, metadata);
     let namespace = metadata.text("namespace");
     if !namespace.is_empty() && namespace != write.namespace() {
-        return Err(ApiError::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
-            write.namespace()
-        )));
+        return Err(other_namespace());
     }
     Ok(())
+}
+
+/// Whether an object that is no state of what is stored, as a Scale, is of the name and the namespace that the URL names.
+pub(super) fn check_names_of(write: &Write, object: &JsonMap) -> Result<(), ApiError> {
+    check_names(write, &mut Metadata::of(&mut object.clone())?)
+}
+
+/// What Go says of a resource version that is no number.
+fn not_a_version(version: &str) -> ApiError {
+    let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if is_number { "value out of range" } else { "invalid syntax" };
+    let message = format!("strconv.ParseUint: parsing {}: {why}", Value::from(version));
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
 }
 
 /// Whether `object` is a state of the object that the write names, made from its current version.
@@ -155,12 +190,15 @@ pub(super) fn check(write: &Write, current: &Stored, object: &mut JsonMap) -> Re
         return Err(ApiError::conflict(write.about(), &why));
     }
     match metadata.text("resourceVersion") {
+        "" if write.resource.strategy.needs_version => {
+            let message = "Invalid value: 0: must be specified for an update".to_owned();
+            let cause = Cause { message, ..Cause::invalid("metadata.resourceVersion", "", "") };
+            // As a real server has it: with the name of the resource where the kind should stand.
+            Err(ApiError::invalid(write.about(), vec![cause]))
+        }
         "" => Ok(()),
         version if version == current.object.resource_version() => Ok(()),
-        version if version.parse::<u64>().is_err() => {
-            let why = format!("metadata.resourceVersion is not a number: {version:?}");
-            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why))
-        }
+        version if version.parse::<u64>().is_err() => Err(not_a_version(version)),
         _ => Err(ApiError::stale(write.about())),
     }
 }

@@ -8,7 +8,7 @@ use super::render::Rendering;
 use super::write::Write;
 use super::{Core, JsonMap};
 use crate::api::{ApiError, Timestamp};
-use crate::apply::{self, Applied, Kind, Managers, Set, Writer};
+use crate::apply::{self, Applied, Kind, Managers, ReplicasPaths, Set, Writer};
 use crate::kinds;
 use crate::protobuf;
 use crate::resources::Origin;
@@ -41,7 +41,13 @@ fn text(managers: &Managers) -> ManagedFields {
 fn ignored(write: &Write) -> Set {
     let resource = &write.resource;
     match write.subresource.as_str() {
-        "" if resource.has_status() => Set::of_fields(&[&["status"]]),
+        "" => {
+            let status = resource.has_status().then_some("status");
+            let fields: Vec<[&str; 1]> =
+                resource.strategy.unowned.iter().copied().chain(status).map(|field| [field]).collect();
+            let paths: Vec<&[&str]> = fields.iter().map(<[&str; 1]>::as_slice).collect();
+            Set::of_fields(&paths)
+        }
         "status" | "approval" => {
             let paths: Vec<Vec<&str>> =
                 resource.strategy.status_reset.iter().map(|path| path.split('.').collect()).collect();
@@ -136,6 +142,91 @@ impl Core {
         let Applied { object, managers } = applied?;
         let object = object.or_else(|| before.map(|(object, _)| object));
         Ok((object.unwrap_or_else(|| config.clone()), text(&managers)))
+    }
+}
+
+/// The managed fields of Scales.
+impl Core {
+    /// The managers of an object's Scale.
+    pub(super) fn scale_managers(&self, write: &Write, current: &Stored) -> Managers {
+        apply::to_scale(&managers_of(current), &self.replicas_paths(write).as_ref())
+    }
+
+    /// The managed fields of an object whose Scale has these managers after a write.
+    pub(super) fn managers_of_scaled(
+        &self,
+        write: &Write,
+        current: &Stored,
+        scale: &Managers,
+    ) -> ManagedFields {
+        let version = write.resource.api_version();
+        let paths = self.replicas_paths(write);
+        text(&apply::to_parent(&managers_of(current), scale, &paths.as_ref(), &version))
+    }
+
+    /// The managers of a Scale after a write that is no apply.
+    pub(super) fn updated_scale(
+        &self,
+        on_scale: &Write,
+        old: &Value,
+        managers: &Managers,
+        new: &JsonMap,
+    ) -> Managers {
+        let new = Value::Object(new.clone());
+        let done = with_kind(on_scale, |kind, writer| {
+            apply::on_update(kind, Some((old, managers)), &new, None, writer, &Set::default())
+        });
+        done.unwrap_or_default()
+    }
+
+    /// What an apply request makes of a Scale, and its managers after it.
+    pub(super) fn applied_scale(
+        &self,
+        on_scale: &Write,
+        old: &Value,
+        managers: &Managers,
+        config: &Value,
+        force: bool,
+    ) -> Result<(JsonMap, Managers), ApiError> {
+        let applied = with_kind(on_scale, |kind, writer| {
+            apply::apply(kind, Some((old, managers)), config, writer, force, &Set::default())
+        });
+        let Applied { object, managers } =
+            applied.ok_or_else(|| ApiError::internal("a Scale has types"))??;
+        match object.unwrap_or_else(|| old.clone()) {
+            Value::Object(scale) => Ok((scale, managers)),
+            _ => Err(ApiError::internal("a Scale stays an object")),
+        }
+    }
+
+    /// Where the objects of a write's resource have their replicas, by version.
+    fn replicas_paths(&self, write: &Write) -> VersionPaths {
+        let resource = &write.resource;
+        let now = self.registry.now();
+        let of_version = |version: &String| {
+            let path = match now.of_kind(version, &resource.kind).map(|resource| &resource.origin) {
+                Some(Origin::Custom { scale: Some(paths), .. }) => Some(paths.spec_replicas_path.clone()),
+                Some(Origin::Custom { .. }) | None => None,
+                Some(Origin::Builtin) => Some(".spec.replicas".to_owned()),
+            };
+            (version.clone(), path)
+        };
+        VersionPaths(resource.served.iter().map(of_version).collect())
+    }
+}
+
+/// Versions, and the path of the replicas in each.
+struct VersionPaths(Vec<(String, Option<String>)>);
+
+impl VersionPaths {
+    fn as_ref(&self) -> ReplicasPaths<'_> {
+        self.0
+            .iter()
+            .map(|(version, path)| {
+                let path = path.as_deref().map(|path| path.split('.').skip(1).collect());
+                (version.as_str(), path)
+            })
+            .collect()
     }
 }
 

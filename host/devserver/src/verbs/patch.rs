@@ -102,7 +102,7 @@ pub(super) fn refused(error: &PatchError) -> ApiError {
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", text)
         }
         PatchError::DoesNotApply(_) => {
-            let message = format!("the server rejected our request due to an error in our request: {text}");
+            let message = "the server rejected our request due to an error in our request";
             ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(About::default())
         }
         PatchError::MissingMergeKey { .. } | PatchError::Conflicting(_) => {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::write::{Write, key};
-use super::{Core, JsonMap, identity, ownership};
+use super::{Core, JsonMap, User, identity, ownership};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};
 use crate::kinds::{self, Content, Generation};
 use crate::resources::{NAMESPACES, Resource, WrittenPart};
@@ -46,6 +46,7 @@ impl Core {
         let now = Timestamp::now();
         let strategy = write.resource.strategy;
         let sent = ownership::take_sent(&mut object);
+        identity::wipe(&mut object)?;
         // Before it has a UID: by that an object that is new is known.
         let managed = applied.unwrap_or_else(|| self.managed(write, None, &object, sent));
         let base = identity::begin(write, &mut object, now)?;
@@ -55,11 +56,16 @@ impl Core {
             object.remove("status");
         }
         (strategy.prepare_create)(&mut object)?;
+        if strategy.records_user {
+            record_user(&mut object, &write.user);
+        }
         let mut causes = (strategy.prepare)(&mut object, now);
         self.allocate(write, &mut object, None);
         causes.extend(check_metadata(&Metadata::of(&mut object)?, strategy.names));
         causes.extend(write.review(&mut object, None, WrittenPart::Object));
         write.accept(&name, causes)?;
+        write.warnings.add(kinds::warnings(&write.resource, &object, None, true));
+        identity::check_unversioned(&mut object)?;
         for _ in 0..NAMES {
             let key = key(write.namespace(), &name);
             let outcome = match self.store.get(&write.resource.storage, &key) {
@@ -169,7 +175,8 @@ impl Core {
     ) -> Result<Arc<Stored>, ApiError> {
         self.change_owned(write, |current, old| {
             let mut object = asked(current, old)?;
-            let sent = ownership::take_sent(&mut object);
+            // A subresource is not there to say who owns what.
+            let sent = ownership::take_sent(&mut object).filter(|_| write.subresource.is_empty());
             let (composed, mut next) = next(write, current, old, object, part)?;
             self.allocate(write, &mut next, Some(old));
             let managed = self.managed(write, Some((current, old)), &composed, sent);
@@ -192,6 +199,19 @@ impl Core {
         })
     }
 
+    /// As [`Core::update_object`], for a write of the replicas alone: `asked` also says what the managed fields are.
+    pub(super) fn update_scaled(
+        &self,
+        write: &Write,
+        mut asked: impl FnMut(&Stored, &JsonMap) -> Result<(JsonMap, ManagedFields), ApiError>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        self.change_owned(write, |current, old| {
+            let (object, managed) = asked(current, old)?;
+            let (_, next) = next(write, current, old, object, ObjectPart::Main)?;
+            Ok(Some((next, managed)))
+        })
+    }
+
     /// Puts an object in the place of the current one, or ends it if it only waited for its finalizers and the last is gone.
     pub(super) fn put(
         &self,
@@ -204,9 +224,11 @@ impl Core {
     ) -> Result<Arc<Stored>, Raced> {
         let table = &write.resource.storage;
         if is_finished(&write.resource, &object) {
-            let last = self.store.remove(table, key, current)?;
+            self.store.remove(table, key, current)?;
             self.after_change(write);
-            return Ok(last);
+            // The answer is what the client has asked for, at the version that was the last.
+            let version = current.object.resource_version().to_owned();
+            return write.imagined(object, managed, &version);
         }
         if is_same(old, &object) && ownership::differ_in_times_alone(&current.managed, &managed) {
             return self
@@ -248,28 +270,26 @@ fn next(
     let old = &*write.resource.as_read(old);
     let composed = match part {
         ObjectPart::Main => object,
-        ObjectPart::Status => {
-            let next = next_status(write, old, object)?;
-            return Ok((next.clone(), next));
-        }
-        ObjectPart::Spec(field) => {
-            let mut next = old.clone();
-            if let (Some(Value::Object(to)), Some(Value::Object(from))) =
-                (next.get_mut("spec"), object.get("spec"))
-            {
-                copy(to, from, field);
-            }
-            next
-        }
+        ObjectPart::Status => return next_status(write, old, object),
+        ObjectPart::Spec(_) => object,
     };
     let strategy = write.resource.strategy;
     let mut next = composed.clone();
+    if let ObjectPart::Spec(field) = part {
+        next = old.clone();
+        if let (Some(Value::Object(to)), Some(Value::Object(from))) =
+            (next.get_mut("spec"), composed.get("spec"))
+        {
+            copy(to, from, field);
+        }
+    }
     if write.resource.has_status() {
         copy(&mut next, old, "status");
     }
     for field in strategy.reset {
         copy(&mut next, old, field);
     }
+    (strategy.follow)(old, &mut next);
     let mut causes = (strategy.prepare)(&mut next, Timestamp::now());
     kinds::carry_over(&write.resource, old, &mut next);
     let counts = counts_on(&write.resource, old, &next);
@@ -281,12 +301,16 @@ fn next(
     }
     causes.extend(write.review(&mut next, Some(old), WrittenPart::Object));
     write.accept(&write.name, causes)?;
+    if part == ObjectPart::Main {
+        write.warnings.add(kinds::warnings(&write.resource, &next, Some(old), counts));
+    }
     Ok((composed, next))
 }
 
-/// The state that follows the current one when a client asks for `object` through the path of the status.
-fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<JsonMap, ApiError> {
+/// As [`next`], when a client asks for `object` through the path of the status.
+fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<(JsonMap, JsonMap), ApiError> {
     let mut causes = Vec::new();
+    let composed = object.clone();
     let mut next = if write.resource.is_custom() {
         let mut next = old.clone();
         copy(&mut next, &object, "status");
@@ -303,6 +327,7 @@ fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<JsonMap,
                 None => copy(&mut next, old, path),
             }
         }
+        (write.resource.strategy.follow_status)(old, &mut next);
         let metadata = identity::keep(old, &mut next, false, &mut causes)?;
         causes.extend(identity::new_finalizers(old, &metadata));
         causes.extend(check_metadata(&metadata, write.resource.strategy.names));
@@ -310,7 +335,25 @@ fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<JsonMap,
     };
     causes.extend(write.review(&mut next, Some(old), WrittenPart::Status));
     write.accept(&write.name, causes)?;
-    Ok(next)
+    Ok((composed, next))
+}
+
+/// Notes in the spec of a new object who has made it, whatever it says itself.
+fn record_user(object: &mut JsonMap, user: &User) {
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
+    for field in ["username", "uid", "groups", "extra"] {
+        spec.remove(field);
+    }
+    let extra: JsonMap =
+        user.extra.iter().map(|(key, values)| (key.clone(), values.clone().into())).collect();
+    for (field, value) in [
+        ("username", Value::from(user.name.as_str())),
+        ("uid", user.uid.as_str().into()),
+        ("groups", user.groups.clone().into()),
+        ("extra", extra.into()),
+    ] {
+        spec.insert(field.to_owned(), value);
+    }
 }
 
 fn copy(next: &mut JsonMap, old: &JsonMap, field: &str) {
@@ -325,7 +368,7 @@ fn counts_on(resource: &Resource, old: &JsonMap, new: &JsonMap) -> bool {
     let metadata = |object: &JsonMap, field: &str| object.get("metadata").and_then(|m| m.get(field)).cloned();
     let changed = |field: &str| metadata(old, field) != metadata(new, field);
     match resource.strategy.generation {
-        Generation::None => false,
+        Generation::None | Generation::First => false,
         Generation::SpecAndAnnotations if changed("annotations") => true,
         Generation::SpecAndLabels if changed("labels") => true,
         _ => changes_spec(old, new, resource.has_status()),

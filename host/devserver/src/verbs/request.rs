@@ -85,6 +85,7 @@ impl ResourceRequest {
             validation: self.params.field_validation(self.options())?,
             warnings: self.warnings.clone(),
             manager: manager_name(self.field_manager()?, &self.user_agent),
+            user: self.user.clone(),
             subresource: self.target.subresource.clone().unwrap_or_default(),
         })
     }
@@ -163,11 +164,12 @@ impl ResourceRequest {
             "application/json-patch+json" => "json patch ",
             "" | "application/json" => "",
             _ if self.is_patch() => "",
-            _ => return Source { faults: Vec::new(), patch },
+            _ => return Source { patch, text: &self.body, ..Source::default() },
         };
+        let is_strategic = self.content_type == "application/strategic-merge-patch+json";
         let paths = duplicate_fields(&self.body);
         let faults = paths.iter().map(|path| format!("{prefix}duplicate field \"{path}\"")).collect();
-        Source { faults, patch }
+        Source { faults, patch, is_strategic, text: &self.body }
     }
 
     /// The body as a JSON object, whatever it is.

@@ -1,15 +1,21 @@
 //! The `scale` subresource: `autoscaling/v1 Scale` of built-in workloads and of custom resources that say where their
 //! numbers are.
+//!
+//! A Scale is written as an object of its own kind would be: read, checked, patched or applied with managed fields of its
+//! own. Then its number of replicas goes into the object, and its managed fields into those of the object.
+
+use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::patch::{Patch, refused};
-use super::{Answer, Core, JsonMap, Outcome, ResourceRequest, Write};
-use crate::api::{ApiError, Cause};
+use super::patch::Patch;
+use super::write::Source;
+use super::{Answer, Core, JsonMap, Outcome, ResourceRequest, Write, apply, identity};
+use crate::api::{About, ApiError, Cause};
+use crate::kinds::Strategy;
 use crate::printing::selector;
-use crate::resources::{Origin, Resource, WrittenPart};
-use crate::store::Stored;
+use crate::resources::{Origin, Resource};
 
 /// Where an object has its numbers, as pointers.
 struct Places {
@@ -40,50 +46,104 @@ fn pointer(path: &str) -> String {
     path.replace('.', "/")
 }
 
+/// What a client asks of a Scale.
+enum Asked {
+    Object(JsonMap),
+    Patch(Patch),
+    Apply(JsonMap),
+}
+
 impl Core {
     pub(super) fn scale(&self, verb: &str, request: &ResourceRequest) -> Outcome {
         let write = request.write()?;
         let places = Places::of(&write.resource);
-        let stored = match verb {
-            "get" => self.current(&write)?,
-            "update" => {
-                let asked = Value::Object(request.json_body()?);
-                self.change(&write, |current, old| scaled(&write, &places, current, old, &asked).map(Some))?
-            }
-            _ => {
-                let patch = Patch::of(request)?;
-                self.change(&write, |current, old| {
-                    let now = scale_of(&write.resource, &places, old);
-                    let schema = crate::schemas::Schemas::builtin().of_kind("autoscaling/v1", "Scale");
-                    let asked = patch.apply_to(&now, schema).map_err(|e| refused(&e))?;
-                    scaled(&write, &places, current, old, &asked).map(Some)
-                })?
-            }
+        if verb == "get" {
+            let scale = scale_of(&write.resource, &places, &self.current(&write)?.value())?;
+            return Ok(Answer::json(StatusCode::OK, &scale));
+        }
+        let on_scale = Write { resource: Arc::new(scale_resource(&write.resource)), ..write.clone() };
+        let source = request.source();
+        let asked = match verb {
+            "update" => Asked::Object(request.object(&on_scale)?),
+            _ if request.is_apply() => Asked::Apply(apply::configuration(request)?),
+            _ => Asked::Patch(Patch::of(request)?),
         };
-        Ok(Answer::json(StatusCode::OK, &scale_of(&write.resource, &places, &stored.value())))
+        let force = request.params.is_on("force");
+        let stored = self.update_scaled(&write, |current, old| {
+            let now = scale_of(&write.resource, &places, old)?;
+            let managers = self.scale_managers(&write, current);
+            let (scale, managers) = match &asked {
+                Asked::Apply(config) => {
+                    let config = Value::Object(config.clone());
+                    let applied = self.applied_scale(&on_scale, &now, &managers, &config, force)?;
+                    apply::check_doubles(request, &on_scale)?;
+                    applied
+                }
+                other => {
+                    let scale = match other {
+                        Asked::Patch(patch) => patch.apply(&on_scale, &now, &source)?,
+                        Asked::Object(scale) | Asked::Apply(scale) => scale.clone(),
+                    };
+                    identity::check_names_of(&on_scale, &scale)?;
+                    let managers = self.updated_scale(&on_scale, &now, &managers, &scale);
+                    (scale, managers)
+                }
+            };
+            let scale = Value::Object(on_scale.as_stored(scale, &Source::default())?);
+            let object = scaled(&on_scale, &places, old, &scale)?;
+            Ok((object, self.managers_of_scaled(&write, current, &managers)))
+        })?;
+        let scale = scale_of(&write.resource, &places, &stored.value())?;
+        Ok(Answer::json(StatusCode::OK, &scale))
+    }
+}
+
+/// The resource that a Scale would be, if there were one of its kind.
+fn scale_resource(of: &Resource) -> Resource {
+    Resource {
+        group: "autoscaling".to_owned(),
+        version: "v1".to_owned(),
+        kind: "Scale".to_owned(),
+        name: format!("{}/scale", of.name),
+        strategy: Strategy::builtin("autoscaling", "scales"),
+        served: Arc::new(["autoscaling/v1".to_owned()]),
+        subresources: Vec::new(),
+        origin: Origin::Builtin,
+        ..of.clone()
     }
 }
 
 /// The scale of an object.
-fn scale_of(resource: &Resource, places: &Places, object: &JsonMap) -> Value {
+fn scale_of(resource: &Resource, places: &Places, object: &JsonMap) -> Result<Value, ApiError> {
     let object = Value::Object(object.clone());
     let metadata = &object["metadata"];
     let mut scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1",
         "metadata": {
-            "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
+            "name": metadata["name"], "uid": metadata["uid"],
             "resourceVersion": metadata["resourceVersion"], "creationTimestamp": metadata["creationTimestamp"],
         },
         "spec": {},
         "status": {"replicas": object.pointer(&places.status).and_then(Value::as_i64).unwrap_or(0)},
     });
-    if let Some(replicas) = object.pointer(&places.spec).and_then(Value::as_i64) {
-        scale["spec"]["replicas"] = replicas.into();
+    if metadata["namespace"].is_string() {
+        scale["metadata"]["namespace"] = metadata["namespace"].clone();
+    }
+    match object.pointer(&places.spec).and_then(Value::as_i64) {
+        // As Go leaves out what is zero.
+        Some(0) => {}
+        Some(replicas) => scale["spec"]["replicas"] = replicas.into(),
+        None if resource.is_custom() => {
+            let path = places.spec.replace('/', ".");
+            let why = format!("Internal error occurred: the spec replicas field {path:?} does not exist");
+            return Err(ApiError::internal(why));
+        }
+        None => {}
     }
     if let Some(text) = places.selector.as_deref().and_then(|at| selector_text(resource, &object, at)) {
         scale["status"]["selector"] = text.into();
     }
-    scale
+    Ok(scale)
 }
 
 /// The label selector at a place of an object, as text: custom resources have the text, replication controllers just labels.
@@ -98,44 +158,24 @@ fn selector_text(resource: &Resource, object: &Value, at: &str) -> Option<String
     }
 }
 
-/// The object with the number of replicas that a scale asks for.
-fn scaled(
-    write: &Write,
-    places: &Places,
-    current: &Stored,
-    old: &JsonMap,
-    asked: &Value,
-) -> Result<JsonMap, ApiError> {
-    let version = asked["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-    if !version.is_empty() && version != current.object.resource_version() {
-        return Err(ApiError::stale(write.about()));
-    }
-    let replicas = match &asked["spec"]["replicas"] {
-        Value::Null => 0,
-        number => number
-            .as_i64()
-            .ok_or_else(|| ApiError::bad_request("spec.replicas of a Scale must be a whole number"))?,
-    };
+/// The object with the number of replicas that a scale asks for, at the version that it names.
+fn scaled(on_scale: &Write, places: &Places, old: &JsonMap, scale: &Value) -> Result<JsonMap, ApiError> {
+    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
     if replicas < 0 {
-        let cause =
-            Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
-        let about = crate::api::About::new("autoscaling", "Scale", &write.name);
-        return Err(ApiError::invalid(about, vec![cause]));
+        let message = format!("Invalid value: {replicas}: must be greater than or equal to 0");
+        let cause = Cause { message, ..Cause::invalid("spec.replicas", "", "") };
+        return Err(ApiError::invalid(About::new("autoscaling", "Scale", &on_scale.name), vec![cause]));
     }
     let mut object = Value::Object(old.clone());
-    let before = object.pointer(&places.spec).and_then(Value::as_i64);
     set(&mut object, &places.spec, replicas.into());
-    if before != Some(replicas)
-        && let Some(generation) = object["metadata"]["generation"].as_i64()
-    {
-        object["metadata"]["generation"] = (generation + 1).into();
+    for field in ["resourceVersion", "uid"] {
+        object["metadata"][field] = match &scale["metadata"][field] {
+            Value::Null => "".into(),
+            other => other.clone(),
+        };
     }
     match object {
-        Value::Object(mut object) => {
-            let causes = write.review(&mut object, Some(old), WrittenPart::Object);
-            write.accept(&write.name, causes)?;
-            Ok(object)
-        }
+        Value::Object(object) => Ok(object),
         _ => Err(ApiError::internal("an object stays an object")),
     }
 }

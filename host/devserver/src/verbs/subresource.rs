@@ -14,7 +14,10 @@ impl Core {
     pub(super) fn on_subresource(&self, part: &str, verb: &str, request: &ResourceRequest) -> Outcome {
         // Behind `proxy` stands a path of its own.
         let name = part.split('/').next().unwrap_or_default();
-        let known = request.resource.subresource(name).ok_or_else(ApiError::no_path)?;
+        let known = request.resource.subresource(name).ok_or_else(|| match request.resource.is_custom() {
+            true => ApiError::not_found(request.about()),
+            false => ApiError::no_path(),
+        })?;
         if !known.verbs.iter().any(|v| v == verb) {
             return Err(ApiError::method_not_allowed());
         }
@@ -90,6 +93,11 @@ impl Core {
                 let why = format!("pod {name} is being deleted, cannot be assigned to a host");
                 return Err(ApiError::conflict(bound.clone(), &why));
             }
+            let gates = pod.get("spec").and_then(|spec| spec["schedulingGates"].as_array());
+            if gates.is_some_and(|gates| !gates.is_empty()) {
+                let why = format!("pod {name} has non-empty .spec.schedulingGates");
+                return Err(ApiError::conflict(bound.clone(), &why));
+            }
             put(&mut pod, "spec", "nodeName", node.as_str().into());
             let mut metadata = Metadata::of(&mut pod)?;
             for (key, value) in annotations.into_iter().flatten() {
@@ -119,7 +127,7 @@ impl Core {
         let write = request.write()?;
         let pod = self.current(&write)?;
         let options = body.get("deleteOptions").filter(|o| !o.is_null()).cloned();
-        let options = DeleteOptions::read(options.unwrap_or_else(|| json!({})), &request.params)?;
+        let options = DeleteOptions::read(options.unwrap_or_else(|| json!({})))?.or_dry(&request.params)?;
         // What will not happen costs no budget.
         options.check(&write, &pod)?;
         self.spend_budget(&write, &pod, options.is_dry())?;

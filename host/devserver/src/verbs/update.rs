@@ -3,7 +3,6 @@
 use http::StatusCode;
 
 use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, Write, identity};
-use crate::api::{ApiError, Cause, Metadata};
 
 impl Core {
     pub(super) fn update(&self, request: &ResourceRequest) -> Outcome {
@@ -32,16 +31,7 @@ impl Core {
         object: &JsonMap,
         part: ObjectPart,
     ) -> Outcome {
-        let stored = self.update_object(write, part, |_, _| {
-            let mut object = object.clone();
-            if write.resource.strategy.needs_version
-                && Metadata::of(&mut object)?.text("resourceVersion").is_empty()
-            {
-                let cause = Cause::invalid("metadata.resourceVersion", "", "must be specified for an update");
-                return Err(ApiError::invalid(write.about_kind(&write.name), vec![cause]));
-            }
-            Ok(object)
-        })?;
+        let stored = self.update_object(write, part, |_, _| Ok(object.clone()))?;
         Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(request)?.object(&stored) })
     }
 }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use http::StatusCode;
+use serde_json::{Value, json};
 
+use super::User;
 use crate::api::{About, ApiError, Cause, FieldValidation, JsonMap, Metadata, Warnings};
 use crate::kinds;
 use crate::resources::{Resource, WrittenPart};
-use crate::schema::invalid;
+use crate::schema::{BuiltinTypes, invalid};
 use crate::store::{Head, ManagedFields, Raced, Stored};
 
 /// The manager of what the server itself writes.
@@ -28,6 +30,7 @@ pub(crate) struct Write {
     pub(crate) warnings: Warnings,
     /// Who owns what is written.
     pub(crate) manager: String,
+    pub(crate) user: User,
     /// The subresource through which it is written; empty if through none.
     pub(crate) subresource: String,
 }
@@ -39,6 +42,10 @@ pub(crate) struct Source<'a> {
     pub(super) faults: Vec<String>,
     /// The patch that has made the object.
     pub(super) patch: Option<&'a [u8]>,
+    /// Whether that is a strategic merge patch.
+    pub(super) is_strategic: bool,
+    /// The text of the body.
+    pub(super) text: &'a [u8],
 }
 
 impl Write {
@@ -53,6 +60,7 @@ impl Write {
             validation: FieldValidation::Warn,
             warnings: Warnings::default(),
             manager: SERVER.to_owned(),
+            user: User::default(),
             subresource: String::new(),
         }
     }
@@ -102,16 +110,26 @@ impl Write {
     /// What would have come of a write; a new object has no version.
     pub(super) fn imagine(
         &self,
-        mut object: JsonMap,
+        object: JsonMap,
         managed: ManagedFields,
         version: &str,
     ) -> Result<Arc<Stored>, ApiError> {
-        let mut metadata = Metadata::of(&mut object)?;
+        self.imagined(object, managed, version).map_err(|raced| self.raced(&raced))
+    }
+
+    /// As [`Write::imagine`].
+    pub(super) fn imagined(
+        &self,
+        mut object: JsonMap,
+        managed: ManagedFields,
+        version: &str,
+    ) -> Result<Arc<Stored>, Raced> {
+        let mut metadata = Metadata::of(&mut object).map_err(|error| Raced::Malformed(error.message))?;
         match version {
             "" => metadata.remove("resourceVersion"),
             version => metadata.set("resourceVersion", version),
         }
-        Stored::imagine(&self.head(), object, managed, 0).map_err(|why| self.raced(&Raced::Malformed(why)))
+        Stored::imagine(&self.head(), object, managed, 0).map_err(Raced::Malformed)
     }
 
     pub(super) fn raced(&self, raced: &Raced) -> ApiError {
@@ -129,8 +147,16 @@ impl Write {
 
     /// An object of this resource as a client has it, in the stored form: unknown fields dropped, defaults put in.
     pub(crate) fn as_stored(&self, mut object: JsonMap, source: &Source<'_>) -> Result<JsonMap, ApiError> {
-        check_kind(&self.resource, &object)?;
-        self.admit(&mut object, source)?;
+        // An empty list forgets all managers, and would be dropped as all empty lists are.
+        let forgets = object.get("metadata").is_some_and(|metadata| metadata["managedFields"] == json!([]));
+        let read = |object: &mut JsonMap| {
+            check_kind(&self.resource, object, source)?;
+            self.admit(object, source)
+        };
+        read(&mut object).map_err(|error| source.blamed(error, &self.resource.kind))?;
+        if forgets && let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            metadata.insert("managedFields".to_owned(), json!([]));
+        }
         if kinds::needs_conversion(&self.resource) {
             kinds::to_stored(&self.resource, &mut object);
         }
@@ -182,30 +208,105 @@ impl Write {
     }
 }
 
+impl Source<'_> {
+    /// The error of an object that cannot be read; of one that a patch has made, the patch is to blame.
+    fn blamed(&self, error: ApiError, kind: &str) -> ApiError {
+        let Some(patch) = self.patch.filter(|_| error.code == StatusCode::BAD_REQUEST) else { return error };
+        let is_strategic = self.is_strategic;
+        let text = error.message.split_once(&format!(" cannot be handled as a {kind}: "));
+        let Some((_, why)) = text else { return error };
+        let why = if is_strategic { unstructured(why) } else { why.to_owned() };
+        let patch = String::from_utf8_lossy(patch).into_owned();
+        ApiError::invalid(About::default(), vec![invalid("patch", &patch.into(), &why)])
+    }
+}
+
+/// What Go says of a value of a wrong type if the object is no text, but a tree: as after a strategic merge patch.
+fn unstructured(why: &str) -> String {
+    let words = why.strip_prefix("json: cannot unmarshal ").and_then(|rest| {
+        let (found, rest) = rest.split_once(" into Go struct field ")?;
+        Some((found, rest.rsplit_once(" of type ")?.1))
+    });
+    let Some((found, wanted)) = words else { return why.to_owned() };
+    let found = match found {
+        "array" => "slice",
+        "object" => "map",
+        number if number.starts_with("number") && number.contains('.') => "float64",
+        number if number.starts_with("number") => "int64",
+        other => other,
+    };
+    match wanted {
+        list if list.starts_with("[]") => format!("cannot restore slice from {found}"),
+        map if map.starts_with("map[") => format!("cannot restore map from {found}"),
+        structure if structure.contains('.') => format!("cannot restore struct from: {found}"),
+        simple => format!("unrecognized type: {simple}"),
+    }
+}
+
 /// Checks `apiVersion` and `kind` of an object that came for a resource; built-in kinds may leave them out.
-pub(super) fn check_kind(resource: &Resource, object: &JsonMap) -> Result<(), ApiError> {
+pub(super) fn check_kind(resource: &Resource, object: &JsonMap, source: &Source<'_>) -> Result<(), ApiError> {
     let text = |field: &str| match object.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text.as_str()),
-        Some(_) => Err(ApiError::bad_request(format!("{field} must be a string"))),
+        Some(other) => {
+            let found = match other {
+                Value::Bool(_) => "bool",
+                Value::Number(_) => "number",
+                Value::Array(_) => "array",
+                _ => "object",
+            };
+            Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: \
+                 json: cannot unmarshal {found} into Go struct field .{field} of type string ({})",
+                resource.kind,
+                summary(source.text)
+            )))
+        }
     };
-    let (kind, version) = (text("kind")?, text("apiVersion")?);
+    let (version, kind) = (text("apiVersion")?, text("kind")?);
     if resource.is_custom() && (kind.is_empty() || version.is_empty()) {
         return Err(ApiError::bad_request("Object 'Kind' or 'apiVersion' is missing"));
     }
     let own = resource.api_version();
-    if !kind.is_empty() && kind != resource.kind {
-        return Err(ApiError::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {}",
-            resource.kind
-        )));
+    let (kind, version) = (
+        if kind.is_empty() { &resource.kind } else { kind },
+        if version.is_empty() { &own } else { version },
+    );
+    if *kind == resource.kind && *version == own {
+        return Ok(());
     }
-    if !version.is_empty() && version != own {
+    if resource.is_custom() && *version == own {
+        let cause = Cause::invalid("kind", kind, &format!("must be {}", resource.kind));
+        let name = object.get("metadata").and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
+        return Err(ApiError::invalid(About::new(&resource.group, kind, name), vec![cause]));
+    }
+    let is_known = resource.is_custom() || BuiltinTypes::get().of_kind(version, kind).is_some();
+    if is_known && *kind == resource.kind {
         return Err(ApiError::bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version ({own})"
         )));
     }
-    Ok(())
+    let mut error = format!(
+        "{kind} in version {:?} cannot be handled as a {}",
+        version.rsplit('/').next().unwrap_or_default(),
+        resource.kind
+    );
+    if !is_known {
+        error.push_str(&format!(
+            ": no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        ));
+    }
+    Err(ApiError::bad_request(error))
+}
+
+/// The beginning of a body, as messages show it.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let text = String::from_utf8_lossy(body);
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{} ...", &text[..end]),
+        None => text.into_owned(),
+    }
 }
 
 /// `namespace/name`, or the name alone.

@@ -57,7 +57,7 @@ async fn a_scale_is_read_and_written() {
     );
     assert_eq!(
         cluster.merge(&path, &json!({"spec": {"replicas": "many"}})).await.reason(),
-        (400, "BadRequest".to_owned())
+        (422, "Invalid".to_owned())
     );
     let same = cluster.merge(&path, &json!({"spec": {"replicas": 3}})).await.ok();
     let deployment = cluster.get(&format!("{DEPLOYMENTS}/a")).await.ok();

@@ -53,10 +53,6 @@ impl Kind {
         if parts[1] == "api" { parts[2].to_owned() } else { format!("{}/{}", parts[2], parts[3]) }
     }
 
-    pub(super) fn is_custom(&self) -> bool {
-        self.paths[0].contains(".example/")
-    }
-
     /// A valid object with a name.
     pub(super) fn object(&self, path: &str, number: usize, name: &str) -> Value {
         let mut object = self.objects[number % self.objects.len()].clone();

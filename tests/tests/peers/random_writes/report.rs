@@ -12,11 +12,21 @@ use super::server::Answer;
 use super::step::Step;
 
 /// How many sorts of differences are shown.
-const SHOWN: usize = 40;
+const SHOWN: usize = 200;
 /// How many earlier steps on the object are shown.
-const HISTORY: usize = 5;
+const HISTORY: usize = 4;
 /// How much of a step is shown.
 const STEP: usize = 1_500;
+/// And of one before it.
+const EARLIER: usize = 300;
+
+/// Whether the refusals of values of built-in kinds count.
+const VALIDATION_IS_COMPARED: bool = false;
+
+/// Whether the real server has something against the values of an object.
+fn is_validation(real: &Answer) -> bool {
+    real.code == 422 && real.body["details"]["causes"].as_array().is_some_and(|causes| !causes.is_empty())
+}
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -25,6 +35,8 @@ pub(super) struct Report {
     pub(super) accepted: usize,
     by_verb: BTreeMap<String, usize>,
     refusals: BTreeMap<u16, usize>,
+    /// Refusals of values, as long as they are not compared.
+    validation: usize,
     explained: BTreeMap<&'static str, usize>,
     unexplained: BTreeMap<String, (usize, String)>,
 }
@@ -49,20 +61,33 @@ impl Report {
         difference: Difference,
         history: &[String],
     ) {
-        let case = Case { kind, step, real, development, difference: &difference };
+        if !VALIDATION_IS_COMPARED && is_validation(real) {
+            self.validation += 1;
+            return;
+        }
+        let case = Case { kind, real, development, difference: &difference };
         if let Some(explained) = EXPLAINED.iter().find(|explained| (explained.fits)(&case)) {
             *self.explained.entry(explained.reason).or_default() += 1;
             return;
         }
-        let sort = format!("{} {} {}/{} {}", kind.kind, step.method, real.code, development.code, difference.signature());
+        let sort = format!(
+            "{} {} {}/{} {}",
+            kind.kind,
+            step.method,
+            real.code,
+            development.code,
+            difference.signature()
+        );
         let found = self.unexplained.entry(sort).or_default();
         found.0 += 1;
         if found.0 > 1 {
             return;
         }
         let text = &mut found.1;
-        for step in history.iter().rev().take(HISTORY).rev() {
-            let _ = writeln!(text, "    {}", step.chars().take(STEP).collect::<String>());
+        let shown = &history[history.len().saturating_sub(HISTORY)..];
+        for (index, step) in shown.iter().enumerate() {
+            let length = if index + 1 == shown.len() { STEP } else { EARLIER };
+            let _ = writeln!(text, "    {}", step.chars().take(length).collect::<String>());
         }
         text.push_str(&difference.show());
     }
@@ -71,8 +96,8 @@ impl Report {
     pub(super) fn figures(&self) -> String {
         let unexplained: usize = self.unexplained.values().map(|(count, _)| count).sum();
         format!(
-            "{} accepted, refused {:?}, {:?}, explained {:?}, unexplained {unexplained}",
-            self.accepted, self.refusals, self.by_verb, self.explained
+            "{} accepted, refused {:?}, {:?}, {} refusals of values not compared, explained {:?}, unexplained {unexplained}",
+            self.accepted, self.refusals, self.by_verb, self.validation, self.explained
         )
     }
 

@@ -33,8 +33,11 @@ impl Answer {
 
 /// Starts a server on which nothing but the test writes.
 pub(super) fn start(server: Server) -> Result<ControlPlane> {
-    // With all that is off by default: the development server has it.
-    let apiserver_flags = ["--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true"];
+    let apiserver_flags = [
+        "--runtime-config=api/all=true",
+        // A controller of the server itself, which would write the status of FlowSchemas.
+        "--enable-priority-and-fairness=false",
+    ];
     ControlPlane::start(Options {
         apiserver_flags: apiserver_flags.map(str::to_owned).to_vec(),
         development_controllers: ControllerSet {
@@ -121,7 +124,12 @@ impl Side {
     }
 
     /// Makes a step, given what this server has where the step leads.
-    pub(super) async fn make(&self, collection: &str, step: &Step, current: Option<&Value>) -> Result<Answer> {
+    pub(super) async fn make(
+        &self,
+        collection: &str,
+        step: &Step,
+        current: Option<&Value>,
+    ) -> Result<Answer> {
         let nothing = Value::Null;
         let current = current.unwrap_or(&nothing);
         let version = |version: Version| -> Value {

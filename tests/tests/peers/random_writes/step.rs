@@ -35,9 +35,16 @@ pub(super) enum Body {
     None,
     Text(String),
     /// The object as each server has it, with changes.
-    Changed { edits: Vec<Edit>, version: Version },
+    Changed {
+        edits: Vec<Edit>,
+        version: Version,
+    },
     /// Options of a deletion; whether the UID of the object is a precondition, and which resource version.
-    Options { options: Value, uid: bool, version: Version },
+    Options {
+        options: Value,
+        uid: bool,
+        version: Version,
+    },
 }
 
 /// A write.
@@ -153,7 +160,7 @@ impl Generator {
             (if choice < 97 { "PUT" } else { "PATCH" }, format!("/{}", target.name))
         };
         if method == "PATCH" {
-            below.push_str(target.part.is_empty().then_some("").unwrap_or("/status"));
+            below.push_str(if target.part.is_empty() { "" } else { "/status" });
         }
         let mut query = self.query(target, false);
         if method == "POST" && self.percent(3) {
@@ -283,7 +290,8 @@ impl Generator {
             let mut all = Vec::new();
             pointers(object, "", &mut all);
             all.retain(|pointer| {
-                let named = ["/apiVersion", "/kind", "/metadata", "/metadata/name"].contains(&pointer.as_str());
+                let named =
+                    ["/apiVersion", "/kind", "/metadata", "/metadata/name"].contains(&pointer.as_str());
                 // Elements of lists keep what they are known by.
                 let is_key = ["name", "type", "containerPort", "port", "mountPath"]
                     .iter()
@@ -346,10 +354,16 @@ impl Generator {
         let (part, body) = if self.percent(60) {
             let node = ["n1", "n2", ""][self.below(3)];
             let annotations = if self.percent(30) { json!({"bound": "yes"}) } else { Value::Null };
-            ("binding", json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": target.name, "annotations": annotations}, "target": {"kind": "Node", "name": node}}))
+            (
+                "binding",
+                json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": target.name, "annotations": annotations}, "target": {"kind": "Node", "name": node}}),
+            )
         } else {
             let dry = if self.percent(50) { json!({"dryRun": ["All"]}) } else { Value::Null };
-            ("eviction", json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": target.name}, "deleteOptions": dry}))
+            (
+                "eviction",
+                json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": target.name}, "deleteOptions": dry}),
+            )
         };
         Step {
             method: "POST",
@@ -411,7 +425,10 @@ impl Generator {
             .filter(|pointer| !pointer.contains("managedFields"))
             .cloned()
             .collect();
-        all.retain(|pointer| !pointer.contains("managedFields"));
+        // Nor what differs from server to server.
+        let by_chance =
+            ["managedFields", "/metadata/uid", "/metadata/resourceVersion", "/metadata/creationTimestamp"];
+        all.retain(|pointer| !by_chance.iter().any(|part| pointer.contains(part)));
         let set = |pointer: String, value: Value| Some(Edit { pointer, change: Change::Set(value) });
         match self.below(10) {
             0..3 => set(format!("{}/surprise", self.pick(&object_pointers)?), json!(1)),
@@ -427,7 +444,9 @@ impl Generator {
                 let pointer = self.pick(&all)?;
                 let wrong = match object.pointer(&pointer)? {
                     Value::String(_) => [json!(5), json!(true), json!({}), json!([])][self.below(4)].clone(),
-                    Value::Number(_) => [json!("x"), json!(1.5), json!({}), json!(true)][self.below(4)].clone(),
+                    Value::Number(_) => {
+                        [json!("x"), json!(1.5), json!({}), json!(true)][self.below(4)].clone()
+                    }
                     Value::Object(_) => [json!("x"), json!([]), json!(1)][self.below(3)].clone(),
                     _ => [json!("x"), json!({}), json!(1)][self.below(3)].clone(),
                 };
