@@ -198,9 +198,11 @@ impl Rendering {
 
     /// Puts managed fields into a tree.
     fn put_managed(&self, object: &mut Map<String, Value>, stored: &Stored) {
-        let managed = stored.managed.as_deref().filter(|_| self.form.with_managed);
+        if !self.form.with_managed || stored.managed.is_empty() {
+            return;
+        }
         // It was written as JSON.
-        let managed = managed.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let managed = serde_json::from_slice::<Value>(&stored.managed.text()).ok();
         if let (Some(managed), Some(Value::Object(metadata))) = (managed, object.get_mut("metadata")) {
             metadata.insert("managedFields".to_owned(), managed);
         }
