@@ -63,6 +63,9 @@ impl Cause {
     }
 }
 
+/// The reason of an error about an object that is there already.
+pub(crate) const ALREADY_EXISTS: &str = "AlreadyExists";
+
 /// A failure, as it goes to the client.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ApiError {
@@ -113,7 +116,7 @@ impl ApiError {
 
     pub(crate) fn already_exists(about: About) -> Self {
         let message = format!("{} {:?} already exists", about.qualified(), about.name);
-        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(about)
+        Self::new(StatusCode::CONFLICT, ALREADY_EXISTS, message).about(about)
     }
 
     pub(crate) fn conflict(about: About, why: &str) -> Self {

@@ -13,6 +13,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use http::StatusCode;
 use pilothouse_object::OwnerReference;
 use serde_json::{Value, json};
 
@@ -24,6 +25,8 @@ use crate::verbs::{Core, DeleteOptions, FOREGROUND, ORPHAN, Propagation, Write};
 
 /// How many dependents are freed before other work gets its turn.
 const AT_ONCE: usize = 100;
+/// How many searches for owners are remembered; each reads all objects of the owner's kind.
+const SEARCHES: usize = 500;
 
 /// The collector's index.
 #[derive(Debug, Default)]
@@ -34,6 +37,8 @@ pub(super) struct GarbageCollector {
     ended: HashSet<Box<str>>,
     /// Objects with an owner of a kind that is not served: looked at again when other kinds are.
     unresolved: BTreeSet<Reference>,
+    /// The namespaces of owners that were searched for by UID; `None` of those that were found nowhere.
+    searched: HashMap<Box<str>, Option<Box<str>>>,
 }
 
 /// What is known of an owner.
@@ -133,8 +138,12 @@ impl GarbageCollector {
             return;
         }
         let owners = object.owner_references();
-        let states: Vec<State> =
-            owners.iter().map(|owner| state_of(core, object.namespace(), owner)).collect();
+        // The kind of an owner that is known to have gone may have gone with it.
+        let state = |owner: &OwnerReference<'_>| match self.ended.contains(owner.uid.as_ref()) {
+            true => State::Gone,
+            false => state_of(core, object.namespace(), owner),
+        };
+        let states: Vec<State> = owners.iter().map(state).collect();
         if states.contains(&State::Unknown) {
             self.unresolved.insert(reference.clone());
             return;
@@ -155,7 +164,7 @@ impl GarbageCollector {
         }
         let policy =
             if states.contains(&State::Waiting) && self.dependents(core, object.uid()).next().is_some() {
-                // Two that wait for each other would wait for ever.
+                // Two objects that wait for each other would never be deleted.
                 let in_circle = self
                     .dependents(core, object.uid())
                     .any(|(_, dependent)| has_finalizer(&dependent, FOREGROUND));
@@ -167,7 +176,12 @@ impl GarbageCollector {
                 self.report_foreign_owners(core, &stored, &owners);
                 own_policy(&stored)
             };
-        log(&write, core.delete_object(&write, &DeleteOptions::collected(object.uid(), policy)).map(drop));
+        let deleted = core.delete_object(&write, &DeleteOptions::of_version(object, policy)).map(drop);
+        if deleted.as_ref().is_err_and(|error| error.code == StatusCode::CONFLICT) {
+            // It was changed meanwhile, and may have another owner.
+            queue.add(Work::Collect(reference.clone()));
+        }
+        log(&write, deleted);
     }
 
     /// Lets an object go that waits for its dependents, when none holds it any more; until then it makes them go.
@@ -190,18 +204,18 @@ impl GarbageCollector {
         }
     }
 
-    /// Frees the dependents of an object that is deleted without them, and lets it go when none is left.
-    pub(super) fn orphan(&self, core: &Core, reference: &Reference, queue: &mut Queue) {
-        let Some(owner) = core.store.get(&reference.table, &reference.key) else { return };
+    /// Frees the dependents of an object that is deleted without them, and lets it go when none is left; how many were freed.
+    pub(super) fn orphan(&self, core: &Core, reference: &Reference, queue: &mut Queue) -> usize {
+        let Some(owner) = core.store.get(&reference.table, &reference.key) else { return 1 };
         if owner.object.deletion_timestamp().is_none() || !has_finalizer(&owner, ORPHAN) {
-            return;
+            return 1;
         }
         let uid = owner.object.uid();
         let mut freed = 0;
         for (dependent, stored) in self.dependents(core, uid) {
             if freed == AT_ONCE {
                 queue.add(Work::Orphan(reference.clone()));
-                return;
+                return freed;
             }
             let object = &stored.object;
             if let Some(write) = core.own_write(&dependent.table, object.namespace(), object.name()) {
@@ -210,14 +224,27 @@ impl GarbageCollector {
             }
         }
         release(core, &owner, reference, ORPHAN);
+        freed + 1
     }
 
     /// Says in an Event that an owner is in another namespace than its dependent, where it does not count.
-    fn report_foreign_owners(&self, core: &Core, dependent: &Stored, owners: &[OwnerReference<'_>]) {
+    fn report_foreign_owners(&mut self, core: &Core, dependent: &Stored, owners: &[OwnerReference<'_>]) {
         let Some(namespace) = dependent.object.namespace() else { return };
-        for owner in owners.iter().filter(|owner| !self.ended.contains(owner.uid.as_ref())) {
+        for owner in owners {
+            if self.ended.contains(owner.uid.as_ref()) {
+                continue;
+            }
+            if self.search(core, owner).is_some_and(|elsewhere| elsewhere != namespace) {
+                report(core, dependent, namespace, owner);
+            }
+        }
+    }
+
+    /// The namespace of the object that has the UID of an owner, if there is one of the owner's kind.
+    fn search(&mut self, core: &Core, owner: &OwnerReference<'_>) -> Option<&str> {
+        if !self.searched.contains_key(owner.uid.as_ref()) {
             let served = core.registry.now();
-            let Some(kind) = served.of_kind(&owner.api_version, &owner.kind) else { continue };
+            let kind = served.of_kind(&owner.api_version, &owner.kind)?;
             let query = Query {
                 table: &kind.storage,
                 prefix: "",
@@ -226,11 +253,14 @@ impl GarbageCollector {
                 limit: 1,
                 wanted: &|stored| stored.object.uid() == owner.uid,
             };
-            let elsewhere = core.store.list(&query).map(|found| found.objects).unwrap_or_default();
-            if elsewhere.iter().any(|found| found.object.namespace() != Some(namespace)) {
-                report(core, dependent, namespace, owner);
+            let found = core.store.list(&query).map(|found| found.objects).unwrap_or_default();
+            let namespace = found.first().and_then(|found| found.object.namespace()).map(Box::from);
+            if self.searched.len() >= SEARCHES {
+                self.searched.clear();
             }
+            self.searched.insert(owner.uid.as_ref().into(), namespace);
         }
+        self.searched.get(owner.uid.as_ref())?.as_deref()
     }
 }
 

@@ -6,9 +6,9 @@
 //! Store::journal ─► observe (each controller notes work) ─► Queue (each piece once) ─► step ─► writes ─► Store::journal …
 //! ```
 //!
-//! A piece is bounded: what is about many objects does some of them and is queued again. When everything up to the store's
-//! last write has been seen and nothing is queued, the task says so, and [`Controllers::settled`] returns. Timers (a pod's end,
-//! the end of Events) do not count: they stand for a kubelet and a clock.
+//! A piece is bounded: what is about many objects does some of them and is queued again. When the journal has been read up to
+//! the last write and nothing follows from it, the task publishes that revision, and [`Controllers::settled`] returns. Timers (a
+//! pod's end, the end of Events) do not count: they stand for a kubelet and a clock.
 
 mod content;
 mod events;
@@ -31,8 +31,8 @@ use garbage::GarbageCollector;
 use pods::PodEnds;
 use queue::{Queue, Work};
 
-/// How many pieces of work are done before requests get their turn.
-const PIECES: usize = 64;
+/// How many objects are looked at before requests get their turn; a piece of work that has begun is done.
+const OBJECTS: usize = 100;
 /// How often it is looked whether Events have grown old.
 const SWEEP: Duration = Duration::from_secs(60);
 
@@ -94,8 +94,12 @@ impl Loop {
             for (table, change) in &batch.entries {
                 self.observe(table, change);
             }
-            for work in self.queue.take(PIECES) {
-                self.step(work);
+            let works = !self.queue.is_empty();
+            let mut touched = 0;
+            while touched < OBJECTS
+                && let Some(work) = self.queue.take()
+            {
+                touched += self.step(work);
             }
             let now = Instant::now();
             for work in self.parts.pods.due(now) {
@@ -105,7 +109,8 @@ impl Loop {
                 self.parts.events.sweep(&self.core, now);
                 sweep = now + SWEEP;
             }
-            if !self.queue.is_empty() {
+            // What the work has written may lead to more of it.
+            if works || !self.queue.is_empty() {
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -131,9 +136,7 @@ impl Loop {
         if self.set.garbage_collector {
             self.parts.garbage.observe(&self.core, table, now, before, &mut self.queue);
         }
-        if self.set.content {
-            content::observe(table, now, &mut self.queue);
-        }
+        content::observe(table, now, self.set.content, &mut self.queue);
         if self.set.pods {
             self.parts.pods.observe(table, now);
         }
@@ -146,9 +149,7 @@ impl Loop {
         if self.set.garbage_collector {
             self.parts.garbage.observe_end(&self.core, table, last, &mut self.queue);
         }
-        if self.set.content {
-            content::observe_end(&self.core, table, last, &mut self.queue);
-        }
+        content::observe_end(&self.core, table, last, self.set.content, &mut self.queue);
         self.parts.events.observe_end(table, last);
     }
 
@@ -162,14 +163,16 @@ impl Loop {
         }
     }
 
-    fn step(&mut self, work: Work) {
+    /// Does a piece of work, and counts the objects it was about.
+    fn step(&mut self, work: Work) -> usize {
         let core = &self.core;
         match work {
-            Work::EmptyNamespace(name) => content::empty_namespace(core, &name, &mut self.queue),
-            Work::EmptyDefinition(name) => content::empty_definition(core, &name, &mut self.queue),
+            Work::EmptyNamespace(name) => return content::empty_namespace(core, &name, &mut self.queue),
+            Work::EmptyDefinition(name) => return content::empty_definition(core, &name, &mut self.queue),
             Work::Collect(reference) => self.parts.garbage.collect(core, &reference, &mut self.queue),
-            Work::Orphan(reference) => self.parts.garbage.orphan(core, &reference, &mut self.queue),
+            Work::Orphan(reference) => return self.parts.garbage.orphan(core, &reference, &mut self.queue),
             Work::EndPod(reference, uid) => pods::end(core, &reference, &uid),
         }
+        1
     }
 }

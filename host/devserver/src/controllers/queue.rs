@@ -51,12 +51,10 @@ impl Queue {
         self.order.is_empty()
     }
 
-    /// The next pieces, at most so many.
-    pub(super) fn take(&mut self, most: usize) -> Vec<Work> {
-        let next: Vec<Work> = self.order.drain(..most.min(self.order.len())).collect();
-        for work in &next {
-            self.waiting.remove(work);
-        }
-        next
+    /// The next piece.
+    pub(super) fn take(&mut self) -> Option<Work> {
+        let next = self.order.pop_front()?;
+        self.waiting.remove(&next);
+        Some(next)
     }
 }

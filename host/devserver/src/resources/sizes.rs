@@ -35,18 +35,31 @@ fn parts(value: &Value) -> usize {
 /// # Errors
 /// The answer of a real server.
 pub(super) fn check_object(object: &JsonMap) -> Result<(), ApiError> {
-    if object.iter().map(|(name, value)| name.len() + texts(value)).sum::<usize>() > OBJECT {
-        let why = "etcdserver: request is too large";
-        return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
-    }
-    Ok(())
+    if texts_of(object) > OBJECT { Err(too_large()) } else { Ok(()) }
+}
+
+/// As [`check_object`], with managed fields that are kept beside the object.
+///
+/// # Errors
+/// The answer of a real server.
+pub(crate) fn check_whole(object: &JsonMap, managed: usize) -> Result<(), ApiError> {
+    // Few are large enough that it is worth counting.
+    if managed > OBJECT / 16 && managed + texts_of(object) > OBJECT { Err(too_large()) } else { Ok(()) }
+}
+
+fn too_large() -> ApiError {
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", "etcdserver: request is too large")
+}
+
+fn texts_of(object: &JsonMap) -> usize {
+    object.iter().map(|(name, value)| name.len() + texts(value)).sum()
 }
 
 fn texts(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
         Value::Array(list) => list.iter().map(texts).sum(),
-        Value::Object(object) => object.iter().map(|(name, value)| name.len() + texts(value)).sum(),
+        Value::Object(object) => texts_of(object),
         _ => 0,
     }
 }

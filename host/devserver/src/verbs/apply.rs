@@ -1,11 +1,14 @@
 //! Server-side apply: a PATCH that says what the whole of the applier's fields is to be.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde_json::Value;
 
-use super::write::Source;
+use super::write::{Source, Write};
 use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, identity};
-use crate::api::{About, ApiError, Cause};
+use crate::api::{ALREADY_EXISTS, About, ApiError, Cause};
+use crate::store::Stored;
 
 impl Core {
     /// Applies the body to an object, which is made if it is not there.
@@ -18,23 +21,39 @@ impl Core {
         let force = request.params.is_on("force");
         let config = Value::Object(configuration(request)?);
         let rendering = Rendering::of(request)?;
+        let (stored, is_new) = self.apply_object(&write, part, &config, force)?;
+        let code = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+        Ok(Answer::Whole { code, body: rendering.object(&stored) })
+    }
+
+    /// Applies a configuration to an object, which is made if it is not there; whether it was made.
+    pub(crate) fn apply_object(
+        &self,
+        write: &Write,
+        part: ObjectPart,
+        config: &Value,
+        force: bool,
+    ) -> Result<(Arc<Stored>, bool), ApiError> {
         let source = Source::default();
         let as_stored = |object: Value| match object {
             Value::Object(object) => write.as_stored(object, &source),
             _ => Err(ApiError::bad_request("the patch leaves no object")),
         };
         if part == ObjectPart::Main && self.store.get(&write.resource.storage, &write.key()).is_none() {
-            let (object, managed) = self.applied(&write, None, &config, force)?;
+            let (object, managed) = self.applied(write, None, config, force)?;
             let mut object = as_stored(object)?;
-            identity::check_new(&write, &mut object)?;
-            let stored = self.create_owned(&write, object, Some(managed))?;
-            return Ok(Answer::Whole { code: StatusCode::CREATED, body: rendering.object(&stored) });
+            identity::check_new(write, &mut object)?;
+            match self.create_owned(write, object, Some(managed)) {
+                // Another request was faster: then it is applied to what that one has made.
+                Err(error) if error.reason == ALREADY_EXISTS => {}
+                made => return made.map(|stored| (stored, true)),
+            }
         }
-        let stored = self.update_applied(&write, part, |current| {
-            let (object, managed) = self.applied(&write, Some(current), &config, force)?;
+        let stored = self.update_applied(write, part, |current| {
+            let (object, managed) = self.applied(write, Some(current), config, force)?;
             Ok((as_stored(object)?, managed))
         })?;
-        Ok(Answer::Whole { code: StatusCode::OK, body: rendering.object(&stored) })
+        Ok((stored, false))
     }
 }
 

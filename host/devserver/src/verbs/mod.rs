@@ -35,16 +35,16 @@ use serde_json::{Map, Value, json};
 use crate::api::{ApiError, JsonMap};
 use crate::resources::{NAMESPACES, Registry};
 use crate::store::Store;
+use services::ServiceNumbers;
 
 pub(crate) use definitions::{CLEANUP, definition_name};
 pub(crate) use delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
-pub(crate) use patch::Patch;
 pub(crate) use pipeline::ObjectPart;
 pub(crate) use read::ListTwist;
 pub(crate) use render::Rendering;
 pub(crate) use request::{ResourceRequest, User, verb};
 pub(crate) use watch::{Piece, WatchStream};
-pub(crate) use write::{Source, Write};
+pub(crate) use write::Write;
 
 /// The namespaces of a new cluster.
 const FIRST: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -55,6 +55,7 @@ pub(crate) struct Core {
     pub(crate) store: Arc<Store>,
     pub(crate) registry: Registry,
     pub(crate) bookmark_every: Duration,
+    service_numbers: ServiceNumbers,
 }
 
 /// What comes of a request.
@@ -75,7 +76,12 @@ type Outcome = Result<Answer, ApiError>;
 impl Core {
     /// With the namespaces of a new cluster.
     pub(crate) fn new(store: Arc<Store>, bookmark_every: Duration) -> Arc<Self> {
-        let core = Arc::new(Self { store, registry: Registry::new(), bookmark_every });
+        let core = Arc::new(Self {
+            store,
+            registry: Registry::new(),
+            bookmark_every,
+            service_numbers: ServiceNumbers::default(),
+        });
         for name in FIRST {
             let Some(write) = core.own_write(NAMESPACES, None, name) else { continue };
             let object = Map::from_iter([("metadata".to_owned(), json!({"name": name}))]);

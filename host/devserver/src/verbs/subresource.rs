@@ -119,7 +119,7 @@ impl Core {
         let write = request.write()?;
         let pod = self.current(&write)?;
         let options = body.get("deleteOptions").filter(|o| !o.is_null()).cloned();
-        let options = DeleteOptions::read(options.unwrap_or_else(|| json!({})), &request.params)?;
+        let options = DeleteOptions::read(options.unwrap_or_else(|| json!({})))?.or_dry(&request.params)?;
         // What will not happen costs no budget.
         options.check(&write, &pod)?;
         self.spend_budget(&write, &pod, options.is_dry())?;

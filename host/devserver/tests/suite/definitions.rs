@@ -445,3 +445,23 @@ async fn nothing_is_made_while_its_definition_ends() {
     cluster.delete(&format!("{DEFINITIONS}/boats.yard.test"), &Value::Null).await.ok();
     assert_eq!(cluster.post(BOATS, &boat("late")).await.reason(), (405, "MethodNotAllowed".to_owned()));
 }
+
+#[tokio::test]
+async fn a_watch_ends_when_its_kind_is_defined_otherwise() {
+    let cluster = with_boats().await;
+    cluster.post(BOATS, &boat("a")).await.ok();
+    let path = format!("{DEFINITIONS}/boats.yard.test");
+    let mut watch = cluster.watch(&format!("{BOATS}?watch=1")).await;
+    assert_eq!(watch.told().await, "ADDED a");
+    cluster.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await.ok();
+    cluster.post(BOATS, &boat("b")).await.ok();
+    assert_eq!(watch.told().await, "ADDED b", "labels define nothing");
+    let mut definition = boats();
+    definition["spec"]["versions"][1]["served"] = false.into();
+    cluster.merge(&path, &json!({"spec": definition["spec"]})).await.ok();
+    assert!(watch.next().await.is_none());
+    let mut watch = cluster.watch(&format!("{BOATS}?watch=1")).await;
+    assert_eq!((watch.told().await, watch.told().await), ("ADDED a".to_owned(), "ADDED b".to_owned()));
+    cluster.post(BOATS, &boat("c")).await.ok();
+    assert_eq!(watch.told().await, "ADDED c");
+}
