@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use pilothouse_client::{Api, Client, DeleteParams, Error, Patch, RestClient, WriteParams};
+use pilothouse_client::{Api, Client, DeleteParams, Error, Patch, PatchKind, RestClient, WriteParams};
 use pilothouse_devserver::replay_applies;
 use pilothouse_testkit::poll::SOON;
 use pilothouse_tests::controlplane::{self, Server};
@@ -22,7 +22,10 @@ pilothouse_tests::on_both_servers!(
     an_applied_status_is_no_part_of_the_object,
 );
 pilothouse_tests::on_both_servers!(full: kube_rs_shares_an_object_between_two_appliers);
-pilothouse_tests::on_the_real_server!(random_writers_are_as_with_the_real_libraries);
+pilothouse_tests::on_the_real_server!(
+    bodies_are_read_alike_by_both_servers,
+    random_writers_are_as_with_the_real_libraries,
+);
 
 /// Cases of the gate, and those of a run at full length.
 const SAMPLE: usize = 300;
@@ -260,6 +263,7 @@ fn kube_rs_shares_an_object_between_two_appliers(server: Server) -> Result<()> {
         conflict: FieldManagerConflict .data.k conflict with \"one\"\n\
         forced {\"k\":\"2\",\"l\":\"1\"}\n\
         given up {\"k\":\"2\"}\n\
+        managers one Apply\n\
         managers two Apply\n";
     ensure!(
         finished.status.success() && finished.stdout == expected,
@@ -267,6 +271,83 @@ fn kube_rs_shares_an_object_between_two_appliers(server: Server) -> Result<()> {
         finished.status,
         finished.stdout,
         finished.stderr
+    );
+    Ok(())
+}
+
+/// What becomes of the bodies of apply requests on a server.
+fn answers_to_bodies(server: Server, namespace: &str, bodies: &[String]) -> Result<Vec<String>> {
+    let mut answers = Vec::new();
+    with_client(server, namespace, async |client| {
+        for (number, body) in bodies.iter().enumerate() {
+            for validation in ["Strict", "Warn", "Ignore"] {
+                let name = format!("a{number}{}", validation.to_lowercase());
+                let request = client.rest("", "v1").patch(PatchKind::Apply).namespace(namespace);
+                let request = request.resource("configmaps").name(&name).param("fieldManager", "one");
+                let request = request.param("fieldValidation", validation);
+                let answer =
+                    request.body("application/apply-patch+yaml", body.replace("NAME", &name)).send().await;
+                answers.push(match answer {
+                    Ok(answer) => {
+                        let warnings: Vec<String> =
+                            answer.warnings().iter().map(|warning| warning.text.clone()).collect();
+                        let object: Value = serde_json::from_slice(answer.body())?;
+                        format!("{validation} {body:?}: {} {warnings:?}", object["data"])
+                    }
+                    Err(error) => {
+                        let status = error.status().context("no status")?;
+                        let (code, message) = (status.code, status.message.replace(&name, "NAME"));
+                        // What follows are the words of the parser.
+                        let parser = "error decoding YAML: ";
+                        let message = if message.starts_with(parser) { parser } else { &message };
+                        format!("{validation} {body:?}: {code} {message}")
+                    }
+                });
+            }
+        }
+        Ok(())
+    })?;
+    Ok(answers)
+}
+
+fn bodies_are_read_alike_by_both_servers() -> Result<()> {
+    let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n";
+    let json = "\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"NAME\"}";
+    let bodies = [
+        format!("{head}data: {{k: v}}\n"),
+        format!("{head}data:\n  k: v\n  k: w\n"),
+        format!("{{{json}, \"data\": {{\"k\": \"v\", \"k\": \"w\"}}}}"),
+        format!("{{{json}, \"dada\": {{}}}}"),
+        format!("{head}dada: {{}}\n"),
+        format!("{head}data: {{k: yes}}\n"),
+        format!("{head}data: {{k: 1}}\n"),
+        format!("{head}data: {{k: '1', l: \"2\", m: |\n  text\n}}\n"),
+        format!("{head}data:\n  k: &a v\n  l: *a\n"),
+        format!("{head}data: &a {{k: v}}\nbinaryData:\n  <<: *a\n"),
+        format!("{head}data: {{k: null}}\n"),
+        format!("{head}data:\n"),
+        format!("---\n{head}data: {{k: v}}\n"),
+        format!("{head}data: {{k: v}}\n---\n{head}"),
+        format!("{head}data: {{k: v}}\n...\n"),
+        "[]".to_owned(),
+        "a".to_owned(),
+        String::new(),
+        "null".to_owned(),
+        "{".to_owned(),
+        "a: *b".to_owned(),
+    ];
+    let namespace = "applied-bodies";
+    let real = answers_to_bodies(Server::Real, namespace, &bodies)?;
+    let ours = answers_to_bodies(Server::Development, namespace, &bodies)?;
+    let different = real.iter().zip(&ours).filter(|(real, ours)| real != ours);
+    let differences: Vec<String> =
+        different.map(|(real, ours)| format!("--- real\n{real}\n--- ours\n{ours}")).collect();
+    ensure!(
+        differences.is_empty(),
+        "{} of {} answers differ:\n{}",
+        differences.len(),
+        real.len(),
+        differences.join("\n")
     );
     Ok(())
 }

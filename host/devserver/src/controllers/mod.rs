@@ -15,6 +15,8 @@ mod events;
 mod garbage;
 mod pods;
 mod queue;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::options::ControllerSet;
-use crate::store::{Change, Stored};
+use crate::store::{Batch, Change, Stored};
 use crate::verbs::Core;
 use events::EventExpiry;
 use garbage::GarbageCollector;
@@ -88,15 +90,7 @@ impl Loop {
         let mut sweep = Instant::now() + SWEEP;
         loop {
             let batch = journal.take();
-            if batch.lost {
-                self.look_at_all();
-            }
-            for (table, change) in &batch.entries {
-                self.observe(table, change);
-            }
-            for work in self.queue.take(PIECES) {
-                self.step(work);
-            }
+            self.turn(&batch);
             let now = Instant::now();
             for work in self.parts.pods.due(now) {
                 self.queue.add(work);
@@ -115,6 +109,19 @@ impl Loop {
                 () = journal.wait() => {}
                 () = sleep_until(next) => {}
             }
+        }
+    }
+
+    /// Notes what follows from some changes, and does a part of the work.
+    fn turn(&mut self, batch: &Batch) {
+        if batch.lost {
+            self.look_at_all();
+        }
+        for (table, change) in &batch.entries {
+            self.observe(table, change);
+        }
+        for work in self.queue.take(PIECES) {
+            self.step(work);
         }
     }
 
@@ -168,6 +175,7 @@ impl Loop {
             Work::EmptyNamespace(name) => content::empty_namespace(core, &name, &mut self.queue),
             Work::EmptyDefinition(name) => content::empty_definition(core, &name, &mut self.queue),
             Work::Collect(reference) => self.parts.garbage.collect(core, &reference, &mut self.queue),
+            Work::Release(reference) => self.parts.garbage.release_owner(core, &reference),
             Work::Orphan(reference) => self.parts.garbage.orphan(core, &reference, &mut self.queue),
             Work::EndPod(reference, uid) => pods::end(core, &reference, &uid),
         }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Resource;
 use crate::api::{ApiError, Cause, JsonMap};
+use crate::store::ManagedFields;
 
 /// What the data of a ConfigMap or a Secret may have.
 const DATA: usize = 1 << 20;
@@ -29,13 +30,25 @@ fn parts(value: &Value) -> usize {
     }
 }
 
+/// As [`check_object`], of an object with its managed fields, which an applier makes larger that sends little.
+///
+/// # Errors
+/// The answer of a real server.
+pub(crate) fn check_stored(object: &JsonMap, managed: &ManagedFields) -> Result<(), ApiError> {
+    check_size(object, managed.as_ref().map_or(0, |managed| managed.len()))
+}
+
 /// Whether the object is one that etcd takes. Counted are its texts, of which a large object consists; in etcd the built-in
 /// kinds are encoded without much else.
 ///
 /// # Errors
 /// The answer of a real server.
 pub(super) fn check_object(object: &JsonMap) -> Result<(), ApiError> {
-    if object.iter().map(|(name, value)| name.len() + texts(value)).sum::<usize>() > OBJECT {
+    check_size(object, 0)
+}
+
+fn check_size(object: &JsonMap, more: usize) -> Result<(), ApiError> {
+    if more + object.iter().map(|(name, value)| name.len() + texts(value)).sum::<usize>() > OBJECT {
         let why = "etcdserver: request is too large";
         return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
     }
