@@ -27,6 +27,8 @@ use crate::verbs::{Core, DeleteOptions, FOREGROUND, ORPHAN, Propagation, Write};
 const AT_ONCE: usize = 100;
 /// How many searches for owners are remembered; each reads all objects of the owner's kind.
 const SEARCHES: usize = 500;
+/// How many owners of an object are looked for in other namespaces, which takes a look at all objects of the owner's kind.
+const MAX_REPORTED: usize = 10;
 
 /// The collector's index.
 #[derive(Debug, Default)]
@@ -39,6 +41,8 @@ pub(super) struct GarbageCollector {
     unresolved: BTreeSet<Reference>,
     /// The namespaces of owners that were searched for by UID; `None` of those that were found nowhere.
     searched: HashMap<Box<str>, Option<Box<str>>>,
+    #[cfg(test)]
+    looks: std::cell::Cell<usize>,
 }
 
 /// What is known of an owner.
@@ -67,7 +71,9 @@ impl GarbageCollector {
         let earlier = before.map(|before| before.object.owner_references()).unwrap_or_default();
         let reference = || Reference::new(table, now);
         if owners != earlier || before.is_none() && !owners.is_empty() {
-            for gone in earlier.iter().filter(|old| owners.iter().all(|owner| owner.uid != old.uid)) {
+            // A set: an object may name thousands of owners.
+            let named: HashSet<&str> = owners.iter().map(|owner| owner.uid.as_ref()).collect();
+            for gone in earlier.iter().filter(|old| !named.contains(old.uid.as_ref())) {
                 self.forget(&gone.uid, &reference());
             }
             for owner in &owners {
@@ -105,6 +111,12 @@ impl GarbageCollector {
         }
     }
 
+    /// How many dependents were looked at.
+    #[cfg(test)]
+    pub(super) fn looks(&self) -> usize {
+        self.looks.get()
+    }
+
     fn forget(&mut self, owner: &str, dependent: &Reference) {
         if let Some(dependents) = self.dependents.get_mut(owner) {
             dependents.remove(dependent);
@@ -122,6 +134,8 @@ impl GarbageCollector {
         owner: &'a str,
     ) -> impl Iterator<Item = (&'a Reference, Arc<Stored>)> {
         self.dependents.get(owner).into_iter().flatten().filter_map(move |reference| {
+            #[cfg(test)]
+            self.looks.update(|looks| looks + 1);
             let stored = core.store.get(&reference.table, &reference.key)?;
             stored.object.owner_references().iter().any(|r| r.uid == owner).then_some((reference, stored))
         })
@@ -153,7 +167,7 @@ impl GarbageCollector {
         }
         let Some(write) = core.own_write(&reference.table, object.namespace(), object.name()) else { return };
         if states.contains(&State::Solid) {
-            let rest: Vec<&str> = (owners.iter().zip(&states))
+            let rest: HashSet<&str> = (owners.iter().zip(&states))
                 .filter(|(_, state)| **state != State::Solid)
                 .map(|(owner, _)| owner.uid.as_ref())
                 .collect();
@@ -184,15 +198,11 @@ impl GarbageCollector {
         log(&write, deleted);
     }
 
-    /// Lets an object go that waits for its dependents, when none holds it any more; until then it makes them go.
+    /// Makes the dependents go of an object that waits for them; without any it goes itself.
     fn wait_for_dependents(&self, core: &Core, owner: &Stored, reference: &Reference, queue: &mut Queue) {
         let uid = owner.object.uid();
         let mut blocked = false;
-        for (dependent, stored) in self.dependents(core, uid) {
-            let blocks = |r: &OwnerReference<'_>| r.uid == uid && r.block_owner_deletion == Some(true);
-            if !stored.object.owner_references().iter().any(blocks) {
-                continue;
-            }
+        for (dependent, stored) in self.dependents(core, uid).filter(|(_, stored)| blocks(stored, uid)) {
             blocked = true;
             // One that is being deleted goes by itself; a circle is opened where it is collected.
             if stored.object.deletion_timestamp().is_none() && dependent != reference {
@@ -201,6 +211,19 @@ impl GarbageCollector {
         }
         if !blocked {
             release(core, owner, reference, FOREGROUND);
+        }
+    }
+
+    /// Lets an object go that waits for its dependents, when none holds it any more. Called for each dependent that ends, so it
+    /// looks for the first that is left only.
+    pub(super) fn release_owner(&self, core: &Core, reference: &Reference) {
+        let Some(owner) = core.store.get(&reference.table, &reference.key) else { return };
+        let uid = owner.object.uid();
+        if owner.object.deletion_timestamp().is_some()
+            && has_finalizer(&owner, FOREGROUND)
+            && !self.dependents(core, uid).any(|(_, stored)| blocks(&stored, uid))
+        {
+            release(core, &owner, reference, FOREGROUND);
         }
     }
 
@@ -219,7 +242,10 @@ impl GarbageCollector {
             }
             let object = &stored.object;
             if let Some(write) = core.own_write(&dependent.table, object.namespace(), object.name()) {
-                log(&write, core.change(&write, |_, old| without_owners(old, &[uid])).map(drop));
+                log(
+                    &write,
+                    core.change(&write, |_, old| without_owners(old, &HashSet::from([uid]))).map(drop),
+                );
                 freed += 1;
             }
         }
@@ -230,10 +256,12 @@ impl GarbageCollector {
     /// Says in an Event that an owner is in another namespace than its dependent, where it does not count.
     fn report_foreign_owners(&mut self, core: &Core, dependent: &Stored, owners: &[OwnerReference<'_>]) {
         let Some(namespace) = dependent.object.namespace() else { return };
-        for owner in owners {
-            if self.ended.contains(owner.uid.as_ref()) {
-                continue;
-            }
+        let unknown: Vec<_> = owners
+            .iter()
+            .filter(|owner| !self.ended.contains(owner.uid.as_ref()))
+            .take(MAX_REPORTED)
+            .collect();
+        for owner in unknown {
             if self.search(core, owner).is_some_and(|elsewhere| elsewhere != namespace) {
                 report(core, dependent, namespace, owner);
             }
@@ -268,9 +296,15 @@ impl GarbageCollector {
 fn queue_owners(core: &Core, namespace: Option<&str>, owners: &[OwnerReference<'_>], queue: &mut Queue) {
     for owner in owners.iter().filter(|owner| state_of(core, namespace, owner) == State::Waiting) {
         if let Some(reference) = locate(core, namespace, owner) {
-            queue.add(Work::Collect(reference));
+            queue.add(Work::Release(reference));
         }
     }
+}
+
+/// Whether a dependent holds its owner back.
+fn blocks(dependent: &Stored, owner: &str) -> bool {
+    let holds = |r: &OwnerReference<'_>| r.uid == owner && r.block_owner_deletion == Some(true);
+    dependent.object.owner_references().iter().any(holds)
 }
 
 /// Where the owner of an object in a namespace would be; `None` if there is no such kind, or if it cannot own the object.
@@ -313,7 +347,7 @@ fn own_policy(stored: &Stored) -> Propagation {
 }
 
 /// An object without its references to some owners; `None` if it has none of them.
-fn without_owners(old: &JsonMap, uids: &[&str]) -> Result<Option<JsonMap>, ApiError> {
+fn without_owners(old: &JsonMap, uids: &HashSet<&str>) -> Result<Option<JsonMap>, ApiError> {
     let mut next = old.clone();
     let Some(Value::Array(owners)) =
         next.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"))
@@ -321,7 +355,7 @@ fn without_owners(old: &JsonMap, uids: &[&str]) -> Result<Option<JsonMap>, ApiEr
         return Ok(None);
     };
     let before = owners.len();
-    owners.retain(|owner| owner["uid"].as_str().is_none_or(|uid| !uids.contains(&uid)));
+    owners.retain(|owner| owner["uid"].as_str().is_none_or(|uid| !uids.contains(uid)));
     let (is_empty, is_changed) = (owners.is_empty(), owners.len() < before);
     if is_empty {
         Metadata::of(&mut next)?.remove("ownerReferences");

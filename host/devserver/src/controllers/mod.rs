@@ -15,6 +15,8 @@ mod events;
 mod garbage;
 mod pods;
 mod queue;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::options::ControllerSet;
-use crate::store::{Change, Stored};
+use crate::store::{Batch, Change, Stored};
 use crate::verbs::Core;
 use events::EventExpiry;
 use garbage::GarbageCollector;
@@ -88,19 +90,7 @@ impl Loop {
         let mut sweep = Instant::now() + SWEEP;
         loop {
             let batch = journal.take();
-            if batch.lost {
-                self.look_at_all();
-            }
-            for (table, change) in &batch.entries {
-                self.observe(table, change);
-            }
-            let works = !self.queue.is_empty();
-            let mut touched = 0;
-            while touched < OBJECTS
-                && let Some(work) = self.queue.take()
-            {
-                touched += self.step(work);
-            }
+            let works = self.turn(&batch);
             let now = Instant::now();
             for work in self.parts.pods.due(now) {
                 self.queue.add(work);
@@ -121,6 +111,24 @@ impl Loop {
                 () = sleep_until(next) => {}
             }
         }
+    }
+
+    /// Notes what follows from some changes, and does a part of the work; whether there was any.
+    fn turn(&mut self, batch: &Batch) -> bool {
+        if batch.lost {
+            self.look_at_all();
+        }
+        for (table, change) in &batch.entries {
+            self.observe(table, change);
+        }
+        let works = !self.queue.is_empty();
+        let mut touched = 0;
+        while touched < OBJECTS
+            && let Some(work) = self.queue.take()
+        {
+            touched += self.step(work);
+        }
+        works
     }
 
     /// Notes what follows from one change.
@@ -170,6 +178,7 @@ impl Loop {
             Work::EmptyNamespace(name) => return content::empty_namespace(core, &name, &mut self.queue),
             Work::EmptyDefinition(name) => return content::empty_definition(core, &name, &mut self.queue),
             Work::Collect(reference) => self.parts.garbage.collect(core, &reference, &mut self.queue),
+            Work::Release(reference) => self.parts.garbage.release_owner(core, &reference),
             Work::Orphan(reference) => return self.parts.garbage.orphan(core, &reference, &mut self.queue),
             Work::EndPod(reference, uid) => pods::end(core, &reference, &uid),
         }

@@ -27,6 +27,8 @@ pub(super) enum Work {
     EmptyDefinition(Box<str>),
     /// Looks whether an object still has owners, and whether it waits for dependents.
     Collect(Reference),
+    /// Looks whether an object that waits for its dependents still has any.
+    Release(Reference),
     /// Frees the dependents of an object that is being deleted without them.
     Orphan(Reference),
     /// Ends a pod, if it is still the one of this UID.

@@ -12,7 +12,7 @@ mod prepare;
 mod services;
 mod strategy;
 
-pub(crate) use convert::{carry_over, from_stored, needs_conversion, to_stored};
+pub(crate) use convert::{carry_over, from_stored, from_stored_within, needs_conversion, to_stored};
 pub(crate) use fields::{FieldFilter, fields};
 pub(crate) use services::{Numbers, complete_service};
 pub(crate) use strategy::{Content, Creation, Dependents, Generation, Strategy};

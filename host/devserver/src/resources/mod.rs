@@ -23,7 +23,7 @@ pub(crate) use custom::{Definition, definition_status};
 pub(crate) use scale::ScalePaths;
 pub use schemas::read_builtin;
 pub(crate) use schemas::{Review, VersionSchemas, WrittenPart};
-pub(crate) use sizes::check_whole;
+pub(crate) use sizes::check_stored;
 
 /// The table of namespaces.
 pub(crate) const NAMESPACES: &str = "/namespaces";

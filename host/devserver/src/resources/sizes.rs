@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Resource;
 use crate::api::{ApiError, Cause, JsonMap};
+use crate::store::ManagedFields;
 
 /// What the data of a ConfigMap or a Secret may have.
 const DATA: usize = 1 << 20;
@@ -29,26 +30,30 @@ fn parts(value: &Value) -> usize {
     }
 }
 
+/// As [`check_object`], of an object with its managed fields, which an applier makes larger that sends little.
+///
+/// # Errors
+/// The answer of a real server.
+pub(crate) fn check_stored(object: &JsonMap, managed: &ManagedFields) -> Result<(), ApiError> {
+    // Few have so many that it is worth counting.
+    if managed.len() > OBJECT / 16 { check_size(object, managed.len()) } else { Ok(()) }
+}
+
 /// Whether the object is one that etcd takes. Counted are its texts, of which a large object consists; in etcd the built-in
 /// kinds are encoded without much else.
 ///
 /// # Errors
 /// The answer of a real server.
 pub(super) fn check_object(object: &JsonMap) -> Result<(), ApiError> {
-    if texts_of(object) > OBJECT { Err(too_large()) } else { Ok(()) }
+    check_size(object, 0)
 }
 
-/// As [`check_object`], with managed fields that are kept beside the object.
-///
-/// # Errors
-/// The answer of a real server.
-pub(crate) fn check_whole(object: &JsonMap, managed: usize) -> Result<(), ApiError> {
-    // Few are large enough that it is worth counting.
-    if managed > OBJECT / 16 && managed + texts_of(object) > OBJECT { Err(too_large()) } else { Ok(()) }
-}
-
-fn too_large() -> ApiError {
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", "etcdserver: request is too large")
+fn check_size(object: &JsonMap, more: usize) -> Result<(), ApiError> {
+    if more + texts_of(object) > OBJECT {
+        let why = "etcdserver: request is too large";
+        return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
+    }
+    Ok(())
 }
 
 fn texts_of(object: &JsonMap) -> usize {

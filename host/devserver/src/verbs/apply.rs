@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::write::{Source, Write};
-use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, identity};
+use super::{Answer, Core, ObjectPart, Outcome, Rendering, ResourceRequest, configuration, identity};
 use crate::api::{ALREADY_EXISTS, About, ApiError, Cause};
 use crate::store::Stored;
 
@@ -19,7 +19,7 @@ impl Core {
             return Err(ApiError::invalid(About::new("meta.k8s.io", "PatchOptions", ""), vec![cause]));
         }
         let force = request.params.is_on("force");
-        let config = Value::Object(configuration(request)?);
+        let config = Value::Object(configuration::read(request, write.validation, &write.warnings)?);
         let rendering = Rendering::of(request)?;
         let (stored, is_new) = self.apply_object(&write, part, &config, force)?;
         let code = if is_new { StatusCode::CREATED } else { StatusCode::OK };
@@ -36,7 +36,9 @@ impl Core {
     ) -> Result<(Arc<Stored>, bool), ApiError> {
         let source = Source::default();
         let as_stored = |object: Value| match object {
-            Value::Object(object) => write.as_stored(object, &source),
+            Value::Object(object) => {
+                write.as_stored(object, &source).map_err(|error| unconverted(error, write, config))
+            }
             _ => Err(ApiError::bad_request("the patch leaves no object")),
         };
         if part == ObjectPart::Main && self.store.get(&write.resource.storage, &write.key()).is_none() {
@@ -57,19 +59,22 @@ impl Core {
     }
 }
 
-/// The configuration that a request applies: YAML, of which JSON is a part.
-fn configuration(request: &ResourceRequest) -> Result<JsonMap, ApiError> {
-    let wrong = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
-    if request.content_type != "application/apply-patch+yaml" {
-        return Err(ApiError::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: \
-             application/apply-patch+yaml (got {:?})",
-            request.content_type
-        )));
-    }
-    let text = std::str::from_utf8(&request.body).map_err(|e| wrong(e.to_string()))?;
-    match serde_saphyr::from_str(text).map_err(|e| wrong(e.to_string()))? {
-        Value::Object(object) => Ok(object),
-        _ => Err(wrong("it is no object".to_owned())),
-    }
+/// The words of a real server, which converts what it has applied to the type of the kind.
+fn unconverted(error: ApiError, write: &Write, config: &Value) -> ApiError {
+    let (kind, version) = (&write.resource.kind, &write.resource.version);
+    let Some(why) =
+        error.message.strip_prefix(&format!("{kind} in version {version:?} cannot be handled as a {kind}: "))
+    else {
+        return error;
+    };
+    let text = |field: &str| config.pointer(field).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    let api_version = write.resource.api_version();
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    let kind = format!("{slash}{api_version}, Kind={kind}");
+    let message = format!(
+        "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object \
+         to {kind}: error decoding from json: {why}"
+    );
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
 }

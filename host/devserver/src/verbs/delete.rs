@@ -230,7 +230,11 @@ impl Core {
         }
         let metadata =
             ListMeta { resource_version: self.store.revision().to_string(), ..ListMeta::default() };
-        Ok(Answer::Whole { code: StatusCode::OK, body: rendering.list(&metadata, &deleted) })
+        Ok(match rendering.list(&metadata, &deleted) {
+            Ok(body) => Answer::Whole { code: StatusCode::OK, body },
+            // The list is too large; the objects are deleted nevertheless.
+            Err(_) => Answer::json(StatusCode::OK, &success(&json!({"kind": request.resource.name}))),
+        })
     }
 
     /// Deletes an object, or marks it as being deleted if it waits for something.

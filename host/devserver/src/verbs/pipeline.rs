@@ -12,7 +12,7 @@ use super::write::{Write, key};
 use super::{Core, JsonMap, identity, ownership};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};
 use crate::kinds::{self, Content, Generation};
-use crate::resources::{NAMESPACES, Resource, WrittenPart, check_whole};
+use crate::resources::{NAMESPACES, Resource, WrittenPart, check_stored};
 use crate::store::{ManagedFields, Raced, Stored};
 
 /// How often a change is tried again when another write came between; each try starts from the new state.
@@ -60,7 +60,7 @@ impl Core {
         causes.extend(check_metadata(&Metadata::of(&mut object)?, strategy.names));
         causes.extend(write.review(&mut object, None, WrittenPart::Object));
         write.accept(&name, causes)?;
-        check_whole(&object, managed.len())?;
+        check_stored(&object, &managed)?;
         for _ in 0..NAMES {
             let key = key(write.namespace(), &name);
             let outcome = match self.store.get(&write.resource.storage, &key) {
@@ -153,7 +153,7 @@ impl Core {
             let current = self.current(write)?;
             let old = current.value();
             let Some((object, managed)) = change(&current, &old)? else { return Ok(current) };
-            check_whole(&object, managed.len())?;
+            check_stored(&object, &managed)?;
             if write.dry {
                 return write.imagine(object, managed, current.object.resource_version());
             }
