@@ -29,12 +29,14 @@ pub struct DevServerOptions {
     pub controllers: ControllerSet,
 }
 
-/// Which controllers of the server run. Those of a real kube-controller-manager can run against it in their place.
+/// Which controllers of the server run. Those of a real kube-controller-manager can run against it in the place of the garbage
+/// collector and of `content`; a kubelet and the storage do on a cluster what `pods` and `events` do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControllerSet {
     /// Deletes objects whose owners have gone, and dependents before owners or without them, as a deletion asks for.
     pub garbage_collector: bool,
-    /// Deletes what is in a namespace or of a definition that is deleted.
+    /// Deletes what is in a namespace that is deleted. The objects of a definition are always deleted with it, as by a real
+    /// API server itself.
     pub content: bool,
     /// Ends pods that are being deleted, as a kubelet does.
     pub pods: bool,

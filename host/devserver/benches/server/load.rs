@@ -106,7 +106,18 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>> {
-        let request = Request::builder().method(method).uri(path).header("host", &self.1);
+        self.begin_accepting("application/json", method, path, body).await
+    }
+
+    async fn begin_accepting(
+        &mut self,
+        accept: &str,
+        method: &str,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>> {
+        let request =
+            Request::builder().method(method).uri(path).header("host", &self.1).header("accept", accept);
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let request = request.header("content-type", kind).body(Full::new(body))?;
         self.0.ready().await?;
@@ -117,12 +128,12 @@ impl Client {
 
     /// The size of the answer.
     pub(crate) async fn send(&mut self, method: &str, path: &str, body: Bytes) -> Result<usize> {
-        let mut body = self.begin(method, path, body).await?.into_body();
-        let mut size = 0;
-        while let Some(frame) = body.frame().await {
-            size += frame?.data_ref().map_or(0, Bytes::len);
-        }
-        Ok(size)
+        size_of(self.begin(method, path, body).await?).await
+    }
+
+    /// As [`Client::send`], for what is read in a form of its own.
+    pub(crate) async fn get(&mut self, path: &str, accept: &str) -> Result<usize> {
+        size_of(self.begin_accepting(accept, "GET", path, Bytes::new()).await?).await
     }
 
     /// Makes the ReplicaSet that owns all pods, without which the garbage collector would delete them; its UID.
@@ -141,6 +152,15 @@ impl Client {
         let made: Value = serde_json::from_slice(&made.into_body().collect().await?.to_bytes())?;
         Ok(made["metadata"]["uid"].as_str().context("a UID")?.to_owned())
     }
+}
+
+/// Reads an answer to its end.
+async fn size_of(answer: Response<Incoming>) -> Result<usize> {
+    let (mut body, mut size) = (answer.into_body(), 0);
+    while let Some(frame) = body.frame().await {
+        size += frame?.data_ref().map_or(0, Bytes::len);
+    }
+    Ok(size)
 }
 
 /// The ReplicaSet that owns all pods.
