@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::ControllerSet;
 use super::queue::{Queue, Work};
 use crate::api::Metadata;
 use crate::resources::{DEFINITIONS, Definition, NAMESPACES};
@@ -14,27 +15,35 @@ use crate::verbs::{CLEANUP, Core, DeleteOptions, definition_name};
 /// How many objects are deleted before other work gets its turn.
 const AT_ONCE: usize = 100;
 
-pub(super) fn observe(table: &Arc<str>, now: &Stored, queue: &mut Queue) {
+pub(super) fn observe(set: ControllerSet, table: &Arc<str>, now: &Stored, queue: &mut Queue) {
     if now.object.deletion_timestamp().is_none() {
         return;
     }
     match &**table {
-        NAMESPACES => queue.add(Work::EmptyNamespace(now.object.name().into())),
-        DEFINITIONS => queue.add(Work::EmptyDefinition(now.object.name().into())),
+        NAMESPACES if set.namespaces => queue.add(Work::EmptyNamespace(now.object.name().into())),
+        DEFINITIONS if set.definitions => queue.add(Work::EmptyDefinition(now.object.name().into())),
         _ => {}
     }
 }
 
 /// What has gone may have been the last of something.
-pub(super) fn observe_end(core: &Core, table: &Arc<str>, last: &Stored, queue: &mut Queue) {
+pub(super) fn observe_end(
+    set: ControllerSet,
+    core: &Core,
+    table: &Arc<str>,
+    last: &Stored,
+    queue: &mut Queue,
+) {
     let is_ending = |namespace: &&str| {
         let found = core.store.get(NAMESPACES, namespace);
         found.is_some_and(|found| found.object.deletion_timestamp().is_some())
     };
-    if let Some(namespace) = last.object.namespace().filter(is_ending) {
+    if set.namespaces
+        && let Some(namespace) = last.object.namespace().filter(is_ending)
+    {
         queue.add(Work::EmptyNamespace(namespace.into()));
     }
-    if core.is_definition_ending(table) {
+    if set.definitions && core.is_definition_ending(table) {
         queue.add(Work::EmptyDefinition(definition_name(table).into()));
     }
 }

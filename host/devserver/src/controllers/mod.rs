@@ -15,6 +15,7 @@ mod events;
 mod garbage;
 mod pods;
 mod queue;
+mod set;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +24,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::options::ControllerSet;
 use crate::store::{Change, Stored};
 use crate::verbs::Core;
 use events::EventExpiry;
 use garbage::GarbageCollector;
 use pods::PodEnds;
 use queue::{Queue, Work};
+pub use set::{ControllerSet, UnknownController};
 
 /// How many pieces of work are done before requests get their turn.
 const PIECES: usize = 64;
@@ -131,9 +132,7 @@ impl Loop {
         if self.set.garbage_collector {
             self.parts.garbage.observe(&self.core, table, now, before, &mut self.queue);
         }
-        if self.set.content {
-            content::observe(table, now, &mut self.queue);
-        }
+        content::observe(self.set, table, now, &mut self.queue);
         if self.set.pods {
             self.parts.pods.observe(table, now);
         }
@@ -146,9 +145,7 @@ impl Loop {
         if self.set.garbage_collector {
             self.parts.garbage.observe_end(&self.core, table, last, &mut self.queue);
         }
-        if self.set.content {
-            content::observe_end(&self.core, table, last, &mut self.queue);
-        }
+        content::observe_end(self.set, &self.core, table, last, &mut self.queue);
         self.parts.events.observe_end(table, last);
     }
 
