@@ -22,7 +22,7 @@ import (
 const usage = `usage:
   controlplane serve --dir DIR [flags]   run a control plane; one JSON line on stdout tells that it is ready
   controlplane kubectl ARGS...           the kubectl of the same version
-  controlplane controller-manager --kubeconfig FILE [--controllers LIST]
+  controlplane controller-manager --kubeconfig FILE [--controllers LIST] [-- FLAGS...]
                                          kube-controller-manager against any server, until its standard input ends
   controlplane tables --kubeconfig FILE --out DIR
                                          write what a running control plane serves as resources.json and schemas.json

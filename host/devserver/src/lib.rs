@@ -46,9 +46,10 @@ mod validation;
 mod verbs;
 
 pub use apply::replay_applies;
+pub use controllers::{ControllerSet, UnknownController};
 pub use error::StartError;
 pub use faults::{Fault, FaultRule, FaultState, Faults, When};
 pub use http::Served;
-pub use options::{ControllerSet, DevServerOptions};
+pub use options::DevServerOptions;
 pub use resources::read_builtin;
 pub use server::{DevServer, Seeded};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::ControllerSet;
 use super::queue::{Queue, Work};
 use crate::api::{JsonMap, Metadata};
 use crate::resources::{DEFINITIONS, Definition, NAMESPACES};
@@ -14,29 +15,36 @@ use crate::verbs::{CLEANUP, Core, DeleteOptions, Propagation, definition_name};
 /// How many objects are deleted before other work gets its turn.
 const AT_ONCE: usize = 100;
 
-/// Queues what follows from a change. Definitions are always the server's own business, as on a real one; `namespaces` says
-/// whether namespaces are too.
-pub(super) fn observe(table: &Arc<str>, now: &Stored, namespaces: bool, queue: &mut Queue) {
+/// Queues what follows from a change.
+pub(super) fn observe(set: ControllerSet, table: &Arc<str>, now: &Stored, queue: &mut Queue) {
     if now.object.deletion_timestamp().is_none() {
         return;
     }
     match &**table {
-        NAMESPACES if namespaces => queue.add(Work::EmptyNamespace(now.object.name().into())),
-        DEFINITIONS => queue.add(Work::EmptyDefinition(now.object.name().into())),
+        NAMESPACES if set.namespaces => queue.add(Work::EmptyNamespace(now.object.name().into())),
+        DEFINITIONS if set.definitions => queue.add(Work::EmptyDefinition(now.object.name().into())),
         _ => {}
     }
 }
 
 /// Queues the namespace and the definition whose last object may have been deleted.
-pub(super) fn observe_end(core: &Core, table: &Arc<str>, last: &Stored, namespaces: bool, queue: &mut Queue) {
+pub(super) fn observe_end(
+    set: ControllerSet,
+    core: &Core,
+    table: &Arc<str>,
+    last: &Stored,
+    queue: &mut Queue,
+) {
     let is_ending = |namespace: &&str| {
-        let found = core.store.get(NAMESPACES, namespace).filter(|_| namespaces);
+        let found = core.store.get(NAMESPACES, namespace);
         found.is_some_and(|found| found.object.deletion_timestamp().is_some())
     };
-    if let Some(namespace) = last.object.namespace().filter(is_ending) {
+    if set.namespaces
+        && let Some(namespace) = last.object.namespace().filter(is_ending)
+    {
         queue.add(Work::EmptyNamespace(namespace.into()));
     }
-    if core.is_definition_ending(table) {
+    if set.definitions && core.is_definition_ending(table) {
         queue.add(Work::EmptyDefinition(definition_name(table).into()));
     }
 }

@@ -15,6 +15,7 @@ mod events;
 mod garbage;
 mod pods;
 mod queue;
+mod set;
 #[cfg(test)]
 mod tests;
 
@@ -25,13 +26,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::options::ControllerSet;
 use crate::store::{Batch, Change, Stored};
 use crate::verbs::Core;
 use events::EventExpiry;
 use garbage::GarbageCollector;
 use pods::PodEnds;
 use queue::{Queue, Work};
+pub use set::{ControllerSet, UnknownController};
 
 /// How many objects are looked at before requests get their turn; a piece of work that has begun is done.
 const OBJECTS: usize = 100;
@@ -144,7 +145,7 @@ impl Loop {
         if self.set.garbage_collector {
             self.parts.garbage.observe(&self.core, table, now, before, &mut self.queue);
         }
-        content::observe(table, now, self.set.content, &mut self.queue);
+        content::observe(self.set, table, now, &mut self.queue);
         if self.set.pods {
             self.parts.pods.observe(table, now);
         }
@@ -157,7 +158,7 @@ impl Loop {
         if self.set.garbage_collector {
             self.parts.garbage.observe_end(&self.core, table, last, &mut self.queue);
         }
-        content::observe_end(&self.core, table, last, self.set.content, &mut self.queue);
+        content::observe_end(self.set, &self.core, table, last, &mut self.queue);
         self.parts.events.observe_end(table, last);
     }
 

@@ -109,7 +109,7 @@ impl Service {
         let registry = self.core.registry.now();
         let resource = registry
             .get(&target.group, &target.version, &target.resource)
-            .ok_or_else(ApiError::no_path)?
+            .ok_or_else(|| registry.nothing_in(&target.group))?
             .clone();
         let call = ResourceRequest {
             resource,

@@ -5,6 +5,7 @@
 //! missing; those of custom resources are in their schemas.
 
 mod convert;
+pub(crate) mod daemon_sets;
 mod fields;
 mod immutable;
 mod pods;

@@ -3,6 +3,7 @@
 //! The word is that of the real server's registry. Everything about a kind that its schema and its discovery do not say
 //! stands in one entry here; the verbs ask the strategy and never for a name.
 
+use super::daemon_sets;
 use super::immutable::{self, Fixed, fixed, fixed_as};
 use super::prepare;
 use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
@@ -11,6 +12,8 @@ use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
 type PrepareCreate = fn(&mut JsonMap) -> Result<(), ApiError>;
 /// The same for every state of an object that is to be stored; gives what is wrong with it.
 type Prepare = fn(&mut JsonMap, Timestamp) -> Vec<Cause>;
+/// Fills in what follows from the state before.
+type PrepareUpdate = fn(&JsonMap, &mut JsonMap) -> Result<(), ApiError>;
 /// What is wrong with the step from one state of an object to another.
 type CheckUpdate = fn(&JsonMap, &JsonMap) -> Vec<Cause>;
 
@@ -52,6 +55,8 @@ pub(crate) struct Strategy {
     /// Labels that objects select with are a plain map, not a `LabelSelector`.
     pub(crate) selects_by_map: bool,
     pub(crate) prepare_create: PrepareCreate,
+    /// Also before a write of the status.
+    pub(crate) prepare_update: PrepareUpdate,
     pub(crate) prepare: Prepare,
 }
 
@@ -119,6 +124,7 @@ const BUILTIN: Strategy = Strategy {
     allocates: false,
     selects_by_map: false,
     prepare_create: |_| Ok(()),
+    prepare_update: |_, _| Ok(()),
     prepare: |_, _| Vec::new(),
 };
 
@@ -218,7 +224,16 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     ),
     ("apps", "replicasets", Strategy { fixed: &[fixed("spec.selector")], ..COUNTED }),
     ("apps", "statefulsets", Strategy { check_update: immutable::stateful_set, ..COUNTED }),
-    ("apps", "daemonsets", Strategy { fixed: &[fixed("spec.selector")], ..COUNTED }),
+    (
+        "apps",
+        "daemonsets",
+        Strategy {
+            fixed: &[fixed("spec.selector")],
+            prepare_create: daemon_sets::create,
+            prepare_update: daemon_sets::update,
+            ..COUNTED
+        },
+    ),
     ("apps", "controllerrevisions", Strategy { fixed: &[fixed("data")], ..BUILTIN }),
     (
         "batch",

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::api::ApiError;
 use crate::kinds::Strategy;
 use crate::printing::CustomColumn;
 use crate::schema::Schema;
@@ -167,6 +168,14 @@ impl Resources {
 
     pub(crate) fn get(&self, group: &str, version: &str, name: &str) -> Option<&Arc<Resource>> {
         self.by_path.get(&(group.to_owned(), version.to_owned()))?.get(name)
+    }
+
+    /// The answer to a path below a group where nothing is served: a group that is not there has no pages.
+    pub(crate) fn nothing_in(&self, group: &str) -> ApiError {
+        match self.groups.iter().any(|known| known.name == group) {
+            true => ApiError::no_path(),
+            false => ApiError::no_page(),
+        }
     }
 
     /// The resource of a kind, as a manifest names it.

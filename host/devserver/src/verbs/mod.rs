@@ -31,9 +31,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::api::{ApiError, JsonMap};
+use crate::api::{ApiError, JsonMap, Timestamp};
 use crate::resources::{NAMESPACES, Registry};
 use crate::store::Store;
 use services::ServiceNumbers;
@@ -49,6 +49,9 @@ pub(crate) use write::Write;
 
 /// The namespaces of a new cluster.
 const FIRST: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+/// A ConfigMap that an API server makes: since when it notes the use of service accounts' old tokens. A controller of
+/// kube-controller-manager reads it.
+const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
 
 /// All state of the server.
 #[derive(Debug)]
@@ -84,13 +87,21 @@ impl Core {
             service_numbers: ServiceNumbers::default(),
         });
         for name in FIRST {
-            let Some(write) = core.own_write(NAMESPACES, None, name) else { continue };
-            let object = Map::from_iter([("metadata".to_owned(), json!({"name": name}))]);
-            if let Err(error) = core.create_object(&write, object) {
-                tracing::error!(name, "a namespace of a new cluster could not be made: {}", error.message);
-            }
+            core.begin_with(NAMESPACES, None, name, json!({"metadata": {"name": name}}));
         }
+        let since = Timestamp::now().0.strftime("%Y-%m-%d").to_string();
+        let tracking = json!({"metadata": {"name": TRACKING}, "data": {"since": since}});
+        core.begin_with("/configmaps", Some("kube-system"), TRACKING, tracking);
         core
+    }
+
+    /// Makes an object of a new cluster.
+    fn begin_with(&self, table: &str, namespace: Option<&str>, name: &str, object: Value) {
+        let Some(write) = self.own_write(table, namespace, name) else { return };
+        let Value::Object(object) = object else { return };
+        if let Err(error) = self.create_object(&write, object) {
+            tracing::error!(name, "an object of a new cluster could not be made: {}", error.message);
+        }
     }
 
     /// Does what a request asks for.

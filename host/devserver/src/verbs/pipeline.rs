@@ -276,6 +276,7 @@ fn next(
         copy(&mut next, old, field);
     }
     let mut causes = (strategy.prepare)(&mut next, Timestamp::now());
+    (strategy.prepare_update)(old, &mut next)?;
     kinds::carry_over(&write.resource, old, &mut next);
     let counts = counts_on(&write.resource, old, &next);
     let metadata = identity::keep(old, &mut next, counts, &mut causes)?;
@@ -308,6 +309,7 @@ fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<JsonMap,
                 None => copy(&mut next, old, path),
             }
         }
+        (write.resource.strategy.prepare_update)(old, &mut next)?;
         let metadata = identity::keep(old, &mut next, false, &mut causes)?;
         causes.extend(identity::new_finalizers(old, &metadata));
         causes.extend(check_metadata(&metadata, write.resource.strategy.names));

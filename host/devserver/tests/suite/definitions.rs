@@ -59,7 +59,7 @@ async fn with_boats() -> Cluster {
 #[tokio::test]
 async fn a_definition_is_served_at_once_and_completed() {
     let cluster = Cluster::start().await;
-    assert_eq!(cluster.get(BOATS).await.reason(), (404, "NotFound".to_owned()));
+    assert!(cluster.get(BOATS).await.is_no_page());
     let made = cluster.post(DEFINITIONS, &boats()).await.ok();
     assert_eq!(made["metadata"]["generation"], 1);
     let names = &made["spec"]["names"];

@@ -222,8 +222,9 @@ async fn nothing_is_settled_before_the_last_of_a_chain_has_gone() {
 }
 
 #[tokio::test]
-async fn a_definition_goes_with_its_objects_whichever_controllers_run() {
-    let controllers = ControllerSet { content: false, garbage_collector: false, ..ControllerSet::default() };
+async fn a_definition_goes_with_its_objects_where_namespaces_are_left_to_others() {
+    let controllers =
+        ControllerSet { namespaces: false, garbage_collector: false, ..ControllerSet::default() };
     let cluster = Cluster::with(DevServerOptions { controllers, ..DevServerOptions::default() }).await;
     cluster.post(DEFINITIONS, &boats()).await.ok();
     cluster.post(BOATS, &boat("a")).await.ok();
