@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -31,8 +32,8 @@ func (o *serveOptions) controllerArgs(kubeconfig string, p pki) []string {
 	}
 }
 
-// controllerManager is kube-controller-manager alone, against a server that is not this program's own. It ends when its
-// standard input does, so that it does not outlive who started it.
+// controllerManager is kube-controller-manager alone, against a server that is not this program's own. Arguments behind
+// `--` are its own. It ends when its standard input does, so that it does not outlive who started it.
 func controllerManager(args []string) error {
 	flags := flag.NewFlagSet("controlplane controller-manager", flag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the server")
@@ -40,8 +41,8 @@ func controllerManager(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *kubeconfig == "" || flags.NArg() > 0 {
-		return fmt.Errorf("needs --kubeconfig and no other arguments, got %q", flags.Args())
+	if *kubeconfig == "" {
+		return errors.New("needs --kubeconfig")
 	}
 	if err := checkControllers(strings.Split(*list, ",")); err != nil {
 		return err
@@ -51,7 +52,7 @@ func controllerManager(args []string) error {
 		os.Exit(0)
 	}()
 	command := app.NewControllerManagerCommand()
-	command.SetArgs([]string{
+	command.SetArgs(append([]string{
 		"--kubeconfig=" + *kubeconfig,
 		"--controllers=" + *list,
 		"--leader-elect=false",
@@ -59,7 +60,7 @@ func controllerManager(args []string) error {
 		"--kube-api-qps=500",
 		"--kube-api-burst=1000",
 		"--controller-start-interval=0s",
-	})
+	}, flags.Args()...))
 	if code := cli.Run(command); code != 0 {
 		return fmt.Errorf("kube-controller-manager ended with %d", code)
 	}

@@ -15,12 +15,14 @@ package main
 import (
 	"fmt"
 	"os"
+
+	"pilothouse/controlplane/fieldmanager"
 )
 
 const usage = `usage:
   controlplane serve --dir DIR [flags]   run a control plane; one JSON line on stdout tells that it is ready
   controlplane kubectl ARGS...           the kubectl of the same version
-  controlplane controller-manager --kubeconfig FILE [--controllers LIST]
+  controlplane controller-manager --kubeconfig FILE [--controllers LIST] [-- FLAGS...]
                                          kube-controller-manager against any server, until its standard input ends
   controlplane tables --kubeconfig FILE --out DIR
                                          write what a running control plane serves as resources.json and schemas.json
@@ -29,6 +31,8 @@ const usage = `usage:
   controlplane defaults --tables DIR     write the values that absent fields are given as defaults.json
   controlplane objects [--tables DIR --random N --seed S]
                                          answer what a server reads of objects: of standard input, or random ones
+  controlplane fieldmanager --seed S --cases N
+                                         answer what server-side apply makes of random writers
   controlplane patterns --out FILE       write how regular expressions of Go are read, as test vectors
 `
 
@@ -53,6 +57,8 @@ func main() {
 		err = defaults(args)
 	case "objects":
 		err = objects(args)
+	case "fieldmanager":
+		err = fieldmanager.Run(args)
 	case "patterns":
 		err = patterns(args)
 	case apiServerCommand:

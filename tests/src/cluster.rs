@@ -5,7 +5,7 @@
 //! runtime.
 
 use anyhow::Context;
-use pilothouse_client::{ApiResource, Client, DeleteParams, Patch, WriteParams};
+use pilothouse_client::{ApiResource, Client, DeleteParams, ListParams, Patch, WriteParams};
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -82,8 +82,24 @@ impl Cluster {
 
     /// Deletes an object.
     pub fn delete(&self, kind: &str, namespace: &str, name: &str) -> anyhow::Result<()> {
+        self.delete_with(kind, namespace, name, &DeleteParams::default())
+    }
+
+    /// Deletes an object without a grace period.
+    pub fn delete_now(&self, kind: &str, namespace: &str, name: &str) -> anyhow::Result<()> {
+        let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        self.delete_with(kind, namespace, name, &params)
+    }
+
+    fn delete_with(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        params: &DeleteParams,
+    ) -> anyhow::Result<()> {
         let (resource, key) = (resource(kind, namespace), key(namespace, name)?);
-        let deleted = self.runtime.block_on(self.client.delete(&resource, &key, &DeleteParams::default()));
+        let deleted = self.runtime.block_on(self.client.delete(&resource, &key, params));
         deleted.map(drop).with_context(|| format!("deleting {kind} {namespace}/{name}"))
     }
 
@@ -94,6 +110,14 @@ impl Cluster {
             Err(error) if error.is_not_found() => Ok(None),
             found => finish(found, "reading", kind, namespace, name).map(Some),
         }
+    }
+
+    /// Reads all objects of a kind in a namespace, or in all if `namespace` is empty.
+    pub fn list(&self, kind: &str, namespace: &str) -> anyhow::Result<Vec<Value>> {
+        let (resource, of) = (resource(kind, namespace), (!namespace.is_empty()).then_some(namespace));
+        let listed = self.runtime.block_on(self.client.list_all(&resource, of, &ListParams::default()));
+        let listed = listed.with_context(|| format!("listing {kind} in {namespace:?}"))?;
+        listed.items.iter().map(|object| Ok(serde_json::from_slice(object.bytes())?)).collect()
     }
 
     /// Sends a merge patch and returns the result.

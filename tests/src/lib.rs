@@ -26,6 +26,7 @@ pub mod examples;
 pub mod fleet;
 pub mod host;
 pub mod informers;
+pub mod kube_rs;
 pub mod latency;
 pub mod load;
 pub mod loglines;

@@ -38,14 +38,14 @@ pub(crate) fn page(resources: &Resources, path: &Path, headers: &HeaderMap) -> R
         }
         Path::Group(name) => {
             let found = resources.groups.iter().find(|g| !name.is_empty() && g.name == *name);
-            (found.map(|g| group(g, true)).ok_or_else(ApiError::no_path)?, JSON)
+            (found.map(|g| group(g, true)).ok_or_else(ApiError::no_page)?, JSON)
         }
         Path::Resources { group, version } => {
             let groups = resources.groups.iter().filter(|g| g.name == *group);
             let found = groups.flat_map(|g| &g.versions).find(|v| v.name == *version);
-            (found.map(|v| resource_list(group, v)).ok_or_else(ApiError::no_path)?, JSON)
+            (found.map(|v| resource_list(group, v)).ok_or_else(|| resources.nothing_in(group))?, JSON)
         }
-        Path::Other(_) | Path::Target(_) => return Err(ApiError::no_path()),
+        Path::Other(_) | Path::Target(_) => return Err(ApiError::no_page()),
     };
     let body = value.to_string();
     let mut hasher = DefaultHasher::new();

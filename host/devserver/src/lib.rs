@@ -16,7 +16,7 @@
 //!
 //! It keeps what clients observe: resource versions, conflicts, watches with bookmarks, 410, selectors, paging on one
 //! snapshot, finalizers and grace, status and generation. It prunes, defaults and validates custom resources by their
-//! schemas, types and defaults built-in kinds, knows no rules of access, applies nothing on the server's side and collects no garbage.
+//! schemas, types and defaults built-in kinds, applies on the server's side, collects garbage, and knows no rules of access.
 //!
 //! Invariant: nothing that a client sends makes it panic or grow without bound.
 
@@ -45,9 +45,11 @@ mod typed;
 mod validation;
 mod verbs;
 
+pub use apply::replay_applies;
+pub use controllers::{ControllerSet, UnknownController};
 pub use error::StartError;
 pub use faults::{Fault, FaultRule, FaultState, Faults, When};
 pub use http::Served;
-pub use options::{ControllerSet, DevServerOptions};
+pub use options::DevServerOptions;
 pub use resources::read_builtin;
 pub use server::{DevServer, Seeded};

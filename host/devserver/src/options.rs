@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use crate::controllers::ControllerSet;
 use crate::store::HistoryLimits;
 
 /// How a [`DevServer`](crate::DevServer) is started.
@@ -27,25 +28,6 @@ pub struct DevServerOptions {
     pub bookmark_every: Duration,
     /// Which of its own controllers run.
     pub controllers: ControllerSet,
-}
-
-/// Which controllers of the server run. Those of a real kube-controller-manager can run against it in their place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ControllerSet {
-    /// Deletes objects whose owners have gone, and dependents before owners or without them, as a deletion asks for.
-    pub garbage_collector: bool,
-    /// Deletes what is in a namespace or of a definition that is deleted.
-    pub content: bool,
-    /// Ends pods that are being deleted, as a kubelet does.
-    pub pods: bool,
-    /// Deletes Events an hour after they were written last.
-    pub events: bool,
-}
-
-impl Default for ControllerSet {
-    fn default() -> Self {
-        Self { garbage_collector: true, content: true, pods: true, events: true }
-    }
 }
 
 impl Default for DevServerOptions {

@@ -1,15 +1,17 @@
-//! Objects from files, as `kubectl apply -f FOLDER` would make them, with their status.
+//! Objects from files, as `kubectl apply --server-side --force-conflicts -f FOLDER` would make them, with their status.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::api::ApiError;
 use crate::server::Seeded;
-use crate::store::Stored;
-use crate::verbs::{Core, ObjectPart, Patch, Rendering, Source, Write};
+use crate::verbs::{Core, ObjectPart, Write};
 use crate::{StartError, StartError::Read};
+
+/// The field manager of what files say.
+const MANAGER: &str = "pilothouse-dev";
 
 /// One document of a file.
 struct Document {
@@ -174,32 +176,24 @@ fn put(core: &Arc<Core>, document: &Document) -> Result<bool, StartError> {
         "" => "default".to_owned(),
         namespace => namespace.to_owned(),
     });
-    let mut write = Write::own(resource.clone(), namespace, &name);
-    let refused = |error: ApiError| document.wrong(error.message);
-    let Value::Object(object) = &document.object else { return Err(document.wrong("it is no object")) };
-    let patch = |write: &Write, patch: Value, part| {
-        let patch = Patch::merge(patch);
-        let asked = |current: &Stored, _: &_| {
-            let served = Rendering::plain(resource).value(current);
-            patch.apply(write, &served, &Source::default())
-        };
-        core.update_object(write, part, asked).map(drop).map_err(refused)
-    };
-    let there = core.store.get(&resource.storage, &write.key()).is_some();
-    if there {
-        patch(&write, document.object.clone(), ObjectPart::Main)?;
-    } else {
-        let object = write.as_stored(object.clone(), &Source::default()).map_err(refused)?;
-        let made = core.create_object(&write, object).map_err(refused)?;
-        // It may have been generated.
-        write.name = made.object.name().to_owned();
+    if name.is_empty() {
+        return Err(document.wrong("it has no metadata.name, by which it could be applied again"));
     }
+    let mut write = Write::own(resource.clone(), namespace, &name);
+    write.manager = MANAGER.to_owned();
+    let refused = |error: ApiError| document.wrong(error.message);
+    let mut object = document.object.clone();
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        // Files are often what `kubectl get` has printed.
+        metadata.remove("managedFields");
+    }
+    let (_, is_new) = core.apply_object(&write, ObjectPart::Main, &object, true).map_err(refused)?;
     for warning in write.warnings.texts() {
         tracing::warn!(path = %document.path.display(), kind, name, "{warning}");
     }
-    if let Some(status) = object.get("status").filter(|_| resource.has_status()) {
-        let status = Value::Object(Map::from_iter([("status".to_owned(), status.clone())]));
-        patch(&write, status, ObjectPart::Status)?;
+    if object.get("status").is_some() && resource.has_status() {
+        write.subresource = "status".to_owned();
+        core.apply_object(&write, ObjectPart::Status, &object, true).map_err(refused)?;
     }
-    Ok(!there)
+    Ok(is_new)
 }

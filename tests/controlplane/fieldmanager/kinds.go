@@ -1,4 +1,4 @@
-package main
+package fieldmanager
 
 // Kinds: the types of objects, as the real server gives them to its field managers.
 

@@ -1,4 +1,4 @@
-package main
+package fieldmanager
 
 // Random schemas, objects and writers. There are few names and values, so that writers meet.
 

@@ -1,4 +1,4 @@
-package main
+package fieldmanager
 
 // Writes, as the handlers of the real server make them.
 

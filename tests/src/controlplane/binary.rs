@@ -70,25 +70,34 @@ fn place() -> anyhow::Result<(PathBuf, PathBuf, String)> {
 /// A hash of all sources of the binary, including the flags in `build.sh`.
 fn fingerprint(sources: &Path) -> anyhow::Result<String> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(sources).with_context(|| format!("reading {}", sources.display()))? {
-        let path = entry?.path();
-        let counts = |name: &str| {
-            name.ends_with(".go") && !name.ends_with("_test.go")
-                || ["go.mod", "go.sum", "build.sh"].contains(&name)
-        };
-        if path.file_name().and_then(|name| name.to_str()).is_some_and(counts) {
-            files.push(path);
-        }
-    }
+    find_sources(sources, &mut files)?;
     files.sort();
     let mut hash = Sha256::new();
     for file in files {
         let content = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
         // Each file is hashed by its own digest, so that moving bytes between files changes the hash.
-        hash.update(Sha256::digest(file.file_name().unwrap_or_default().as_encoded_bytes()));
+        let name = file.strip_prefix(sources)?;
+        hash.update(Sha256::digest(name.as_os_str().as_encoded_bytes()));
         hash.update(Sha256::digest(&content));
     }
     Ok(hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// All files in a folder and those below it that are compiled.
+fn find_sources(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        let counts = |name: &str| {
+            name.ends_with(".go") && !name.ends_with("_test.go")
+                || ["go.mod", "go.sum", "build.sh"].contains(&name)
+        };
+        if path.is_dir() {
+            find_sources(&path, files)?;
+        } else if path.file_name().and_then(|name| name.to_str()).is_some_and(counts) {
+            files.push(path);
+        }
+    }
+    Ok(())
 }
 
 fn build(sources: &Path, folder: &Path, binary: &Path) -> anyhow::Result<()> {

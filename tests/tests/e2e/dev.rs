@@ -1,8 +1,8 @@
 //! `pilothouse dev`: from sources to reconciles on the embedded API server, and back to nothing.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -152,6 +152,10 @@ fn a_cluster_has_no_server_of_ours_and_must_answer() -> Result<()> {
         let refused = dev::run(dir.path(), &flags)?;
         ensure!(refused.status.code() == Some(2) && refused.stderr.contains("cannot be used"), "{refused:?}");
     }
+    for flag in ["--objects", "--api-host", "--controllers"] {
+        let refused = dev::run(dir.path(), &["--context", "x", flag, "pods"])?;
+        ensure!(refused.stderr.contains("cannot be used"), "{refused:?}");
+    }
     let refused = dev::run(dir.path(), &["--context", "x", "--objects", "objects"])?;
     ensure!(refused.stderr.contains("cannot be used"), "{refused:?}");
     Ok(())
@@ -216,6 +220,74 @@ fn the_api_server_alone_serves_what_it_is_given_where_it_is_told() -> Result<()>
         refused.status.code() == Some(1) && refused.stderr.contains("choose another port"),
         "{refused:?}"
     );
+    Ok(())
+}
+
+/// A namespace with something in it, and an object whose owner is not there.
+const OWNED: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: other}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: inside, namespace: other}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: owned
+  namespace: default
+  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: none, uid: 00000000-0000-4000-8000-000000000000}]
+";
+
+#[test]
+fn the_controllers_of_the_api_server_can_be_chosen() -> Result<()> {
+    let dir = folder()?;
+    let file = dir.path().join("owned.yaml");
+    fs::write(&file, OWNED)?;
+    let file = file.to_str().context("a path")?;
+    let code = |dev: &Dev, method: &str, path: &str| dev.request(method, path).map(|answer| answer.status);
+    let owned = "/api/v1/namespaces/default/configmaps/owned";
+    let namespace = "/api/v1/namespaces/other";
+    let without =
+        Dev::start(dir.path(), &["--api-only", "--objects", file, "--controllers", "*,-garbage-collector"])?;
+    without.wait_lines(1, "export KUBECONFIG=", SOON)?;
+    without.request("DELETE", namespace)?.ok()?;
+    without.wait_for("the namespace to be gone", SOON, || {
+        code(&without, "GET", namespace).map(|code| code == 404)
+    })?;
+    // What came before has been looked at.
+    ensure!(code(&without, "GET", owned)? == 200);
+    let all = Dev::start(dir.path(), &["--api-only", "--objects", file])?;
+    all.wait_lines(1, "export KUBECONFIG=", SOON)?;
+    all.wait_for("the object to be collected", SOON, || code(&all, "GET", owned).map(|code| code == 404))?;
+    let refused = dev::run(dir.path(), &["--api-only", "--controllers", "-pod"])?;
+    ensure!(refused.status.code() == Some(2), "{refused:?}");
+    ensure!(refused.stderr.contains("\"pod\"") && refused.stderr.contains("namespaces, pods"), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn the_api_server_answers_to_the_names_that_it_is_given() -> Result<()> {
+    let dir = folder()?;
+    let flags = ["--api-only", "--api-host", "dev.example.org", "--api-host", "10.1.2.3"];
+    let dev = Dev::start(dir.path(), &flags)?;
+    dev.wait_lines(1, "export KUBECONFIG=", SOON)?;
+    let server = dev.server()?;
+    let address = server.strip_prefix("http://").context("an address")?;
+    for (host, status) in [("DEV.example.org:80", 200), ("10.1.2.3", 200), ("example.org", 403)] {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(SOON))?;
+        write!(stream, "GET /version HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+        let answer = std::io::read_to_string(stream)?;
+        ensure!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+    }
+    for wrong in ["http://dev.example.org", "dev.example.org:80", ""] {
+        let refused = dev::run(dir.path(), &["--api-only", "--api-host", wrong])?;
+        ensure!(refused.status.code() == Some(2), "{refused:?}");
+        ensure!(refused.stderr.contains("without a scheme or a port"), "{refused:?}");
+    }
     Ok(())
 }
 

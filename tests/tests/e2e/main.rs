@@ -2,6 +2,7 @@
 //! `slow`, those that run other programs beside ours in `peers`: three binaries, each of which links the host's crates once
 //! and starts one control plane of each kind.
 
+mod apply;
 mod bad_guests;
 mod bad_plugins;
 mod batches;

@@ -1,5 +1,6 @@
-//! Ours beside others: client-go, kubectl, apimachinery, structured-merge-diff, OpenSearch; and the control plane that all end-to-end tests run on.
+//! Ours beside others: client-go, kubectl, kube-rs, apimachinery, structured-merge-diff, OpenSearch; and the control plane that all end-to-end tests run on.
 
+mod apply;
 mod client_go;
 mod clients;
 mod controllers;

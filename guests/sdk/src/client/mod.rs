@@ -120,8 +120,8 @@ pub fn patch_strategic(
 }
 
 /// Applies an object (server-side apply). Sets the fields of `body`, and removes fields that this field manager applied
-/// before and `body` lacks. Creates a missing object. The API server of `pilothouse dev` does not support it and
-/// responds with 415.
+/// before and `body` lacks. Creates a missing object. If another manager owns a field that `body` sets to another value,
+/// the call fails with a conflict ([`ApiError::is_conflict`]) that names the field, unless [`ApplyOptions::force`].
 ///
 /// # Errors
 /// See the [module](self).

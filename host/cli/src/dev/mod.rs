@@ -23,7 +23,7 @@ mod snapshot;
 mod watch;
 mod workshop;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use pilothouse_cache::Compression;
 use pilothouse_client::{Client, ClientOptions};
-use pilothouse_devserver::{DevServer, DevServerOptions};
+use pilothouse_devserver::{ControllerSet, DevServer, DevServerOptions};
 use pilothouse_manager::admin::AdminOptions;
 use pilothouse_manager::{DirectoryOptions, ManagerOptions};
 use tokio::net::TcpListener;
@@ -70,6 +70,19 @@ pub(crate) struct Dev {
     /// Serve the API over TLS, with a generated certificate that the kubeconfig trusts
     #[arg(long, conflicts_with_all = CLUSTER)]
     tls: bool,
+    /// A further name or address of the API server, for port forwarding and containers: accepted in `Host`, and in the
+    /// certificate; repeatable
+    #[arg(long, value_name = "NAME", value_parser = host_name, conflicts_with_all = CLUSTER)]
+    api_host: Vec<String>,
+    /// Controllers of the API server that run, as kube-controller-manager's flag: `*` for all, `NAME`, `-NAME`
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "*",
+        allow_hyphen_values = true,
+        conflicts_with_all = CLUSTER
+    )]
+    controllers: ControllerSet,
     /// Run the plugins on the cluster of this kubeconfig file instead of an API server in memory
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -217,7 +230,13 @@ impl Dev {
     async fn start_server(&self, log: &Log) -> Result<(DevServer, Option<Objects>)> {
         let begin = Instant::now();
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, self.api_port));
-        let options = DevServerOptions { listen, tls: self.tls, ..DevServerOptions::default() };
+        let options = DevServerOptions {
+            listen,
+            tls: self.tls,
+            hosts: self.api_host.clone(),
+            controllers: self.controllers,
+            ..DevServerOptions::default()
+        };
         let server = DevServer::start(options).await.context("the API server does not start")?;
         log.say("api", Tone::Plain, &format!("{} is up after {}", server.url(), spell(begin.elapsed())));
         let found = || self.paths.iter().map(|path| path.join(OBJECTS)).find(|path| path.is_dir());
@@ -252,6 +271,20 @@ async fn listen() -> Result<TcpListener> {
     }
 }
 
+/// The name or address of a host, without a scheme or a port.
+fn host_name(text: &str) -> Result<String, String> {
+    let is_name = |text: &str| {
+        let labels = |label: &str| {
+            !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        };
+        text.split('.').all(labels)
+    };
+    match text.parse::<IpAddr>().is_ok() || is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a name or an address, without a scheme or a port".to_owned()),
+    }
+}
+
 /// A path as a shell reads it.
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
@@ -264,6 +297,16 @@ fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_has_no_scheme_and_no_port() {
+        for name in ["dev.example.org", "host_1", "10.0.0.1", "fe80::1", "LOCAL"] {
+            assert_eq!(host_name(name).as_deref(), Ok(name));
+        }
+        for name in ["", "http://dev", "dev:80", "[::1]", "dev.", "*.dev", "a b", "ä"] {
+            assert!(host_name(name).is_err(), "{name:?}");
+        }
+    }
 
     #[test]
     fn paths_can_be_copied_into_a_shell() {

@@ -88,8 +88,8 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// A connection.
-pub(crate) struct Client(http1::SendRequest<Full<Bytes>>);
+/// A connection, and the host that its requests name.
+pub(crate) struct Client(http1::SendRequest<Full<Bytes>>, String);
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Result<Self> {
@@ -97,7 +97,7 @@ impl Client {
         stream.set_nodelay(true)?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        Ok(Self(sender))
+        Ok(Self(sender, address.to_string()))
     }
 
     pub(crate) async fn begin(
@@ -106,7 +106,18 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>> {
-        let request = Request::builder().method(method).uri(path).header("host", "bench");
+        self.begin_accepting("application/json", method, path, body).await
+    }
+
+    async fn begin_accepting(
+        &mut self,
+        accept: &str,
+        method: &str,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>> {
+        let request =
+            Request::builder().method(method).uri(path).header("host", &self.1).header("accept", accept);
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let request = request.header("content-type", kind).body(Full::new(body))?;
         self.0.ready().await?;
@@ -117,19 +128,48 @@ impl Client {
 
     /// The size of the answer.
     pub(crate) async fn send(&mut self, method: &str, path: &str, body: Bytes) -> Result<usize> {
-        let mut body = self.begin(method, path, body).await?.into_body();
-        let mut size = 0;
-        while let Some(frame) = body.frame().await {
-            size += frame?.data_ref().map_or(0, Bytes::len);
-        }
-        Ok(size)
+        size_of(self.begin(method, path, body).await?).await
+    }
+
+    /// As [`Client::send`], for what is read in a form of its own.
+    pub(crate) async fn get(&mut self, path: &str, accept: &str) -> Result<usize> {
+        size_of(self.begin_accepting(accept, "GET", path, Bytes::new()).await?).await
+    }
+
+    /// Makes the ReplicaSet that owns all pods, without which the garbage collector would delete them; its UID.
+    pub(crate) async fn make_owner(&mut self) -> Result<String> {
+        let labels = json!({"app": "service"});
+        let container = json!({"name": "main", "image": "registry.example/team/service"});
+        let owner = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": OWNER},
+            "spec": {
+                "replicas": 0, "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            },
+        });
+        let body = owner.to_string().into();
+        let made = self.begin("POST", "/apis/apps/v1/namespaces/default/replicasets", body).await?;
+        let made: Value = serde_json::from_slice(&made.into_body().collect().await?.to_bytes())?;
+        Ok(made["metadata"]["uid"].as_str().context("a UID")?.to_owned())
     }
 }
 
+/// Reads an answer to its end.
+async fn size_of(answer: Response<Incoming>) -> Result<usize> {
+    let (mut body, mut size) = (answer.into_body(), 0);
+    while let Some(frame) = body.frame().await {
+        size += frame?.data_ref().map_or(0, Bytes::len);
+    }
+    Ok(size)
+}
+
+/// The ReplicaSet that owns all pods.
+const OWNER: &str = "service-0123456789";
+
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A pod of about 3.5 KB with names, hashes and addresses of its own.
-pub(crate) fn pod(number: usize) -> Bytes {
+/// A pod of about 3.5 KB with names, hashes and addresses of its own; `owner` is the UID of its ReplicaSet.
+pub(crate) fn pod(number: usize, owner: &str) -> Bytes {
     let mut random = StdRng::seed_from_u64(number as u64);
     let mut word = |length: usize| -> String {
         (0..length)
@@ -156,8 +196,7 @@ pub(crate) fn pod(number: usize) -> Bytes {
             "labels": {"app": format!("service-{}", number % 200), "pod-template-hash": word(10), "tier": "backend"},
             "annotations": {"example.com/checksum": word(64), "example.com/owner": word(20)},
             "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("service-{}", word(10)), "controller": true,
-                "uid": format!("{}-{}-{}-{}-{}", word(8), word(4), word(4), word(4), word(12)),
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": OWNER, "controller": true, "uid": owner,
             }],
         },
         "spec": {

@@ -6,6 +6,9 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+/// All that a server says of a path that it does not know.
+const NO_PAGE: &str = "404 page not found\n";
+
 /// What a failure is about, for the `details` of its Status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct About {
@@ -63,6 +66,9 @@ impl Cause {
     }
 }
 
+/// The reason of an error about an object that is there already.
+pub(crate) const ALREADY_EXISTS: &str = "AlreadyExists";
+
 /// A failure, as it goes to the client.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ApiError {
@@ -111,9 +117,20 @@ impl ApiError {
             .about(About::default())
     }
 
+    /// No such page: neither an object nor discovery, or a group that nobody serves. It is no Status, so client-go names the
+    /// request in its own message.
+    pub(crate) fn no_page() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", NO_PAGE)
+    }
+
+    /// Whether it is a line of text and no Status.
+    pub(crate) fn is_text(&self) -> bool {
+        self.message == NO_PAGE
+    }
+
     pub(crate) fn already_exists(about: About) -> Self {
         let message = format!("{} {:?} already exists", about.qualified(), about.name);
-        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(about)
+        Self::new(StatusCode::CONFLICT, ALREADY_EXISTS, message).about(about)
     }
 
     pub(crate) fn conflict(about: About, why: &str) -> Self {

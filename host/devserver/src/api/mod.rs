@@ -10,7 +10,7 @@ mod time;
 mod warnings;
 
 pub(crate) use accept::{Accepted, Shape, clauses, negotiate};
-pub(crate) use error::{About, ApiError, Cause};
+pub(crate) use error::{ALREADY_EXISTS, About, ApiError, Cause};
 pub(crate) use meta::{Metadata, check_metadata};
 pub(crate) use names::{NameRule, check_name, dns_1035_fault, dns_1123_faults, dns_subdomain_fault};
 pub(crate) use path::{Path, Target};

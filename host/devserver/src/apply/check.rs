@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::types::{Atom, KeyError, List, MapType, Scalar, TypeRef};
 use super::value::{go_text, go_type, quoted};
 
-/// How many errors are named.
+/// How many errors are named, and how many bytes of them: a path may be as long as an object.
 const MAX_ERRORS: usize = 100;
+const MAX_TEXT: usize = 256 << 10;
 /// How much of a value a message repeats.
 const MAX_VALUE: usize = 2 << 10;
 
@@ -21,7 +22,7 @@ pub(super) enum Duplicates {
 
 /// What is wrong with an object, as one text.
 pub(super) fn check(root: TypeRef<'_>, object: &Value, duplicates: Duplicates) -> Result<(), String> {
-    let mut check = Check { path: String::new(), duplicates, errors: Vec::new() };
+    let mut check = Check { path: String::new(), duplicates, errors: Vec::new(), text: 0 };
     check.value(root, object);
     match &check.errors[..] {
         [] => Ok(()),
@@ -34,14 +35,25 @@ struct Check {
     path: String,
     duplicates: Duplicates,
     errors: Vec<String>,
+    /// Bytes of the errors.
+    text: usize,
 }
 
 impl Check {
     fn error(&mut self, text: &str) {
-        if self.errors.len() < MAX_ERRORS {
+        if self.is_full() {
+            return;
+        }
+        // The first is named whatever its length.
+        self.text += self.path.len() + text.len();
+        if self.errors.is_empty() || self.text <= MAX_TEXT {
             let colon = if self.path.is_empty() { "" } else { ": " };
             self.errors.push(format!("{}{colon}{text}", self.path));
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS || self.text > MAX_TEXT
     }
 
     fn value(&mut self, place: TypeRef<'_>, value: &Value) {
@@ -60,7 +72,7 @@ impl Check {
             Scalar::String => value.is_string(),
             Scalar::Boolean => value.is_boolean(),
         };
-        if fits || self.errors.len() >= MAX_ERRORS {
+        if fits || self.is_full() {
             return;
         }
         match scalar {

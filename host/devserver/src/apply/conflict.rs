@@ -7,8 +7,9 @@ use super::set::Set;
 use super::value::quoted;
 use crate::api::{About, ApiError, Cause};
 
-/// How many causes an answer names.
+/// How many causes an answer names, and how many bytes of paths and managers: both may be as long as an object.
 const MAX_CAUSES: usize = 1000;
+const MAX_TEXT: usize = 256 << 10;
 
 /// The fields of one manager that an applier sets to other values.
 #[derive(Debug)]
@@ -20,15 +21,18 @@ pub(super) struct Conflict {
 /// The answer to an apply request that would take fields from others.
 pub(super) fn error(mut conflicts: Vec<Conflict>) -> ApiError {
     conflicts.sort_by_cached_key(|conflict| conflict.manager.text());
-    let (mut causes, mut lines, mut count) = (Vec::new(), Vec::new(), 0);
+    let (mut causes, mut lines, mut count, mut text) = (Vec::new(), Vec::new(), 0, 0);
     for conflict in &conflicts {
         let manager = describe(&conflict.manager);
-        if count < MAX_CAUSES {
+        text += manager.len();
+        if count == 0 || count < MAX_CAUSES && text <= MAX_TEXT {
             lines.push(format!("conflicts with {manager}:"));
         }
         conflict.fields.each_path(&mut String::new(), &mut |path| {
             count += 1;
-            if count <= MAX_CAUSES {
+            text += path.len() + manager.len();
+            // The first is named whatever its length.
+            if count == 1 || count <= MAX_CAUSES && text <= MAX_TEXT {
                 lines.push(format!("- {path}"));
                 causes.push(Cause {
                     reason: "FieldManagerConflict",
@@ -39,7 +43,7 @@ pub(super) fn error(mut conflicts: Vec<Conflict>) -> ApiError {
         });
     }
     let message = match &causes[..] {
-        [one] => format!("Apply failed with 1 conflict: {}: {}", one.message, one.field),
+        [one] if count == 1 => format!("Apply failed with 1 conflict: {}: {}", one.message, one.field),
         _ => format!("Apply failed with {count} conflicts: {}", lines.join("\n")),
     };
     let error = ApiError::new(StatusCode::CONFLICT, "Conflict", message).about(About::default());

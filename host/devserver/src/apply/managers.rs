@@ -214,7 +214,6 @@ impl Managers {
     }
 
     /// `metadata.managedFields` as a value.
-    #[cfg(test)]
     pub(crate) fn render(&self) -> Value {
         let mut text = Vec::new();
         self.write(&mut text);

@@ -10,6 +10,7 @@
 //!     ├── conflict     the answer to conflicting appliers
 //!     └── last_applied kubectl's client-side apply
 //!   set, path, value     sets of paths, their elements, the order of values
+//!   replay     cases of the real libraries, for tests
 //! ```
 //!
 //! This is what structured-merge-diff and apimachinery's managedfields do on a real server, without conversions. Nothing
@@ -30,6 +31,7 @@ mod merge;
 mod path;
 mod reconcile;
 mod remove;
+mod replay;
 mod scale;
 mod set;
 #[cfg(test)]
@@ -39,6 +41,7 @@ mod updater;
 mod value;
 
 pub(crate) use managers::{Managers, manager_name};
+pub use replay::replay_applies;
 pub(crate) use scale::{ReplicasPaths, to_parent, to_scale};
 pub(crate) use set::Set;
 pub(crate) use updater::{Applied, Kind, Writer, apply, on_update};

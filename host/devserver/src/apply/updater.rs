@@ -20,8 +20,12 @@ use super::{fields, last_applied, value};
 use crate::api::{ApiError, Timestamp};
 use crate::schema::{TypeId, Types};
 use http::StatusCode;
+use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
+/// How many versions of a kind are looked at apart when an applier gives fields up, which costs a walk over the object each;
+/// a definition may serve thousands. The others count as one.
+const MAX_VERSIONS: usize = 8;
 /// The manager of what an object had before its managers were known.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
@@ -200,7 +204,9 @@ fn unowned() -> &'static Set {
 /// The entries in the terms of the schema of today, without those of versions that are gone.
 fn current(kind: &Kind<'_>, managers: &Managers) -> Vec<Entry> {
     let root = TypeRef::of_resource(kind.types, kind.root);
-    let served = managers.entries().iter().filter(|entry| kind.served.contains(&&*entry.api_version));
+    // As many as the definition and the entries have.
+    let served: HashSet<&str> = kind.served.iter().copied().collect();
+    let served = managers.entries().iter().filter(|entry| served.contains(&*entry.api_version));
     let reconciled = served.map(|entry| {
         let fields = reconcile(root, &entry.fields).unwrap_or_else(|| entry.fields.clone());
         Entry { fields, ..entry.clone() }
@@ -334,15 +340,16 @@ impl<'a> Applying<'a> {
         let all = members(merged);
         let mut pruned = remove(root, merged, &last);
         // What others own comes back, and what the applier owns now: version by version, first that of the last apply.
-        let mut versions: Vec<&str> = vec![&self.last_version];
+        let mut versions: Vec<(&str, Vec<Set>)> = vec![(&self.last_version, Vec::new())];
         for entry in &self.entries {
-            if !versions.contains(&&*entry.api_version) {
-                versions.push(&entry.api_version);
+            let place = versions.iter().position(|(version, _)| *version == &*entry.api_version);
+            match place.or((versions.len() == MAX_VERSIONS).then_some(MAX_VERSIONS - 1)) {
+                Some(place) => versions[place].1.push(entry.fields.clone()),
+                None => versions.push((&entry.api_version, vec![entry.fields.clone()])),
             }
         }
-        for version in versions {
-            let of_version = self.entries.iter().filter(|entry| *entry.api_version == *version);
-            let owned = Set::union_all(of_version.map(|entry| entry.fields.clone()).collect());
+        for (_, fields) in versions {
+            let owned = Set::union_all(fields);
             let kept = members(&pruned).union(&with_parents(root, &owned));
             pruned = remove(root, merged, &all.difference(&kept));
         }

@@ -13,6 +13,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use http::StatusCode;
 use pilothouse_object::OwnerReference;
 use serde_json::{Value, json};
 
@@ -24,6 +25,10 @@ use crate::verbs::{Core, DeleteOptions, FOREGROUND, ORPHAN, Propagation, Write};
 
 /// How many dependents are freed before other work gets its turn.
 const AT_ONCE: usize = 100;
+/// How many searches for owners are remembered; each reads all objects of the owner's kind.
+const SEARCHES: usize = 500;
+/// How many owners of an object are looked for in other namespaces, which takes a look at all objects of the owner's kind.
+const MAX_REPORTED: usize = 10;
 
 /// The collector's index.
 #[derive(Debug, Default)]
@@ -34,6 +39,10 @@ pub(super) struct GarbageCollector {
     ended: HashSet<Box<str>>,
     /// Objects with an owner of a kind that is not served: looked at again when other kinds are.
     unresolved: BTreeSet<Reference>,
+    /// The namespaces of owners that were searched for by UID; `None` of those that were found nowhere.
+    searched: HashMap<Box<str>, Option<Box<str>>>,
+    #[cfg(test)]
+    looks: std::cell::Cell<usize>,
 }
 
 /// What is known of an owner.
@@ -62,7 +71,9 @@ impl GarbageCollector {
         let earlier = before.map(|before| before.object.owner_references()).unwrap_or_default();
         let reference = || Reference::new(table, now);
         if owners != earlier || before.is_none() && !owners.is_empty() {
-            for gone in earlier.iter().filter(|old| owners.iter().all(|owner| owner.uid != old.uid)) {
+            // A set: an object may name thousands of owners.
+            let named: HashSet<&str> = owners.iter().map(|owner| owner.uid.as_ref()).collect();
+            for gone in earlier.iter().filter(|old| !named.contains(old.uid.as_ref())) {
                 self.forget(&gone.uid, &reference());
             }
             for owner in &owners {
@@ -100,6 +111,12 @@ impl GarbageCollector {
         }
     }
 
+    /// How many dependents were looked at.
+    #[cfg(test)]
+    pub(super) fn looks(&self) -> usize {
+        self.looks.get()
+    }
+
     fn forget(&mut self, owner: &str, dependent: &Reference) {
         if let Some(dependents) = self.dependents.get_mut(owner) {
             dependents.remove(dependent);
@@ -117,6 +134,8 @@ impl GarbageCollector {
         owner: &'a str,
     ) -> impl Iterator<Item = (&'a Reference, Arc<Stored>)> {
         self.dependents.get(owner).into_iter().flatten().filter_map(move |reference| {
+            #[cfg(test)]
+            self.looks.update(|looks| looks + 1);
             let stored = core.store.get(&reference.table, &reference.key)?;
             stored.object.owner_references().iter().any(|r| r.uid == owner).then_some((reference, stored))
         })
@@ -133,8 +152,12 @@ impl GarbageCollector {
             return;
         }
         let owners = object.owner_references();
-        let states: Vec<State> =
-            owners.iter().map(|owner| state_of(core, object.namespace(), owner)).collect();
+        // The kind of an owner that is known to have gone may have gone with it.
+        let state = |owner: &OwnerReference<'_>| match self.ended.contains(owner.uid.as_ref()) {
+            true => State::Gone,
+            false => state_of(core, object.namespace(), owner),
+        };
+        let states: Vec<State> = owners.iter().map(state).collect();
         if states.contains(&State::Unknown) {
             self.unresolved.insert(reference.clone());
             return;
@@ -144,7 +167,7 @@ impl GarbageCollector {
         }
         let Some(write) = core.own_write(&reference.table, object.namespace(), object.name()) else { return };
         if states.contains(&State::Solid) {
-            let rest: Vec<&str> = (owners.iter().zip(&states))
+            let rest: HashSet<&str> = (owners.iter().zip(&states))
                 .filter(|(_, state)| **state != State::Solid)
                 .map(|(owner, _)| owner.uid.as_ref())
                 .collect();
@@ -155,7 +178,7 @@ impl GarbageCollector {
         }
         let policy =
             if states.contains(&State::Waiting) && self.dependents(core, object.uid()).next().is_some() {
-                // Two that wait for each other would wait for ever.
+                // Two objects that wait for each other would never be deleted.
                 let in_circle = self
                     .dependents(core, object.uid())
                     .any(|(_, dependent)| has_finalizer(&dependent, FOREGROUND));
@@ -167,18 +190,19 @@ impl GarbageCollector {
                 self.report_foreign_owners(core, &stored, &owners);
                 own_policy(&stored)
             };
-        log(&write, core.delete_object(&write, &DeleteOptions::collected(object.uid(), policy)).map(drop));
+        let deleted = core.delete_object(&write, &DeleteOptions::of_version(object, policy)).map(drop);
+        if deleted.as_ref().is_err_and(|error| error.code == StatusCode::CONFLICT) {
+            // It was changed meanwhile, and may have another owner.
+            queue.add(Work::Collect(reference.clone()));
+        }
+        log(&write, deleted);
     }
 
-    /// Lets an object go that waits for its dependents, when none holds it any more; until then it makes them go.
+    /// Makes the dependents go of an object that waits for them; without any it goes itself.
     fn wait_for_dependents(&self, core: &Core, owner: &Stored, reference: &Reference, queue: &mut Queue) {
         let uid = owner.object.uid();
         let mut blocked = false;
-        for (dependent, stored) in self.dependents(core, uid) {
-            let blocks = |r: &OwnerReference<'_>| r.uid == uid && r.block_owner_deletion == Some(true);
-            if !stored.object.owner_references().iter().any(blocks) {
-                continue;
-            }
+        for (dependent, stored) in self.dependents(core, uid).filter(|(_, stored)| blocks(stored, uid)) {
             blocked = true;
             // One that is being deleted goes by itself; a circle is opened where it is collected.
             if stored.object.deletion_timestamp().is_none() && dependent != reference {
@@ -190,34 +214,65 @@ impl GarbageCollector {
         }
     }
 
-    /// Frees the dependents of an object that is deleted without them, and lets it go when none is left.
-    pub(super) fn orphan(&self, core: &Core, reference: &Reference, queue: &mut Queue) {
+    /// Lets an object go that waits for its dependents, when none holds it any more. Called for each dependent that ends, so it
+    /// looks for the first that is left only.
+    pub(super) fn release_owner(&self, core: &Core, reference: &Reference) {
         let Some(owner) = core.store.get(&reference.table, &reference.key) else { return };
+        let uid = owner.object.uid();
+        if owner.object.deletion_timestamp().is_some()
+            && has_finalizer(&owner, FOREGROUND)
+            && !self.dependents(core, uid).any(|(_, stored)| blocks(&stored, uid))
+        {
+            release(core, &owner, reference, FOREGROUND);
+        }
+    }
+
+    /// Frees the dependents of an object that is deleted without them, and lets it go when none is left; how many were freed.
+    pub(super) fn orphan(&self, core: &Core, reference: &Reference, queue: &mut Queue) -> usize {
+        let Some(owner) = core.store.get(&reference.table, &reference.key) else { return 1 };
         if owner.object.deletion_timestamp().is_none() || !has_finalizer(&owner, ORPHAN) {
-            return;
+            return 1;
         }
         let uid = owner.object.uid();
         let mut freed = 0;
         for (dependent, stored) in self.dependents(core, uid) {
             if freed == AT_ONCE {
                 queue.add(Work::Orphan(reference.clone()));
-                return;
+                return freed;
             }
             let object = &stored.object;
             if let Some(write) = core.own_write(&dependent.table, object.namespace(), object.name()) {
-                log(&write, core.change(&write, |_, old| without_owners(old, &[uid])).map(drop));
+                log(
+                    &write,
+                    core.change(&write, |_, old| without_owners(old, &HashSet::from([uid]))).map(drop),
+                );
                 freed += 1;
             }
         }
         release(core, &owner, reference, ORPHAN);
+        freed + 1
     }
 
     /// Says in an Event that an owner is in another namespace than its dependent, where it does not count.
-    fn report_foreign_owners(&self, core: &Core, dependent: &Stored, owners: &[OwnerReference<'_>]) {
+    fn report_foreign_owners(&mut self, core: &Core, dependent: &Stored, owners: &[OwnerReference<'_>]) {
         let Some(namespace) = dependent.object.namespace() else { return };
-        for owner in owners.iter().filter(|owner| !self.ended.contains(owner.uid.as_ref())) {
+        let unknown: Vec<_> = owners
+            .iter()
+            .filter(|owner| !self.ended.contains(owner.uid.as_ref()))
+            .take(MAX_REPORTED)
+            .collect();
+        for owner in unknown {
+            if self.search(core, owner).is_some_and(|elsewhere| elsewhere != namespace) {
+                report(core, dependent, namespace, owner);
+            }
+        }
+    }
+
+    /// The namespace of the object that has the UID of an owner, if there is one of the owner's kind.
+    fn search(&mut self, core: &Core, owner: &OwnerReference<'_>) -> Option<&str> {
+        if !self.searched.contains_key(owner.uid.as_ref()) {
             let served = core.registry.now();
-            let Some(kind) = served.of_kind(&owner.api_version, &owner.kind) else { continue };
+            let kind = served.of_kind(&owner.api_version, &owner.kind)?;
             let query = Query {
                 table: &kind.storage,
                 prefix: "",
@@ -226,11 +281,14 @@ impl GarbageCollector {
                 limit: 1,
                 wanted: &|stored| stored.object.uid() == owner.uid,
             };
-            let elsewhere = core.store.list(&query).map(|found| found.objects).unwrap_or_default();
-            if elsewhere.iter().any(|found| found.object.namespace() != Some(namespace)) {
-                report(core, dependent, namespace, owner);
+            let found = core.store.list(&query).map(|found| found.objects).unwrap_or_default();
+            let namespace = found.first().and_then(|found| found.object.namespace()).map(Box::from);
+            if self.searched.len() >= SEARCHES {
+                self.searched.clear();
             }
+            self.searched.insert(owner.uid.as_ref().into(), namespace);
         }
+        self.searched.get(owner.uid.as_ref())?.as_deref()
     }
 }
 
@@ -238,9 +296,15 @@ impl GarbageCollector {
 fn queue_owners(core: &Core, namespace: Option<&str>, owners: &[OwnerReference<'_>], queue: &mut Queue) {
     for owner in owners.iter().filter(|owner| state_of(core, namespace, owner) == State::Waiting) {
         if let Some(reference) = locate(core, namespace, owner) {
-            queue.add(Work::Collect(reference));
+            queue.add(Work::Release(reference));
         }
     }
+}
+
+/// Whether a dependent holds its owner back.
+fn blocks(dependent: &Stored, owner: &str) -> bool {
+    let holds = |r: &OwnerReference<'_>| r.uid == owner && r.block_owner_deletion == Some(true);
+    dependent.object.owner_references().iter().any(holds)
 }
 
 /// Where the owner of an object in a namespace would be; `None` if there is no such kind, or if it cannot own the object.
@@ -283,7 +347,7 @@ fn own_policy(stored: &Stored) -> Propagation {
 }
 
 /// An object without its references to some owners; `None` if it has none of them.
-fn without_owners(old: &JsonMap, uids: &[&str]) -> Result<Option<JsonMap>, ApiError> {
+fn without_owners(old: &JsonMap, uids: &HashSet<&str>) -> Result<Option<JsonMap>, ApiError> {
     let mut next = old.clone();
     let Some(Value::Array(owners)) =
         next.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"))
@@ -291,7 +355,7 @@ fn without_owners(old: &JsonMap, uids: &[&str]) -> Result<Option<JsonMap>, ApiEr
         return Ok(None);
     };
     let before = owners.len();
-    owners.retain(|owner| owner["uid"].as_str().is_none_or(|uid| !uids.contains(&uid)));
+    owners.retain(|owner| owner["uid"].as_str().is_none_or(|uid| !uids.contains(uid)));
     let (is_empty, is_changed) = (owners.is_empty(), owners.len() < before);
     if is_empty {
         Metadata::of(&mut next)?.remove("ownerReferences");

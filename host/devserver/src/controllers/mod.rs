@@ -6,15 +6,18 @@
 //! Store::journal ─► observe (each controller notes work) ─► Queue (each piece once) ─► step ─► writes ─► Store::journal …
 //! ```
 //!
-//! A piece is bounded: what is about many objects does some of them and is queued again. When everything up to the store's
-//! last write has been seen and nothing is queued, the task says so, and [`Controllers::settled`] returns. Timers (a pod's end,
-//! the end of Events) do not count: they stand for a kubelet and a clock.
+//! A piece is bounded: what is about many objects does some of them and is queued again. When the journal has been read up to
+//! the last write and nothing follows from it, the task publishes that revision, and [`Controllers::settled`] returns. Timers (a
+//! pod's end, the end of Events) do not count: they stand for a kubelet and a clock.
 
 mod content;
 mod events;
 mod garbage;
 mod pods;
 mod queue;
+mod set;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +26,16 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::options::ControllerSet;
-use crate::store::{Change, Stored};
+use crate::store::{Batch, Change, Stored};
 use crate::verbs::Core;
 use events::EventExpiry;
 use garbage::GarbageCollector;
 use pods::PodEnds;
 use queue::{Queue, Work};
+pub use set::{ControllerSet, UnknownController};
 
-/// How many pieces of work are done before requests get their turn.
-const PIECES: usize = 64;
+/// How many objects are looked at before requests get their turn; a piece of work that has begun is done.
+const OBJECTS: usize = 100;
 /// How often it is looked whether Events have grown old.
 const SWEEP: Duration = Duration::from_secs(60);
 
@@ -88,15 +91,7 @@ impl Loop {
         let mut sweep = Instant::now() + SWEEP;
         loop {
             let batch = journal.take();
-            if batch.lost {
-                self.look_at_all();
-            }
-            for (table, change) in &batch.entries {
-                self.observe(table, change);
-            }
-            for work in self.queue.take(PIECES) {
-                self.step(work);
-            }
+            let works = self.turn(&batch);
             let now = Instant::now();
             for work in self.parts.pods.due(now) {
                 self.queue.add(work);
@@ -105,7 +100,8 @@ impl Loop {
                 self.parts.events.sweep(&self.core, now);
                 sweep = now + SWEEP;
             }
-            if !self.queue.is_empty() {
+            // What the work has written may lead to more of it.
+            if works || !self.queue.is_empty() {
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -116,6 +112,24 @@ impl Loop {
                 () = sleep_until(next) => {}
             }
         }
+    }
+
+    /// Notes what follows from some changes, and does a part of the work; whether there was any.
+    fn turn(&mut self, batch: &Batch) -> bool {
+        if batch.lost {
+            self.look_at_all();
+        }
+        for (table, change) in &batch.entries {
+            self.observe(table, change);
+        }
+        let works = !self.queue.is_empty();
+        let mut touched = 0;
+        while touched < OBJECTS
+            && let Some(work) = self.queue.take()
+        {
+            touched += self.step(work);
+        }
+        works
     }
 
     /// Notes what follows from one change.
@@ -131,9 +145,7 @@ impl Loop {
         if self.set.garbage_collector {
             self.parts.garbage.observe(&self.core, table, now, before, &mut self.queue);
         }
-        if self.set.content {
-            content::observe(table, now, &mut self.queue);
-        }
+        content::observe(self.set, table, now, &mut self.queue);
         if self.set.pods {
             self.parts.pods.observe(table, now);
         }
@@ -146,9 +158,7 @@ impl Loop {
         if self.set.garbage_collector {
             self.parts.garbage.observe_end(&self.core, table, last, &mut self.queue);
         }
-        if self.set.content {
-            content::observe_end(&self.core, table, last, &mut self.queue);
-        }
+        content::observe_end(self.set, &self.core, table, last, &mut self.queue);
         self.parts.events.observe_end(table, last);
     }
 
@@ -162,14 +172,17 @@ impl Loop {
         }
     }
 
-    fn step(&mut self, work: Work) {
+    /// Does a piece of work, and counts the objects it was about.
+    fn step(&mut self, work: Work) -> usize {
         let core = &self.core;
         match work {
-            Work::EmptyNamespace(name) => content::empty_namespace(core, &name, &mut self.queue),
-            Work::EmptyDefinition(name) => content::empty_definition(core, &name, &mut self.queue),
+            Work::EmptyNamespace(name) => return content::empty_namespace(core, &name, &mut self.queue),
+            Work::EmptyDefinition(name) => return content::empty_definition(core, &name, &mut self.queue),
             Work::Collect(reference) => self.parts.garbage.collect(core, &reference, &mut self.queue),
-            Work::Orphan(reference) => self.parts.garbage.orphan(core, &reference, &mut self.queue),
+            Work::Release(reference) => self.parts.garbage.release_owner(core, &reference),
+            Work::Orphan(reference) => return self.parts.garbage.orphan(core, &reference, &mut self.queue),
             Work::EndPod(reference, uid) => pods::end(core, &reference, &uid),
         }
+        1
     }
 }

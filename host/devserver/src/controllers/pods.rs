@@ -70,6 +70,6 @@ pub(super) fn end(core: &Core, pod: &Reference, uid: &str) {
     let Some(write) = core.own_write(&pod.table, found.object.namespace(), found.object.name()) else {
         return;
     };
-    // Whoever was faster has removed it too.
+    // It fails only if the pod has gone already.
     let _ = core.delete_object(&write, &DeleteOptions::now(uid));
 }

@@ -27,6 +27,8 @@ pub(super) enum Work {
     EmptyDefinition(Box<str>),
     /// Looks whether an object still has owners, and whether it waits for dependents.
     Collect(Reference),
+    /// Looks whether an object that waits for its dependents still has any.
+    Release(Reference),
     /// Frees the dependents of an object that is being deleted without them.
     Orphan(Reference),
     /// Ends a pod, if it is still the one of this UID.
@@ -51,12 +53,10 @@ impl Queue {
         self.order.is_empty()
     }
 
-    /// The next pieces, at most so many.
-    pub(super) fn take(&mut self, most: usize) -> Vec<Work> {
-        let next: Vec<Work> = self.order.drain(..most.min(self.order.len())).collect();
-        for work in &next {
-            self.waiting.remove(work);
-        }
-        next
+    /// The next piece.
+    pub(super) fn take(&mut self) -> Option<Work> {
+        let next = self.order.pop_front()?;
+        self.waiting.remove(&next);
+        Some(next)
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Rule, each, give, lacks, made, part, set, text};
 use crate::api::JsonMap;
+use crate::kinds::daemon_sets;
 
 pub(super) const RULES: &[Rule] = &[
     Rule { on: "io.k8s.api.core.v1.PodSpec", gives: &[], apply: service_account },
@@ -17,17 +18,6 @@ pub(super) const RULES: &[Rule] = &[
         apply: |spec| first_of(spec, "podCIDR", "podCIDRs", None),
     },
     Rule { on: "io.k8s.api.core.v1.Secret", gives: &[], apply: secret },
-    Rule {
-        on: "io.k8s.api.apps.v1.DaemonSet",
-        gives: &[],
-        apply: |set| {
-            // A field of the server's own form, that each version has as an annotation.
-            let metadata = made(set, "metadata");
-            if let Some(annotations) = metadata.and_then(|metadata| made(metadata, "annotations")) {
-                give(annotations, "deprecated.daemonset.template.generation", "0");
-            }
-        },
-    },
     Rule {
         on: "io.k8s.api.apps.v1.StatefulSetSpec",
         gives: &[],
@@ -48,6 +38,7 @@ pub(super) const RULES: &[Rule] = &[
         gives: &[],
         apply: |strategy| zeros(strategy, &["maxUnavailable", "maxSurge"]),
     },
+    Rule { on: "io.k8s.api.apps.v1.DaemonSet", gives: &[], apply: daemon_sets::read },
     Rule {
         on: "io.k8s.api.apps.v1.DaemonSetUpdateStrategy",
         gives: &[],

@@ -42,6 +42,9 @@ pub(super) fn json(code: StatusCode, value: &Value) -> Response<Body> {
 }
 
 pub(super) fn error(error: &ApiError) -> Response<Body> {
+    if error.is_text() {
+        return whole(error.code, "text/plain; charset=utf-8", error.message.clone().into());
+    }
     let mut response = json(error.code, &error.status());
     if let Some(seconds) = error.retry_after {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

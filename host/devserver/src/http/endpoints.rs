@@ -75,7 +75,7 @@ impl Service {
                 ok(json!({"resourceVersion": self.core.store.compact().to_string()}))
             }
             (_, ["version" | "_faults" | "_requests" | "_compact"]) => Err(ApiError::method_not_allowed()),
-            _ => Err(ApiError::no_path()),
+            _ => Err(ApiError::no_page()),
         }
     }
 

@@ -72,7 +72,7 @@ impl AllowedHosts {
 fn foreign_host(host: &str) -> ApiError {
     forbidden(format!(
         "{host:?} is not a name of this development server: requests must be sent to localhost, 127.0.0.1 or [::1], to the \
-         address on which it listens, or to a name given in the option `hosts`"
+         address on which it listens, or to a name given with `--api-host`"
     ))
 }
 

@@ -23,6 +23,9 @@ use crate::verbs::{Answer, Core, ListTwist, ResourceRequest};
 
 /// From how many objects on a list is made outside of the thread of its connection.
 const MANY_OBJECTS: usize = 500;
+/// From how many bytes on of a body, or of the object that is written, a write is done outside of it: the largest take a
+/// tenth of a second.
+const LARGE_OBJECT: usize = 128 << 10;
 /// How many such answers are made at a time: each is in memory as a whole.
 pub(crate) const LONG_ANSWERS: usize = 4;
 
@@ -106,7 +109,7 @@ impl Service {
         let registry = self.core.registry.now();
         let resource = registry
             .get(&target.group, &target.version, &target.resource)
-            .ok_or_else(ApiError::no_path)?
+            .ok_or_else(|| registry.nothing_in(&target.group))?
             .clone();
         let call = ResourceRequest {
             resource,
@@ -136,15 +139,24 @@ impl Service {
         Ok(answer::with_warnings(response, &call.warnings))
     }
 
-    /// Does what a call asks for; many objects are read on a thread of their own, so that watches and other requests on this
-    /// one go on.
-    async fn do_verb(
+    fn takes_long(&self, verb: &str, call: &ResourceRequest) -> bool {
+        match verb {
+            "list" | "deletecollection" => self.core.store.count(&call.resource.storage) >= MANY_OBJECTS,
+            "create" | "update" | "patch" => {
+                call.body.len() >= LARGE_OBJECT || self.core.size_of(call) >= LARGE_OBJECT
+            }
+            _ => false,
+        }
+    }
+
+    /// Does what a call asks for; many objects are read, and large ones written, on a thread of their own, so that watches and
+    /// other requests on this one go on.
+    pub(super) async fn do_verb(
         &self,
         verb: &'static str,
         call: ResourceRequest,
     ) -> Result<(Result<Answer, ApiError>, ResourceRequest), ApiError> {
-        let reads_all = matches!(verb, "list" | "deletecollection");
-        if !reads_all || self.core.store.count(&call.resource.storage) < MANY_OBJECTS {
+        if !self.takes_long(verb, &call) {
             return Ok((self.core.answer(verb, &call), call));
         }
         // It is never closed.

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use super::Log;
 use super::Served;
 use super::faulty_watch::{FaultyWatch, WatchFaults, WatchOutput};
+use super::{AllowedHosts, Service};
 use crate::faults::{Fault, FaultRule, Faults, RequestAttributes};
+use crate::openapi::OpenApi;
 use crate::store::Store;
 use crate::verbs::{Answer, Core, config_maps};
 
@@ -101,4 +104,34 @@ fn the_log_keeps_the_last_requests_bounded_by_number_and_bytes() {
     log.clear();
     (0..16).for_each(|_| log.add(request(1 << 20)));
     assert_eq!(log.all().len(), 16);
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_writes_wait_for_their_turn_and_small_ones_do_not() {
+    let core = Core::new(Store::new(10), Duration::from_secs(60));
+    let service = Service {
+        core: core.clone(),
+        openapi: OpenApi::default(),
+        faults: Faults::default(),
+        log: Log::default(),
+        hosts: AllowedHosts::new(([127, 0, 0, 1], 0).into(), &[]),
+        long_answers: Arc::new(Semaphore::new(1)),
+    };
+    let write = |name: &str, length: usize, on: Option<&str>| {
+        let mut call = config_maps(&core, "");
+        call.target.name = on.map(str::to_owned);
+        call.body = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(length)}}).to_string().into();
+        call
+    };
+    let is_answered =
+        async |verb, call| timeout(Duration::from_secs(1), service.do_verb(verb, call)).await.is_ok();
+    assert!(is_answered("create", write("large", 500_000, None)).await);
+    let turn = service.long_answers.clone().try_acquire_owned().unwrap();
+    assert!(is_answered("create", write("small", 10, None)).await);
+    assert!(is_answered("update", write("small", 10, Some("small"))).await);
+    assert!(!is_answered("create", write("other", 500_000, None)).await);
+    // A small change of a large object is a large write too.
+    assert!(!is_answered("update", write("large", 10, Some("large"))).await);
+    drop(turn);
+    assert!(is_answered("update", write("large", 10, Some("large"))).await);
 }

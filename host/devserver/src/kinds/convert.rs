@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::api::JsonMap;
 
 use crate::resources::Resource;
+use crate::schema::DefaultsLimit;
 
 /// Whether objects of this resource are not stored as they are served.
 pub(crate) fn needs_conversion(resource: &Resource) -> bool {
@@ -29,8 +30,13 @@ pub(crate) fn to_stored(resource: &Resource, object: &mut JsonMap) {
 
 /// From the stored form to that in which objects are served.
 pub(crate) fn from_stored(resource: &Resource, object: &mut JsonMap) {
+    from_stored_within(resource, object, &mut DefaultsLimit::default());
+}
+
+/// As [`from_stored`], of one of the objects of an answer.
+pub(crate) fn from_stored_within(resource: &Resource, object: &mut JsonMap, limit: &mut DefaultsLimit) {
     match resource.group.as_str() {
-        _ if resource.is_custom() => resource.convert_by_schema(object),
+        _ if resource.is_custom() => resource.convert_by_schema(object, limit),
         "events.k8s.io" => {
             rename(object, |(served, stored)| (stored, served));
             // What core/v1 always has, this version leaves out if it is empty.

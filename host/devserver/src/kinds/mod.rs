@@ -5,6 +5,7 @@
 //! missing; those of custom resources are in their schemas.
 
 mod convert;
+pub(crate) mod daemon_sets;
 mod fields;
 mod immutable;
 mod pod_warnings;
@@ -14,7 +15,7 @@ mod services;
 mod strategy;
 mod warnings;
 
-pub(crate) use convert::{carry_over, from_stored, needs_conversion, to_stored};
+pub(crate) use convert::{carry_over, from_stored, from_stored_within, needs_conversion, to_stored};
 pub(crate) use fields::{FieldFilter, fields};
 pub(crate) use services::{Numbers, complete_service};
 pub(crate) use strategy::{Content, Creation, Dependents, Generation, Strategy};

@@ -25,7 +25,7 @@ pub(super) fn new_volume(object: &mut JsonMap) -> Result<(), ApiError> {
 }
 
 /// A change of a volume's phase has a time, unless the client gives one.
-pub(super) fn volume_status(old: &JsonMap, new: &mut JsonMap) {
+pub(super) fn volume_status(old: &JsonMap, new: &mut JsonMap) -> Result<(), ApiError> {
     const TIME: &str = "lastPhaseTransitionTime";
     let status = |object: &JsonMap, field: &str| {
         object.get("status").map(|status| status[field].clone()).unwrap_or_default()
@@ -38,6 +38,7 @@ pub(super) fn volume_status(old: &JsonMap, new: &mut JsonMap) {
             status.insert(TIME.to_owned(), now.into());
         }
     }
+    Ok(())
 }
 
 /// A claim begins in the phase `Pending`, and stays as long as it is in use.
@@ -77,7 +78,7 @@ pub(super) fn new_node(object: &mut JsonMap) -> Result<(), ApiError> {
 }
 
 /// The conditions of a certificate signing request have times, unless a client gives them.
-pub(super) fn request_status(old: &JsonMap, new: &mut JsonMap) {
+pub(super) fn request_status(old: &JsonMap, new: &mut JsonMap) -> Result<(), ApiError> {
     let now = Timestamp::now().seconds();
     let earlier = old.get("status").and_then(|status| status["conditions"].as_array()).cloned();
     let earlier = earlier.unwrap_or_default();
@@ -96,29 +97,7 @@ pub(super) fn request_status(old: &JsonMap, new: &mut JsonMap) {
             condition.insert("lastTransitionTime".to_owned(), since);
         }
     }
-}
-
-/// Counts the templates of a DaemonSet.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-
-pub(super) fn new_daemon_set(object: &mut JsonMap) -> Result<(), ApiError> {
-    Metadata::of(object)?.set_annotation(TEMPLATE_GENERATION, "1");
     Ok(())
-}
-
-pub(super) fn next_daemon_set(old: &JsonMap, new: &mut JsonMap) {
-    let annotation = |object: &JsonMap| {
-        let metadata = object.get("metadata")?;
-        metadata["annotations"][TEMPLATE_GENERATION].as_str()?.parse::<i64>().ok()
-    };
-    let template = |object: &JsonMap| object.get("spec").map(|spec| spec["template"].clone());
-    let mut generation = annotation(old).unwrap_or_default();
-    if template(old) != template(new) {
-        generation += 1;
-    }
-    if let Ok(mut metadata) = Metadata::of(new) {
-        metadata.set_annotation(TEMPLATE_GENERATION, &generation.to_string());
-    }
 }
 
 /// A new pod; its class of service follows from its resources.

@@ -3,6 +3,7 @@
 //! The word is that of the real server's registry. Everything about a kind that its schema and its discovery do not say
 //! stands in one entry here; the verbs ask the strategy and never for a name.
 
+use super::daemon_sets;
 use super::immutable::{self, Fixed, fixed, fixed_as};
 use super::prepare;
 use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
@@ -11,8 +12,8 @@ use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
 type PrepareCreate = fn(&mut JsonMap) -> Result<(), ApiError>;
 /// The same for every state of an object that is to be stored; gives what is wrong with it.
 type Prepare = fn(&mut JsonMap, Timestamp) -> Vec<Cause>;
-/// What a new state takes from the one before it: the old one, and the new one.
-type Follow = fn(&JsonMap, &mut JsonMap);
+/// Fills in what follows from the state before.
+type PrepareUpdate = fn(&JsonMap, &mut JsonMap) -> Result<(), ApiError>;
 /// What is wrong with the step from one state of an object to another.
 type CheckUpdate = fn(&JsonMap, &JsonMap) -> Vec<Cause>;
 
@@ -58,9 +59,9 @@ pub(crate) struct Strategy {
     /// Whether it is noted who has made an object.
     pub(crate) records_user: bool,
     pub(crate) prepare_create: PrepareCreate,
+    /// Also before a write of the status.
+    pub(crate) prepare_update: PrepareUpdate,
     pub(crate) prepare: Prepare,
-    pub(crate) follow: Follow,
-    pub(crate) follow_status: Follow,
 }
 
 /// Which changes are counted in `metadata.generation`.
@@ -133,9 +134,8 @@ const BUILTIN: Strategy = Strategy {
     unowned: &[],
     records_user: false,
     prepare_create: |_| Ok(()),
+    prepare_update: |_, _| Ok(()),
     prepare: |_, _| Vec::new(),
-    follow: |_, _| {},
-    follow_status: |_, _| {},
 };
 
 const CUSTOM: Strategy = Strategy {
@@ -207,7 +207,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "persistentvolumes",
         Strategy {
             prepare_create: prepare::new_volume,
-            follow_status: prepare::volume_status,
+            prepare_update: prepare::volume_status,
             fixed: &[fixed_as("spec.volumeMode", "volumeMode")],
             check_update: immutable::volume,
             ..ANSWERED
@@ -246,8 +246,8 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "daemonsets",
         Strategy {
             fixed: &[fixed("spec.selector")],
-            prepare_create: prepare::new_daemon_set,
-            follow: prepare::next_daemon_set,
+            prepare_create: daemon_sets::create,
+            prepare_update: daemon_sets::update,
             ..COUNTED
         },
     ),
@@ -374,7 +374,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             reset: &["spec"],
             unowned: &["spec"],
             records_user: true,
-            follow_status: prepare::request_status,
+            prepare_update: prepare::request_status,
             ..BUILTIN
         },
     ),

@@ -9,7 +9,7 @@ use super::components::referenced;
 use super::{GroupVersion, document, group_versions};
 use crate::resources::{Definition, Registry, Resources};
 use crate::schema::{BUILTIN_TABLE, BuiltinTable};
-use crate::store::{Head, Store};
+use crate::store::{Head, ManagedFields, Store};
 
 fn document_of(served: &GroupVersion<'_>, store: &Store, max_size: usize) -> Value {
     let text = document::make(served, store, max_size).text;
@@ -209,7 +209,9 @@ fn defined(definitions: &[Value]) -> (Arc<Resources>, Arc<Store>) {
     let head = Head::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
     for definition in definitions {
         let name = definition["metadata"]["name"].as_str().unwrap();
-        store.create(&table, name, &head, definition.as_object().unwrap().clone(), None).unwrap();
+        store
+            .create(&table, name, &head, definition.as_object().unwrap().clone(), ManagedFields::default())
+            .unwrap();
     }
     (registry.now(), store)
 }

@@ -5,8 +5,9 @@
 //! passes; array indexes may count from the end; an unknown `op` is found only when its turn comes; a root may be
 //! tested and replaced, nothing else.
 //!
-//! Two limits: what is copied in total, as on the real server, and how deep the result may be, since a few small
-//! copies of an object into itself would build one that can be neither read nor dropped.
+//! Three limits: what is copied in total, as on the real server; how deep the result may be, since a few small
+//! copies of an object into itself would build one that can be neither read nor dropped; and how many steps all operations
+//! may take, since each may move all elements of a list.
 
 use serde_json::{Map, Value};
 
@@ -16,6 +17,8 @@ use super::PatchError;
 pub(super) const MAX_OPERATIONS: usize = 10_000;
 /// The most bytes of JSON that the `copy` operations of one patch may add up to on the real server.
 pub(super) const MAX_COPIED_BYTES: usize = 3 << 20;
+/// The most elements that the operations of one patch may move or look at together: a second at most.
+pub(super) const MAX_STEPS: usize = 20_000_000;
 /// The most levels that `serde_json` reads: nothing deeper could be sent back by a client.
 pub(super) const MAX_DEPTH: usize = 127;
 
@@ -44,13 +47,28 @@ pub(super) fn apply(patch: &Value, current: &Value) -> Result<Value, PatchError>
         return Err(PatchError::TooManyOperations { got: operations.len() });
     }
     let mut document = current.clone();
-    let mut copied = 0;
+    let mut spent = Spent::default();
     for (index, operation) in operations.iter().enumerate() {
         operation
-            .carry_out(&mut document, &mut copied)
+            .carry_out(&mut document, &mut spent)
             .map_err(|reason| PatchError::DoesNotApply(format!("operation {index}: {reason}")))?;
     }
     Ok(document)
+}
+
+/// What the operations so far have cost.
+#[derive(Default)]
+struct Spent {
+    copied: usize,
+    steps: usize,
+}
+
+impl Spent {
+    fn steps(&mut self, steps: usize) -> Result<(), String> {
+        self.steps = self.steps.saturating_add(steps);
+        let is_too_much = self.steps > MAX_STEPS;
+        (!is_too_much).then_some(()).ok_or_else(|| format!("the patch takes more than {MAX_STEPS} steps"))
+    }
 }
 
 impl<'a> Operation<'a> {
@@ -79,29 +97,29 @@ impl<'a> Operation<'a> {
         self.from.ok_or_else(|| "it has no \"from\"".to_owned())
     }
 
-    fn carry_out(&self, document: &mut Value, copied: &mut usize) -> Result<(), String> {
+    fn carry_out(&self, document: &mut Value, spent: &mut Spent) -> Result<(), String> {
         match self.op.unwrap_or_default() {
-            "add" => add(document, self.path()?, self.value.clone()),
-            "remove" => Place::find(document, self.path()?)?.remove().map(drop),
-            "replace" => self.replace(document),
+            "add" => add(document, self.path()?, self.value.clone(), spent),
+            "remove" => Place::find(document, self.path()?)?.remove(spent).map(drop),
+            "replace" => self.replace(document, spent),
             "test" => self.test(document),
             "move" => {
-                let value = Place::find(document, self.from()?)?.remove()?;
-                add(document, self.path()?, value)
+                let value = Place::find(document, self.from()?)?.remove(spent)?;
+                add(document, self.path()?, value, spent)
             }
             "copy" => {
                 let value = Place::find(document, self.from()?)?.get()?.cloned().unwrap_or_default();
-                *copied += value.to_string().len();
-                if *copied > MAX_COPIED_BYTES {
+                spent.copied += value.to_string().len();
+                if spent.copied > MAX_COPIED_BYTES {
                     return Err(format!("copies add up to more than {MAX_COPIED_BYTES} bytes"));
                 }
-                add(document, self.path()?, value)
+                add(document, self.path()?, value, spent)
             }
             unknown => Err(format!("unknown op {unknown:?}")),
         }
     }
 
-    fn replace(&self, document: &mut Value) -> Result<(), String> {
+    fn replace(&self, document: &mut Value, spent: &mut Spent) -> Result<(), String> {
         let path = self.path()?;
         let place = match path {
             "" if matches!(self.value, Value::Object(_) | Value::Array(_)) => {
@@ -110,7 +128,7 @@ impl<'a> Operation<'a> {
             }
             _ => Place::find(document, path)?,
         };
-        check_depth(path, self.value)?;
+        check_depth(path, self.value, spent)?;
         match place {
             Place::Member(members, name) => {
                 members.insert(name, self.value.clone());
@@ -133,9 +151,9 @@ impl<'a> Operation<'a> {
     }
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
+fn add(document: &mut Value, path: &str, value: Value, spent: &mut Spent) -> Result<(), String> {
     let place = Place::find(document, path)?;
-    check_depth(path, &value)?;
+    check_depth(path, &value, spent)?;
     match place {
         Place::Member(members, name) => {
             members.insert(name, value);
@@ -143,6 +161,7 @@ fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
         Place::Element(elements, index) => {
             let end = elements.len();
             let index = if index == "-" { end } else { existing(&index, end + 1)? };
+            spent.steps(end - index)?;
             elements.insert(index, value);
         }
     }
@@ -185,13 +204,14 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn remove(self) -> Result<Value, String> {
+    fn remove(self, spent: &mut Spent) -> Result<Value, String> {
         match self {
             Self::Member(members, name) => {
                 members.remove(&name).ok_or_else(|| format!("there is no {name:?}"))
             }
             Self::Element(elements, index) => {
                 let index = existing(&index, elements.len())?;
+                spent.steps(elements.len() - index)?;
                 Ok(elements.remove(index))
             }
         }
@@ -206,15 +226,19 @@ fn existing(step: &str, len: usize) -> Result<usize, String> {
     index.ok_or_else(|| format!("there is no element {step}"))
 }
 
-fn check_depth(path: &str, value: &Value) -> Result<(), String> {
-    let depth = path.matches('/').count() + depth(value);
+fn check_depth(path: &str, value: &Value, spent: &mut Spent) -> Result<(), String> {
+    let mut values = 0;
+    let depth = path.matches('/').count() + depth(value, &mut values);
+    spent.steps(values)?;
     (depth <= MAX_DEPTH).then_some(()).ok_or_else(|| format!("the result is deeper than {MAX_DEPTH} levels"))
 }
 
-fn depth(value: &Value) -> usize {
+/// How many levels a value has; `values` counts all in it.
+fn depth(value: &Value, values: &mut usize) -> usize {
+    *values += 1;
     match value {
-        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
-        Value::Array(elements) => 1 + elements.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(|value| depth(value, values)).max().unwrap_or(0),
+        Value::Array(elements) => 1 + elements.iter().map(|value| depth(value, values)).max().unwrap_or(0),
         _ => 0,
     }
 }

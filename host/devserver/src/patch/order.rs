@@ -5,7 +5,7 @@
 //! an element that only the server has comes before one of the patch if both are in the live list in that order,
 //! otherwise after it. So an element new to the list stands before all that follow the last one the patch also names.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
@@ -39,25 +39,35 @@ impl ListOrder {
 
     /// Sorts, keeping the order of equals.
     ///
-    /// An item without a rank is taken for smaller than whatever it is compared with, as on the server: an insertion
-    /// sort then moves each such item to the front. Only a `$setElementOrder` that is empty leaves items without a
-    /// rank.
-    fn sort(&self, items: &mut [Item]) {
+    /// An item without a rank is taken for smaller than whatever it is compared with, as on the server, whose insertion
+    /// sort then moves each such item to the front, and each other one behind the last of its rank or of the rank before.
+    /// Only a `$setElementOrder` that is empty leaves items without a rank.
+    fn sort(&self, items: &mut Vec<Item>) {
         if items.iter().all(|item| self.contains(item)) {
             items.sort_by_key(|item| self.rank(item));
             return;
         }
-        for end in 1..items.len() {
-            let mut at = end;
-            while at > 0
-                && match (self.rank(&items[at]), self.rank(&items[at - 1])) {
-                    (Some(item), Some(previous)) => item < previous,
-                    _ => true,
-                }
-            {
-                items.swap(at, at - 1);
-                at -= 1;
+        // A linked list of places: the first, what follows each, and the last of each rank.
+        let (mut first, mut following) = (None, vec![None; items.len()]);
+        let mut last_of_rank = BTreeMap::new();
+        for (place, item) in items.iter().enumerate() {
+            let rank = self.rank(item);
+            let previous = rank.and_then(|rank| last_of_rank.range(..=rank).next_back());
+            let link = match previous {
+                Some((_, previous)) => &mut following[*previous],
+                None => &mut first,
+            };
+            let next = link.replace(place);
+            following[place] = next;
+            if let Some(rank) = rank {
+                last_of_rank.insert(rank, place);
             }
+        }
+        let mut taken: Vec<Option<Item>> = items.drain(..).map(Some).collect();
+        let mut next = first;
+        while let Some(place) = next {
+            items.extend(taken[place].take());
+            next = following[place];
         }
     }
 }
@@ -82,4 +92,47 @@ pub(super) fn arrange(items: Vec<Item>, named: &ListOrder, live: &ListOrder) -> 
     }
     arranged.extend(patched.map(|item| item.value));
     arranged
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn items(identities: &[u8]) -> Vec<Item> {
+        // The value tells apart those of the same identity.
+        let items = identities.iter().enumerate();
+        items.map(|(place, id)| Item { identity: id.to_string(), value: place.into() }).collect()
+    }
+
+    /// The sort of the server, word by word.
+    fn insertion_sort(order: &ListOrder, items: &mut [Item]) {
+        for end in 1..items.len() {
+            let mut at = end;
+            while at > 0
+                && match (order.rank(&items[at]), order.rank(&items[at - 1])) {
+                    (Some(item), Some(previous)) => item < previous,
+                    _ => true,
+                }
+            {
+                items.swap(at, at - 1);
+                at -= 1;
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn items_with_and_without_rank_are_sorted_as_by_insertion(
+            identities in prop::collection::vec(0..8_u8, 0..20), ranked in prop::collection::vec(0..8_u8, 0..6)
+        ) {
+            let order = ListOrder::of(ranked.iter().map(u8::to_string));
+            let (mut sorted, mut expected) = (items(&identities), items(&identities));
+            order.sort(&mut sorted);
+            insertion_sort(&order, &mut expected);
+            let values = |items: Vec<Item>| items.into_iter().map(|item| item.value).collect::<Vec<_>>();
+            prop_assert_eq!(values(sorted), values(expected));
+        }
+    }
 }

@@ -97,3 +97,15 @@ fn what_is_less_than_a_thousandth_is_rounded_up() {
         assert_eq!(round_up_to_milli(text), expected, "{text}");
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn a_canonical_quantity_stays_as_it_is(text in r"[ +-]{0,1}[0-9]{0,25}[.]{0,1}[0-9]{0,12}[numkKMGTPEi]{0,2}[eE]{0,1}[+-]{0,1}[0-9]{0,3}") {
+        if let Ok(canonical) = read(&text) {
+            proptest::prop_assert!(canonical.len() < 100, "{}", canonical);
+            let again = read(&canonical);
+            proptest::prop_assert_eq!(again.as_ref(), Ok(&canonical));
+            super::round_up_to_milli(&text);
+        }
+    }
+}

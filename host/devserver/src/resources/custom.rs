@@ -97,6 +97,8 @@ struct Spec {
 pub(crate) struct Definition {
     pub(crate) group: String,
     spec: Spec,
+    /// Of the text of the spec.
+    fingerprint: u64,
 }
 
 impl Definition {
@@ -147,7 +149,16 @@ impl Definition {
             let message = format!("Invalid value: true: {detail}");
             causes.push(Cause { message, ..Cause::invalid("spec.preserveUnknownFields", "", "") });
         }
-        if causes.is_empty() { Ok(Self { group: spec.group.clone(), spec }) } else { Err(causes) }
+        if !causes.is_empty() {
+            return Err(causes);
+        }
+        let fingerprint = object["spec"].as_object().map_or(0, fingerprint);
+        Ok(Self { group: spec.group.clone(), spec, fingerprint })
+    }
+
+    /// Tells definitions with different specs apart.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// Where the objects are kept.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::api::ApiError;
 use crate::kinds::Strategy;
 use crate::printing::CustomColumn;
 use crate::schema::Schema;
@@ -24,6 +25,7 @@ pub(crate) use custom::{Definition, definition_status};
 pub(crate) use scale::ScalePaths;
 pub use schemas::read_builtin;
 pub(crate) use schemas::{Review, VersionSchemas, WrittenPart};
+pub(crate) use sizes::check_stored;
 
 /// The table of namespaces.
 pub(crate) const NAMESPACES: &str = "/namespaces";
@@ -169,6 +171,14 @@ impl Resources {
         self.by_path.get(&(group.to_owned(), version.to_owned()))?.get(name)
     }
 
+    /// The answer to a path below a group where nothing is served: a group that is not there has no pages.
+    pub(crate) fn nothing_in(&self, group: &str) -> ApiError {
+        match self.groups.iter().any(|known| known.name == group) {
+            true => ApiError::no_path(),
+            false => ApiError::no_page(),
+        }
+    }
+
     /// The resource of a kind, as a manifest names it.
     pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
@@ -193,9 +203,18 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 struct Defined {
     revision: u64,
+    /// Of the definition's spec.
+    fingerprint: u64,
     resources: Vec<Arc<Resource>>,
     /// Also if it serves no version.
     stored_by: Option<StoredBy>,
+}
+
+impl Defined {
+    /// Where the objects are stored; `None` if no version is served.
+    fn table(&self) -> Option<Arc<str>> {
+        self.resources.first().map(|resource| resource.storage.clone())
+    }
 }
 
 impl Registry {
@@ -209,28 +228,41 @@ impl Registry {
     }
 
     /// Serves what all definitions define, beside the built-in resources. `list` gives them by name and revision; those
-    /// whose revision has changed are read. Who lists last has seen all: nobody else does meanwhile.
+    /// whose revision has changed are read. Who lists last has seen all: nobody else does meanwhile. The answer are the
+    /// tables of custom resources that were served before and are defined otherwise now, or no more.
     pub(crate) fn define<T>(
         &self,
         list: impl FnOnce() -> Vec<(String, u64, T)>,
         read: impl Fn(&T) -> Option<Definition>,
-    ) {
+    ) -> Vec<Arc<str>> {
         let mut defined = self.defined.lock();
         let definitions = list();
         let names: BTreeSet<&str> = definitions.iter().map(|(name, ..)| name.as_str()).collect();
-        defined.retain(|name, _| names.contains(name.as_str()));
+        let mut redefined = Vec::new();
+        defined.retain(|name, known| {
+            let stays = names.contains(name.as_str());
+            if !stays {
+                redefined.extend(known.table());
+            }
+            stays
+        });
         for (name, revision, definition) in &definitions {
             let known = defined.entry(name.clone()).or_default();
             // There may be hundreds, of 100 KB each.
             if known.revision != *revision {
-                let (resources, stored_by) = read(definition)
-                    .map(|d| d.resources(&known.resources, known.stored_by.as_ref()))
-                    .unwrap_or_default();
-                *known = Defined { revision: *revision, resources, stored_by };
+                let read = read(definition);
+                let fingerprint = read.as_ref().map_or(0, Definition::fingerprint);
+                let (resources, stored_by) =
+                    read.map(|d| d.resources(&known.resources, known.stored_by.as_ref())).unwrap_or_default();
+                if known.fingerprint != fingerprint {
+                    redefined.extend(known.table());
+                }
+                *known = Defined { revision: *revision, fingerprint, resources, stored_by };
             }
         }
         let served = merged(defined.values().flat_map(|defined| &defined.resources));
         *self.now.write() = Arc::new(Resources::new(served));
+        redefined
     }
 }
 

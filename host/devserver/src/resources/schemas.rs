@@ -148,7 +148,7 @@ impl Resource {
             return Cow::Borrowed(stored);
         }
         let mut read = stored.clone();
-        self.convert_by_schema(&mut read);
+        self.convert_by_schema(&mut read, &mut DefaultsLimit::default());
         Cow::Owned(read)
     }
 
@@ -162,19 +162,15 @@ impl Resource {
         }
     }
 
-    /// From the stored form of a custom object to that of this version.
-    pub(crate) fn convert_by_schema(&self, object: &mut JsonMap) {
-        self.convert_by_schema_within(object, &mut DefaultsLimit::default());
-    }
-
-    /// From the stored form of a custom object to that of this version, as one of the objects of an answer whose defaults
-    /// are bounded together.
-    pub(crate) fn convert_by_schema_within(&self, object: &mut JsonMap, limit: &mut DefaultsLimit) {
+    /// From the stored form of a custom object to that of this version. `limit` is that of all objects of an answer; an object
+    /// whose own defaults are too many is shown with those that it got.
+    pub(crate) fn convert_by_schema(&self, object: &mut JsonMap, limit: &mut DefaultsLimit) {
         let Origin::Custom { schemas, .. } = &self.origin else { return };
         if schemas.has_changed {
             schemas.stored.prune(object);
-            // Too many defaults: the object is shown with those that it got.
-            let _ = schemas.stored.default(object, limit);
+            limit.with_object(|limit| {
+                let _ = schemas.stored.default(object, limit);
+            });
         }
         if !Arc::ptr_eq(&schemas.own, &schemas.stored) {
             schemas.own.prune(object);

@@ -132,18 +132,31 @@ fn a_definition_that_serves_nothing_for_a_while_does_not_forget_that_its_schema_
 }
 
 #[test]
-fn the_defaults_of_all_objects_of_an_answer_are_bounded_together() {
+fn the_defaults_of_an_object_and_of_all_objects_of_an_answer_are_bounded() {
     let registry = registry(&[definition(json!([version("v1", true, of_size(json!({})))]))]);
-    let large = of_size(json!({"b": {"type": "string", "default": "x".repeat(1 << 20)}}));
+    let default = |text: &str| json!({"type": "string", "default": text});
+    let large = of_size(json!({"b": default(&"x".repeat(1 << 20))}));
     define(&registry, &[definition(json!([version("v1", true, large)]))]);
     let resource = served(&registry, "v1");
-    let mut limit = DefaultsLimit::default();
-    let defaulted = (0..100).filter(|_| {
+    let mut limit = DefaultsLimit::of_answer();
+    let defaulted = (0..100).take_while(|_| {
         let mut object = map(json!({"spec": {}}));
-        resource.convert_by_schema_within(&mut object, &mut limit);
-        object["spec"].get("b").is_some()
+        resource.convert_by_schema(&mut object, &mut limit);
+        assert!(object["spec"].get("b").is_some() || limit.is_spent());
+        !limit.is_spent()
     });
-    assert!((1..10).contains(&defaulted.count()));
+    assert_eq!(defaulted.count(), 63);
+    // One object that wants more than it may have leaves the others theirs.
+    let element = json!({"type": "object", "properties": {"b": default(&"x".repeat(1 << 20))}});
+    let many = of_size(json!({"list": {"type": "array", "items": element}}));
+    define(&registry, &[definition(json!([version("v1", true, many)]))]);
+    let resource = served(&registry, "v1");
+    let mut limit = DefaultsLimit::of_answer();
+    let mut object = map(json!({"spec": {"list": vec![json!({}); 100]}}));
+    resource.convert_by_schema(&mut object, &mut limit);
+    let defaulted = object["spec"]["list"].as_array().unwrap().iter().filter(|one| one.get("b").is_some());
+    assert_eq!(defaulted.count(), 7);
+    assert!(!limit.is_spent());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Resource;
 use crate::api::{ApiError, Cause, JsonMap};
+use crate::store::ManagedFields;
 
 /// What the data of a ConfigMap or a Secret may have.
 const DATA: usize = 1 << 20;
@@ -29,24 +30,41 @@ fn parts(value: &Value) -> usize {
     }
 }
 
+/// As [`check_object`], of an object with its managed fields, which an applier makes larger that sends little.
+///
+/// # Errors
+/// The answer of a real server.
+pub(crate) fn check_stored(object: &JsonMap, managed: &ManagedFields) -> Result<(), ApiError> {
+    // Few have so many that it is worth counting.
+    if managed.len() > OBJECT / 16 { check_size(object, managed.len()) } else { Ok(()) }
+}
+
 /// Whether the object is one that etcd takes. Counted are its texts, of which a large object consists; in etcd the built-in
 /// kinds are encoded without much else.
 ///
 /// # Errors
 /// The answer of a real server.
 pub(super) fn check_object(object: &JsonMap) -> Result<(), ApiError> {
-    if object.iter().map(|(name, value)| name.len() + texts(value)).sum::<usize>() > OBJECT {
+    check_size(object, 0)
+}
+
+fn check_size(object: &JsonMap, more: usize) -> Result<(), ApiError> {
+    if more + texts_of(object) > OBJECT {
         let why = "etcdserver: request is too large";
         return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
     }
     Ok(())
 }
 
+fn texts_of(object: &JsonMap) -> usize {
+    object.iter().map(|(name, value)| name.len() + texts(value)).sum()
+}
+
 fn texts(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
         Value::Array(list) => list.iter().map(texts).sum(),
-        Value::Object(object) => object.iter().map(|(name, value)| name.len() + texts(value)).sum(),
+        Value::Object(object) => texts_of(object),
         _ => 0,
     }
 }

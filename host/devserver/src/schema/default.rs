@@ -13,6 +13,9 @@ use crate::api::JsonMap;
 
 /// How many bytes the defaults of one object may add: more than twice what a request may bring.
 const MAX_ADDED: usize = 8 << 20;
+/// How many bytes the defaults of all objects of one answer may add. A definition may gain a default of 6 KiB while there
+/// are 10,000 objects; with pages of 500 a client may read more.
+const MAX_ADDED_IN_ANSWER: usize = 64 << 20;
 /// What a value costs beside its text.
 const VALUE_BYTES: usize = 16;
 
@@ -27,6 +30,26 @@ pub(crate) struct DefaultsLimit(usize);
 impl Default for DefaultsLimit {
     fn default() -> Self {
         Self(MAX_ADDED)
+    }
+}
+
+impl DefaultsLimit {
+    /// Of all objects of an answer.
+    pub(crate) fn of_answer() -> Self {
+        Self(MAX_ADDED_IN_ANSWER)
+    }
+
+    /// Whether nothing may be added any more.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// Does something with the limit of one object, which counts towards this one too.
+    pub(crate) fn with_object(&mut self, done: impl FnOnce(&mut Self)) {
+        let granted = self.0.min(MAX_ADDED);
+        let mut own = Self(granted);
+        done(&mut own);
+        self.0 -= granted - own.0;
     }
 }
 

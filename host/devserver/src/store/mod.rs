@@ -9,6 +9,7 @@
 mod feed;
 mod history;
 mod journal;
+mod managed;
 mod stored;
 mod table;
 
@@ -24,7 +25,8 @@ use history::HistoryBudget;
 pub(crate) use history::HistoryLimits;
 use journal::Waiting;
 pub(crate) use journal::{Batch, Journal};
-pub(crate) use stored::{Head, ManagedFields, Stored};
+pub(crate) use managed::ManagedFields;
+pub(crate) use stored::{Head, Stored};
 use table::ResourceTable;
 
 /// What a write found instead of what it expected.

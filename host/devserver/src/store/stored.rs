@@ -10,6 +10,8 @@ use std::sync::Arc;
 use pilothouse_object::Object;
 use serde_json::{Map, Value};
 
+use super::ManagedFields;
+
 /// `{"kind":…,"apiVersion":…`, what stands before an object's other fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head(Box<str>);
@@ -36,9 +38,6 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
         _ => false,
     }
 }
-
-/// `metadata.managedFields` of an object as JSON; `None` if it has none. States of an object that differ in nothing of it share it.
-pub(crate) type ManagedFields = Option<Arc<str>>;
 
 /// One object at one revision.
 #[derive(Debug)]
@@ -124,20 +123,19 @@ impl Stored {
     /// Writes a part that holds the end of the metadata, where managed fields are put in.
     fn write_part(&self, out: &mut Vec<u8>, part: Range<usize>, with_managed: bool) {
         let bytes = self.object.bytes();
-        match self.managed.as_deref().filter(|_| with_managed) {
-            None => out.extend_from_slice(&bytes[part]),
-            Some(managed) => {
-                out.extend_from_slice(&bytes[part.start..self.metadata_end]);
-                out.extend_from_slice(b",\"managedFields\":");
-                out.extend_from_slice(managed.as_bytes());
-                out.extend_from_slice(&bytes[self.metadata_end..part.end]);
-            }
+        if !with_managed || self.managed.is_empty() {
+            out.extend_from_slice(&bytes[part]);
+            return;
         }
+        out.extend_from_slice(&bytes[part.start..self.metadata_end]);
+        out.extend_from_slice(b",\"managedFields\":");
+        self.managed.write(out);
+        out.extend_from_slice(&bytes[self.metadata_end..part.end]);
     }
 
     /// About how many bytes it takes to write.
     pub(crate) fn size(&self) -> usize {
-        self.object.bytes().len() + self.managed.as_ref().map_or(0, |managed| managed.len() + 20)
+        self.object.bytes().len() + self.managed.len() + 20
     }
 
     /// As a tree, for changes; without managed fields.

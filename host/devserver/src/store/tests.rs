@@ -41,11 +41,20 @@ fn play(store: &Arc<Store>, steps: &[Step]) -> Vec<(u64, State)> {
         let mut state = states.last().unwrap().1.clone();
         let stored = match store.get(TABLE, &key) {
             None if step.remove => continue,
-            None => store.create(&table, &key, &head(), object(&name, store.revision()), None).unwrap(),
+            None => store
+                .create(&table, &key, &head(), object(&name, store.revision()), ManagedFields::default())
+                .unwrap(),
             Some(current) if step.remove => store.remove(&table, &key, &current).unwrap(),
-            Some(current) => {
-                store.replace(&table, &key, &current, &head(), object(&name, store.revision()), None).unwrap()
-            }
+            Some(current) => store
+                .replace(
+                    &table,
+                    &key,
+                    &current,
+                    &head(),
+                    object(&name, store.revision()),
+                    ManagedFields::default(),
+                )
+                .unwrap(),
         };
         if step.remove {
             state.remove(&key)
@@ -137,12 +146,15 @@ proptest! {
 fn a_write_from_an_old_state_is_refused() {
     let store = Store::new(10);
     let table: Arc<str> = TABLE.into();
-    let first = store.create(&table, "a/x", &head(), object("x", 1), None).unwrap();
-    assert!(matches!(store.create(&table, "a/x", &head(), object("x", 1), None), Err(Raced::Exists(_))));
-    store.replace(&table, "a/x", &first, &head(), object("x", 2), None).unwrap();
+    let first = store.create(&table, "a/x", &head(), object("x", 1), ManagedFields::default()).unwrap();
+    assert!(matches!(
+        store.create(&table, "a/x", &head(), object("x", 1), ManagedFields::default()),
+        Err(Raced::Exists(_))
+    ));
+    store.replace(&table, "a/x", &first, &head(), object("x", 2), ManagedFields::default()).unwrap();
     let revision = store.revision();
     assert!(matches!(
-        store.replace(&table, "a/x", &first, &head(), object("x", 3), None),
+        store.replace(&table, "a/x", &first, &head(), object("x", 3), ManagedFields::default()),
         Err(Raced::Changed)
     ));
     assert!(matches!(store.remove(&table, "a/x", &first), Err(Raced::Changed)));
@@ -155,7 +167,15 @@ fn a_feed_that_fell_behind_is_told_that_something_is_missing() {
     let table: Arc<str> = TABLE.into();
     let mut feed = store.feed(&table, store.revision()).unwrap();
     for number in 0..3 {
-        store.create(&table, &format!("a/{number}"), &head(), object(&number.to_string(), 1), None).unwrap();
+        store
+            .create(
+                &table,
+                &format!("a/{number}"),
+                &head(),
+                object(&number.to_string(), 1),
+                ManagedFields::default(),
+            )
+            .unwrap();
     }
     assert!(matches!(feed.take(), Moved::Forgotten));
 }
@@ -166,7 +186,7 @@ async fn a_feed_wakes_for_a_change_and_ends_behind_the_last() {
     let table: Arc<str> = TABLE.into();
     let mut feed = store.feed(&table, store.revision()).unwrap();
     assert!(matches!(feed.take(), Moved::Changes { changes, .. } if changes.is_empty()));
-    store.create(&table, "a/x", &head(), object("x", 1), None).unwrap();
+    store.create(&table, "a/x", &head(), object("x", 1), ManagedFields::default()).unwrap();
     assert!(feed.wait().await);
     store.end_feeds(TABLE);
     assert!(matches!(feed.take(), Moved::Changes { changes, .. } if changes.len() == 1));
@@ -187,10 +207,12 @@ fn rewrite(store: &Arc<Store>, table: &str, name: &str, bytes: usize, times: usi
     let mut revisions = vec![store.revision()];
     for _ in 0..times {
         match store.get(&table, &key) {
-            None => store.create(&table, &key, &head(), large(name, bytes), None).unwrap(),
-            Some(current) => {
-                store.replace(&table, &key, &current, &head(), large(name, bytes), None).unwrap()
+            None => {
+                store.create(&table, &key, &head(), large(name, bytes), ManagedFields::default()).unwrap()
             }
+            Some(current) => store
+                .replace(&table, &key, &current, &head(), large(name, bytes), ManagedFields::default())
+                .unwrap(),
         };
         revisions.push(store.revision());
     }

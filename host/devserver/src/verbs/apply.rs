@@ -1,13 +1,14 @@
 //! Server-side apply: a PATCH that says what the whole of the applier's fields is to be.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde_json::Value;
-use serde_saphyr::options::DuplicateKeyPolicy;
 
-use super::write::Source;
-use super::yaml_doubles::yaml_doubles;
-use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, Write, identity};
-use crate::api::{About, ApiError, Cause, FieldValidation};
+use super::write::{Source, Write};
+use super::{Answer, Core, ObjectPart, Outcome, Rendering, ResourceRequest, configuration, identity};
+use crate::api::{ALREADY_EXISTS, About, ApiError, Cause};
+use crate::store::Stored;
 
 impl Core {
     /// Applies the body to an object, which is made if it is not there.
@@ -18,65 +19,78 @@ impl Core {
             return Err(ApiError::invalid(About::new("meta.k8s.io", "PatchOptions", ""), vec![cause]));
         }
         let force = request.params.is_on("force");
-        let config = Value::Object(configuration(request)?);
+        let config = Value::Object(configuration::read(request)?);
         let rendering = Rendering::of(request)?;
+        let (stored, is_new) = self.apply_checked(&write, part, &config, force, &|| {
+            configuration::check_doubles(request, &write)
+        })?;
+        let code = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+        Ok(Answer::Whole { code, body: rendering.object(&stored) })
+    }
+
+    /// Applies a configuration to an object, which is made if it is not there; whether it was made.
+    pub(crate) fn apply_object(
+        &self,
+        write: &Write,
+        part: ObjectPart,
+        config: &Value,
+        force: bool,
+    ) -> Result<(Arc<Stored>, bool), ApiError> {
+        self.apply_checked(write, part, config, force, &|| Ok(()))
+    }
+
+    /// The same; `check` has the last word once the configuration was merged.
+    fn apply_checked(
+        &self,
+        write: &Write,
+        part: ObjectPart,
+        config: &Value,
+        force: bool,
+        check: &dyn Fn() -> Result<(), ApiError>,
+    ) -> Result<(Arc<Stored>, bool), ApiError> {
         let source = Source::default();
         let as_stored = |object: Value| match object {
-            Value::Object(object) => write.as_stored(object, &source),
+            Value::Object(object) => {
+                write.as_stored(object, &source).map_err(|error| unconverted(error, write, config))
+            }
             _ => Err(ApiError::bad_request("the patch leaves no object")),
         };
         if part == ObjectPart::Main && self.store.get(&write.resource.storage, &write.key()).is_none() {
-            let (object, managed) = self.applied(&write, None, &config, force)?;
-            check_doubles(request, &write)?;
+            let (object, managed) = self.applied(write, None, config, force)?;
+            check()?;
             let mut object = as_stored(object)?;
-            identity::check_new(&write, &mut object)?;
-            let stored = self.create_owned(&write, object, Some(managed))?;
-            return Ok(Answer::Whole { code: StatusCode::CREATED, body: rendering.object(&stored) });
+            identity::check_new(write, &mut object)?;
+            match self.create_owned(write, object, Some(managed)) {
+                // Another request was faster: then it is applied to what that one has made.
+                Err(error) if error.reason == ALREADY_EXISTS => {}
+                made => return made.map(|stored| (stored, true)),
+            }
         }
-        let stored = self.update_applied(&write, part, |current| {
-            let (object, managed) = self.applied(&write, Some(current), &config, force)?;
-            check_doubles(request, &write)?;
+        let stored = self.update_applied(write, part, |current| {
+            let (object, managed) = self.applied(write, Some(current), config, force)?;
+            check()?;
             Ok((as_stored(object)?, managed))
         })?;
-        Ok(Answer::Whole { code: StatusCode::OK, body: rendering.object(&stored) })
+        Ok((stored, false))
     }
 }
 
-/// The configuration that a request applies: YAML, of which JSON is a part. Of keys that are there twice the last counts.
-pub(super) fn configuration(request: &ResourceRequest) -> Result<JsonMap, ApiError> {
-    let wrong = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
-    if request.content_type != "application/apply-patch+yaml" {
-        return Err(ApiError::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: \
-             application/apply-patch+yaml (got {:?})",
-            request.content_type
-        )));
-    }
-    let text = std::str::from_utf8(&request.body).map_err(|e| wrong(e.to_string()))?;
-    let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
-    let value = serde_saphyr::from_str_with_options(text, options).map_err(|e| wrong(e.to_string()))?;
-    match value {
-        Value::Object(object) => Ok(object),
-        _ => Err(wrong("it is no object".to_owned())),
-    }
-}
-
-/// Warns of keys that are there twice, or refuses them, as a request asks for: once its configuration was merged, as on a
-/// real server.
-pub(super) fn check_doubles(request: &ResourceRequest, write: &Write) -> Result<(), ApiError> {
-    if write.validation == FieldValidation::Ignore {
-        return Ok(());
-    }
-    let doubles = yaml_doubles(std::str::from_utf8(&request.body).unwrap_or_default());
-    if doubles.is_empty() {
-        return Ok(());
-    }
-    if write.validation == FieldValidation::Warn {
-        write.warnings.add(doubles);
-        return Ok(());
-    }
-    Err(ApiError::bad_request(format!(
-        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
-        doubles.join("\n  ")
-    )))
+/// The words of a real server, which converts what it has applied to the type of the kind.
+fn unconverted(error: ApiError, write: &Write, config: &Value) -> ApiError {
+    let (kind, version) = (&write.resource.kind, &write.resource.version);
+    let Some(why) =
+        error.message.strip_prefix(&format!("{kind} in version {version:?} cannot be handled as a {kind}: "))
+    else {
+        return error;
+    };
+    let text = |field: &str| config.pointer(field).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    let api_version = write.resource.api_version();
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    let kind = format!("{slash}{api_version}, Kind={kind}");
+    let message = format!(
+        "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object \
+         to {kind}: error decoding from json: {why}"
+    );
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
 }

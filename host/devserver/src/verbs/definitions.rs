@@ -1,14 +1,11 @@
 //! Definitions of custom resources, as far as requests have to do with them: what they define is served as soon as their write
 //! is answered.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::{Core, JsonMap, Write};
 use crate::kinds::Content;
-use crate::resources::{DEFINITIONS, Definition, Resources};
+use crate::resources::{DEFINITIONS, Definition};
 
 /// What a definition waits for whose objects have not gone yet.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -27,22 +24,23 @@ impl Core {
         found.is_some_and(|definition| definition.object.deletion_timestamp().is_some())
     }
 
-    /// Serves what the definitions say now; watches on what is served no more end.
+    /// Whether there is a definition of a table's resource.
+    pub(super) fn is_defined(&self, table: &str) -> bool {
+        self.store.get(DEFINITIONS, &definition_name(table)).is_some()
+    }
+
+    /// Serves what the definitions say now. Watches end on what is defined otherwise or no more: as on a real server, they were
+    /// those of a storage that is not there any more.
     pub(super) fn redefine(&self) {
-        let before = self.registry.now();
-        self.registry.define(
+        let redefined = self.registry.define(
             || {
                 let objects = self.store.under(DEFINITIONS, "", 0).into_iter();
                 objects.map(|stored| (stored.object.name().to_owned(), stored.revision, stored)).collect()
             },
             |stored| Definition::read(&Value::Object(stored.value())).ok(),
         );
-        let now = self.registry.now();
-        let custom = |resources: &Resources| -> BTreeSet<Arc<str>> {
-            resources.all().filter(|r| r.is_custom()).map(|r| r.storage.clone()).collect()
-        };
-        for table in custom(&before).difference(&custom(&now)) {
-            self.store.end_feeds(table);
+        for table in redefined {
+            self.store.end_feeds(&table);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use pilothouse_object::Object;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -56,41 +57,34 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// From the body, or from the parameters where there is none.
+    /// From the body, or from the parameters where there is none: with a body they do not count.
     pub(super) fn of(request: &ResourceRequest) -> Result<Self, ApiError> {
         if request.body.trim_ascii().is_empty() {
-            return Self::of_params(&request.params);
+            return Self::of_params(&request.params)?.checked();
         }
         Self::read(request.json_body()?.into())
     }
 
-    fn of_params(params: &Params) -> Result<Self, ApiError> {
-        let options = Self {
-            grace_period_seconds: params.grace()?,
-            propagation_policy: params.filled("propagationPolicy").map(str::to_owned),
-            orphan_dependents: params.filled("orphanDependents").map(|value| value == "true" || value == "1"),
-            ..Self::default()
-        };
-        options.checked()?.or_dry(params)
-    }
-
     /// From the options that a client sent.
     pub(super) fn read(sent: Value) -> Result<Self, ApiError> {
-        let options: Self = serde_json::from_value(sent)
-            .map_err(|e| ApiError::bad_request(format!("the body is not DeleteOptions: {e}")))?;
-        options.checked()
+        serde_json::from_value::<Self>(sent)
+            .map_err(|e| ApiError::bad_request(format!("the body is not DeleteOptions: {e}")))?
+            .checked()
     }
 
-    /// The same, with nothing kept if a request asks for that.
-    pub(super) fn or_dry(mut self, params: &Params) -> Result<Self, ApiError> {
-        if params.dry_run()? {
-            self.dry_run.push("All".to_owned());
-        }
-        Ok(self)
+    fn of_params(params: &Params) -> Result<Self, ApiError> {
+        let dry_run = if params.dry_run()? { vec!["All".to_owned()] } else { Vec::new() };
+        Ok(Self {
+            grace_period_seconds: params.grace()?,
+            propagation_policy: params.filled("propagationPolicy").map(str::to_owned),
+            orphan_dependents: params.filled("orphanDependents").map(|_| params.is_on("orphanDependents")),
+            dry_run,
+            preconditions: None,
+        })
     }
 
-    fn checked(self) -> Result<Self, ApiError> {
-        let mut options = self;
+    fn checked(mut self) -> Result<Self, ApiError> {
+        let options = &mut self;
         if let Some(policy) =
             options.propagation_policy.as_deref().filter(|policy| !POLICIES.contains(policy))
         {
@@ -112,12 +106,29 @@ impl DeleteOptions {
         }
         // As the API has it: a negative period is the shortest there is.
         options.grace_period_seconds = options.grace_period_seconds.map(|s| if s < 0 { 1 } else { s });
-        Ok(options)
+        Ok(self)
     }
 
-    /// As the garbage collector deletes.
-    pub(crate) fn collected(uid: &str, policy: Propagation) -> Self {
+    /// The same, for a request that is a dry-run by its own parameters.
+    pub(super) fn or_dry(mut self, params: &Params) -> Result<Self, ApiError> {
+        if params.dry_run()? {
+            self.dry_run.push("All".to_owned());
+        }
+        Ok(self)
+    }
+
+    /// With a policy, if the object is still the one of this UID.
+    pub(crate) fn of_policy(uid: &str, policy: Propagation) -> Self {
         Self { propagation_policy: Some(format!("{policy:?}")), ..Self::of_uid(uid) }
+    }
+
+    /// With a policy, if the object is still in this state.
+    pub(crate) fn of_version(object: &Object, policy: Propagation) -> Self {
+        let mut options = Self::of_policy(object.uid(), policy);
+        if let Some(preconditions) = &mut options.preconditions {
+            preconditions.resource_version = Some(object.resource_version().to_owned());
+        }
+        options
     }
 
     /// At once, if the object is still the one of this UID.
@@ -185,10 +196,12 @@ impl Core {
         let deleted = self.delete_object(&request.write()?, &options)?;
         let resource = &request.resource;
         if !deleted.gone || resource.strategy.answers_deleted {
-            return Ok(Answer::Whole {
-                code: StatusCode::OK,
-                body: Rendering::of(request)?.object(&deleted.last),
-            });
+            // Only those who ask in the older form are told so.
+            let code = match options.orphan_dependents {
+                Some(false) if !deleted.gone => StatusCode::ACCEPTED,
+                _ => StatusCode::OK,
+            };
+            return Ok(Answer::Whole { code, body: Rendering::of(request)?.object(&deleted.last) });
         }
         let mut details = json!({
             "name": request.name(), "kind": resource.name, "uid": deleted.last.object.uid(),
@@ -219,7 +232,11 @@ impl Core {
         }
         let metadata =
             ListMeta { resource_version: self.store.revision().to_string(), ..ListMeta::default() };
-        Ok(Answer::Whole { code: StatusCode::OK, body: rendering.list(&metadata, &deleted) })
+        Ok(match rendering.list(&metadata, &deleted) {
+            Ok(body) => Answer::Whole { code: StatusCode::OK, body },
+            // The list is too large; the objects are deleted nevertheless.
+            Err(_) => Answer::json(StatusCode::OK, &success(&json!({"kind": request.resource.name}))),
+        })
     }
 
     /// Deletes an object, or marks it as being deleted if it waits for something.
@@ -236,7 +253,13 @@ impl Core {
             let marked = mark(write, &old, has_content, options)?;
             let gone = is_finished(&write.resource, &marked) && !has_content;
             if options.is_dry() {
-                return Ok(Deleted { last: current, gone });
+                let last = match gone {
+                    true => current,
+                    false => {
+                        write.imagine(marked, current.managed.clone(), current.object.resource_version())?
+                    }
+                };
+                return Ok(Deleted { last, gone });
             }
             let outcome = if gone {
                 self.store.remove(table, &key, &current).inspect(|_| self.after_change(write))
@@ -266,6 +289,11 @@ fn mark(
     let mut metadata = Metadata::of(&mut object)?;
     let waits_for = options.finalizer(strategy, &metadata);
     let (earlier, now) = (metadata.grace(), Timestamp::now());
+    let shortens = |earlier: i64| options.grace_period_seconds.is_some_and(|asked| asked < earlier);
+    if strategy.grace.is_some() && earlier.is_some_and(|earlier| !shortens(earlier)) {
+        // A graceful deletion is under way, and goes on as it began.
+        return Ok(object);
+    }
     let end = match (earlier, options.grace_period_seconds) {
         (None, asked) => {
             // What goes at once goes at once, whatever was asked for.

@@ -69,7 +69,7 @@ impl Core {
             NoState::Forgotten => too_old(token.as_ref()),
         })?;
         let (objects, metadata) = page(snapshot, limit, selection.is_all());
-        Ok(Answer::Whole { code: StatusCode::OK, body: rendering.list(&metadata, &objects) })
+        Ok(Answer::Whole { code: StatusCode::OK, body: rendering.list(&metadata, &objects)? })
     }
 
     /// The selected objects; with a limit at least one more than it, if there is one.

@@ -5,6 +5,7 @@
 //! the `http` module's.
 
 mod apply;
+mod configuration;
 mod create;
 mod definitions;
 mod delete;
@@ -31,24 +32,27 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::api::{ApiError, JsonMap};
+use crate::api::{ApiError, JsonMap, Timestamp};
 use crate::resources::{NAMESPACES, Registry};
 use crate::store::Store;
+use services::ServiceNumbers;
 
 pub(crate) use definitions::{CLEANUP, definition_name};
 pub(crate) use delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
-pub(crate) use patch::Patch;
 pub(crate) use pipeline::ObjectPart;
 pub(crate) use read::ListTwist;
 pub(crate) use render::Rendering;
 pub(crate) use request::{ResourceRequest, User, verb};
 pub(crate) use watch::{Piece, WatchStream};
-pub(crate) use write::{Source, Write};
+pub(crate) use write::Write;
 
 /// The namespaces of a new cluster.
 const FIRST: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+/// A ConfigMap that an API server makes: since when it notes the use of service accounts' old tokens. A controller of
+/// kube-controller-manager reads it.
+const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
 
 /// All state of the server.
 #[derive(Debug)]
@@ -56,6 +60,7 @@ pub(crate) struct Core {
     pub(crate) store: Arc<Store>,
     pub(crate) registry: Registry,
     pub(crate) bookmark_every: Duration,
+    service_numbers: ServiceNumbers,
 }
 
 /// What comes of a request.
@@ -76,15 +81,28 @@ type Outcome = Result<Answer, ApiError>;
 impl Core {
     /// With the namespaces of a new cluster.
     pub(crate) fn new(store: Arc<Store>, bookmark_every: Duration) -> Arc<Self> {
-        let core = Arc::new(Self { store, registry: Registry::new(), bookmark_every });
+        let core = Arc::new(Self {
+            store,
+            registry: Registry::new(),
+            bookmark_every,
+            service_numbers: ServiceNumbers::default(),
+        });
         for name in FIRST {
-            let Some(write) = core.own_write(NAMESPACES, None, name) else { continue };
-            let object = Map::from_iter([("metadata".to_owned(), json!({"name": name}))]);
-            if let Err(error) = core.create_object(&write, object) {
-                tracing::error!(name, "a namespace of a new cluster could not be made: {}", error.message);
-            }
+            core.begin_with(NAMESPACES, None, name, json!({"metadata": {"name": name}}));
         }
+        let since = Timestamp::now().0.strftime("%Y-%m-%d").to_string();
+        let tracking = json!({"metadata": {"name": TRACKING}, "data": {"since": since}});
+        core.begin_with("/configmaps", Some("kube-system"), TRACKING, tracking);
         core
+    }
+
+    /// Makes an object of a new cluster.
+    fn begin_with(&self, table: &str, namespace: Option<&str>, name: &str, object: Value) {
+        let Some(write) = self.own_write(table, namespace, name) else { return };
+        let Value::Object(object) = object else { return };
+        if let Err(error) = self.create_object(&write, object) {
+            tracing::error!(name, "an object of a new cluster could not be made: {}", error.message);
+        }
     }
 
     /// Does what a request asks for.

@@ -1,7 +1,5 @@
 //! Who owns the fields of an object after a write: the managed fields that are stored with it.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::render::Rendering;
@@ -21,20 +19,23 @@ pub(super) fn take_sent(object: &mut JsonMap) -> Option<Managers> {
     metadata.remove("managedFields").and_then(|list| Managers::sent(&list))
 }
 
-/// The managers of a stored object.
-fn managers_of(stored: &Stored) -> Managers {
-    let list = stored.managed.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    // They were written by `text`.
+/// The managers that stored managed fields name.
+fn managers_of(managed: &ManagedFields) -> Managers {
+    if managed.is_empty() {
+        return Managers::default();
+    }
+    // They were written by `managed_fields`.
+    let list = serde_json::from_slice(&managed.text()).ok();
     list.and_then(|list: Value| Managers::parse(&list).ok()).unwrap_or_default()
 }
 
-fn text(managers: &Managers) -> ManagedFields {
+fn managed_fields(managers: &Managers) -> ManagedFields {
     if managers.is_empty() {
-        return None;
+        return ManagedFields::default();
     }
     let mut text = Vec::new();
     managers.write(&mut text);
-    String::from_utf8(text).ok().map(Arc::from)
+    ManagedFields::new(&text)
 }
 
 /// Fields that a write of a resource or of its subresource resets, and so leaves to their owners.
@@ -100,18 +101,19 @@ impl Core {
         new: &JsonMap,
         sent: Option<Managers>,
     ) -> ManagedFields {
-        let before = old.map(|(stored, object)| (served(write, object), managers_of(stored)));
+        let before = old.map(|(stored, object)| (served(write, object), managers_of(&stored.managed)));
         let new = served(write, new);
         let managers = with_kind(write, |kind, writer| {
             let old = before.as_ref().map(|(object, managers)| (object, managers));
             apply::on_update(kind, old, &new, sent, writer, &ignored(write))
-        })?;
+        });
+        let Some(managers) = managers else { return ManagedFields::default() };
         if let (Some((_, before)), Some((stored, _))) = (&before, old)
             && managers == *before
         {
             return stored.managed.clone();
         }
-        text(&managers)
+        managed_fields(&managers)
     }
 
     /// What an apply request makes of an object, as it is served, and its managed fields after it.
@@ -128,7 +130,7 @@ impl Core {
             if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
                 metadata.remove("managedFields");
             }
-            (object, managers_of(stored))
+            (object, managers_of(&stored.managed))
         });
         let applied = with_kind(write, |kind, writer| {
             let live = before.as_ref().map(|(object, managers)| (object, managers));
@@ -141,7 +143,7 @@ impl Core {
         };
         let Applied { object, managers } = applied?;
         let object = object.or_else(|| before.map(|(object, _)| object));
-        Ok((object.unwrap_or_else(|| config.clone()), text(&managers)))
+        Ok((object.unwrap_or_else(|| config.clone()), managed_fields(&managers)))
     }
 }
 
@@ -149,7 +151,7 @@ impl Core {
 impl Core {
     /// The managers of an object's Scale.
     pub(super) fn scale_managers(&self, write: &Write, current: &Stored) -> Managers {
-        apply::to_scale(&managers_of(current), &self.replicas_paths(write).as_ref())
+        apply::to_scale(&managers_of(&current.managed), &self.replicas_paths(write).as_ref())
     }
 
     /// The managed fields of an object whose Scale has these managers after a write.
@@ -161,7 +163,7 @@ impl Core {
     ) -> ManagedFields {
         let version = write.resource.api_version();
         let paths = self.replicas_paths(write);
-        text(&apply::to_parent(&managers_of(current), scale, &paths.as_ref(), &version))
+        managed_fields(&apply::to_parent(&managers_of(&current.managed), scale, &paths.as_ref(), &version))
     }
 
     /// The managers of a Scale after a write that is no apply.
@@ -232,9 +234,5 @@ impl VersionPaths {
 
 /// Whether two texts of managed fields differ in nothing but times.
 pub(super) fn differ_in_times_alone(a: &ManagedFields, b: &ManagedFields) -> bool {
-    let read = |text: &ManagedFields| {
-        let list: Option<Value> = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
-        list.and_then(|list| Managers::parse(&list).ok()).unwrap_or_default()
-    };
-    a == b || read(a).differs_in_times_alone(&read(b))
+    a == b || managers_of(a).differs_in_times_alone(&managers_of(b))
 }

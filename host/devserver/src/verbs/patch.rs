@@ -63,11 +63,6 @@ impl Patch {
         Ok(Self { kind, patch })
     }
 
-    /// A merge patch of the server's own.
-    pub(crate) fn merge(patch: Value) -> Self {
-        Self { kind: PatchKind::Merge, patch }
-    }
-
     /// What the patch makes of an object as it is served, in the stored form.
     pub(crate) fn apply(
         &self,

@@ -12,7 +12,7 @@ use super::write::{Write, key};
 use super::{Core, JsonMap, User, identity, ownership};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};
 use crate::kinds::{self, Content, Generation};
-use crate::resources::{NAMESPACES, Resource, WrittenPart};
+use crate::resources::{NAMESPACES, Resource, WrittenPart, check_stored};
 use crate::store::{ManagedFields, Raced, Stored};
 
 /// How often a change is tried again when another write came between; each try starts from the new state.
@@ -66,6 +66,7 @@ impl Core {
         write.accept(&name, causes)?;
         write.warnings.add(kinds::warnings(&write.resource, &object, None, true));
         identity::check_unversioned(&mut object)?;
+        check_stored(&object, &managed)?;
         for _ in 0..NAMES {
             let key = key(write.namespace(), &name);
             let outcome = match self.store.get(&write.resource.storage, &key) {
@@ -104,6 +105,9 @@ impl Core {
 
     /// Whether something can be made where the write says: not in what is being deleted.
     fn check_place(&self, write: &Write, name: &str) -> Result<(), ApiError> {
+        if write.resource.is_custom() && !self.is_defined(&write.resource.storage) {
+            return Err(ApiError::no_path());
+        }
         if write.resource.is_custom() && self.is_definition_ending(&write.resource.storage) {
             let why = "create not allowed while custom resource definition is terminating";
             let code = http::StatusCode::METHOD_NOT_ALLOWED;
@@ -155,6 +159,7 @@ impl Core {
             let current = self.current(write)?;
             let old = current.value();
             let Some((object, managed)) = change(&current, &old)? else { return Ok(current) };
+            check_stored(&object, &managed)?;
             if write.dry {
                 return write.imagine(object, managed, current.object.resource_version());
             }
@@ -289,8 +294,8 @@ fn next(
     for field in strategy.reset {
         copy(&mut next, old, field);
     }
-    (strategy.follow)(old, &mut next);
     let mut causes = (strategy.prepare)(&mut next, Timestamp::now());
+    (strategy.prepare_update)(old, &mut next)?;
     kinds::carry_over(&write.resource, old, &mut next);
     let counts = counts_on(&write.resource, old, &next);
     let metadata = identity::keep(old, &mut next, counts, &mut causes)?;
@@ -327,7 +332,7 @@ fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<(JsonMap
                 None => copy(&mut next, old, path),
             }
         }
-        (write.resource.strategy.follow_status)(old, &mut next);
+        (write.resource.strategy.prepare_update)(old, &mut next)?;
         let metadata = identity::keep(old, &mut next, false, &mut causes)?;
         causes.extend(identity::new_finalizers(old, &metadata));
         causes.extend(check_metadata(&metadata, write.resource.strategy.names));

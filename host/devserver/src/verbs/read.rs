@@ -32,6 +32,11 @@ impl Core {
         Ok(Answer::Whole { code: StatusCode::OK, body })
     }
 
+    /// The size of the object that a request names; 0 if it is not there.
+    pub(crate) fn size_of(&self, call: &ResourceRequest) -> usize {
+        self.store.get(&call.resource.storage, &call.key()).map_or(0, |stored| stored.size())
+    }
+
     fn get_stale(&self, call: &ResourceRequest) -> Result<std::sync::Arc<Stored>, ApiError> {
         let key = call.key();
         let query = Query {

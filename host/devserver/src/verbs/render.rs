@@ -1,12 +1,14 @@
 //! [`Rendering`]: stored objects in the form a client asked for.
 
 use bytes::Bytes;
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::api::{ApiError, Shape, Timestamp};
 use crate::kinds;
 use crate::printing;
 use crate::resources::{Origin, Resource};
+use crate::schema::DefaultsLimit;
 use crate::store::{Head, LineForm, Stored};
 
 use super::ResourceRequest;
@@ -76,12 +78,13 @@ impl Rendering {
     /// One object, or a table of it.
     pub(crate) fn object(&self, stored: &Stored) -> Bytes {
         let mut out = Vec::with_capacity(stored.size() + 32);
+        let mut limit = DefaultsLimit::default();
         match self.shape {
-            Shape::Object => self.write_object(&mut out, stored),
+            Shape::Object => self.write_object(&mut out, stored, &mut limit),
             Shape::Metadata => self.write_metadata(&mut out, stored),
             Shape::Table => {
                 let revision = stored.object.resource_version().to_owned();
-                self.write_table(&mut out, &revision, None, &mut std::iter::once(stored), true);
+                self.write_table(&mut out, &revision, None, &mut std::iter::once(stored), true, &mut limit);
             }
         }
         out.into()
@@ -89,12 +92,13 @@ impl Rendering {
 
     /// One object of a watch; columns are told with the first.
     pub(crate) fn event_object(&self, out: &mut Vec<u8>, stored: &Stored, first: bool) {
+        let mut limit = DefaultsLimit::default();
         match self.shape {
-            Shape::Object => self.write_object(out, stored),
+            Shape::Object => self.write_object(out, stored, &mut limit),
             Shape::Metadata => self.write_metadata(out, stored),
             Shape::Table => {
                 let revision = stored.object.resource_version().to_owned();
-                self.write_table(out, &revision, None, &mut std::iter::once(stored), first);
+                self.write_table(out, &revision, None, &mut std::iter::once(stored), first, &mut limit);
             }
         }
     }
@@ -124,13 +128,22 @@ impl Rendering {
     }
 
     /// A list.
-    pub(crate) fn list(&self, metadata: &ListMeta, objects: &[std::sync::Arc<Stored>]) -> Bytes {
+    ///
+    /// # Errors
+    /// 413 if the defaults of a definition that has changed since the objects were stored would make it too large.
+    pub(crate) fn list(
+        &self,
+        metadata: &ListMeta,
+        objects: &[std::sync::Arc<Stored>],
+    ) -> Result<Bytes, ApiError> {
         let bytes: usize = objects.iter().map(|s| s.size() + 1).sum();
         let mut out = Vec::with_capacity(bytes + 256);
+        let mut limit = DefaultsLimit::of_answer();
         match self.shape {
             Shape::Table => {
                 let mut rows = objects.iter().map(|s| &**s);
-                self.write_table(&mut out, &metadata.resource_version, Some(metadata), &mut rows, true);
+                let revision = &metadata.resource_version;
+                self.write_table(&mut out, revision, Some(metadata), &mut rows, true, &mut limit);
             }
             shape => {
                 let (kind, version) = match shape {
@@ -147,19 +160,26 @@ impl Rendering {
                     }
                     match shape {
                         Shape::Metadata => self.write_metadata(&mut out, stored),
-                        _ => self.write_item(&mut out, stored),
+                        _ => self.write_item(&mut out, stored, &mut limit),
+                    }
+                    if limit.is_spent() {
+                        break;
                     }
                 }
                 out.extend_from_slice(b"]}");
             }
         }
-        out.into()
+        if limit.is_spent() {
+            let why = "the defaults of the schema would make the list too large: ask for fewer objects with `limit`";
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", why));
+        }
+        Ok(out.into())
     }
 
     /// An item of a list: built-in kinds stand there without their kind.
-    fn write_item(&self, out: &mut Vec<u8>, stored: &Stored) {
+    fn write_item(&self, out: &mut Vec<u8>, stored: &Stored, limit: &mut DefaultsLimit) {
         if self.resource.is_custom() || self.convert {
-            self.write_object(out, stored);
+            self.write_object(out, stored, limit);
         } else {
             // The comma behind the head gives way to a brace.
             let start = out.len();
@@ -168,9 +188,9 @@ impl Rendering {
         }
     }
 
-    fn write_object(&self, out: &mut Vec<u8>, stored: &Stored) {
+    fn write_object(&self, out: &mut Vec<u8>, stored: &Stored, limit: &mut DefaultsLimit) {
         if self.convert {
-            out.extend_from_slice(self.value(stored).to_string().as_bytes());
+            out.extend_from_slice(self.value_within(stored, limit).to_string().as_bytes());
         } else {
             out.extend_from_slice(self.form.head.as_bytes());
             stored.write_tail(out, self.form.with_managed);
@@ -186,11 +206,16 @@ impl Rendering {
 
     /// The object as a tree in this version.
     pub(crate) fn value(&self, stored: &Stored) -> Value {
+        self.value_within(stored, &mut DefaultsLimit::default())
+    }
+
+    /// As [`Rendering::value`], of one of the objects of an answer.
+    fn value_within(&self, stored: &Stored, limit: &mut DefaultsLimit) -> Value {
         let mut fields = stored.value();
         fields.insert("kind".to_owned(), self.resource.kind.as_str().into());
         fields.insert("apiVersion".to_owned(), self.resource.api_version().into());
         if self.convert {
-            kinds::from_stored(&self.resource, &mut fields);
+            kinds::from_stored_within(&self.resource, &mut fields, limit);
         }
         self.put_managed(&mut fields, stored);
         fields.into()
@@ -198,9 +223,11 @@ impl Rendering {
 
     /// Puts managed fields into a tree.
     fn put_managed(&self, object: &mut Map<String, Value>, stored: &Stored) {
-        let managed = stored.managed.as_deref().filter(|_| self.form.with_managed);
+        if !self.form.with_managed || stored.managed.is_empty() {
+            return;
+        }
         // It was written as JSON.
-        let managed = managed.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let managed = serde_json::from_slice::<Value>(&stored.managed.text()).ok();
         if let (Some(managed), Some(Value::Object(metadata))) = (managed, object.get_mut("metadata")) {
             metadata.insert("managedFields".to_owned(), managed);
         }
@@ -213,6 +240,7 @@ impl Rendering {
         metadata: Option<&ListMeta>,
         objects: &mut dyn Iterator<Item = &Stored>,
         with_columns: bool,
+        limit: &mut DefaultsLimit,
     ) {
         let now = Timestamp::now();
         let columns: Vec<Value> = if with_columns {
@@ -226,7 +254,13 @@ impl Rendering {
         } else {
             Vec::new()
         };
-        let rows: Vec<Value> = objects.map(|stored| self.row(stored, now)).collect();
+        let mut rows: Vec<Value> = Vec::new();
+        for stored in objects {
+            rows.push(self.row(stored, now, limit));
+            if limit.is_spent() {
+                break;
+            }
+        }
         let metadata = metadata.map_or_else(|| json!({"resourceVersion": revision}), ListMeta::json);
         let table = json!({
             "kind": "Table", "apiVersion": META_VERSION, "metadata": metadata, "columnDefinitions": columns,
@@ -235,7 +269,7 @@ impl Rendering {
         out.extend_from_slice(table.to_string().as_bytes());
     }
 
-    fn row(&self, stored: &Stored, now: Timestamp) -> Value {
+    fn row(&self, stored: &Stored, now: Timestamp, limit: &mut DefaultsLimit) -> Value {
         // Cells read the stored form: that of both kinds of Events.
         let mut object = stored.value();
         if self.included == Included::Metadata {
@@ -255,7 +289,7 @@ impl Rendering {
                     "kind": "PartialObjectMetadata", "apiVersion": META_VERSION, "metadata": object["metadata"],
                 }})
             }
-            Included::Object => json!({"cells": cells, "object": self.value(stored)}),
+            Included::Object => json!({"cells": cells, "object": self.value_within(stored, limit)}),
         }
     }
 }

@@ -66,7 +66,12 @@ impl ResourceRequest {
         let is_review = self.resource.strategy.creation == Creation::Review;
         match (&self.target.namespace, self.resource.namespaced) {
             (Some(_), false) => Err(ApiError::no_path()),
-            (None, true) if !everywhere && !is_review => Err(ApiError::no_path()),
+            (None, true) if everywhere || is_review => Ok(()),
+            // Their lists are there for all namespaces, so the path is, too.
+            (None, true) if self.target.name.is_none() && !self.resource.is_custom() => {
+                Err(ApiError::method_not_allowed())
+            }
+            (None, true) => Err(ApiError::no_path()),
             _ => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::patch::Patch;
 use super::write::Source;
-use super::{Answer, Core, JsonMap, Outcome, ResourceRequest, Write, apply, identity};
+use super::{Answer, Core, JsonMap, Outcome, ResourceRequest, Write, configuration, identity};
 use crate::api::{About, ApiError, Cause};
 use crate::kinds::Strategy;
 use crate::printing::selector;
@@ -65,7 +65,7 @@ impl Core {
         let source = request.source();
         let asked = match verb {
             "update" => Asked::Object(request.object(&on_scale)?),
-            _ if request.is_apply() => Asked::Apply(apply::configuration(request)?),
+            _ if request.is_apply() => Asked::Apply(configuration::read(request)?),
             _ => Asked::Patch(Patch::of(request)?),
         };
         let force = request.params.is_on("force");
@@ -76,7 +76,7 @@ impl Core {
                 Asked::Apply(config) => {
                     let config = Value::Object(config.clone());
                     let applied = self.applied_scale(&on_scale, &now, &managers, &config, force)?;
-                    apply::check_doubles(request, &on_scale)?;
+                    configuration::check_doubles(request, &on_scale)?;
                     applied
                 }
                 other => {

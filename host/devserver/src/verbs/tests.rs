@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::api::{Accepted, Params, Target, Warnings};
+use crate::resources::{DEFINITIONS, NAMESPACES};
 
 /// A request on ConfigMaps of `default`.
 pub(crate) fn config_maps(core: &Core, query: &str) -> ResourceRequest {
@@ -125,4 +126,50 @@ async fn no_bookmark_comes_before_the_end_of_the_initial_events() {
         tokio::time::advance(Duration::from_secs(60)).await;
     }
     assert_eq!(kinds, ["initial", "initial", "initial", "end", "bookmark"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_of_an_idle_watch_is_of_now() {
+    let core = Core::new(Store::new(100), Duration::from_secs(10));
+    let mut stream = watch(&core, "allowWatchBookmarks=true");
+    for _ in 0..3 {
+        // It waits while others write, and is woken by the time of its bookmark alone.
+        let written = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let namespaces = core.own_write(NAMESPACES, None, "default").unwrap();
+            core.change(&namespaces, |_, old| {
+                let mut next = old.clone();
+                next["metadata"]["labels"]["at"] = core.store.revision().to_string().into();
+                Ok(Some(next))
+            })
+            .unwrap();
+        };
+        let (piece, ()) = tokio::join!(stream.next(), written);
+        match piece {
+            Some(Piece::Bookmark(line)) => assert_eq!(revision(&line), core.store.revision()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn no_object_is_made_when_its_definition_has_gone() {
+    let core = Core::new(Store::new(100), Duration::from_secs(10));
+    let definitions = |name| core.own_write(DEFINITIONS, None, name).unwrap();
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = json!({
+        "metadata": {"name": "widgets.x.io"},
+        "spec": {
+            "group": "x.io", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    let Value::Object(definition) = definition else { unreachable!() };
+    core.create_object(&definitions(""), definition).unwrap();
+    let resource = core.registry.now().get("x.io", "v1", "widgets").cloned().unwrap();
+    core.delete_object(&definitions("widgets.x.io"), &DeleteOptions::default()).unwrap();
+    // A request that began while it was there.
+    let write = Write::own(resource, Some("default".to_owned()), "");
+    let Value::Object(object) = name(1) else { unreachable!() };
+    assert_eq!(core.create_object(&write, object).unwrap_err().code, StatusCode::NOT_FOUND);
 }

@@ -3,18 +3,25 @@
 use http::StatusCode;
 
 use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, Write, identity};
+use crate::api::ALREADY_EXISTS;
 
 impl Core {
     pub(super) fn update(&self, request: &ResourceRequest) -> Outcome {
         let write = request.write()?;
-        let mut object = request.object(&write)?;
+        let object = request.object(&write)?;
         if self.store.get(&write.resource.storage, &write.key()).is_none()
             && write.resource.strategy.creates_on_update
         {
-            identity::check_new(&write, &mut object)?;
-            let stored = self.create_object(&write, object)?;
-            let body = Rendering::of(request)?.object(&stored);
-            return Ok(Answer::Whole { code: StatusCode::CREATED, body });
+            let mut new = object.clone();
+            identity::check_new(&write, &mut new)?;
+            match self.create_object(&write, new) {
+                // Another request was faster: then it is an update.
+                Err(error) if error.reason == ALREADY_EXISTS => {}
+                made => {
+                    let body = Rendering::of(request)?.object(&*made?);
+                    return Ok(Answer::Whole { code: StatusCode::CREATED, body });
+                }
+            }
         }
         self.replace_part(request, &write, &object, ObjectPart::Main)
     }

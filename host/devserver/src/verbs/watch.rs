@@ -185,6 +185,11 @@ impl WatchStream {
                 return Some(self.expire());
             }
             if let Some(every) = self.bookmark_every.filter(|_| now >= self.next_bookmark) {
+                // It says how far everything was sent: up to now, if nothing is left to be sent.
+                self.take();
+                if self.expired {
+                    return Some(self.expire());
+                }
                 self.next_bookmark = now + every;
                 let bookmark = self.rendering.bookmark(self.revision, false);
                 return Some(Piece::Bookmark(line("BOOKMARK", &bookmark)));
@@ -196,17 +201,27 @@ impl WatchStream {
                     None => continue,
                 }
             }
-            self.revision = self.taken.max(self.revision);
-            match self.feed.as_mut()?.take() {
-                Moved::Changes { changes, revision } => {
-                    self.taken = revision;
-                    self.changes = changes.into_iter();
-                }
-                Moved::Forgotten => self.expired = true,
-            }
+            self.feed.as_ref()?;
+            self.take();
             if self.changes.len() == 0 && !self.expired && !self.wait().await {
                 self.feed = None;
             }
+        }
+    }
+
+    /// Takes changes from the feed if all that were taken before are sent.
+    fn take(&mut self) {
+        let Some(feed) = self.feed.as_mut().filter(|_| self.changes.len() == 0) else { return };
+        self.revision = self.taken.max(self.revision);
+        match feed.take() {
+            Moved::Changes { changes, revision } => {
+                self.taken = revision;
+                self.changes = changes.into_iter();
+                if self.changes.len() == 0 {
+                    self.revision = revision.max(self.revision);
+                }
+            }
+            Moved::Forgotten => self.expired = true,
         }
     }
 

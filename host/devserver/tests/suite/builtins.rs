@@ -1,5 +1,7 @@
 //! Built-in kinds over HTTP: defaults, types, what the server allocates, sizes.
 
+use std::collections::{BTreeSet, HashSet};
+
 use serde_json::{Value, json};
 
 use crate::client::{CONFIG_MAPS, Cluster};
@@ -170,4 +172,35 @@ async fn values_that_are_not_among_those_of_their_field_are_refused() {
         let (code, _, message) = cluster.post(path, &object).await.failed();
         assert_eq!((code, message.as_str()), (422, expected));
     }
+}
+
+#[tokio::test]
+async fn every_port_of_nodes_is_given_once_and_again_when_its_service_has_gone() {
+    let cluster = Cluster::start().await;
+    let service = |name: &str| {
+        let ports: Vec<Value> =
+            (0..16).map(|number| json!({"name": format!("p{number}"), "port": 80 + number})).collect();
+        json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": ports}})
+    };
+    let ports_of = |service: &Value| -> Vec<u64> {
+        let ports = service["spec"]["ports"].as_array().unwrap().iter();
+        ports.filter_map(|port| port["nodePort"].as_u64()).collect()
+    };
+    // 173 Services of 16 ports each have all 2,768.
+    let (mut ports, mut addresses) = (HashSet::new(), HashSet::new());
+    for number in 0..173 {
+        let made = cluster.post(SERVICES, &service(&format!("s{number}"))).await.ok();
+        let given = ports_of(&made);
+        assert_eq!(given.len(), 16);
+        assert!(given.iter().all(|port| ports.insert(*port)), "{given:?}");
+        assert!(addresses.insert(made["spec"]["clusterIP"].as_str().unwrap().to_owned()));
+    }
+    let late = cluster.post(SERVICES, &service("late")).await.ok();
+    assert_eq!(ports_of(&late), [0; 0]);
+    cluster.delete(&format!("{SERVICES}/late"), &Value::Null).await.ok();
+    let last = cluster.get(&format!("{SERVICES}/s172")).await.ok();
+    cluster.delete(&format!("{SERVICES}/s172"), &Value::Null).await.ok();
+    let made = cluster.post(SERVICES, &service("next")).await.ok();
+    let sorted = |service: &Value| ports_of(service).into_iter().collect::<BTreeSet<_>>();
+    assert_eq!(sorted(&made), sorted(&last));
 }

@@ -51,6 +51,13 @@ impl Answer {
         (self.code, text("reason"), text("message"))
     }
 
+    /// Whether it says that there is no such path, with the line of text that a real server has for it.
+    pub(crate) fn is_no_page(&self) -> bool {
+        self.code == 404
+            && self.headers["content-type"] == "text/plain; charset=utf-8"
+            && *self.body == *b"404 page not found\n"
+    }
+
     /// Code and reason of a failure.
     #[track_caller]
     pub(crate) fn reason(self) -> (u16, String) {

@@ -59,7 +59,7 @@ async fn with_boats() -> Cluster {
 #[tokio::test]
 async fn a_definition_is_served_at_once_and_completed() {
     let cluster = Cluster::start().await;
-    assert_eq!(cluster.get(BOATS).await.reason(), (404, "NotFound".to_owned()));
+    assert!(cluster.get(BOATS).await.is_no_page());
     let made = cluster.post(DEFINITIONS, &boats()).await.ok();
     assert_eq!(made["metadata"]["generation"], 1);
     let names = &made["spec"]["names"];
@@ -444,4 +444,24 @@ async fn nothing_is_made_while_its_definition_ends() {
     cluster.post(BOATS, &held).await.ok();
     cluster.delete(&format!("{DEFINITIONS}/boats.yard.test"), &Value::Null).await.ok();
     assert_eq!(cluster.post(BOATS, &boat("late")).await.reason(), (405, "MethodNotAllowed".to_owned()));
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_kind_is_defined_otherwise() {
+    let cluster = with_boats().await;
+    cluster.post(BOATS, &boat("a")).await.ok();
+    let path = format!("{DEFINITIONS}/boats.yard.test");
+    let mut watch = cluster.watch(&format!("{BOATS}?watch=1")).await;
+    assert_eq!(watch.told().await, "ADDED a");
+    cluster.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await.ok();
+    cluster.post(BOATS, &boat("b")).await.ok();
+    assert_eq!(watch.told().await, "ADDED b", "labels define nothing");
+    let mut definition = boats();
+    definition["spec"]["versions"][1]["served"] = false.into();
+    cluster.merge(&path, &json!({"spec": definition["spec"]})).await.ok();
+    assert!(watch.next().await.is_none());
+    let mut watch = cluster.watch(&format!("{BOATS}?watch=1")).await;
+    assert_eq!((watch.told().await, watch.told().await), ("ADDED a".to_owned(), "ADDED b".to_owned()));
+    cluster.post(BOATS, &boat("c")).await.ok();
+    assert_eq!(watch.told().await, "ADDED c");
 }

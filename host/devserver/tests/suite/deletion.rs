@@ -124,7 +124,8 @@ async fn a_namespace_takes_along_what_is_in_it() {
     let mut held = config_map("held");
     held["metadata"]["finalizers"] = json!(["x.io/y"]);
     cluster.post(maps, &held).await.ok();
-    let mut watch = cluster.watch("/api/v1/configmaps?watch=1").await;
+    let mut watch =
+        cluster.watch("/api/v1/configmaps?watch=1&fieldSelector=metadata.namespace!=kube-system").await;
     assert_eq!((watch.told().await, watch.told().await), ("ADDED a".to_owned(), "ADDED held".to_owned()));
 
     let ending = cluster.delete("/api/v1/namespaces/yard", &Value::Null).await.ok();
@@ -226,4 +227,57 @@ async fn nothing_survives_a_namespace_into_which_it_was_put_at_the_end() {
         assert_eq!(cluster.get(&format!("/api/v1/namespaces/{namespace}")).await.code, 404, "round {round}");
         assert_eq!(cluster.get(&maps).await.ok()["items"], json!([]), "round {round}");
     }
+}
+
+#[tokio::test]
+async fn a_namespace_waits_for_the_finalizers_of_others() {
+    let cluster = Cluster::start().await;
+    let mut made = cluster.post("/api/v1/namespaces", &json!({"metadata": {"name": "yard"}})).await.ok();
+    made["spec"]["finalizers"] = json!(["kubernetes", "x.io/y"]);
+    cluster.put("/api/v1/namespaces/yard/finalize", &made).await.ok();
+    cluster.delete("/api/v1/namespaces/yard", &Value::Null).await.ok();
+    cluster.server.settled().await;
+    let mut waiting = cluster.get("/api/v1/namespaces/yard").await.ok();
+    assert_eq!(waiting["spec"]["finalizers"], json!(["x.io/y"]));
+    waiting["spec"]["finalizers"] = json!([]);
+    cluster.put("/api/v1/namespaces/yard/finalize", &waiting).await.ok();
+    assert_eq!(cluster.get("/api/v1/namespaces/yard").await.code, 404);
+}
+
+#[tokio::test]
+async fn a_deletion_in_a_dry_run_shows_what_it_would_write() {
+    let cluster = Cluster::start().await;
+    let mut held = config_map("held");
+    held["metadata"]["finalizers"] = json!(["x.io/y"]);
+    let made = cluster.post(CONFIG_MAPS, &held).await.ok();
+    let path = format!("{CONFIG_MAPS}/held");
+    let shown = cluster.delete(&path, &json!({"dryRun": ["All"]})).await.ok();
+    assert!(shown["metadata"]["deletionTimestamp"].is_string(), "{shown}");
+    assert_eq!(shown["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
+    assert_eq!(cluster.get(&path).await.ok(), made);
+}
+
+#[tokio::test]
+async fn who_asks_for_dependents_in_the_older_form_is_told_that_an_object_waits() {
+    let cluster = Cluster::start().await;
+    for (options, code) in [(json!({}), 200), (json!({"orphanDependents": false}), 202)] {
+        let mut held = config_map("held");
+        held["metadata"]["finalizers"] = json!(["x.io/y"]);
+        cluster.post(CONFIG_MAPS, &held).await.ok();
+        let path = format!("{CONFIG_MAPS}/held");
+        assert_eq!(cluster.delete(&path, &options).await.code, code, "{options}");
+        cluster.merge(&path, &json!({"metadata": {"finalizers": null}})).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn a_graceful_deletion_under_way_takes_no_other_policy() {
+    let cluster = Cluster::start().await;
+    let mut object = pod("a", "n");
+    object["metadata"]["annotations"] = json!({"pilothouse.dev/keep-terminating": "true"});
+    cluster.post(PODS, &object).await.ok();
+    let path = format!("{PODS}/a");
+    let first = cluster.delete(&path, &Value::Null).await.ok();
+    let again = cluster.delete(&path, &json!({"propagationPolicy": "Foreground"})).await.ok();
+    assert_eq!(again, first);
 }

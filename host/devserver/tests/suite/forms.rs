@@ -305,8 +305,11 @@ async fn discovery_in_its_shapes() {
     for path in ["/apis/", "/api/v1/"] {
         assert_eq!(cluster.get(path).await.code, 200, "{path}");
     }
-    for path in ["/api/v2", "/apis/apps/v9", "/apis/nothing", "/apis/nothing/v1", "/nothing"] {
+    for path in ["/api/v2", "/apis/apps/v9", "/apis/apps/v1/nothings"] {
         assert_eq!(cluster.get(path).await.reason(), (404, "NotFound".to_owned()), "{path}");
+    }
+    for path in ["/apis/nothing", "/apis/nothing/v1", "/apis/nothing/v1/pods", "/nothing"] {
+        assert!(cluster.get(path).await.is_no_page(), "{path}");
     }
     assert_eq!(cluster.post("/apis", &json!({})).await.reason(), (405, "MethodNotAllowed".to_owned()));
 }

@@ -5,6 +5,7 @@ use pilothouse_devserver::{ControllerSet, DevServerOptions};
 use serde_json::{Value, json};
 
 use crate::client::{CONFIG_MAPS, Cluster, config_map};
+use crate::definitions::{BOATS, DEFINITIONS, boat, boats};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -189,4 +190,72 @@ async fn a_set_without_the_collector_leaves_everything() {
     let marked = delete(&cluster, "owner", "Foreground").await;
     assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     assert_eq!(left(&cluster).await, ["child", "owner"]);
+}
+
+#[tokio::test]
+async fn dependents_of_a_custom_object_go_with_its_definition() {
+    let cluster = Cluster::start().await;
+    cluster.post(DEFINITIONS, &boats()).await.ok();
+    let owner = cluster.post(BOATS, &boat("owner")).await.ok();
+    let mut child = config_map("child");
+    let uid = &owner["metadata"]["uid"];
+    child["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "yard.test/v1", "kind": "Boat", "name": "owner", "uid": uid}]);
+    cluster.post(CONFIG_MAPS, &child).await.ok();
+    assert_eq!(left(&cluster).await, ["child"]);
+    cluster.delete(&format!("{DEFINITIONS}/boats.yard.test"), &Value::Null).await.ok();
+    assert_eq!(left(&cluster).await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_settled_before_the_last_of_a_chain_has_gone() {
+    let cluster = Cluster::start().await;
+    for round in 0..3 {
+        let mut owner = cluster.config_map(&format!("owner-{round}")).await;
+        // So many that the last cannot go while the list is asked for.
+        for number in 0..200 {
+            owner = dependent(&cluster, &format!("child-{round}-{number}"), &[&owner]).await;
+        }
+        cluster.delete(&format!("{CONFIG_MAPS}/owner-{round}"), &Value::Null).await.ok();
+        assert_eq!(left(&cluster).await, [""; 0], "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_definition_goes_with_its_objects_where_namespaces_are_left_to_others() {
+    let controllers =
+        ControllerSet { namespaces: false, garbage_collector: false, ..ControllerSet::default() };
+    let cluster = Cluster::with(DevServerOptions { controllers, ..DevServerOptions::default() }).await;
+    cluster.post(DEFINITIONS, &boats()).await.ok();
+    cluster.post(BOATS, &boat("a")).await.ok();
+    cluster.delete(&format!("{DEFINITIONS}/boats.yard.test"), &Value::Null).await.ok();
+    cluster.server.settled().await;
+    assert_eq!(cluster.get(&format!("{DEFINITIONS}/boats.yard.test")).await.code, 404);
+    // Namespaces are another controller's.
+    cluster.post("/api/v1/namespaces", &json!({"metadata": {"name": "yard"}})).await.ok();
+    cluster.delete("/api/v1/namespaces/yard", &Value::Null).await.ok();
+    cluster.server.settled().await;
+    assert_eq!(cluster.get("/api/v1/namespaces/yard").await.ok()["status"]["phase"], "Terminating");
+}
+
+#[tokio::test]
+async fn a_job_in_a_namespace_that_ends_does_not_leave_its_dependents() {
+    let cluster = Cluster::start().await;
+    cluster.post("/api/v1/namespaces", &json!({"metadata": {"name": "yard"}})).await.ok();
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}});
+    let job = json!({"metadata": {"name": "job"}, "spec": {"template": template}});
+    let owner = cluster.post(&JOBS.replace("default", "yard"), &job).await.ok();
+    let maps = CONFIG_MAPS.replace("default", "yard");
+    let mut child = config_map("child");
+    let uid = &owner["metadata"]["uid"];
+    child["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": uid}]);
+    cluster.post(&maps, &child).await.ok();
+    // By itself a Job would leave them, and first wait for them.
+    let mut watch = cluster.watch(&format!("{}?watch=1", JOBS.replace("default", "yard"))).await;
+    assert_eq!(watch.told().await, "ADDED job");
+    cluster.delete("/api/v1/namespaces/yard", &Value::Null).await.ok();
+    assert_eq!(watch.told().await, "DELETED job");
+    cluster.server.settled().await;
+    assert_eq!(cluster.get("/api/v1/namespaces/yard").await.code, 404);
 }

@@ -9,6 +9,7 @@ mod documents;
 mod faults;
 mod forms;
 mod garbage;
+mod hostile;
 mod lists;
 mod network;
 mod objects;

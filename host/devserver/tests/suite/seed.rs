@@ -85,6 +85,11 @@ async fn a_second_time_brings_objects_up_to_date() {
     assert_eq!(updated["data"], json!({"key": "two", "other": "kept"}));
     assert_eq!(updated["metadata"]["uid"], made["metadata"]["uid"]);
     assert!(version(&updated) > version(&made));
+    // A field that is in the file no more goes; those of others stay.
+    fs::write(&file, MAP.replace("key: one", "")).unwrap();
+    cluster.server.seed(&file).unwrap();
+    let updated = cluster.get(&format!("{CONFIG_MAPS}/a")).await.ok();
+    assert_eq!(updated["data"], json!({"other": "kept"}));
 }
 
 #[tokio::test]

@@ -337,6 +337,20 @@ async fn an_impersonated_user_has_the_groups_that_go_without_saying() {
 }
 
 #[tokio::test]
+async fn nothing_is_made_or_deleted_in_all_namespaces() {
+    let cluster = Cluster::start().await;
+    cluster.config_map("a").await;
+    for answer in [
+        cluster.post("/api/v1/configmaps", &json!({"metadata": {"name": "b"}})).await,
+        cluster.delete("/api/v1/configmaps", &Value::Null).await,
+    ] {
+        assert_eq!(answer.reason(), (405, "MethodNotAllowed".to_owned()));
+    }
+    assert_eq!(cluster.get("/api/v1/configmaps/a").await.reason(), (404, "NotFound".to_owned()));
+    assert_eq!(cluster.get("/api/v1/configmaps").await.ok()["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn parts_that_are_not_there() {
     let cluster = Cluster::start().await;
     cluster.post(PODS, &pod("a", "n")).await.ok();

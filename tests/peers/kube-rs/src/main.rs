@@ -4,10 +4,11 @@
 //! `kube-rs-peer KUBECONFIG [--dynamic] [--watch-list] [--strip] [--cache]`: `--cache` lists from the server's watch cache
 //! instead of in pages.
 //!
-//! `kube-rs-peer decode …` reads without a cache, see [`decode`].
+//! `kube-rs-peer decode …` reads without a cache, see [`decode`]; `kube-rs-peer apply …` writes, see [`apply`].
 //!
 //! Its store has no indexes, so there is none on namespaces or nodes.
 
+mod apply;
 mod decode;
 mod usage;
 
@@ -46,6 +47,9 @@ async fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1).peekable();
     if args.next_if(|arg| arg == "decode").is_some() {
         return decode::run(&args.collect::<Vec<_>>()).await;
+    }
+    if args.next_if(|arg| arg == "apply").is_some() {
+        return apply::run(&args.collect::<Vec<_>>()).await;
     }
     let path = args.next().context("name a kubeconfig")?;
     let mut options = Options::default();

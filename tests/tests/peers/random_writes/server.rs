@@ -42,7 +42,8 @@ pub(super) fn start(server: Server) -> Result<ControlPlane> {
         apiserver_flags: apiserver_flags.map(str::to_owned).to_vec(),
         development_controllers: ControllerSet {
             garbage_collector: false,
-            content: false,
+            namespaces: false,
+            definitions: false,
             pods: false,
             events: false,
         },

@@ -109,6 +109,72 @@ fn thousands_of_entries_and_of_fields_do_not_multiply() {
     });
 }
 
+#[test]
+fn what_is_wrong_below_a_long_path_is_named_while_there_is_room() {
+    const MANY: usize = 2000;
+    let below_a_long_path = |value: &Value| {
+        let fields: serde_json::Map<String, Value> =
+            (0..MANY).map(|index| (format!("k{index}"), value.clone())).collect();
+        let any = json!({("x".repeat(100_000)): fields});
+        json!({"apiVersion": VERSION, "kind": "Kite", "metadata": {"name": "a"}, "spec": {"any": any, "c": any}})
+    };
+    with_kind(|kind| {
+        let mut object = below_a_long_path(&json!(1));
+        object["spec"]["c"] = Value::Null;
+        let long_name = "m".repeat(100_000);
+        let managers = on_update(kind, None, &object, None, &writer(&long_name), &Set::default());
+        let live = stored(object.clone());
+        let mut other = below_a_long_path(&json!(2));
+        other["spec"]["c"] = Value::Null;
+        let error =
+            apply(kind, Some((&live, &managers)), &other, &writer("b"), false, &Set::default()).unwrap_err();
+        assert!(
+            error.message.starts_with(&format!("Apply failed with {MANY} conflicts: ")),
+            "{}",
+            &error.message[..100]
+        );
+        assert!((1..10).contains(&error.causes.len()), "{}", error.causes.len());
+        assert!(error.message.len() < 1 << 20);
+        // Entries of `c` are lists: each of its fields is wrong.
+        let wrong = below_a_long_path(&json!(2));
+        let error = apply(kind, None, &wrong, &writer("b"), false, &Set::default()).unwrap_err();
+        assert!(error.message.contains("expected list, got"), "{}", &error.message[..100]);
+        assert!(error.message.len() < 1 << 20, "{}", error.message.len());
+    });
+}
+
+#[test]
+fn an_applier_gives_fields_up_among_thousands_of_versions() {
+    const MANY: usize = 2000;
+    let versions: Vec<String> = (0..MANY).map(|index| format!("wind.example/v{index}")).collect();
+    let mut served: Vec<&str> = versions.iter().map(String::as_str).collect();
+    served.push(VERSION);
+    let entry = |index: usize| {
+        json!({"manager": format!("m{index}"), "operation": "Apply", "apiVersion": versions[index], "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:spec": {"f:any": {(format!("f:k{index}")): {}}}}})
+    };
+    let sent = Managers::sent(&(0..MANY).map(entry).collect()).unwrap();
+    let object = |count: usize| {
+        let fields: serde_json::Map<String, Value> =
+            (0..count).map(|index| (format!("k{index}"), json!(1))).collect();
+        json!({"apiVersion": VERSION, "kind": "Kite", "metadata": {"name": "a"}, "spec": {"any": fields}})
+    };
+    with_kind(|kind| {
+        let kind = Kind { served: &served, ..*kind };
+        let live = stored(object(MANY + 10));
+        let first =
+            apply(&kind, Some((&live, &sent)), &object(MANY + 10), &writer("a"), false, &Set::default())
+                .unwrap();
+        assert_eq!(first.managers.entries().len(), MANY + 1);
+        // What others own stays, whatever version they applied in; the rest goes.
+        let less =
+            apply(&kind, Some((&live, &first.managers)), &object(5), &writer("a"), false, &Set::default())
+                .unwrap();
+        let left = less.object.unwrap();
+        assert_eq!(left["spec"]["any"].as_object().unwrap().len(), MANY);
+    });
+}
+
 proptest! {
     #[test]
     fn applying_again_changes_nothing(

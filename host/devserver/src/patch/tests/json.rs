@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{PatchError, try_json};
-use crate::patch::json::{MAX_COPIED_BYTES, MAX_DEPTH, MAX_OPERATIONS};
+use crate::patch::json::{MAX_COPIED_BYTES, MAX_DEPTH, MAX_OPERATIONS, MAX_STEPS};
 
 #[track_caller]
 fn assert_patched(operations: Value, expected: Value) {
@@ -155,4 +155,23 @@ fn copies_cannot_nest_a_document_deeper_than_can_be_read() {
     let deepest = try_json(add(MAX_DEPTH - 1), document()).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&deepest.to_string()).unwrap(), deepest);
     assert_refused(add(MAX_DEPTH), "deeper than");
+}
+
+#[test]
+fn operations_that_move_many_elements_are_few() {
+    let list = json!({"list": vec![0; 100_000], "map": {"list": vec![0; 100_000]}});
+    let patch = |operation: Value| Value::Array(vec![operation; MAX_OPERATIONS]);
+    for operation in [
+        json!({"op": "remove", "path": "/list/0"}),
+        json!({"op": "add", "path": "/list/0", "value": 1}),
+        json!({"op": "move", "from": "/list/99999", "path": "/list/0"}),
+        json!({"op": "move", "from": "/map", "path": "/map"}),
+    ] {
+        match try_json(patch(operation.clone()), list.clone()) {
+            Err(PatchError::DoesNotApply(why)) => assert!(why.contains(&MAX_STEPS.to_string()), "{why}"),
+            other => panic!("{operation}: {}", other.is_ok()),
+        }
+    }
+    let at_the_end = patch(json!({"op": "add", "path": "/list/-", "value": 1}));
+    assert!(try_json(at_the_end, list).is_ok());
 }

@@ -110,8 +110,18 @@ pub(super) fn part_bodies() -> Vec<Value> {
 
 pub(super) const METHODS: [&str; 9] =
     ["GET", "POST", "POST", "PUT", "PUT", "PATCH", "PATCH", "PATCH", "DELETE"];
-pub(super) const PARTS: [&str; 8] =
-    ["/status", "/status", "/scale", "/finalize", "/log", "/proxy/x", "/ephemeralcontainers", "/nothing"];
+pub(super) const PARTS: [&str; 10] = [
+    "/status",
+    "/status",
+    "/scale",
+    "/finalize",
+    "/log",
+    "/proxy/x",
+    "/ephemeralcontainers",
+    "/resize",
+    "/approval",
+    "/nothing",
+];
 /// Parts that things are posted to.
 pub(super) const DEEDS: [&str; 4] = ["/eviction", "/binding", "/token", "/nothing"];
 pub(super) const OPERATIONS: [&str; 8] = ["add", "add", "replace", "remove", "move", "copy", "test", "x"];
@@ -135,7 +145,7 @@ pub(super) const ACCEPTS: [&str; 8] = [
     "application/yaml;q=NaN,*/*;q=-1",
     ";;=,,/",
 ];
-pub(super) const KEYS: [&str; 14] = [
+pub(super) const KEYS: [&str; 18] = [
     "watch",
     "limit",
     "continue",
@@ -150,8 +160,12 @@ pub(super) const KEYS: [&str; 14] = [
     "gracePeriodSeconds",
     "includeObject",
     "propagationPolicy",
+    "fieldManager",
+    "fieldValidation",
+    "force",
+    "pretty",
 ];
-pub(super) const VALUES: [&str; 24] = [
+pub(super) const VALUES: [&str; 26] = [
     "",
     "1",
     "0",
@@ -176,6 +190,8 @@ pub(super) const VALUES: [&str; 24] = [
     "eyJydiI6NSwiYWZ0ZXIiOiJhIn0",
     "eyJydiI6LTEsImFmdGVyIjoiIn0",
     "=&==",
+    "Strict",
+    "Foreground",
 ];
 pub(super) const SEGMENTS: [&str; 30] = [
     "api",

@@ -1,9 +1,9 @@
-// Command fieldmanager is an oracle of server-side apply: what the real libraries, structured-merge-diff and the field manager
+// Package fieldmanager is an oracle of server-side apply: what the real libraries, structured-merge-diff and the field manager
 // of apimachinery, make of random objects and random writers.
 //
-//	fieldmanager --seed N --cases M
+//	controlplane fieldmanager --seed N --cases M
 //
-// It writes a JSON array with a case a line. A case has the schema of a custom resource or names a built-in kind, and a
+// It writes a case a line, each a JSON object. A case has the schema of a custom resource or names a built-in kind, and a
 // sequence of writes; each write has what came of it:
 //
 //	{"schema":SCHEMA or null,"apiVersion":V,"kind":K,"served":[V,…],"empty":OBJECT,"writes":[WRITE,…]}
@@ -17,8 +17,8 @@
 //
 // The vectors of the development server are made with
 //
-//	go run ./fieldmanager --seed 36 --cases 60 > ../../host/devserver/src/apply/tests/vectors.json
-package main
+//	controlplane fieldmanager --seed 36 --cases 60 > host/devserver/src/apply/tests/vectors.jsonl
+package fieldmanager
 
 import (
 	"bufio"
@@ -57,39 +57,37 @@ type write struct {
 	Fields      []string `json:"fields,omitempty"`
 }
 
-func main() {
-	seed := flag.Uint64("seed", 1, "of the random numbers")
-	cases := flag.Int("cases", 100, "how many cases to write")
-	flag.Parse()
-	klog.SetOutput(os.Stderr)
-	if err := run(*seed, *cases); err != nil {
-		fmt.Fprintf(os.Stderr, "fieldmanager: %v\n", err)
-		os.Exit(1)
+// Run writes the cases that the arguments ask for to standard output.
+func Run(args []string) error {
+	flags := flag.NewFlagSet("controlplane fieldmanager", flag.ContinueOnError)
+	seed := flags.Uint64("seed", 1, "seed of the random numbers")
+	cases := flags.Int("cases", 100, "how many cases to write")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-}
-
-func run(seed uint64, cases int) error {
+	if flags.NArg() > 0 {
+		return fmt.Errorf("takes no other arguments, got %q", flags.Args())
+	}
+	// The field manager logs each object that does not fit its type, and some here are made so.
+	klog.SetLogger(klog.Logger{})
 	builtin, err := builtinKinds()
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriter(os.Stdout)
-	for i := range cases {
-		g := &generator{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+	for i := range *cases {
+		g := &generator{Rand: rand.New(rand.NewPCG(*seed, uint64(i)))}
 		made, err := g.testCase(builtin, i)
 		if err != nil {
-			return fmt.Errorf("case %d of seed %d: %w", i, seed, err)
+			return fmt.Errorf("case %d of seed %d: %w", i, *seed, err)
 		}
 		line, err := json.Marshal(made)
 		if err != nil {
 			return err
 		}
-		start := ",\n"
-		if i == 0 {
-			start = "["
+		if _, err := out.Write(append(line, '\n')); err != nil {
+			return err
 		}
-		fmt.Fprintf(out, "%s%s", start, line)
 	}
-	fmt.Fprintln(out, "]")
 	return out.Flush()
 }

@@ -1,0 +1,62 @@
+//! What the controllers look at. What they do is in the suite.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::store::Store;
+use crate::verbs::{DeleteOptions, Propagation, Write};
+
+fn write(core: &Core, name: &str) -> Write {
+    core.own_write("/configmaps", Some("default"), name).unwrap()
+}
+
+fn create(core: &Core, name: &str, owners: &[Value]) -> Arc<Stored> {
+    let object = json!({"metadata": {"name": name, "ownerReferences": owners}});
+    core.create_object(&write(core, ""), object.as_object().unwrap().clone()).unwrap()
+}
+
+fn reference(owner: &Stored) -> Value {
+    let object = &owner.object;
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "name": object.name(), "uid": object.uid(), "blockOwnerDeletion": true})
+}
+
+/// Does all that is to be done.
+fn run(controllers: &mut Loop, journal: &mut crate::store::Journal) {
+    loop {
+        let batch = journal.take();
+        controllers.turn(&batch);
+        if batch.entries.is_empty() && !batch.lost && controllers.queue.is_empty() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_deletion_looks_at_each_dependent_a_few_times() {
+    const MANY: usize = 2000;
+    for policy in [Propagation::Foreground, Propagation::Background, Propagation::Orphan] {
+        let core = Core::new(Store::new(10), Duration::from_secs(60));
+        let owner = create(&core, "owner", &[]);
+        for number in 0..MANY {
+            create(&core, &format!("dependent-{number}"), &[reference(&owner)]);
+        }
+        let mut journal = core.store.journal();
+        let mut controllers = Loop {
+            core: core.clone(),
+            set: ControllerSet::default(),
+            queue: Queue::default(),
+            parts: Parts::default(),
+        };
+        run(&mut controllers, &mut journal);
+        let options = DeleteOptions::of_policy(owner.object.uid(), policy);
+        core.delete_object(&write(&core, "owner"), &options).unwrap();
+        run(&mut controllers, &mut journal);
+        let left = core.store.under("/configmaps", "", 0);
+        let owned = left.iter().filter(|stored| !stored.object.owner_references().is_empty()).count();
+        assert_eq!((left.len(), owned), (if policy == Propagation::Orphan { MANY } else { 0 }, 0));
+        let looks = controllers.parts.garbage.looks();
+        assert!(looks <= 4 * MANY, "{policy:?}: {looks}");
+    }
+}
