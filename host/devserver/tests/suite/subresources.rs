@@ -347,7 +347,10 @@ async fn nothing_is_made_or_deleted_in_all_namespaces() {
         assert_eq!(answer.reason(), (405, "MethodNotAllowed".to_owned()));
     }
     assert_eq!(cluster.get("/api/v1/configmaps/a").await.reason(), (404, "NotFound".to_owned()));
-    assert_eq!(cluster.get("/api/v1/configmaps").await.ok()["items"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        cluster.get("/api/v1/namespaces/default/configmaps").await.ok()["items"].as_array().unwrap().len(),
+        1
+    );
 }
 
 #[tokio::test]
