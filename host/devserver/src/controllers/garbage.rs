@@ -178,7 +178,8 @@ impl GarbageCollector {
                 }
                 Propagation::Foreground
             } else {
-                self.report_foreign_owners(core, &stored, &owners);
+                let gone = owners.iter().zip(&states).filter(|(_, state)| **state == State::Gone);
+                self.report_foreign_owners(core, &stored, gone.map(|(owner, _)| owner));
                 own_policy(&stored)
             };
         log(&write, core.delete_object(&write, &DeleteOptions::collected(object.uid(), policy)).map(drop));
@@ -239,9 +240,14 @@ impl GarbageCollector {
     }
 
     /// Says in an Event that an owner is in another namespace than its dependent, where it does not count.
-    fn report_foreign_owners(&self, core: &Core, dependent: &Stored, owners: &[OwnerReference<'_>]) {
+    fn report_foreign_owners<'o>(
+        &self,
+        core: &Core,
+        dependent: &Stored,
+        gone: impl Iterator<Item = &'o OwnerReference<'o>>,
+    ) {
         let Some(namespace) = dependent.object.namespace() else { return };
-        let unknown = owners.iter().filter(|owner| !self.ended.contains(owner.uid.as_ref()));
+        let unknown = gone.filter(|owner| !self.ended.contains(owner.uid.as_ref()));
         for owner in unknown.take(MAX_REPORTED) {
             let served = core.registry.now();
             let Some(kind) = served.of_kind(&owner.api_version, &owner.kind) else { continue };
@@ -251,7 +257,11 @@ impl GarbageCollector {
                 after: None,
                 revision: None,
                 limit: 1,
-                wanted: &|stored| stored.object.uid() == owner.uid,
+                wanted: &|stored| {
+                    #[cfg(test)]
+                    self.looks.update(|looks| looks + 1);
+                    stored.object.uid() == owner.uid
+                },
             };
             let elsewhere = core.store.list(&query).map(|found| found.objects).unwrap_or_default();
             if elsewhere.iter().any(|found| found.object.namespace() != Some(namespace)) {
