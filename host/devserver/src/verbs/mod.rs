@@ -5,6 +5,7 @@
 //! the `http` module's.
 
 mod apply;
+mod containers;
 mod create;
 mod definitions;
 mod delete;
