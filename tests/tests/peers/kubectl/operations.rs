@@ -1,6 +1,7 @@
 //! Commands that ask for something to run, to be measured, decided or waited for: what they say where nothing runs.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use pilothouse_testkit::documents;
 use pilothouse_tests::ControlPlane;
 use pilothouse_tests::controlplane::{Options, Server};
 
@@ -84,13 +85,15 @@ pub(super) const STEPS: &[Step] = &[
     run("-n dock delete pod web"),
 ];
 
-const RUNNING: &str = r#"{"status":{"phase":"Running"}}"#;
-
-/// On the development server, of a pod that is said to run.
+/// On the development server, of a pod that runs by the commands of the page.
 pub(super) fn commands_that_need_containers_say_what_to_do_instead(server: Server) -> Result<()> {
     let plane = ControlPlane::start(Options::on(server))?;
-    plane.kubectl(&["run", "web", "--image=example/web:1"])?;
-    plane.kubectl(&["patch", "pod", "web", "--subresource=status", "-p", RUNNING])?;
+    let blocks = documents::blocks_in("docs/dev.md", "console")?;
+    let block =
+        blocks.iter().find(|block| block.contains("--subresource=status")).context("the page's commands")?;
+    for command in block.replace("\\\n", " ").lines().filter_map(|line| line.strip_prefix("$ kubectl ")) {
+        plane.kubectl_line(command, "")?;
+    }
     for (command, instead) in [
         ("logs web", "plugins log to the output of `pilothouse dev`"),
         ("exec web -- ls", "run the program on this machine"),
