@@ -12,3 +12,4 @@ mod kubectl;
 mod leader_election_peers;
 mod schemas;
 mod selectors;
+mod validation;
