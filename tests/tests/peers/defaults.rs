@@ -4,11 +4,10 @@
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
 use pilothouse_devserver::read_builtin;
-use pilothouse_testkit::paths;
+use pilothouse_testkit::{full, paths};
 use pilothouse_tests::controlplane;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -29,9 +28,7 @@ struct Answer {
 }
 
 fn random_objects_are_read_as_by_the_real_server() -> Result<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let seed = std::env::var("DEFAULTS_SEED").ok().map_or(Ok(now), |seed| seed.parse())?;
-    eprintln!("DEFAULTS_SEED={seed}");
+    let seed = full::seed(36)?;
     let tables = paths::repository().join("host/devserver/src/tables");
     let mut oracle = Command::new(controlplane::binary()?)
         .args(["objects", "--random", &OBJECTS.to_string(), "--seed", &seed.to_string(), "--tables"])
@@ -65,7 +62,8 @@ fn random_objects_are_read_as_by_the_real_server() -> Result<()> {
     ensure!(compared > OBJECTS * 9 / 10, "only {compared} objects were compared");
     ensure!(
         different == 0,
-        "{different} of {compared} objects are read otherwise, with DEFAULTS_SEED={seed}:\n{differences}"
+        "{different} of {compared} objects are read otherwise, with {}={seed}:\n{differences}",
+        full::SEED
     );
     Ok(())
 }

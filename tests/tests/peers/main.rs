@@ -14,3 +14,4 @@ mod leader_election_peers;
 mod random_writes;
 mod schemas;
 mod selectors;
+mod validation;

@@ -1,12 +1,8 @@
-//! The metadata of an object that is being written: its reading, and the rules that hold for every kind.
+//! The metadata of an object that is being written, and the types of its parts.
 
 use serde_json::{Map, Value};
 
-use super::names::{is_label_value, is_qualified};
-use super::{ApiError, Cause, NameRule, check_name};
-
-/// Bytes that keys and values of annotations may have together.
-const ANNOTATIONS_LIMIT: usize = 256 << 10;
+use super::ApiError;
 
 /// `metadata` of an object, to be read and changed.
 pub(crate) struct Metadata<'a>(&'a mut Map<String, Value>);
@@ -123,75 +119,4 @@ fn check_types(metadata: &Map<String, Value>) -> Result<(), ApiError> {
         return Err(wrong_type("metadata.ownerReferences", "a list of objects"));
     }
     Ok(())
-}
-
-/// What is wrong with the metadata of an object.
-pub(crate) fn check_metadata(metadata: &Metadata<'_>, rule: NameRule) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let name = metadata.text("name");
-    if name.is_empty() {
-        causes.push(Cause::required("metadata.name", "name or generateName is required"));
-    } else if let Err(why) = check_name(name, rule) {
-        causes.push(Cause::invalid("metadata.name", name, why));
-    }
-    check_labels(metadata.0, &mut causes);
-    check_annotations(metadata.0, &mut causes);
-    for finalizer in metadata.finalizers().filter(|finalizer| !is_qualified(finalizer)) {
-        causes.push(Cause::invalid("metadata.finalizers", finalizer, "must be a qualified name"));
-    }
-    check_owners(metadata.0, &mut causes);
-    causes
-}
-
-fn entries<'a>(metadata: &'a Map<String, Value>, field: &str) -> impl Iterator<Item = (&'a String, &'a str)> {
-    let map = metadata.get(field).and_then(Value::as_object).into_iter().flatten();
-    map.map(|(key, value)| (key, value.as_str().unwrap_or_default()))
-}
-
-fn check_labels(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
-    for (key, value) in entries(metadata, "labels") {
-        if !is_qualified(key) {
-            causes.push(Cause::invalid("metadata.labels", key, "the key must be a qualified name"));
-        }
-        if !is_label_value(value) {
-            let why = "a value must be empty or at most 63 letters, digits, '-', '_' and '.', with a letter or digit at \
-                       both ends";
-            causes.push(Cause::invalid("metadata.labels", value, why));
-        }
-    }
-}
-
-fn check_annotations(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
-    let mut size = 0;
-    for (key, value) in entries(metadata, "annotations") {
-        size += key.len() + value.len();
-        if !is_qualified(&key.to_lowercase()) {
-            causes.push(Cause::invalid("metadata.annotations", key, "the key must be a qualified name"));
-        }
-    }
-    if size > ANNOTATIONS_LIMIT {
-        causes.push(Cause {
-            reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
-            field: "metadata.annotations".to_owned(),
-        });
-    }
-}
-
-fn check_owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
-    let owners = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
-    let mut controllers = 0;
-    for (index, owner) in owners.enumerate() {
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if owner[field].as_str().is_none_or(str::is_empty) {
-                let field = format!("metadata.ownerReferences[{index}].{field}");
-                causes.push(Cause::required(&field, "must not be empty"));
-            }
-        }
-        controllers += usize::from(owner["controller"] == true);
-    }
-    if controllers > 1 {
-        let why = "only one reference can have controller set to true";
-        causes.push(Cause::invalid("metadata.ownerReferences", "", why));
-    }
 }

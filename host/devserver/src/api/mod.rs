@@ -6,13 +6,14 @@ mod meta;
 mod names;
 mod path;
 mod query;
+pub(crate) mod syntax;
 mod time;
 mod warnings;
 
 pub(crate) use accept::{Accepted, Shape, clauses, negotiate};
 pub(crate) use error::{ALREADY_EXISTS, About, ApiError, Cause};
-pub(crate) use meta::{Metadata, check_metadata};
-pub(crate) use names::{NameRule, check_name, dns_1035_fault, dns_1123_faults, dns_subdomain_fault};
+pub(crate) use meta::Metadata;
+pub(crate) use names::{NameRule, check_base, check_name};
 pub(crate) use path::{Path, Target};
 pub(crate) use query::{FieldValidation, Params, VersionMatch, list_options_invalid};
 pub(crate) use time::Timestamp;

@@ -158,13 +158,17 @@ pub(super) fn new_job(object: &mut JsonMap) -> Result<(), ApiError> {
             ("controller-uid", &uid),
             ("job-name", &name),
         ] {
-            metadata.set_label(label, value);
+            // What the client says is checked later.
+            if metadata.get("labels").and_then(|labels| labels.get(label)).is_none() {
+                metadata.set_label(label, value);
+            }
         }
     }
     let selector = spec.entry("selector").or_insert_with(|| json!({}));
-    if let Value::Object(selector) = selector {
-        let labels = selector.entry("matchLabels").or_insert_with(|| json!({}));
-        labels["batch.kubernetes.io/controller-uid"] = uid.into();
+    if let Value::Object(selector) = selector
+        && let Value::Object(labels) = selector.entry("matchLabels").or_insert_with(|| json!({}))
+    {
+        labels.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
     }
     Ok(())
 }
@@ -181,7 +185,12 @@ pub(super) fn job(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
 }
 
 pub(super) fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
-    set_defaults(object, "spec", json!({"finalizers": ["kubernetes"]}));
+    set_defaults(object, "spec", json!({"finalizers": []}));
+    if let Some(Value::Array(finalizers)) = object.get_mut("spec").and_then(|spec| spec.get_mut("finalizers"))
+        && !finalizers.iter().any(|name| name == "kubernetes")
+    {
+        finalizers.push("kubernetes".into());
+    }
     object.insert("status".to_owned(), json!({"phase": "Active"}));
     let mut metadata = Metadata::of(object)?;
     let name = metadata.text("name").to_owned();

@@ -2,6 +2,8 @@
 //!
 //! What an earlier state of a Service has been given stays while its type needs it, as on a real server.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use crate::api::JsonMap;
@@ -19,9 +21,12 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
     let nothing = JsonMap::new();
     let old = old.and_then(|old| old.get("spec")).and_then(Value::as_object).unwrap_or(&nothing);
     let Some(Value::Object(spec)) = service.get_mut("spec") else { return };
+    drop_dependent(spec, old);
     if text(spec, "type") == "ExternalName" {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            spec.remove(field);
+            if spec.get(field) == old.get(field) {
+                spec.remove(field);
+            }
         }
         release_ports(spec, old);
         return;
@@ -39,10 +44,38 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
     }
 }
 
+/// Drops what only the earlier type of a Service could have, unless the client says something else.
+fn drop_dependent(spec: &mut JsonMap, old: &JsonMap) {
+    let is_balanced = |spec: &JsonMap| text(spec, "type") == "LoadBalancer";
+    let is_local = |spec: &JsonMap| is_balanced(spec) && text(spec, "externalTrafficPolicy") == "Local";
+    let is_external = |spec: &JsonMap| {
+        let kind = text(spec, "type");
+        matches!(kind, "LoadBalancer" | "NodePort") || kind == "ClusterIP" && !is_none(spec, "externalIPs")
+    };
+    type CanHave<'a> = &'a dyn Fn(&JsonMap) -> bool;
+    let rules: [(&[&str], CanHave<'_>); 3] = [
+        (&["healthCheckNodePort"], &is_local),
+        (&["allocateLoadBalancerNodePorts", "loadBalancerClass"], &is_balanced),
+        (&["externalTrafficPolicy"], &is_external),
+    ];
+    for (fields, can_have) in rules {
+        if can_have(old) && !can_have(spec) {
+            for field in fields.iter().filter(|field| old.contains_key(**field)) {
+                if spec.get(*field) == old.get(*field) {
+                    spec.remove(*field);
+                }
+            }
+        }
+    }
+}
+
 fn addresses(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
     if text(spec, "clusterIP").is_empty() {
-        let listed = spec.get("clusterIPs").and_then(|list| list[0].as_str());
-        let kept = listed.or(Some(text(old, "clusterIP")).filter(|kept| !kept.is_empty()));
+        let kept = Some(text(old, "clusterIP")).filter(|kept| !kept.is_empty());
+        if kept.is_none() && !is_none(spec, "clusterIPs") {
+            // It is refused.
+            return;
+        }
         let Some(address) = kept.map(str::to_owned).or_else(|| numbers.address()) else { return };
         spec.insert("clusterIP".to_owned(), address.into());
     }
@@ -64,14 +97,21 @@ fn addresses(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
     }
 }
 
+/// The same port in two protocols has one port of the nodes.
 fn give_ports(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
-    for port in ports(spec) {
-        if port["nodePort"].as_i64().unwrap_or_default() == 0 {
-            let kept = old_port(old, port).map(|old| old["nodePort"].clone()).filter(Value::is_number);
-            let number = kept.or_else(|| numbers.node_port().map(Value::from));
-            if let (Some(number), Value::Object(port)) = (number, port) {
-                port.insert("nodePort".to_owned(), number);
-            }
+    let is_given = |port: &Value| port["nodePort"].as_i64().is_some_and(|number| number != 0);
+    let mut given: HashMap<i64, Value> = HashMap::new();
+    for port in ports(spec).filter(|port| is_given(port)) {
+        given.entry(port["port"].as_i64().unwrap_or_default()).or_insert_with(|| port["nodePort"].clone());
+    }
+    for port in ports(spec).filter(|port| !is_given(port)) {
+        let own = port["port"].as_i64().unwrap_or_default();
+        let kept = old_port(old, port).map(|old| old["nodePort"].clone()).filter(Value::is_number);
+        let kept = kept.or_else(|| given.get(&own).cloned());
+        let number = kept.or_else(|| numbers.node_port().map(Value::from));
+        if let (Some(number), Value::Object(port)) = (number, port) {
+            given.entry(own).or_insert_with(|| number.clone());
+            port.insert("nodePort".to_owned(), number);
         }
     }
 }

@@ -240,7 +240,11 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         },
     ),
     ("apps", "replicasets", Strategy { fixed: &[fixed("spec.selector")], ..COUNTED }),
-    ("apps", "statefulsets", Strategy { check_update: immutable::stateful_set, ..COUNTED }),
+    (
+        "apps",
+        "statefulsets",
+        Strategy { names: NameRule::Label, check_update: immutable::stateful_set, ..COUNTED },
+    ),
     (
         "apps",
         "daemonsets",

@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use super::pod_warnings;
-use crate::api::{JsonMap, dns_1123_faults};
+use crate::api::JsonMap;
+use crate::api::syntax::dns_label;
 use crate::resources::Resource;
 
 /// The warnings of an object that is made, or that follows `old`. `counts` says whether its generation has gone up: templates
@@ -74,7 +75,7 @@ fn name(resource: &Resource, object: &Value) -> Option<String> {
         }
         _ => return None,
     };
-    let faults = dns_1123_faults(object["metadata"]["name"].as_str().unwrap_or_default());
+    let faults = dns_label(object["metadata"]["name"].as_str().unwrap_or_default());
     (!faults.is_empty()).then(|| {
         format!(
             "metadata.name: this is used in {used_in}, which can result in surprising behavior; a DNS label is recommended: \

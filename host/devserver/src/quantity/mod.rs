@@ -162,5 +162,62 @@ fn looks_canonical(whole: &str, fraction: &str, scale: i32, format: Format, thou
     }
 }
 
+/// How much a quantity in canonical form is, to be compared: in billionths, as far as a number of 128 bits goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Amount(i128);
+
+const BILLION: i128 = 1_000_000_000;
+
+impl Amount {
+    pub(crate) const ZERO: Self = Self(0);
+    pub(crate) const ONE: Self = Self(BILLION);
+
+    /// The amount of a quantity; nothing if the text is none.
+    pub(crate) fn of(text: &str) -> Self {
+        Self::read(text).unwrap_or(Self::ZERO)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let number_end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+        let (number, suffix) = text.split_at(number_end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
+        let mut power = 9 - i32::try_from(fraction.len()).ok()?;
+        let mut factor: i128 = 1;
+        if let Some(thousands) = BINARY.iter().skip(1).position(|known| *known == suffix) {
+            factor = 1 << (10 * (thousands + 1));
+        } else if let Some(step) = DECIMAL.iter().position(|known| *known == suffix) {
+            power += 3 * (i32::try_from(step).ok()? - 3);
+        } else {
+            power = power.saturating_add(suffix.strip_prefix(['e', 'E'])?.parse().ok()?);
+        }
+        let scaled = mantissa.saturating_mul(factor);
+        let ten = 10_i128.saturating_pow(power.unsigned_abs());
+        Some(Self(if power < 0 { scaled / ten } else { scaled.saturating_mul(ten) }))
+    }
+
+    /// Whether it is a whole number.
+    pub(crate) fn is_whole(self) -> bool {
+        self.0 % BILLION == 0
+    }
+
+    /// The whole number that is not less; at most as large as a number of 64 bits.
+    pub(crate) fn rounded_up(self) -> i64 {
+        let whole = self.0.div_euclid(BILLION) + i128::from(self.0.rem_euclid(BILLION) > 0);
+        i64::try_from(whole).unwrap_or(if whole > 0 { i64::MAX } else { i64::MIN })
+    }
+
+    /// How often another goes into it.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    pub(crate) fn ratio(self, other: Self) -> f64 {
+        self.0 as f64 / other.0 as f64
+    }
+
+    /// Whether it is a multiple of another.
+    pub(crate) fn is_multiple_of(self, other: Self) -> bool {
+        other.0 > 0 && self.0 % other.0 == 0
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::api::{Cause, JsonMap, dns_1035_fault, dns_subdomain_fault};
+use crate::api::{Cause, JsonMap, syntax};
 use crate::schema::invalid;
 
 /// How many causes are given.
@@ -58,14 +58,16 @@ impl Checks {
     }
 
     fn label(&mut self, field: &str, value: &Value) {
-        if let Some(why) = dns_1035_fault(text(value)) {
-            self.invalid(field, value, why);
+        let faults = syntax::dns_1035_label(text(value));
+        if !faults.is_empty() {
+            self.invalid(field, value, &faults.join(","));
         }
     }
 
     fn group(&mut self, group: &Value) {
-        if let Some(why) = dns_subdomain_fault(text(group)).filter(|_| !text(group).is_empty()) {
-            self.invalid("spec.group", group, why);
+        let faults = syntax::dns_subdomain(text(group));
+        if !faults.is_empty() && !text(group).is_empty() {
+            self.invalid("spec.group", group, &faults.join(","));
         }
     }
 
@@ -77,8 +79,9 @@ impl Checks {
         }
         for field in ["kind", "listKind"] {
             let name = text(&names[field]);
-            if let Some(why) = dns_1035_fault(&name.to_lowercase()).filter(|_| !name.is_empty()) {
-                let why = format!("may have mixed case, but should otherwise match: {why}");
+            let faults = syntax::dns_1035_label(&name.to_lowercase());
+            if !faults.is_empty() && !name.is_empty() {
+                let why = format!("may have mixed case, but should otherwise match: {}", faults.join(","));
                 self.invalid(&format!("spec.names.{field}"), &names[field], &why);
             }
         }

@@ -77,30 +77,23 @@ impl Resource {
     /// Validates an object that is complete, and brings it to the form in which it is stored; `old` is the stored form of
     /// the one that it replaces.
     pub(crate) fn review(&self, object: &mut JsonMap, old: Option<&JsonMap>, part: WrittenPart) -> Review {
-        let whole = Value::Object(std::mem::take(object));
         let mut review = match &self.origin {
-            Origin::Custom { schemas, scale, .. } => {
-                let old = old.map(|old| self.as_read(old));
-                let mut review = schemas.own.review(&whole, old.as_deref(), part, scale.as_ref());
-                if part == WrittenPart::Object {
-                    review.warnings.extend(new_finalizer_warnings(&whole, old.as_deref()));
+            Origin::Builtin if self.strategy.content != Content::Defined => {
+                let causes = match part {
+                    WrittenPart::Object => validation::validate(self, object, old),
+                    WrittenPart::Status => Vec::new(),
+                };
+                Review { causes, warnings: Vec::new() }
+            }
+            _ => {
+                let whole = Value::Object(std::mem::take(object));
+                let review = self.review_whole(&whole, old, part);
+                if let Value::Object(whole) = whole {
+                    *object = whole;
                 }
                 review
             }
-            Origin::Builtin if self.strategy.content == Content::Defined && part == WrittenPart::Object => {
-                review_definition(&whole, old)
-            }
-            Origin::Builtin => {
-                let mut causes: Vec<Cause> = sizes::check_data(self, &whole).into_iter().collect();
-                if part == WrittenPart::Object {
-                    causes.extend(validation::validate(self, &whole));
-                }
-                Review { causes, warnings: Vec::new() }
-            }
         };
-        if let Value::Object(whole) = whole {
-            *object = whole;
-        }
         if let Origin::Custom { schemas, .. } = &self.origin
             && review.causes.is_empty()
             && schemas.to_stored(object).is_err()
@@ -111,6 +104,22 @@ impl Resource {
             // Definitions are stored as JSON.
             let is_json = self.strategy.content == Content::Defined;
             self.settle(object, if is_json { Empties::Dropped } else { Empties::Stored });
+        }
+        review
+    }
+
+    /// What there is to say of a custom object or a definition.
+    fn review_whole(&self, whole: &Value, old: Option<&JsonMap>, part: WrittenPart) -> Review {
+        let Origin::Custom { schemas, scale, .. } = &self.origin else {
+            return match part {
+                WrittenPart::Object => review_definition(whole, old),
+                WrittenPart::Status => Review::default(),
+            };
+        };
+        let old = old.map(|old| self.as_read(old));
+        let mut review = schemas.own.review(whole, old.as_deref(), part, scale.as_ref());
+        if part == WrittenPart::Object {
+            review.warnings.extend(new_finalizer_warnings(whole, old.as_deref()));
         }
         review
     }

@@ -1,14 +1,11 @@
-//! How large objects may be: the data of ConfigMaps and Secrets, and an object as etcd would keep it.
+//! How large objects may be, as etcd would keep them.
 
 use http::StatusCode;
 use serde_json::Value;
 
-use super::Resource;
-use crate::api::{ApiError, Cause, JsonMap};
+use crate::api::{ApiError, JsonMap};
 use crate::store::ManagedFields;
 
-/// What the data of a ConfigMap or a Secret may have.
-const DATA: usize = 1 << 20;
 /// What a request to etcd may have.
 const OBJECT: usize = 3 << 19;
 
@@ -67,29 +64,4 @@ fn texts(value: &Value) -> usize {
         Value::Object(object) => texts_of(object),
         _ => 0,
     }
-}
-
-/// Whether there is too much data in a ConfigMap or a Secret.
-pub(super) fn check_data(resource: &Resource, object: &Value) -> Option<Cause> {
-    let plain = |text: &str| text.len();
-    // Its length is known without decoding it.
-    let encoded =
-        |text: &str| text.len() / 4 * 3 - text.bytes().rev().take_while(|b| *b == b'=').count().min(2);
-    let (size, field) = if (resource.group.as_str(), resource.name.as_str()) == ("", "configmaps") {
-        (data(&object["data"], plain) + data(&object["binaryData"], encoded), "[]")
-    } else if (resource.group.as_str(), resource.name.as_str()) == ("", "secrets") {
-        (data(&object["data"], encoded), "data")
-    } else {
-        return None;
-    };
-    (size > DATA).then(|| Cause {
-        reason: "FieldValueTooLong",
-        message: format!("Too long: may not be more than {DATA} bytes"),
-        field: field.to_owned(),
-    })
-}
-
-fn data(values: &Value, length: impl Fn(&str) -> usize) -> usize {
-    let texts = values.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str());
-    texts.filter(|text| !text.is_empty()).map(length).sum()
 }

@@ -82,13 +82,13 @@ impl Path {
 
 /// A bounded list of causes.
 #[derive(Debug, Default)]
-pub(super) struct Causes {
+pub(crate) struct Causes {
     list: Vec<Cause>,
     bytes: usize,
 }
 
 impl Causes {
-    pub(super) fn add(&mut self, cause: Cause) {
+    pub(crate) fn add(&mut self, cause: Cause) {
         if !self.is_full() {
             self.bytes += cause.field.len() + cause.message.len();
             self.list.push(cause);
@@ -96,15 +96,15 @@ impl Causes {
     }
 
     /// Whether looking for more is in vain.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= MAX_CAUSES || self.bytes >= MAX_BYTES
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
@@ -118,7 +118,7 @@ impl Causes {
         self
     }
 
-    pub(super) fn into_vec(self) -> Vec<Cause> {
+    pub(crate) fn into_vec(self) -> Vec<Cause> {
         self.list
     }
 }
@@ -202,7 +202,7 @@ impl std::io::Write for Clipped {
 }
 
 /// As much of a name as messages repeat.
-pub(super) fn clipped(text: &str) -> &str {
+pub(crate) fn clipped(text: &str) -> &str {
     prefix(text, MAX_VALUE)
 }
 

@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::budget::Budget;
 use super::causes::{Causes, Path, invalid};
 use super::types::{Entries, Type, TypeId, Types};
-use crate::api::{Cause, JsonMap, Metadata, NameRule, check_metadata, dns_1035_fault};
+use crate::api::{Cause, JsonMap, Metadata, NameRule, syntax};
+use crate::validation::{MetadataOf, check_metadata};
 
 /// What is wrong with the resources in an object, by the words of a real server.
 pub(super) fn check_embedded(types: &Types, root: TypeId, object: &JsonMap, budget: &mut Budget) -> Causes {
@@ -88,7 +89,7 @@ impl<'a> EmbeddedWalk<'a> {
             // A resource in a field needs no name.
             checked.set("name", "fakename");
         }
-        for cause in check_metadata(&checked, NameRule::Segment) {
+        for cause in check_metadata(&resource, NameRule::Segment, MetadataOf::Custom) {
             let field = self.path.of(&cause.field);
             self.causes.add(Cause { field, ..cause });
         }
@@ -111,8 +112,9 @@ fn kind_fault(given: &Value) -> Option<String> {
         None => Some("must be a string".to_owned()),
         Some("") => Some("must not be empty".to_owned()),
         Some(text) => {
-            let fault = dns_1035_fault(&text.to_lowercase())?;
-            Some(format!("may have mixed case, but should otherwise match: {fault}"))
+            let faults = syntax::dns_1035_label(&text.to_lowercase());
+            (!faults.is_empty())
+                .then(|| format!("may have mixed case, but should otherwise match: {}", faults.join(",")))
         }
     }
 }

@@ -38,12 +38,12 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::api::{Cause, JsonMap};
-use causes::{Causes, Path};
+use causes::Path;
 use pattern::Patterns;
 
 pub(crate) use budget::Budget;
 pub(crate) use builtin::{BUILTIN_TABLE, BuiltinTable, BuiltinTypes, FieldText, attribute};
-pub(crate) use causes::{invalid, shown};
+pub(crate) use causes::{Causes, clipped, invalid, shown};
 pub(crate) use decode::unreadable_keyword;
 pub(crate) use default::{DefaultsLimit, TooManyDefaults};
 pub(crate) use strict::duplicate_fields;

@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use super::write::{Write, key};
 use super::{Core, JsonMap, User, identity, ownership};
-use crate::api::{About, ApiError, Cause, Metadata, Timestamp, check_metadata};
+use crate::api::{About, ApiError, Cause, Metadata, Timestamp};
 use crate::kinds::{self, Content, Generation};
 use crate::resources::{NAMESPACES, Resource, WrittenPart, check_stored};
 use crate::store::{ManagedFields, Raced, Stored};
+use crate::validation::{MetadataOf, check_metadata, is_named_alone};
 
 /// How often a change is tried again when another write came between; each try starts from the new state.
 pub(super) const TRIES: usize = 64;
@@ -61,8 +62,12 @@ impl Core {
         }
         let mut causes = (strategy.prepare)(&mut object, now);
         self.allocate(write, &mut object, None);
-        causes.extend(check_metadata(&Metadata::of(&mut object)?, strategy.names));
-        causes.extend(write.review(&mut object, None, WrittenPart::Object));
+        let of_metadata = metadata_causes(write, &object);
+        let found = write.review(&mut object, None, WrittenPart::Object);
+        if found.is_empty() || !is_named_alone(&write.resource, &object) {
+            causes.extend(of_metadata);
+        }
+        causes.extend(found);
         write.accept(&name, causes)?;
         write.warnings.add(kinds::warnings(&write.resource, &object, None, true));
         identity::check_unversioned(&mut object)?;
@@ -182,8 +187,7 @@ impl Core {
             let mut object = asked(current, old)?;
             // A subresource is not there to say who owns what.
             let sent = ownership::take_sent(&mut object).filter(|_| write.subresource.is_empty());
-            let (composed, mut next) = next(write, current, old, object, part)?;
-            self.allocate(write, &mut next, Some(old));
+            let (composed, next) = self.next(write, current, old, object, part)?;
             let managed = self.managed(write, Some((current, old)), &composed, sent);
             Ok(Some((next, managed)))
         })
@@ -198,8 +202,7 @@ impl Core {
     ) -> Result<Arc<Stored>, ApiError> {
         self.change_owned(write, |current, old| {
             let (object, managed) = asked(current)?;
-            let (_, mut next) = next(write, current, old, object, part)?;
-            self.allocate(write, &mut next, Some(old));
+            let (_, next) = self.next(write, current, old, object, part)?;
             Ok(Some((next, managed)))
         })
     }
@@ -212,9 +215,60 @@ impl Core {
     ) -> Result<Arc<Stored>, ApiError> {
         self.change_owned(write, |current, old| {
             let (object, managed) = asked(current, old)?;
-            let (_, next) = next(write, current, old, object, ObjectPart::Main)?;
+            let (_, next) = self.next(write, current, old, object, ObjectPart::Main)?;
             Ok(Some((next, managed)))
         })
+    }
+
+    /// The state that follows the current one when a client asks for `object`: as the client has it, by which fields get their
+    /// owners, and as it is to be stored.
+    fn next(
+        &self,
+        write: &Write,
+        current: &Stored,
+        old: &JsonMap,
+        mut object: JsonMap,
+        part: ObjectPart,
+    ) -> Result<(JsonMap, JsonMap), ApiError> {
+        identity::check(write, current, &mut object)?;
+        let old = &*write.resource.as_read(old);
+        let composed = match part {
+            ObjectPart::Status => return next_status(write, old, object),
+            ObjectPart::Main | ObjectPart::Spec(_) => object,
+        };
+        let strategy = write.resource.strategy;
+        let mut next = composed.clone();
+        if let ObjectPart::Spec(field) = part {
+            next = old.clone();
+            if let (Some(Value::Object(to)), Some(Value::Object(from))) =
+                (next.get_mut("spec"), composed.get("spec"))
+            {
+                copy(to, from, field);
+            }
+        }
+        if write.resource.has_status() {
+            copy(&mut next, old, "status");
+        }
+        for field in strategy.reset {
+            copy(&mut next, old, field);
+        }
+        let mut causes = (strategy.prepare)(&mut next, Timestamp::now());
+        (strategy.prepare_update)(old, &mut next)?;
+        kinds::carry_over(&write.resource, old, &mut next);
+        self.allocate(write, &mut next, Some(old));
+        let counts = counts_on(&write.resource, old, &next);
+        let metadata = identity::keep(old, &mut next, counts, &mut causes)?;
+        causes.extend(identity::new_finalizers(old, &metadata));
+        causes.extend(metadata_causes(write, &next));
+        causes.extend(write.review(&mut next, Some(old), WrittenPart::Object));
+        if part == ObjectPart::Main {
+            causes.extend(strategy.changed(old, &next));
+        }
+        write.accept(&write.name, causes)?;
+        if part == ObjectPart::Main {
+            write.warnings.add(kinds::warnings(&write.resource, &next, Some(old), counts));
+        }
+        Ok((composed, next))
     }
 
     /// Puts an object in the place of the current one, or ends it if it only waited for its finalizers and the last is gone.
@@ -262,57 +316,7 @@ impl Core {
     }
 }
 
-/// The state that follows the current one when a client asks for `object`: as the client has it, by which fields get their
-/// owners, and as it is to be stored.
-fn next(
-    write: &Write,
-    current: &Stored,
-    old: &JsonMap,
-    mut object: JsonMap,
-    part: ObjectPart,
-) -> Result<(JsonMap, JsonMap), ApiError> {
-    identity::check(write, current, &mut object)?;
-    let old = &*write.resource.as_read(old);
-    let composed = match part {
-        ObjectPart::Main => object,
-        ObjectPart::Status => return next_status(write, old, object),
-        ObjectPart::Spec(_) => object,
-    };
-    let strategy = write.resource.strategy;
-    let mut next = composed.clone();
-    if let ObjectPart::Spec(field) = part {
-        next = old.clone();
-        if let (Some(Value::Object(to)), Some(Value::Object(from))) =
-            (next.get_mut("spec"), composed.get("spec"))
-        {
-            copy(to, from, field);
-        }
-    }
-    if write.resource.has_status() {
-        copy(&mut next, old, "status");
-    }
-    for field in strategy.reset {
-        copy(&mut next, old, field);
-    }
-    let mut causes = (strategy.prepare)(&mut next, Timestamp::now());
-    (strategy.prepare_update)(old, &mut next)?;
-    kinds::carry_over(&write.resource, old, &mut next);
-    let counts = counts_on(&write.resource, old, &next);
-    let metadata = identity::keep(old, &mut next, counts, &mut causes)?;
-    causes.extend(identity::new_finalizers(old, &metadata));
-    causes.extend(check_metadata(&metadata, strategy.names));
-    if part == ObjectPart::Main {
-        causes.extend(strategy.changed(old, &next));
-    }
-    causes.extend(write.review(&mut next, Some(old), WrittenPart::Object));
-    write.accept(&write.name, causes)?;
-    if part == ObjectPart::Main {
-        write.warnings.add(kinds::warnings(&write.resource, &next, Some(old), counts));
-    }
-    Ok((composed, next))
-}
-
-/// As [`next`], when a client asks for `object` through the path of the status.
+/// As [`Core::next`], when a client asks for `object` through the path of the status.
 fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<(JsonMap, JsonMap), ApiError> {
     let mut causes = Vec::new();
     let composed = object.clone();
@@ -335,7 +339,7 @@ fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<(JsonMap
         (write.resource.strategy.prepare_update)(old, &mut next)?;
         let metadata = identity::keep(old, &mut next, false, &mut causes)?;
         causes.extend(identity::new_finalizers(old, &metadata));
-        causes.extend(check_metadata(&metadata, write.resource.strategy.names));
+        causes.extend(metadata_causes(write, &next));
         next
     };
     causes.extend(write.review(&mut next, Some(old), WrittenPart::Status));
@@ -359,6 +363,12 @@ fn record_user(object: &mut JsonMap, user: &User) {
     ] {
         spec.insert(field.to_owned(), value);
     }
+}
+
+/// What is wrong with the metadata of an object.
+fn metadata_causes(write: &Write, object: &JsonMap) -> Vec<Cause> {
+    let of = if write.resource.is_custom() { MetadataOf::Custom } else { MetadataOf::Builtin };
+    check_metadata(object, write.resource.strategy.names, of)
 }
 
 fn copy(next: &mut JsonMap, old: &JsonMap, field: &str) {

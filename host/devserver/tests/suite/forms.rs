@@ -226,7 +226,7 @@ async fn autoscalers_are_read_and_written_in_both_versions() {
     let cluster = Cluster::start().await;
     let path =
         |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
-    let reference = json!({"kind": "Deployment", "name": "a"});
+    let reference = json!({"kind": "Deployment", "name": "a", "apiVersion": "apps/v1"});
     let old = json!({
         "metadata": {"name": "a"},
         "spec": {"minReplicas": 2, "maxReplicas": 5, "scaleTargetRef": reference, "targetCPUUtilizationPercentage": 70},
@@ -338,7 +338,8 @@ async fn no_object_is_too_deep_for_any_form_of_it() {
     // Their data may be anything.
     const REVISIONS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
     let deep = |levels: usize| {
-        let data = (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        let data = (1..levels).fold(json!(1), |inner, _| json!([inner]));
+        let data = json!({"a": data});
         json!({"metadata": {"name": "deep"}, "revision": 1, "data": data})
     };
     let refused = cluster.post(REVISIONS, &deep(120)).await;

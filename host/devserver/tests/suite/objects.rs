@@ -244,7 +244,10 @@ async fn the_kinds_of_patches() {
 async fn what_is_filled_in_stays_filled_in() {
     let cluster = Cluster::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    let object = json!({"metadata": {"name": "a"}, "spec": {"selector": {}, "template": {}}});
+    let object = json!({"metadata": {"name": "a"}, "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "d"}]}},
+    }});
     let made = cluster.post(deployments, &object).await.ok();
     assert_eq!(made["spec"]["replicas"], 1);
     let path = format!("{deployments}/a");
@@ -260,7 +263,8 @@ async fn an_autoscaler_that_is_written_in_v1_keeps_what_v2_knows() {
         |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
     let memory = json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 7}}});
     let object = json!({"metadata": {"name": "a"}, "spec": {
-        "scaleTargetRef": {"kind": "Deployment", "name": "a"}, "maxReplicas": 3, "behavior": {"scaleUp": {"stabilizationWindowSeconds": 5}}, "metrics": [memory],
+        "scaleTargetRef": {"kind": "Deployment", "name": "a", "apiVersion": "apps/v1"}, "maxReplicas": 3,
+        "behavior": {"scaleUp": {"stabilizationWindowSeconds": 5}}, "metrics": [memory],
     }});
     cluster.post(&path("v2"), &object).await.ok();
     let cpu = json!({"spec": {"targetCPUUtilizationPercentage": 60}});

@@ -28,7 +28,7 @@ async fn a_folder_of_files_documents_and_lists() {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "yard"}},
         {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []},
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "d"}]},
             "status": {"phase": "Running"},
         },
     ]});

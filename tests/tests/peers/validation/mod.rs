@@ -1,0 +1,186 @@
+//! What is refused of built-in kinds: objects with which nothing is wrong are broken at random and sent to both servers. Both
+//! accept an object, or both refuse it for the same causes, word by word; the order is left out, since the real server has none
+//! in maps.
+
+mod breaks;
+mod skeletons;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, Result, ensure};
+use breaks::{Random, broken};
+use pilothouse_client::Client;
+use pilothouse_testkit::full;
+use pilothouse_tests::ControlPlane;
+use pilothouse_tests::controlplane::{Options, Server};
+use serde_json::Value;
+use skeletons::{Skeleton, all};
+
+pilothouse_tests::on_the_real_server!(broken_objects_are_refused_for_the_same_causes);
+
+/// How often each skeleton is broken.
+const SAMPLE: usize = 60;
+const FULL: usize = 1000;
+/// How many objects are sent before an answer is waited for.
+const AT_A_TIME: usize = 8;
+/// How many objects of each kind are shown that differ.
+const SHOWN: usize = 3;
+
+/// What a server says of an object: the code, and the causes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Verdict {
+    code: u16,
+    causes: BTreeSet<String>,
+}
+
+/// Asks a server what it would say of objects.
+async fn verdicts(plane: &ControlPlane, objects: &[(&'static str, Value)]) -> Result<Vec<Verdict>> {
+    let client = plane.client().await?.without_rate_limit();
+    let mut verdicts = Vec::with_capacity(objects.len());
+    for some in objects.chunks(AT_A_TIME) {
+        let asked: Vec<_> = some
+            .iter()
+            .map(|(path, object)| tokio::spawn(verdict(client.clone(), path, object.clone())))
+            .collect();
+        for one in asked {
+            verdicts.push(one.await??);
+        }
+    }
+    Ok(verdicts)
+}
+
+async fn verdict(client: Client, path: &'static str, object: Value) -> Result<Verdict> {
+    let request = client.rest("", "v1").post().absolute_path(path).param("dryRun", "All").json(&object);
+    let answer = request.send_any().await.with_context(|| format!("{path}: {object}"))?;
+    let body: Value = answer.json()?;
+    let text = |cause: &Value, name: &str| cause[name].as_str().unwrap_or_default().to_owned();
+    let causes = body["details"]["causes"].as_array().into_iter().flatten();
+    let causes = causes
+        .map(|cause| {
+            let (reason, field, message) =
+                (text(cause, "reason"), text(cause, "field"), text(cause, "message"));
+            without_what_differs(&format!("{reason} {field}: {message}"))
+        })
+        .collect();
+    Ok(Verdict { code: answer.status().as_u16(), causes })
+}
+
+/// A text without what no two servers share, or what is lost when an object is read: the UIDs that each server makes itself, and
+/// whether labels or a capacity that are not there were written as `{}`. Ports of nodes are given at random.
+fn without_what_differs(text: &str) -> String {
+    if let Some((place, _)) = text.split_once("nodePort: Duplicate value: ") {
+        return place.to_owned();
+    }
+    let text = text
+        .replace("Invalid value: {}: `selector` does", "Invalid value: null: `selector` does")
+        .replace("spec.capacity: Unsupported value: {}:", "spec.capacity: Unsupported value: null:");
+    let is_uid = |word: &str| {
+        word.len() == 36
+            && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+            && word.matches('-').count() == 4
+    };
+    text.split_inclusive(|c: char| !(c.is_ascii_hexdigit() || c == '-'))
+        .map(|word| {
+            let end = word.trim_end_matches(|c: char| !(c.is_ascii_hexdigit() || c == '-'));
+            if is_uid(end) { word.replace(end, "UID") } else { word.to_owned() }
+        })
+        .collect()
+}
+
+fn broken_objects_are_refused_for_the_same_causes() -> Result<()> {
+    let seed = full::seed(36)?;
+    let mut random = Random(seed);
+    let skeletons = all();
+    let count = full::or_sample(FULL, SAMPLE);
+    let mut objects: Vec<(&'static str, Value)> =
+        skeletons.iter().map(|Skeleton { path, object }| (*path, object.clone())).collect();
+    for Skeleton { path, object } in &skeletons {
+        objects.extend((0..count).map(|_| (*path, broken(object, &mut random))));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ask = |server| -> Result<Vec<Verdict>> {
+        let plane = ControlPlane::start(Options::on(server))?;
+        runtime.block_on(verdicts(&plane, &objects))
+    };
+    let real = ask(Server::Real).context("on the real server")?;
+    let ours = ask(Server::Development).context("on the development server")?;
+    let wrong: Vec<&Value> = objects
+        .iter()
+        .zip(&real)
+        .take(skeletons.len())
+        .filter(|(_, real)| real.code != 201)
+        .map(|((_, object), _)| object)
+        .collect();
+    let why: Vec<&Verdict> = real.iter().take(skeletons.len()).filter(|real| real.code != 201).collect();
+    ensure!(wrong.is_empty(), "skeletons are refused: {wrong:?} {why:?}");
+
+    let mut report = Report::default();
+    for (((_, object), real), ours) in objects.iter().zip(&real).zip(&ours) {
+        report.compare(object, real, ours);
+    }
+    report.judge(seed)
+}
+
+/// What came of the comparison.
+#[derive(Default)]
+struct Report {
+    refused: usize,
+    compared: usize,
+    different: usize,
+    kinds: BTreeSet<String>,
+    /// Each difference once, with how often there was one.
+    differences: BTreeMap<String, usize>,
+    example: String,
+    shown: BTreeMap<String, usize>,
+}
+
+impl Report {
+    fn compare(&mut self, object: &Value, real: &Verdict, ours: &Verdict) {
+        // Admission looks up other objects, which is not what this is about.
+        if real.code == 403 {
+            return;
+        }
+        self.compared += 1;
+        if real.code == 422 {
+            self.refused += 1;
+            self.kinds.insert(object["kind"].to_string());
+        }
+        if real == ours || real.causes == ours.causes && (real.code < 300) == (ours.code < 300) {
+            return;
+        }
+        self.different += 1;
+        let kind = object["kind"].as_str().unwrap_or_default();
+        for cause in real.causes.difference(&ours.causes) {
+            *self.differences.entry(format!("{kind}: not said: {cause}")).or_default() += 1;
+        }
+        for cause in ours.causes.difference(&real.causes) {
+            *self.differences.entry(format!("{kind}: only said here: {cause}")).or_default() += 1;
+        }
+        if real.causes == ours.causes {
+            *self.differences.entry(format!("{kind}: {} here {}", real.code, ours.code)).or_default() += 1;
+        }
+        let shown = self.shown.entry(kind.to_owned()).or_default();
+        if *shown < SHOWN {
+            *shown += 1;
+            let _ = writeln!(self.example, "{object}\n--- real {real:?}\n--- ours {ours:?}\n");
+        }
+    }
+
+    fn judge(self, seed: u64) -> Result<()> {
+        let Self { refused, compared, different, kinds, differences, example, .. } = self;
+        eprintln!(
+            "{compared} objects compared, {refused} refused, of {} kinds; {different} differ",
+            kinds.len()
+        );
+        ensure!(refused > compared / 3 && kinds.len() > 30, "too little was refused");
+        let list: Vec<String> = differences.iter().map(|(what, count)| format!("{count}x {what}")).collect();
+        ensure!(
+            different == 0,
+            "{different} of {compared} objects differ, with {}={seed}:\n{}\n{example}",
+            full::SEED,
+            list.join("\n")
+        );
+        Ok(())
+    }
+}
