@@ -5,6 +5,7 @@
 //! and why.
 
 mod objects;
+mod refused;
 mod validated;
 
 use std::borrow::Cow;
@@ -172,7 +173,7 @@ fn a_watch_is_shown_line_by_line(server: Server) -> Result<()> {
 }
 
 fn kubectl_prints_the_same_on_both_servers() -> Result<()> {
-    let steps = [objects::STEPS, &validated::steps()[..]].concat();
+    let steps = [objects::STEPS, &validated::steps()[..], &refused::steps()[..]].concat();
     let real = play(Server::Real, &steps).context("on the real server")?;
     let development = play(Server::Development, &steps).context("on the development server")?;
     let mut differences = String::new();
