@@ -6,6 +6,7 @@
 
 mod objects;
 mod operations;
+mod refused;
 mod validated;
 
 use std::borrow::Cow;
@@ -179,7 +180,7 @@ fn a_watch_is_shown_line_by_line(server: Server) -> Result<()> {
 }
 
 fn kubectl_prints_the_same_on_both_servers() -> Result<()> {
-    let steps = [objects::STEPS, operations::STEPS, &validated::steps()[..]].concat();
+    let steps = [objects::STEPS, operations::STEPS, &validated::steps()[..], &refused::steps()[..]].concat();
     let real = play(Server::Real, &steps).context("on the real server")?;
     let development = play(Server::Development, &steps).context("on the development server")?;
     let mut differences = String::new();

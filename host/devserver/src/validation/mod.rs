@@ -174,3 +174,6 @@ fn domain_prefixed_path(at: &Node<'_, '_>, causes: &mut Causes) {
         at.invalid_as(causes, &path.into(), why);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,6 +80,7 @@ fn pod_annotations(annotations: &Node<'_, '_>, spec: &Node<'_, '_>, causes: &mut
     if cost.is_set() && !is_cost(cost.text()) {
         cost.invalid(causes, "must be a 32bit integer");
     }
+    let mut names = None;
     for (key, profile) in annotations.entries() {
         if key == "seccomp.security.alpha.kubernetes.io/pod"
             || key.starts_with("container.seccomp.security.alpha.kubernetes.io/")
@@ -87,9 +88,8 @@ fn pod_annotations(annotations: &Node<'_, '_>, spec: &Node<'_, '_>, causes: &mut
             seccomp_annotation(key, &profile, annotations, causes);
         }
         if let Some(name) = key.strip_prefix("container.apparmor.security.beta.kubernetes.io/") {
-            let has =
-                |list: &str| spec.field(list).each().any(|container| container.field("name").text() == name);
-            if !LISTS.iter().any(|list| has(list)) {
+            let names = names.get_or_insert_with(|| container_names(spec));
+            if !names.contains(name) {
                 profile.invalid_as(causes, &name.into(), "container not found");
             }
             let text = profile.text();
@@ -98,6 +98,11 @@ fn pod_annotations(annotations: &Node<'_, '_>, spec: &Node<'_, '_>, causes: &mut
             }
         }
     }
+}
+
+fn container_names<'v>(spec: &Node<'_, 'v>) -> HashSet<&'v str> {
+    let lists = LISTS.iter().filter_map(|list| spec.value().get(*list)?.as_array()).flatten();
+    lists.filter_map(|container| container.get("name")?.as_str()).collect()
 }
 
 /// A number without a sign or zeros in front.

@@ -1,6 +1,6 @@
 //! ResourceQuotas and LimitRanges.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -44,11 +44,13 @@ pub(super) fn resource_quota(object: &JsonMap, causes: &mut Causes) {
     let hard = spec.field("hard");
     quantities(&hard, causes);
     let scopes = spec.field("scopes");
+    // Scopes may be named more than once.
+    let mut counts: HashMap<&str, usize> = HashMap::new();
     for scope in scopes.texts() {
         if !SCOPES.contains(&scope) {
             scopes.invalid(causes, "unsupported scope");
         }
-        for _ in unsupported(scope, &hard) {
+        for _ in 0..*counts.entry(scope).or_insert_with(|| unsupported(scope, &hard)) {
             scopes.invalid(causes, "unsupported scope applied to resource");
         }
     }
@@ -66,12 +68,9 @@ fn quantities(list: &Node<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Resources of a quota that a scope cannot narrow.
-fn unsupported<'n, 'v>(scope: &str, hard: &'n Node<'_, 'v>) -> Vec<&'v str>
-where
-    'v: 'n,
-{
-    hard.entries().map(|(name, _)| name).filter(|name| is_quota(name) && !narrows(scope, name)).collect()
+/// How many resources of a quota a scope cannot narrow.
+fn unsupported(scope: &str, hard: &Node<'_, '_>) -> usize {
+    hard.entries().filter(|(name, _)| is_quota(name) && !narrows(scope, name)).count()
 }
 
 fn conflicts<'v>(
@@ -92,6 +91,7 @@ fn scope_selector(spec: &Node<'_, '_>, causes: &mut Causes) {
     let selector = spec.field("scopeSelector");
     let list = selector.field("matchExpressions");
     let hard = spec.field("hard");
+    let mut counts: HashMap<&str, usize> = HashMap::new();
     for requirement in list.each() {
         // Causes name the list and not its element.
         let place = |name| requirement.value().get(name).unwrap_or(&Value::Null);
@@ -101,8 +101,10 @@ fn scope_selector(spec: &Node<'_, '_>, causes: &mut Causes) {
         if !SCOPES.contains(&scope) {
             list.field("scopeName").invalid_as(causes, &scope.into(), "unsupported scope");
         }
-        for _ in unsupported(scope, &hard) {
-            list.invalid_text(causes, &selector_in_go(&selector), "unsupported scope applied to resource");
+        let count = *counts.entry(scope).or_insert_with(|| unsupported(scope, &hard));
+        let text = if count > 0 && !causes.is_full() { selector_in_go(&selector) } else { String::new() };
+        for _ in 0..count {
+            list.invalid_text(causes, &text, "unsupported scope applied to resource");
         }
         let at = list.field("operator");
         let operator = operator.as_str().unwrap_or_default();

@@ -250,7 +250,7 @@ fn claims(claims: &Node<'_, '_>, known: &HashSet<&str>, causes: &mut Causes) {
             }
             with_requests.insert(name);
         }
-        if !known.contains(name) {
+        if !known.contains(name) && !causes.is_full() {
             let mut names: Vec<&str> = known.iter().copied().collect();
             names.sort_unstable();
             let list = if names.is_empty() {

@@ -111,7 +111,7 @@ fn list(objects: &[String]) -> String {
     format!("{{apiVersion: v1, kind: List, items: [{}]}}", objects.join(", "))
 }
 
-fn words(args: impl Into<Cow<'static, str>>, stdin: impl Into<Cow<'static, str>>) -> Step {
+pub(super) fn words(args: impl Into<Cow<'static, str>>, stdin: impl Into<Cow<'static, str>>) -> Step {
     Step { args: args.into(), stdin: stdin.into(), editor: "", compare: Compare::Words }
 }
 

@@ -35,7 +35,7 @@ struct Verdict {
 }
 
 /// Asks a server what it would say of objects.
-async fn verdicts(plane: &ControlPlane, objects: &[(&'static str, Value)]) -> Result<Vec<Verdict>> {
+async fn verdicts(plane: &ControlPlane, objects: &[(&'static str, Value)]) -> Result<Vec<Result<Verdict>>> {
     let client = plane.client().await?.without_rate_limit();
     let mut verdicts = Vec::with_capacity(objects.len());
     for some in objects.chunks(AT_A_TIME) {
@@ -44,7 +44,7 @@ async fn verdicts(plane: &ControlPlane, objects: &[(&'static str, Value)]) -> Re
             .map(|(path, object)| tokio::spawn(verdict(client.clone(), path, object.clone())))
             .collect();
         for one in asked {
-            verdicts.push(one.await??);
+            verdicts.push(one.await?);
         }
     }
     Ok(verdicts)
@@ -99,12 +99,18 @@ fn broken_objects_are_refused_for_the_same_causes() -> Result<()> {
         objects.extend((0..count).map(|_| (*path, broken(object, &mut random))));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ask = |server| -> Result<Vec<Verdict>> {
+    let ask = |server| -> Result<Vec<Result<Verdict>>> {
         let plane = ControlPlane::start(Options::on(server))?;
         runtime.block_on(verdicts(&plane, &objects))
     };
     let real = ask(Server::Real).context("on the real server")?;
-    let ours = ask(Server::Development).context("on the development server")?;
+    let ours = ask(Server::Development)?.into_iter().collect::<Result<Vec<_>>>();
+    let ours = ours.context("on the development server")?;
+    // The real server has a few panics, such as for a success policy without completions.
+    let silent = real.iter().filter(|real| real.is_err()).count();
+    ensure!(silent < objects.len() / 100, "{silent} objects were not answered by the real server");
+    let real: Vec<Verdict> =
+        real.into_iter().map(|real| real.unwrap_or(Verdict { code: 0, causes: BTreeSet::new() })).collect();
     let wrong: Vec<&Value> = objects
         .iter()
         .zip(&real)
@@ -137,8 +143,8 @@ struct Report {
 
 impl Report {
     fn compare(&mut self, object: &Value, real: &Verdict, ours: &Verdict) {
-        // Admission looks up other objects, which is not what this is about.
-        if real.code == 403 {
+        // Admission looks up other objects, which is not what this is about; nor are objects that the real server gave no answer to.
+        if matches!(real.code, 0 | 403) {
             return;
         }
         self.compared += 1;
