@@ -4,8 +4,9 @@
 //! Invariant: a call returns when the API server has responded. All methods block and must not be called within a tokio
 //! runtime.
 
-use anyhow::Context;
-use pilothouse_client::{ApiResource, Client, DeleteParams, ListParams, Patch, WriteParams};
+use ::http::Method;
+use anyhow::{Context, ensure};
+use pilothouse_client::{ApiResource, Client, DeleteParams, Patch, WriteParams};
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -112,12 +113,18 @@ impl Cluster {
         }
     }
 
-    /// Reads all objects of a kind in a namespace, or in all if `namespace` is empty.
+    /// Reads all objects of a kind in a namespace, or in all if `namespace` is empty, with their managed fields.
     pub fn list(&self, kind: &str, namespace: &str) -> anyhow::Result<Vec<Value>> {
-        let (resource, of) = (resource(kind, namespace), (!namespace.is_empty()).then_some(namespace));
-        let listed = self.runtime.block_on(self.client.list_all(&resource, of, &ListParams::default()));
-        let listed = listed.with_context(|| format!("listing {kind} in {namespace:?}"))?;
-        listed.items.iter().map(|object| Ok(serde_json::from_slice(object.bytes())?)).collect()
+        let resource = resource(kind, namespace);
+        let (group, version) = (&resource.gvk.group, &resource.gvk.version);
+        let prefix = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
+        let within = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
+        let path = format!("{prefix}/{version}{within}/{}", resource.plural);
+        let listed = self.runtime.block_on(self.client.request_raw(Method::GET, &path, None));
+        let (status, body) = listed.with_context(|| format!("listing {path}"))?;
+        ensure!(status.is_success(), "listing {path}: {status}");
+        let mut list: Value = serde_json::from_slice(&body)?;
+        Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
     /// Sends a merge patch and returns the result.

@@ -170,6 +170,13 @@ pub(super) fn new_job(object: &mut JsonMap) -> Result<(), ApiError> {
     {
         labels.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
     }
+    // As defaults have it, which a real server puts in again when it reads what it has stored.
+    let labels = spec.get("template").map(|template| template["metadata"]["labels"].clone());
+    if let (Some(labels), Some(Value::Object(metadata))) = (labels, object.get_mut("metadata"))
+        && metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty)
+    {
+        metadata.insert("labels".to_owned(), labels);
+    }
     Ok(())
 }
 

@@ -153,6 +153,17 @@ impl Core {
         })
     }
 
+    /// As [`Core::change`], without a new owner of the changed fields.
+    pub(super) fn change_unowned(
+        &self,
+        write: &Write,
+        mut change: impl FnMut(&Stored, &JsonMap) -> Result<Option<JsonMap>, ApiError>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        self.change_owned(write, |current, old| {
+            Ok(change(current, old)?.map(|object| (object, current.managed.clone())))
+        })
+    }
+
     /// As [`Core::change`], with the managed fields of what is to be there.
     fn change_owned(
         &self,

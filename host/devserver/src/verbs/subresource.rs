@@ -81,7 +81,8 @@ impl Core {
         let on_pod = request.write()?.beside(pods, name);
         let bound = About::new("", "pods/binding", name);
         let annotations = binding.get("metadata").and_then(|m| m["annotations"].as_object());
-        self.change(&on_pod, |current, pod| {
+        // The real server does not note the binding's fields either.
+        self.change_unowned(&on_pod, |current, pod| {
             let mut pod = pod.clone();
             if let Some(taken) = current.object.get_string("/spec/nodeName").filter(|n| !n.is_empty()) {
                 let why = format!("pod {name} is already assigned to node {taken:?}");
@@ -105,7 +106,9 @@ impl Core {
             let mut conditions: Vec<Value> =
                 earlier.filter(|c| c["type"] != "PodScheduled").cloned().collect();
             let since = Timestamp::now().seconds();
-            conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": since}));
+            conditions.push(json!({
+                "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": since,
+            }));
             put(&mut pod, "status", "conditions", conditions.into());
             Ok(Some(pod))
         })?;

@@ -360,7 +360,7 @@ fn is_documented(asked: &Asked, code: u16, message: &str) -> bool {
             "resourceVersion: Invalid value",
             "This pod has more than one PodDisruptionBudget",
         ][..],
-        501 => &["pods/", "nodes/", "services/"],
+        501 => &["pod \"", "node \"", "service \""],
         504 => &["Timeout: Too large resource version"],
         _ => &[],
     };

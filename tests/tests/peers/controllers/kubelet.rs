@@ -60,7 +60,7 @@ fn look_after_pods(cluster: &Cluster, addresses: &mut impl Iterator<Item = u8>) 
             cluster.create(&binding(namespace, name)).map(drop)
         } else if pod["status"]["phase"] == "Pending" {
             let ends = metadata["ownerReferences"][0]["kind"] == "Job" && metadata["labels"][HELD].is_null();
-            let status = if ends { json!({"phase": "Succeeded"}) } else { running(addresses.next()) };
+            let status = if ends { json!({"phase": "Succeeded"}) } else { running(&pod, addresses.next()) };
             cluster.merge_status("v1/Pod", namespace, name, &json!({"status": status})).map(drop)
         } else {
             Ok(())
@@ -78,13 +78,16 @@ fn binding(namespace: &str, name: &str) -> Value {
     })
 }
 
-fn running(address: Option<u8>) -> Value {
+fn running(pod: &Value, address: Option<u8>) -> Value {
     let address = format!("10.244.0.{}", address.unwrap_or_default());
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let condition = |kind| json!({"type": kind, "status": "True", "lastTransitionTime": now});
+    // A merge patch replaces the whole list: what the binding has written stays.
+    let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.extend([condition("ContainersReady"), condition("Ready")]);
     json!({
         "phase": "Running",
-        "conditions": [condition("ContainersReady"), condition("PodScheduled"), condition("Ready")],
+        "conditions": conditions,
         "podIP": address,
         "podIPs": [{"ip": address}],
     })

@@ -166,9 +166,18 @@ fn event(object: &Value) -> Value {
 fn strip(object: &mut Value) {
     // A rollout scales and lists pods in steps that depend on which are ready when.
     let counts_steps = ["ReplicaSet", "EndpointSlice"].iter().any(|kind| object["kind"] == *kind);
+    let is_namespace = object["kind"] == "Namespace";
     if let Some(metadata) = object["metadata"].as_object_mut() {
-        for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+        for field in ["uid", "resourceVersion", "creationTimestamp"] {
             metadata.remove(field);
+        }
+        for entry in metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
+            // On the real server that of the scale subresource has none.
+            entry.as_object_mut().and_then(|entry| entry.remove("time"));
+        }
+        if is_namespace {
+            // The real server writes its own namespaces as a client.
+            metadata.remove("managedFields");
         }
         if counts_steps {
             metadata.remove("generation");
@@ -183,10 +192,18 @@ fn strip(object: &mut Value) {
 fn without_chance(value: &mut Value, names: &BTreeMap<String, String>) {
     match value {
         Value::Object(map) => {
+            // In managed fields: items of lists by their UIDs and addresses.
+            let by_chance =
+                |key: &&String| ["k:{\"uid\":", "k:{\"ip\":"].iter().any(|start| key.starts_with(start));
+            let keys: Vec<String> = map.keys().filter(by_chance).cloned().collect();
+            for (index, key) in keys.iter().enumerate() {
+                let value = map.remove(key).unwrap_or_default();
+                map.insert(format!("k: {index}"), value);
+            }
             for (key, value) in map.iter_mut() {
                 without_chance(value, names);
                 // Their order is that of the controllers.
-                if ["conditions", "endpoints"].contains(&&**key)
+                if ["conditions", "endpoints", "managedFields"].contains(&&**key)
                     && let Some(list) = value.as_array_mut()
                 {
                     list.sort_by_key(ToString::to_string);
