@@ -181,7 +181,13 @@ pub(super) fn job(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
 }
 
 pub(super) fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
-    set_defaults(object, "spec", json!({"finalizers": ["kubernetes"]}));
+    set_defaults(object, "spec", json!({"finalizers": []}));
+    let finalizers = object.get_mut("spec").and_then(|spec| spec.get_mut("finalizers"));
+    if let Some(Value::Array(finalizers)) = finalizers
+        && !finalizers.contains(&"kubernetes".into())
+    {
+        finalizers.push("kubernetes".into());
+    }
     object.insert("status".to_owned(), json!({"phase": "Active"}));
     let mut metadata = Metadata::of(object)?;
     let name = metadata.text("name").to_owned();

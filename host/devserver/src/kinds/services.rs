@@ -20,9 +20,10 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
     let old = old.and_then(|old| old.get("spec")).and_then(Value::as_object).unwrap_or(&nothing);
     let Some(Value::Object(spec)) = service.get_mut("spec") else { return };
     if text(spec, "type") == "ExternalName" {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
             spec.remove(field);
         }
+        release_policies(spec, old);
         release_ports(spec, old);
         return;
     }
@@ -36,6 +37,34 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
         give_ports(spec, old, numbers);
     } else {
         release_ports(spec, old);
+    }
+    release_policies(spec, old);
+    let checks_health =
+        text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local";
+    if checks_health && is_none(spec, "healthCheckNodePort") {
+        let kept = old.get("healthCheckNodePort").cloned();
+        if let Some(port) = kept.or_else(|| numbers.node_port().map(Value::from)) {
+            spec.insert("healthCheckNodePort".to_owned(), port);
+        }
+    }
+}
+
+/// Takes away what the earlier type of the Service had and this one has no use for, unless the client asks for other values.
+fn release_policies(spec: &mut JsonMap, old: &JsonMap) {
+    let is_balanced = text(spec, "type") == "LoadBalancer";
+    let is_external = is_balanced
+        || text(spec, "type") == "NodePort"
+        || text(spec, "type") != "ExternalName" && !is_none(spec, "externalIPs");
+    let checks_health = is_balanced && text(spec, "externalTrafficPolicy") == "Local";
+    for (field, is_used) in [
+        ("externalTrafficPolicy", is_external),
+        ("allocateLoadBalancerNodePorts", is_balanced),
+        ("loadBalancerClass", is_balanced),
+        ("healthCheckNodePort", checks_health),
+    ] {
+        if !is_used && old.get(field).is_some() && old.get(field) == spec.get(field) {
+            spec.remove(field);
+        }
     }
 }
 

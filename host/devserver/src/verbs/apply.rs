@@ -21,9 +21,8 @@ impl Core {
         let force = request.params.is_on("force");
         let config = Value::Object(configuration::read(request)?);
         let rendering = Rendering::of(request)?;
-        let (stored, is_new) = self.apply_checked(&write, part, &config, force, &|| {
-            configuration::check_doubles(request, &write)
-        })?;
+        let (stored, is_new) = self
+            .apply_checked(&write, part, &config, force, &|| configuration::check_doubles(request, &write))?;
         let code = if is_new { StatusCode::CREATED } else { StatusCode::OK };
         Ok(Answer::Whole { code, body: rendering.object(&stored) })
     }

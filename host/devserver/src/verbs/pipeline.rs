@@ -148,6 +148,17 @@ impl Core {
         })
     }
 
+    /// As [`Core::change`], but nobody comes to own what is changed.
+    pub(super) fn change_unowned(
+        &self,
+        write: &Write,
+        mut change: impl FnMut(&Stored, &JsonMap) -> Result<Option<JsonMap>, ApiError>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        self.change_owned(write, |current, old| {
+            Ok(change(current, old)?.map(|object| (object, current.managed.clone())))
+        })
+    }
+
     /// As [`Core::change`], with the managed fields of what is to be there.
     fn change_owned(
         &self,
@@ -285,7 +296,10 @@ fn next(
         if let (Some(Value::Object(to)), Some(Value::Object(from))) =
             (next.get_mut("spec"), composed.get("spec"))
         {
-            copy(to, from, field);
+            match field {
+                "containers" => kinds::resize(to, from),
+                field => copy(to, from, field),
+            }
         }
     }
     if write.resource.has_status() {

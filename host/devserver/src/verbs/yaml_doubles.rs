@@ -97,7 +97,10 @@ mod tests {
     fn each_double_has_its_line() {
         let text = "a: 1\nb:\n  c: [{d: 1, d: 2}]\n  c: x\na: null\n";
         let expected = ["line 3: key \"d\"", "line 4: key \"c\"", "line 5: key \"a\""];
-        assert_eq!(yaml_doubles(text.as_bytes()), expected.map(|start| format!("{start} already set in map")));
+        assert_eq!(
+            yaml_doubles(text.as_bytes()),
+            expected.map(|start| format!("{start} already set in map"))
+        );
         assert!(yaml_doubles(br#"{"a": {"b": 1}, "c": [1, true, 1.5, "x"]}"#).is_empty());
         assert!(yaml_doubles(b"a: [").is_empty());
     }
