@@ -249,6 +249,18 @@ impl ControlPlane {
         self.kubectl_with(args, "")
     }
 
+    /// As [`ControlPlane::kubectl_with`], with the arguments in one line: a word with blanks is in single quotes.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::kubectl`].
+    pub fn kubectl_line(&self, line: &str, stdin: &str) -> anyhow::Result<String> {
+        let words = line.split('\'').enumerate().flat_map(|(index, part)| match index % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        });
+        self.kubectl_with(&words.collect::<Vec<_>>(), stdin)
+    }
+
     /// A `kubectl` command as admin, not started yet.
     pub fn kubectl_command(&self, args: &[&str]) -> anyhow::Result<Command> {
         let server = if self.development().is_some() { Server::Development } else { Server::Real };

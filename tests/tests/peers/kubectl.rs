@@ -5,6 +5,7 @@
 //! and why.
 
 mod objects;
+mod operations;
 mod validated;
 
 use std::borrow::Cow;
@@ -23,6 +24,12 @@ const COMMAND: Duration = Duration::from_secs(60);
 pilothouse_tests::on_both_servers!(a_watch_is_shown_line_by_line);
 
 pilothouse_tests::on_the_real_server!(kubectl_prints_the_same_on_both_servers);
+
+/// Only the development server has no containers.
+#[test]
+fn commands_that_need_containers_say_what_to_do_instead() -> Result<()> {
+    Server::Development.test(operations::commands_that_need_containers_say_what_to_do_instead)
+}
 
 /// One command, with what it reads from standard input.
 #[derive(Clone)]
@@ -172,7 +179,7 @@ fn a_watch_is_shown_line_by_line(server: Server) -> Result<()> {
 }
 
 fn kubectl_prints_the_same_on_both_servers() -> Result<()> {
-    let steps = [objects::STEPS, &validated::steps()[..]].concat();
+    let steps = [objects::STEPS, operations::STEPS, &validated::steps()[..]].concat();
     let real = play(Server::Real, &steps).context("on the real server")?;
     let development = play(Server::Development, &steps).context("on the development server")?;
     let mut differences = String::new();

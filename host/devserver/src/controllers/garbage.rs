@@ -187,7 +187,8 @@ impl GarbageCollector {
                 }
                 Propagation::Foreground
             } else {
-                self.report_foreign_owners(core, &stored, &owners);
+                let gone = owners.iter().zip(&states).filter(|(_, state)| **state == State::Gone);
+                self.report_foreign_owners(core, &stored, gone.map(|(owner, _)| owner));
                 own_policy(&stored)
             };
         let deleted = core.delete_object(&write, &DeleteOptions::of_version(object, policy)).map(drop);
@@ -254,13 +255,15 @@ impl GarbageCollector {
     }
 
     /// Says in an Event that an owner is in another namespace than its dependent, where it does not count.
-    fn report_foreign_owners(&mut self, core: &Core, dependent: &Stored, owners: &[OwnerReference<'_>]) {
+    fn report_foreign_owners<'o>(
+        &mut self,
+        core: &Core,
+        dependent: &Stored,
+        gone: impl Iterator<Item = &'o OwnerReference<'o>>,
+    ) {
         let Some(namespace) = dependent.object.namespace() else { return };
-        let unknown: Vec<_> = owners
-            .iter()
-            .filter(|owner| !self.ended.contains(owner.uid.as_ref()))
-            .take(MAX_REPORTED)
-            .collect();
+        let unknown: Vec<_> =
+            gone.filter(|owner| !self.ended.contains(owner.uid.as_ref())).take(MAX_REPORTED).collect();
         for owner in unknown {
             if self.search(core, owner).is_some_and(|elsewhere| elsewhere != namespace) {
                 report(core, dependent, namespace, owner);
@@ -279,7 +282,11 @@ impl GarbageCollector {
                 after: None,
                 revision: None,
                 limit: 1,
-                wanted: &|stored| stored.object.uid() == owner.uid,
+                wanted: &|stored| {
+                    #[cfg(test)]
+                    self.looks.update(|looks| looks + 1);
+                    stored.object.uid() == owner.uid
+                },
             };
             let found = core.store.list(&query).map(|found| found.objects).unwrap_or_default();
             let namespace = found.first().and_then(|found| found.object.namespace()).map(Box::from);

@@ -106,7 +106,8 @@ fn work_that_multiplies_schema_and_object_spends_the_budget() {
 #[test]
 fn a_message_repeats_little_of_a_large_enum() {
     let long = "x".repeat(1 << 20);
-    let values: Vec<Value> = vec![json!(long), json!({ long.clone(): long }), json!([long])];
+    let mut values: Vec<Value> = vec![json!(long), json!({ long.clone(): long }), json!([long])];
+    values.extend((0..1000).map(|index| json!(format!("{index}{}", "x".repeat(100)))));
     let (causes, _) = spent(
         &json!({"x-kubernetes-preserve-unknown-fields": true, "enum": values}),
         json!(long + "y"),

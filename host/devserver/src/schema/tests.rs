@@ -261,6 +261,17 @@ fn of_alternatives_that_fail_the_nearest_is_told() {
         "spec.a: Required value",
     ];
     assert_eq!(violations(any_of, json!({})), expected);
+    // Wherever it stands, the one that looked at most of the value.
+    let (near, far) = (json!({"properties": {"b": {"minimum": 5}}}), json!({"required": ["a"]}));
+    for alternatives in [json!([near, far]), json!([far, near])] {
+        let properties = json!({"a": {"type": "integer"}, "b": {"type": "integer"}});
+        let schema = json!({"type": "object", "properties": properties, "anyOf": alternatives});
+        let expected = [
+            r#"<nil>: Invalid value: "": "spec" must validate at least one schema (anyOf)"#,
+            "spec.b: Invalid value: 1: spec.b in body should be greater than or equal to 5",
+        ];
+        assert_eq!(violations(schema, json!({"b": 1})), expected);
+    }
     let one_of = json!({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]});
     let expected = r#"<nil>: Invalid value: "": "spec" must validate one and only one schema (oneOf). Found 2 valid alternatives"#;
     assert_eq!(violations(one_of.clone(), json!({"a": 1, "b": 2})), [expected]);

@@ -6,6 +6,7 @@
 
 mod apply;
 mod configuration;
+mod containers;
 mod create;
 mod definitions;
 mod delete;

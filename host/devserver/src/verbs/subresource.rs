@@ -5,7 +5,7 @@ use pilothouse_object::LabelSelector;
 use serde_json::{Value, json};
 
 use super::delete::{DeleteOptions, success};
-use super::{Answer, Core, ObjectPart, Outcome, Rendering, ResourceRequest, Write, identity};
+use super::{Answer, Core, ObjectPart, Outcome, Rendering, ResourceRequest, Write, containers, identity};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp};
 use crate::printing::selector;
 use crate::store::{Query, Stored};
@@ -40,9 +40,7 @@ impl Core {
             ("token", _) => self.token(request),
             _ => {
                 self.current(&request.write()?)?;
-                let message =
-                    format!("{}/{name}: this development server runs no containers", request.resource.name);
-                Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message))
+                Err(containers::refused(&request.resource, request.name(), name))
             }
         }
     }

@@ -347,7 +347,10 @@ async fn nothing_is_made_or_deleted_in_all_namespaces() {
         assert_eq!(answer.reason(), (405, "MethodNotAllowed".to_owned()));
     }
     assert_eq!(cluster.get("/api/v1/configmaps/a").await.reason(), (404, "NotFound".to_owned()));
-    assert_eq!(cluster.get("/api/v1/configmaps").await.ok()["items"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        cluster.get("/api/v1/namespaces/default/configmaps").await.ok()["items"].as_array().unwrap().len(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -358,7 +361,8 @@ async fn parts_that_are_not_there() {
     for part in ["log", "exec", "attach", "portforward", "proxy", "proxy/a/b"] {
         let (code, reason, message) = cluster.get(&format!("{PODS}/a/{part}")).await.failed();
         assert_eq!((code, reason.as_str()), (501, "NotImplemented"), "{part}");
-        assert!(message.contains("runs no containers"), "{message}");
+        assert!(message.starts_with("pod \"a\": ") && message.contains("runs no containers; "), "{message}");
+        assert!(message.ends_with("use a cluster, as `pilothouse dev --kubeconfig FILE` does"), "{message}");
     }
     for path in
         [format!("{PODS}/a/nothing"), format!("{CONFIG_MAPS}/a/status"), format!("{CONFIG_MAPS}/a/scale")]

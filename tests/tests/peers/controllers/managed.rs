@@ -40,8 +40,9 @@ impl ManagedPlane {
         Ok(Self { name, _kubelet: kubelet, manager, cluster, plane })
     }
 
+    /// Runs kubectl commands one after the other.
     pub(super) fn run(&self, commands: &[&str], manifest: &str) -> Result<()> {
-        run(&self.plane, commands, manifest)
+        commands.iter().try_for_each(|command| self.plane.kubectl_line(command, manifest).map(drop))
     }
 
     pub(super) fn objects(&self) -> Result<Objects> {
@@ -63,16 +64,4 @@ pub(super) fn errors_of(process: &Process) -> Result<BTreeMap<LoggedError, Strin
         bail!("a panic:\n{}", lines[at..].join("\n"));
     }
     Ok(lines.into_iter().filter_map(|line| Some((errors::read(&line)?, line))).collect())
-}
-
-/// Runs kubectl commands one after the other; a word with blanks is in single quotes.
-pub(super) fn run(plane: &ControlPlane, commands: &[&str], manifest: &str) -> Result<()> {
-    for command in commands {
-        let words = command.split('\'').enumerate().flat_map(|(index, part)| match index % 2 {
-            0 => part.split_whitespace().collect(),
-            _ => vec![part],
-        });
-        plane.kubectl_with(&words.collect::<Vec<_>>(), manifest)?;
-    }
-    Ok(())
 }

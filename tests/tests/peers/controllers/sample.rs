@@ -11,7 +11,7 @@ use pilothouse_tests::controlplane::{Options, Server};
 use pilothouse_tests::process::Process;
 use pilothouse_tests::{Cluster, ControlPlane, clientgo};
 
-use super::managed::{errors_of, run};
+use super::managed::errors_of;
 use super::objects::Objects;
 use super::{await_equal, compare_errors, on_all};
 
@@ -109,7 +109,9 @@ impl Sampled {
     fn start(name: &'static str, options: Options, program: &std::path::Path) -> Result<Self> {
         let plane = ControlPlane::start(options)?;
         let wait = "wait crd foos.samplecontroller.k8s.io --for=condition=Established --timeout=60s";
-        run(&plane, &["create -f -", wait, "create deployment taken --image=nginx"], DEFINITION)?;
+        for command in ["create -f -", wait, "create deployment taken --image=nginx"] {
+            plane.kubectl_line(command, DEFINITION)?;
+        }
         let mut command = Command::new(program);
         let program = Process::spawn_watched(command.arg("-v=4").arg("-kubeconfig").arg(plane.kubeconfig()))?;
         Ok(Self { name, program, cluster: Cluster::of(&plane)?, plane })
@@ -127,7 +129,7 @@ fn the_sample_controller_does_the_same_on_both_servers() -> Result<()> {
     ];
     let names = servers.each_ref().map(|server| server.name);
     for (what, command, manifest, until) in STEPS {
-        on_all(&servers, |server| run(&server.plane, &[command], manifest))?;
+        on_all(&servers, |server| server.plane.kubectl_line(command, manifest).map(drop))?;
         let read =
             || servers.iter().map(|server| Objects::read(&server.cluster, &[FOO, DEPLOYMENT])).collect();
         await_equal(&names, read, until).with_context(|| what.to_owned()).with_context(|| {

@@ -135,10 +135,12 @@ fn what_is_wrong_below_a_long_path_is_named_while_there_is_room() {
         );
         assert!((1..10).contains(&error.causes.len()), "{}", error.causes.len());
         assert!(error.message.len() < 1 << 20);
-        // Entries of `c` are lists: each of its fields is wrong.
-        let wrong = below_a_long_path(&json!(2));
+        // Each element of a list has something wrong.
+        let elements: Vec<Value> = (0..MANY).map(|index| json!({"a": index, "b": 1})).collect();
+        let mut wrong = below_a_long_path(&json!(2));
+        wrong["spec"]["c"] = json!({"x".repeat(100_000): elements});
         let error = apply(kind, None, &wrong, &writer("b"), false, &Set::default()).unwrap_err();
-        assert!(error.message.contains("expected list, got"), "{}", &error.message[..100]);
+        assert!(error.message.contains("expected string, got"), "{}", &error.message[..100]);
         assert!(error.message.len() < 1 << 20, "{}", error.message.len());
     });
 }

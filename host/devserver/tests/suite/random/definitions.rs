@@ -43,12 +43,37 @@ fn schema() -> impl Strategy<Value = Value> {
             }),
             Just(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}})),
             inner.clone().prop_map(|entries| json!({"type": "object", "additionalProperties": entries})),
-            (prop::collection::btree_map("[a-d]", inner, 0..4), "[a-d]").prop_map(|(properties, name)| {
-                json!({"type": "object", "properties": properties, "required": [name], "not": {"required": ["d"]},
+            prop::collection::btree_map("[a-d]", inner, 0..4).prop_map(|properties| {
+                let required: Vec<&String> = properties.keys().filter(|name| *name != "d").take(1).collect();
+                json!({"type": "object", "properties": properties, "required": required, "not": {"required": ["d"]},
                     "x-kubernetes-map-type": "granular", "x-kubernetes-validations": [{"rule": "true"}]})
             }),
         ]
     })
+}
+
+/// A value that fits one of these schemas.
+fn fitting(schema: &Value) -> Value {
+    let of_field = |name: &str| fitting(&schema["properties"][name]);
+    match schema["type"].as_str() {
+        Some("string") if schema["format"] == "date-time" => json!("2026-01-01T00:00:00Z"),
+        Some("string") => json!("a"),
+        Some("integer" | "number") => json!(2),
+        Some("boolean") => json!(true),
+        Some("array") => json!([fitting(&schema["items"])]),
+        Some("object") if schema["x-kubernetes-embedded-resource"] == true => {
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}})
+        }
+        Some("object") if schema["additionalProperties"].is_object() => {
+            json!({"x": fitting(&schema["additionalProperties"])})
+        }
+        Some("object") => {
+            let names = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name);
+            let fields = names.filter(|name| *name != "d").map(|name| (name.clone(), of_field(name)));
+            fields.collect::<Map<_, _>>().into()
+        }
+        _ => json!(2),
+    }
 }
 
 fn definition(schema: Value, paths: [&str; 3]) -> Value {
@@ -133,11 +158,26 @@ fn any_definition_and_any_object_of_it_are_answered() {
     let schemas = prop_oneof![9 => schema(), 1 => value()];
     let paths = [path(".spec.a").boxed(), path(".status.b").boxed(), path(".spec.a").boxed()];
     let damages = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(damage(), 1..3)];
-    let definitions = (schemas, paths, damages);
-    let definitions =
-        definitions.prop_map(|(schema, paths, damages)| damaged(definition(schema, paths), damages));
-    let cases = (prop::collection::vec(definitions, 1..3), prop::collection::vec(value(), 1..4));
+    let objects = prop_oneof![
+        1 => Just(None),
+        2 => prop::collection::vec(damage(), 1..3).prop_map(|damages| Some(Err(damages))),
+        1 => value().prop_map(|value| Some(Ok(value))),
+    ];
+    let cases =
+        (prop::collection::vec((schemas, paths, damages), 1..3), prop::collection::vec(objects, 1..4));
     tried.run(&cases, async |cluster, (definitions, objects)| {
+        let spec = fitting(&definitions[0].0);
+        let objects: Vec<Value> = objects
+            .into_iter()
+            .map(|object| match object {
+                None => spec.clone(),
+                Some(Err(damages)) => damaged(spec.clone(), damages),
+                Some(Ok(value)) => value,
+            })
+            .collect();
+        let definitions = definitions.into_iter();
+        let definitions: Vec<Value> =
+            definitions.map(|(schema, paths, damages)| damaged(definition(schema, paths), damages)).collect();
         for (index, definition) in definitions.iter().enumerate() {
             let answer = match index {
                 0 => cluster.post(DEFINITIONS, definition).await,
