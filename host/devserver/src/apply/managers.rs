@@ -172,18 +172,12 @@ impl Managers {
         &self.0
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
-    /// Whether both differ in nothing but times. A write that changes only these changes nothing: the old times stay.
-    pub(crate) fn differs_in_times_alone(&self, other: &Self) -> bool {
-        let untimed = |managers: &Self| {
-            let mut entries = managers.0.clone();
-            entries.iter_mut().for_each(|entry| entry.time = None);
-            Self::of(entries)
-        };
-        self.0.len() == other.0.len() && untimed(self) == untimed(other)
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Appends `metadata.managedFields` as JSON, in the order and the form of a server.

@@ -41,6 +41,24 @@ fn tolerate(spec: &mut Map<String, Value>) {
     }
 }
 
+/// Gives the containers of a Pod's spec the resources that those of their names have in another.
+pub(crate) fn resize(to: &mut Map<String, Value>, from: &Map<String, Value>) {
+    for list in ["containers", "initContainers"] {
+        let asked = from.get(list).and_then(Value::as_array);
+        for container in to.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let Value::Object(container) = container else { continue };
+            let wanted = asked.into_iter().flatten().find(|other| other.get("name") == container.get("name"));
+            let Some(wanted) = wanted else { continue };
+            for field in ["resources", "resizePolicy"] {
+                match wanted.get(field) {
+                    Some(value) => _ = container.insert(field.to_owned(), value.clone()),
+                    None => _ = container.remove(field),
+                }
+            }
+        }
+    }
+}
+
 /// The class of service that follows from what the containers request of CPU and memory.
 pub(super) fn qos_class(pod: &JsonMap) -> &'static str {
     let lists =

@@ -193,8 +193,9 @@ pub(super) fn job(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
 
 pub(super) fn namespace(object: &mut JsonMap) -> Result<(), ApiError> {
     set_defaults(object, "spec", json!({"finalizers": []}));
-    if let Some(Value::Array(finalizers)) = object.get_mut("spec").and_then(|spec| spec.get_mut("finalizers"))
-        && !finalizers.iter().any(|name| name == "kubernetes")
+    let finalizers = object.get_mut("spec").and_then(|spec| spec.get_mut("finalizers"));
+    if let Some(Value::Array(finalizers)) = finalizers
+        && !finalizers.contains(&"kubernetes".into())
     {
         finalizers.push("kubernetes".into());
     }

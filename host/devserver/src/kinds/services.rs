@@ -21,13 +21,13 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
     let nothing = JsonMap::new();
     let old = old.and_then(|old| old.get("spec")).and_then(Value::as_object).unwrap_or(&nothing);
     let Some(Value::Object(spec)) = service.get_mut("spec") else { return };
-    drop_dependent(spec, old);
     if text(spec, "type") == "ExternalName" {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
             if spec.get(field) == old.get(field) {
                 spec.remove(field);
             }
         }
+        release_policies(spec, old);
         release_ports(spec, old);
         return;
     }
@@ -42,29 +42,32 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
     } else {
         release_ports(spec, old);
     }
+    release_policies(spec, old);
+    let checks_health =
+        text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local";
+    if checks_health && is_none(spec, "healthCheckNodePort") {
+        let kept = old.get("healthCheckNodePort").cloned();
+        if let Some(port) = kept.or_else(|| numbers.node_port().map(Value::from)) {
+            spec.insert("healthCheckNodePort".to_owned(), port);
+        }
+    }
 }
 
-/// Drops what only the earlier type of a Service could have, unless the client says something else.
-fn drop_dependent(spec: &mut JsonMap, old: &JsonMap) {
-    let is_balanced = |spec: &JsonMap| text(spec, "type") == "LoadBalancer";
-    let is_local = |spec: &JsonMap| is_balanced(spec) && text(spec, "externalTrafficPolicy") == "Local";
-    let is_external = |spec: &JsonMap| {
-        let kind = text(spec, "type");
-        matches!(kind, "LoadBalancer" | "NodePort") || kind == "ClusterIP" && !is_none(spec, "externalIPs")
-    };
-    type CanHave<'a> = &'a dyn Fn(&JsonMap) -> bool;
-    let rules: [(&[&str], CanHave<'_>); 3] = [
-        (&["healthCheckNodePort"], &is_local),
-        (&["allocateLoadBalancerNodePorts", "loadBalancerClass"], &is_balanced),
-        (&["externalTrafficPolicy"], &is_external),
-    ];
-    for (fields, can_have) in rules {
-        if can_have(old) && !can_have(spec) {
-            for field in fields.iter().filter(|field| old.contains_key(**field)) {
-                if spec.get(*field) == old.get(*field) {
-                    spec.remove(*field);
-                }
-            }
+/// Takes away what the earlier type of the Service had and this one has no use for, unless the client asks for other values.
+fn release_policies(spec: &mut JsonMap, old: &JsonMap) {
+    let is_balanced = text(spec, "type") == "LoadBalancer";
+    let is_external = is_balanced
+        || text(spec, "type") == "NodePort"
+        || text(spec, "type") != "ExternalName" && !is_none(spec, "externalIPs");
+    let checks_health = is_balanced && text(spec, "externalTrafficPolicy") == "Local";
+    for (field, is_used) in [
+        ("externalTrafficPolicy", is_external),
+        ("allocateLoadBalancerNodePorts", is_balanced),
+        ("loadBalancerClass", is_balanced),
+        ("healthCheckNodePort", checks_health),
+    ] {
+        if !is_used && old.get(field).is_some() && old.get(field) == spec.get(field) {
+            spec.remove(field);
         }
     }
 }

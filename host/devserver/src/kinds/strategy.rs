@@ -48,6 +48,8 @@ pub(crate) struct Strategy {
     pub(crate) content: Content,
     /// What becomes of dependents when a deletion does not say.
     pub(crate) dependents: Dependents,
+    /// A deletion that does not say so is warned that dependents stay.
+    pub(crate) warns_of_orphans: bool,
     /// What a POST does.
     pub(crate) creation: Creation,
     /// Addresses and ports are allocated for it.
@@ -128,6 +130,7 @@ const BUILTIN: Strategy = Strategy {
     grace: None,
     content: Content::None,
     dependents: Dependents::Deleted,
+    warns_of_orphans: false,
     creation: Creation::Object,
     allocates: false,
     selects_by_map: false,
@@ -261,6 +264,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "jobs",
         Strategy {
             dependents: Dependents::Orphaned,
+            warns_of_orphans: true,
             fixed: &[
                 fixed("spec.selector"),
                 fixed("spec.completionMode"),
@@ -343,6 +347,11 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             needs_version: true,
             ..ANSWERED
         },
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicies",
+        Strategy { needs_version: true, generation: Generation::Spec, ..STATUS_ALONE },
     ),
     ("admissionregistration.k8s.io", "", Strategy { needs_version: true, ..COUNTED }),
     ("flowcontrol.apiserver.k8s.io", "", Strategy { generation: Generation::Spec, ..STATUS_ALONE }),

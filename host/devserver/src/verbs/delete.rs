@@ -156,6 +156,14 @@ impl DeleteOptions {
         }
     }
 
+    /// The same for an object that was changed just now.
+    pub(super) fn any_version(mut self) -> Self {
+        if let Some(preconditions) = &mut self.preconditions {
+            preconditions.resource_version = None;
+        }
+        self
+    }
+
     pub(super) fn is_dry(&self) -> bool {
         !self.dry_run.is_empty()
     }
@@ -193,6 +201,14 @@ pub(crate) struct Deleted {
 impl Core {
     pub(super) fn delete(&self, request: &ResourceRequest) -> Outcome {
         let options = DeleteOptions::of(request)?;
+        let is_unsaid = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
+        if is_unsaid && request.resource.strategy.warns_of_orphans {
+            request.warnings.add(Some(
+                "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or \
+                 set propagationPolicy=Orphan to suppress this warning"
+                    .to_owned(),
+            ));
+        }
         let deleted = self.delete_object(&request.write()?, &options)?;
         let resource = &request.resource;
         if !deleted.gone || resource.strategy.answers_deleted {
@@ -261,8 +277,18 @@ impl Core {
                 };
                 return Ok(Deleted { last, gone });
             }
+            let is_graceful = write.resource.strategy.grace.is_some()
+                && (options.grace_period_seconds != Some(0) || current.object.deletion_timestamp().is_some());
             let outcome = if gone {
-                self.store.remove(table, &key, &current).inspect(|_| self.after_change(write))
+                let removed = self.store.remove(table, &key, &current).inspect(|_| self.after_change(write));
+                match removed {
+                    // What goes by steps is shown as it was marked.
+                    Ok(last) if is_graceful => {
+                        let version = last.object.resource_version().to_owned();
+                        write.imagined(marked, current.managed.clone(), &version)
+                    }
+                    other => other,
+                }
             } else {
                 self.put(write, &key, &current, &old, marked, current.managed.clone())
             };

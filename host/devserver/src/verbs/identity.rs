@@ -70,7 +70,8 @@ pub(super) fn keep<'a>(
 ) -> Result<Metadata<'a>, ApiError> {
     let old = old.get("metadata").and_then(Value::as_object);
     let mut metadata = Metadata::of(next)?;
-    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    metadata.copy("creationTimestamp", old.and_then(|old| old.get("creationTimestamp")));
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         let old = old.and_then(|old| old.get(field));
         if let Some(new) = metadata.get(field).filter(|new| Some(*new) != old && **new != "") {
             let message = format!("Invalid value: {new}: field is immutable");
@@ -132,6 +133,13 @@ fn clear_namespace(write: &Write, metadata: &mut Metadata<'_>) {
     }
 }
 
+pub(super) fn unnamed(write: &Write) -> ApiError {
+    ApiError::bad_request(format!(
+        "the name of the object ({} based on URL) was undeterminable: name must be provided",
+        write.name
+    ))
+}
+
 fn other_namespace() -> ApiError {
     let why = "the namespace of the provided object does not match the namespace sent on the request";
     ApiError::bad_request(why)
@@ -141,10 +149,7 @@ fn other_namespace() -> ApiError {
 fn check_names(write: &Write, metadata: &mut Metadata<'_>) -> Result<(), ApiError> {
     let name = metadata.text("name");
     if name.is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            write.name
-        )));
+        return Err(unnamed(write));
     }
     if name != write.name {
         return Err(ApiError::bad_request(format!(

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::write::Source;
-use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, Write};
+use super::{Answer, Core, JsonMap, ObjectPart, Outcome, Rendering, ResourceRequest, Write, identity};
 use crate::api::{About, ApiError, Cause};
 use crate::patch::{self, PatchError, PatchKind};
 use crate::schemas::Schemas;
@@ -18,11 +18,11 @@ impl Core {
         if request.is_apply() {
             return self.apply(request, part);
         }
+        let patch = Patch::of(request)?;
         if request.params.filled("force").is_some() {
             let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
             return Err(ApiError::invalid(About::new("meta.k8s.io", "PatchOptions", ""), vec![cause]));
         }
-        let patch = Patch::of(request)?;
         let rendering = Rendering::of(request)?;
         let (write, source) = (request.write()?, request.source());
         let stored = self.update_object(&write, part, |current, _| {
@@ -72,6 +72,11 @@ impl Patch {
     ) -> Result<JsonMap, ApiError> {
         let schema = Schemas::builtin().of_kind(&write.resource.api_version(), &write.resource.kind);
         let patched = self.apply_to(current, schema).map_err(|e| refused(&e))?;
+        if self.kind != PatchKind::Strategic && !write.resource.is_custom() && patched["apiVersion"].is_null()
+        {
+            // Without a version a real server does not see the metadata.
+            return Err(identity::unnamed(write));
+        }
         match patched {
             Value::Object(object) => write.as_stored(object, source),
             _ => Err(ApiError::bad_request("the patch leaves no object")),

@@ -254,7 +254,10 @@ impl Core {
             if let (Some(Value::Object(to)), Some(Value::Object(from))) =
                 (next.get_mut("spec"), composed.get("spec"))
             {
-                copy(to, from, field);
+                match field {
+                    "containers" => kinds::resize(to, from),
+                    field => copy(to, from, field),
+                }
             }
         }
         if write.resource.has_status() {

@@ -113,11 +113,6 @@ impl ResourceRequest {
         About::new(&self.resource.group, &self.resource.name, self.name())
     }
 
-    /// What validation is about: the kind and the name.
-    pub(super) fn about_kind(&self, name: &str) -> About {
-        About::new(&self.resource.group, &self.resource.kind, name)
-    }
-
     /// `fieldManager`; empty if the request names none.
     fn field_manager(&self) -> Result<&str, ApiError> {
         const LIMIT: usize = 128;

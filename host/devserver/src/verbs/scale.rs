@@ -70,13 +70,20 @@ impl Core {
         };
         let force = request.params.is_on("force");
         let stored = self.update_scaled(&write, |current, old| {
-            let now = scale_of(&write.resource, &places, old)?;
             let managers = self.scale_managers(&write, current);
+            if matches!(asked, Asked::Apply(_)) && write.resource.is_custom() && managers.is_empty() {
+                // As a real server has it, which looks for a Scale among the versions of the definition.
+                let why = "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, \
+                           Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1";
+                return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
+            }
+            let now = scale_of(&write.resource, &places, old)?;
             let (scale, managers) = match &asked {
                 Asked::Apply(config) => {
                     let config = Value::Object(config.clone());
                     let applied = self.applied_scale(&on_scale, &now, &managers, &config, force)?;
                     configuration::check_doubles(request, &on_scale)?;
+                    identity::check_names_of(&on_scale, &applied.0)?;
                     applied
                 }
                 other => {
@@ -90,6 +97,12 @@ impl Core {
                 }
             };
             let scale = Value::Object(on_scale.as_stored(scale, &Source::default())?);
+            let (uid, own) = (scale["metadata"]["uid"].as_str().unwrap_or_default(), current.object.uid());
+            if !uid.is_empty() && uid != own {
+                let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}");
+                let about = About::new(&write.resource.group, &on_scale.resource.name, &write.name);
+                return Err(ApiError::conflict(about, &why));
+            }
             let object = scaled(&on_scale, &places, old, &scale)?;
             Ok((object, self.managers_of_scaled(&write, current, &managers)))
         })?;

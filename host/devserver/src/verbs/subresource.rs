@@ -74,14 +74,14 @@ impl Core {
         let target = binding.get("target").cloned().unwrap_or_default();
         let node = target["name"].as_str().unwrap_or_default().to_owned();
         if node.is_empty() {
-            let cause = Cause::required("target.name", "");
-            return Err(ApiError::invalid(request.about_kind(name), vec![cause]));
+            // As a real server has it: what is wrong with a binding is a fault of the server.
+            let why = "target.name: Required value";
+            return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
         }
         let pods = self.registry.now().get("", "v1", "pods").cloned().ok_or_else(ApiError::no_path)?;
         let on_pod = request.write()?.beside(pods, name);
         let bound = About::new("", "pods/binding", name);
         let annotations = binding.get("metadata").and_then(|m| m["annotations"].as_object());
-        // The real server does not note the binding's fields either.
         self.change_unowned(&on_pod, |current, pod| {
             let mut pod = pod.clone();
             if let Some(taken) = current.object.get_string("/spec/nodeName").filter(|n| !n.is_empty()) {
@@ -102,13 +102,16 @@ impl Core {
             for (key, value) in annotations.into_iter().flatten() {
                 metadata.set_annotation(key, value.as_str().unwrap_or_default());
             }
-            let earlier = pod.get("status").and_then(|s| s["conditions"].as_array()).into_iter().flatten();
-            let mut conditions: Vec<Value> =
-                earlier.filter(|c| c["type"] != "PodScheduled").cloned().collect();
+            let earlier = pod.get("status").and_then(|s| s["conditions"].as_array()).cloned();
+            let mut conditions = earlier.unwrap_or_default();
             let since = Timestamp::now().seconds();
-            conditions.push(json!({
+            let scheduled = json!({
                 "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": since,
-            }));
+            });
+            match conditions.iter_mut().find(|condition| condition["type"] == "PodScheduled") {
+                Some(condition) => *condition = scheduled,
+                None => conditions.push(scheduled),
+            }
             put(&mut pod, "status", "conditions", conditions.into());
             Ok(Some(pod))
         })?;
@@ -132,7 +135,10 @@ impl Core {
         // What will not happen costs no budget.
         options.check(&write, &pod)?;
         self.spend_budget(&write, &pod, options.is_dry())?;
-        self.delete_object(&write, &options)?;
+        if !options.is_dry() {
+            self.change_unowned(&write, |_, pod| Ok(Some(evicted(pod.clone()))))?;
+        }
+        self.delete_object(&write, &options.any_version())?;
         Ok(Answer::json(StatusCode::CREATED, &created()))
     }
 
@@ -197,6 +203,23 @@ impl Core {
 }
 
 /// Sets `object[part][field]`.
+/// A pod with the condition that it goes because of an eviction.
+fn evicted(mut pod: crate::api::JsonMap) -> crate::api::JsonMap {
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting", "lastProbeTime": null,
+        "lastTransitionTime": Timestamp::now().seconds(),
+    });
+    let conditions = pod.get("status").and_then(|status| status["conditions"].as_array()).cloned();
+    let mut conditions = conditions.unwrap_or_default();
+    match conditions.iter_mut().find(|other| other["type"] == "DisruptionTarget") {
+        Some(other) => *other = condition,
+        None => conditions.push(condition),
+    }
+    put(&mut pod, "status", "conditions", conditions.into());
+    pod
+}
+
 fn put(object: &mut super::JsonMap, part: &str, field: &str, value: Value) {
     if let Value::Object(part) = object.entry(part).or_insert_with(|| json!({})) {
         part.insert(field.to_owned(), value);

@@ -265,7 +265,13 @@ pub(super) fn check_kind(resource: &Resource, object: &JsonMap, source: &Source<
     };
     let (version, kind) = (text("apiVersion")?, text("kind")?);
     if resource.is_custom() && (kind.is_empty() || version.is_empty()) {
-        return Err(ApiError::bad_request("Object 'Kind' or 'apiVersion' is missing"));
+        let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object '{missing}' is missing in '{}' ({})",
+            resource.kind,
+            String::from_utf8_lossy(source.text),
+            summary(source.text)
+        )));
     }
     let own = resource.api_version();
     let (kind, version) = (

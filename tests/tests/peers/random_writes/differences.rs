@@ -31,11 +31,26 @@ pub(super) const EXPLAINED: &[Explained] = &[
         },
     },
     Explained {
-        reason: "The first update of a PersistentVolumeClaim changes its resource version on a real server, even if it changes \
-                 nothing else.",
+        reason: "The write after an apply with empty annotations changes the resource version of a custom resource on a real \
+                 server, even if it changes nothing else.",
         fits: |case| {
-            let claims = ["PersistentVolumeClaim", "StatefulSet"].contains(&case.kind.kind.as_str());
-            claims && case.difference.signature() == "/changed" && case.difference.places[0].real == true
+            let is_custom = ["Gadget", "Blob"].contains(&case.kind.kind.as_str());
+            is_custom && case.difference.signature() == "/changed" && case.difference.places[0].real == true
+        },
+    },
+    Explained {
+        reason: "A conflict of UIDs does not name the key in the store.",
+        fits: |case| {
+            let message = case.real.body["message"].as_str().unwrap_or_default();
+            case.development.code == 409 && message.contains("StorageError: invalid object")
+        },
+    },
+    Explained {
+        reason: "The first update of a PersistentVolumeClaim, of a Job, and of a StatefulSet with claims changes its resource \
+                 version on a real server, even if it changes nothing else.",
+        fits: |case| {
+            let kinds = ["PersistentVolumeClaim", "StatefulSet", "Job"].contains(&case.kind.kind.as_str());
+            kinds && case.difference.signature() == "/changed" && case.difference.places[0].real == true
         },
     },
 ];

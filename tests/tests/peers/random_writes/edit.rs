@@ -108,7 +108,7 @@ impl Edit {
             from = &from[name.as_str()];
             if from.is_array() && number < last {
                 // What other edits have made of the list stays.
-                let list = members.entry(name.as_str()).or_insert_with(|| from.clone());
+                let list = members.entry(name.as_str()).or_insert_with(|| without_ports(from.clone()));
                 let rest: Vec<String> = names[number + 1..].iter().map(|name| escaped(name)).collect();
                 let inner = Edit { pointer: format!("/{}", rest.join("/")), change: self.change.clone() };
                 return inner.apply(list);
@@ -182,6 +182,16 @@ impl Edit {
             Change::Remove => json!({"op": "remove", "path": self.pointer}),
         }
     }
+}
+
+/// A list without the ports that a server has allocated: another one has others.
+fn without_ports(mut list: Value) -> Value {
+    for element in list.as_array_mut().into_iter().flatten() {
+        if let Value::Object(members) = element {
+            members.remove("nodePort");
+        }
+    }
+    list
 }
 
 /// The fields by which an element of a list is known.

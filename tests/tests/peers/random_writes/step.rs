@@ -426,16 +426,23 @@ impl Generator {
             .cloned()
             .collect();
         // Nor what differs from server to server.
-        let by_chance =
-            ["managedFields", "/metadata/uid", "/metadata/resourceVersion", "/metadata/creationTimestamp"];
-        all.retain(|pointer| !by_chance.iter().any(|part| pointer.contains(part)));
+        let by_chance = [
+            "managedFields",
+            "/apiVersion",
+            "/metadata/uid",
+            "/metadata/resourceVersion",
+            "/metadata/creationTimestamp",
+        ];
+        all.retain(|pointer| pointer != "/metadata" && !by_chance.iter().any(|part| pointer.contains(part)));
         let set = |pointer: String, value: Value| Some(Edit { pointer, change: Change::Set(value) });
         match self.below(10) {
             0..3 => set(format!("{}/surprise", self.pick(&object_pointers)?), json!(1)),
             3..5 => {
                 let pointer = self.pick(&all)?;
                 let value = object.pointer(&pointer)?.clone();
-                if object.pointer(pointer.rsplit_once('/')?.0).is_some_and(Value::is_array) {
+                // Go merges what is there twice into one struct, so only plain values are.
+                let is_plain = !value.is_object() && !value.is_array();
+                if !is_plain || object.pointer(pointer.rsplit_once('/')?.0).is_some_and(Value::is_array) {
                     return None;
                 }
                 Some(Edit { pointer, change: Change::Twice(value) })
