@@ -293,12 +293,29 @@ impl Core {
                 self.put(write, &key, &current, &old, marked, current.managed.clone())
             };
             match outcome {
-                Ok(last) => return Ok(Deleted { last, gone }),
+                Ok(last) => {
+                    if gone && write.resource.strategy.allocates {
+                        self.delete_endpoints(write);
+                    }
+                    return Ok(Deleted { last, gone });
+                }
                 Err(Raced::Changed) => {}
                 Err(raced) => return Err(write.raced(&raced)),
             }
         }
         Err(ApiError::stale(write.about()))
+    }
+}
+
+impl Core {
+    /// The Endpoints of a Service go with it.
+    fn delete_endpoints(&self, service: &Write) {
+        let Some(endpoints) = self.own_write("/endpoints", service.namespace.as_deref(), &service.name)
+        else {
+            return;
+        };
+        // There need not be any.
+        let _ = self.delete_object(&endpoints, &DeleteOptions::default());
     }
 }
 

@@ -98,7 +98,7 @@ async fn an_object_is_the_same_in_every_version_but_for_its_name() {
     let wrong = cluster.post(BOATS_V2, &boat("b")).await;
     assert_eq!(wrong.reason(), (400, "BadRequest".to_owned()), "an object of v1 at the path of v2");
     let unnamed = cluster.post(BOATS, &json!({"metadata": {"name": "b"}})).await.failed();
-    assert!(unnamed.2.contains("'Kind' or 'apiVersion' is missing"), "{unnamed:?}");
+    assert!(unnamed.2.contains("Object 'Kind' is missing in"), "{unnamed:?}");
 }
 
 #[tokio::test]

@@ -158,14 +158,12 @@ async fn what_the_server_says_of_an_object_cannot_be_changed() {
     let cluster = Cluster::start().await;
     let first = cluster.config_map("a").await;
     let path = format!("{CONFIG_MAPS}/a");
-    for field in ["creationTimestamp", "deletionTimestamp"] {
-        let patch = json!({"metadata": {field: "2001-01-01T00:00:00Z"}});
-        let (code, _, told) = cluster.merge(&path, &patch).await.failed();
-        let wanted = format!("metadata.{field}: Invalid value: \"2001-01-01T00:00:00Z\": field is immutable");
-        assert!(code == 422 && told.contains(&wanted), "{told}");
-    }
+    let patch = json!({"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}});
+    let (code, _, told) = cluster.merge(&path, &patch).await.failed();
+    let wanted = "metadata.deletionTimestamp: Invalid value: \"2001-01-01T00:00:00Z\": field is immutable";
+    assert!(code == 422 && told.contains(wanted), "{told}");
     let patch = json!({"metadata": {
-        "creationTimestamp": null, "generation": 7, "selfLink": "/x", "uid": null, "labels": {"new": "label"},
+        "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7, "selfLink": "/x", "uid": null, "labels": {"new": "label"},
     }});
     let patched = cluster.merge(&path, &patch).await.ok();
     let mut expected = first.clone();

@@ -356,7 +356,10 @@ fn is_documented(asked: &Asked, code: u16, message: &str) -> bool {
     let beginnings = match code {
         500 => &[
             "resourceVersion should not be set on objects to be created",
-            "metadata.resourceVersion is not a number",
+            "strconv.ParseUint: parsing",
+            "target.name: Required value",
+            "Internal error occurred: the spec replicas field",
+            "failed to create manager for existing fields",
             "resourceVersion: Invalid value",
             "This pod has more than one PodDisruptionBudget",
         ][..],

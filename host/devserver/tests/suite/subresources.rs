@@ -129,7 +129,8 @@ async fn a_pod_is_bound_once() {
     assert_eq!((code, reason.as_str()), (409, "Conflict"));
     assert!(message.contains("already assigned to node \"one\""), "{message}");
     assert_eq!(cluster.post(&path, &binding("b", "two")).await.reason(), (400, "BadRequest".to_owned()));
-    assert_eq!(cluster.post(&path, &json!({"target": {}})).await.reason(), (422, "Invalid".to_owned()));
+    let unnamed = cluster.post(&path, &json!({"target": {}})).await.failed();
+    assert_eq!((unnamed.0, unnamed.2.as_str()), (500, "target.name: Required value"));
     // The same by a resource of its own.
     let bindings = "/api/v1/namespaces/default/bindings";
     assert_eq!(cluster.post(bindings, &binding("b", "two")).await.code, 201);

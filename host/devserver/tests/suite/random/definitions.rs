@@ -117,14 +117,12 @@ async fn try_kinds(
         check_answer(answer, known)
     };
     let known = |message: &str| {
-        // A real server says the last of a scale whose replicas are nowhere.
-        [
+        let beginnings = [
             "failed to create typed",
             "failed to create manager",
             "Internal error occurred: the spec replicas field",
-        ]
-        .iter()
-        .any(|start| message.starts_with(start))
+        ];
+        beginnings.iter().any(|beginning| message.starts_with(beginning))
     };
     for (index, spec) in objects.iter().enumerate() {
         let object = |version: &str| json!({"apiVersion": format!("wind.example/{version}"), "kind": "Kite", "metadata": {"name": "a"}, "spec": spec});
