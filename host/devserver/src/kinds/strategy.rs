@@ -198,7 +198,12 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "",
         "persistentvolumeclaims",
-        Strategy { prepare_create: prepare::pending, check_update: immutable::claim, ..ANSWERED },
+        Strategy {
+            prepare_create: prepare::pending,
+            prepare: prepare::claim,
+            check_update: immutable::claim,
+            ..ANSWERED
+        },
     ),
     ("", "podtemplates", Strategy { generation: Generation::Spec, creates_on_update: true, ..ANSWERED }),
     ("", "resourcequotas", Strategy { creates_on_update: true, ..ANSWERED }),
