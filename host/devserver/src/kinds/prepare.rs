@@ -48,19 +48,6 @@ pub(super) fn new_claim(object: &mut JsonMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The two fields for the source of a claim's data say the same.
-pub(super) fn claim(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
-    let Some(Value::Object(spec)) = object.get_mut("spec") else { return Vec::new() };
-    match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
-        (Some(source), None) => _ = spec.insert("dataSourceRef".to_owned(), source),
-        (None, Some(reference)) if reference["namespace"].as_str().unwrap_or_default().is_empty() => {
-            spec.insert("dataSource".to_owned(), reference);
-        }
-        _ => {}
-    }
-    Vec::new()
-}
-
 /// A new node gets no pods before it says that it is ready.
 pub(super) fn new_node(object: &mut JsonMap) -> Result<(), ApiError> {
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
@@ -98,6 +85,34 @@ pub(super) fn request_status(old: &JsonMap, new: &mut JsonMap) -> Result<(), Api
         }
     }
     Ok(())
+}
+
+/// What a claim is filled with: the older field has a claim or a snapshot only, and each of both fields is what the other says.
+pub(super) fn claim(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return Vec::new() };
+    let of = |spec: &JsonMap, field: &str| spec.get(field).filter(|source| source.is_object()).cloned();
+    let is_plain = |source: &Value| {
+        let group = source["apiGroup"].as_str().unwrap_or_default();
+        matches!(
+            (group, source["kind"].as_str()),
+            ("", Some("PersistentVolumeClaim")) | ("snapshot.storage.k8s.io", Some("VolumeSnapshot"))
+        )
+    };
+    match (of(spec, "dataSource"), of(spec, "dataSourceRef")) {
+        (Some(source), None) if is_plain(&source) => {
+            spec.insert("dataSourceRef".to_owned(), source);
+        }
+        (Some(_), None) => {
+            spec.remove("dataSource");
+        }
+        (None, Some(reference)) if reference["namespace"].as_str().is_none_or(str::is_empty) => {
+            let mut source = reference;
+            source.as_object_mut().into_iter().for_each(|source| drop(source.remove("namespace")));
+            spec.insert("dataSource".to_owned(), source);
+        }
+        _ => {}
+    }
+    Vec::new()
 }
 
 /// A new pod; its class of service follows from its resources.

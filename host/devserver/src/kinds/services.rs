@@ -93,7 +93,13 @@ fn addresses(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
     let fields =
         [("clusterIPs", json!([address])), ("ipFamilies", defaults.0), ("ipFamilyPolicy", defaults.1.into())];
     for (field, default) in fields {
-        if is_none(spec, field) {
+        // An empty policy is refused.
+        let is_absent = if field == "ipFamilyPolicy" {
+            spec.get(field).is_none_or(Value::is_null)
+        } else {
+            is_none(spec, field)
+        };
+        if is_absent {
             let kept = old.get(field).filter(|_| is_same);
             spec.insert(field.to_owned(), kept.cloned().unwrap_or(default));
         }

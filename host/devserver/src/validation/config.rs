@@ -121,6 +121,10 @@ fn json_fault(bytes: &[u8], error: &serde_json::Error) -> String {
         ("expected `:`", "after object key"),
         ("expected `,` or `}`", "after object key:value pair"),
         ("expected `,` or `]`", "after array element"),
+        (
+            "invalid number",
+            if letter.is_ascii_digit() { "after top-level value" } else { "in numeric literal" },
+        ),
     ];
     let place = place.into_iter().find(|(known, _)| text.starts_with(known));
     let place = place.map_or("looking for beginning of value", |(_, place)| place);

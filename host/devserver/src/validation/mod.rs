@@ -68,7 +68,7 @@ pub(crate) fn validate(resource: &Resource, object: &JsonMap, old: Option<&JsonM
 /// Whether a server that has something against a new object names this alone and nothing about its metadata, at which it looks later.
 pub(crate) fn is_named_alone(resource: &Resource, object: &JsonMap) -> bool {
     match (resource.group.as_str(), resource.name.as_str()) {
-        ("policy", "poddisruptionbudgets") => true,
+        ("policy", "poddisruptionbudgets") | ("", "events") => true,
         ("", "services") => services::has_wrong_addresses(object),
         _ => false,
     }

@@ -35,6 +35,30 @@ pub(super) fn broken(object: &Value, random: &mut Random) -> Value {
     object
 }
 
+/// Each value of an object broken alone, in a few ways that never depend on chance.
+pub(super) fn each_broken(object: &Value) -> Vec<Value> {
+    let mut places = Vec::new();
+    collect(object, String::new(), &mut places);
+    let mut all = Vec::new();
+    for place in places {
+        let others = match object.pointer(&place) {
+            Some(Value::String(_)) => vec![json!(""), json!("-Bad_")],
+            Some(Value::Number(_)) => vec![json!(-1), json!(0), json!(70_000)],
+            Some(Value::Array(_)) => vec![json!([])],
+            Some(Value::Object(_)) => vec![json!({})],
+            _ => continue,
+        };
+        for other in others.into_iter().chain([Value::Null]) {
+            let mut broken = object.clone();
+            if let Some(value) = broken.pointer_mut(&place) {
+                *value = other;
+            }
+            all.push(broken);
+        }
+    }
+    all
+}
+
 /// The pointers of all values that may be broken.
 fn collect(value: &Value, pointer: String, into: &mut Vec<String>) {
     let is_fixed = matches!(pointer.as_str(), "" | "/apiVersion" | "/kind" | "/metadata" | "/metadata/name");
