@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
@@ -122,7 +122,11 @@ impl Client {
         let request = request.header("content-type", kind).body(Full::new(body))?;
         self.0.ready().await?;
         let response = self.0.send_request(request).await?;
-        ensure!(response.status().is_success(), "{method} {path}: {}", response.status());
+        let status = response.status();
+        if !status.is_success() {
+            let body = response.into_body().collect().await?.to_bytes();
+            bail!("{method} {path}: {status} {}", String::from_utf8_lossy(&body));
+        }
         Ok(response)
     }
 
@@ -201,6 +205,7 @@ pub(crate) fn pod(number: usize, owner: &str) -> Bytes {
         },
         "spec": {
             "nodeName": format!("node-{}", number % 100),
+            "serviceAccountName": "service",
             "containers": [container("main", image.clone(), &variables[..22]), container("proxy", image, &variables[22..])],
             "volumes": [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
             "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],

@@ -95,9 +95,9 @@ pub(super) fn fraction(path: &str, resource: &str, amount: &Value, warnings: &mu
 }
 
 /// The warnings of a Pod (at an empty path) or of a template at a path.
-pub(super) fn of(path: &str, pod: &Value) -> Vec<String> {
+pub(super) fn of(path: &str, metadata: &Value, spec: &Value) -> Vec<String> {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-    let (spec, annotations) = (&pod["spec"], &pod["metadata"]["annotations"]);
+    let annotations = &metadata["annotations"];
     let (in_spec, in_annotations) = (below("spec"), below("metadata.annotations"));
     let mut warnings = Vec::new();
     scheduling(&in_spec, spec, &mut warnings);

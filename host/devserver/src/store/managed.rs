@@ -1,16 +1,22 @@
 //! [`ManagedFields`]: the text of `metadata.managedFields`, compressed.
 //!
-//! The text is about as long as the object and says little: its names are those of the object's fields. Compressed it takes
-//! about a fifth, for 10 µs a write and 5 µs each time it is sent. Clients that ask for objects without managed fields, as the
-//! host does, cost neither.
+//! The text is about as long as the object and says little: its names are those of the object's fields. Compressed it takes a
+//! fifth, and with a dictionary a tenth, for some microseconds a write and each time it is sent. Clients that ask for objects
+//! without managed fields, as the host does, cost neither.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use zstd_safe::{CCtx, DCtx};
+use zstd_safe::{CCtx, CDict, DCtx, DDict};
 
 /// The compression level of zstd: level 3 makes it 1 % smaller, the levels below 1 a fifth larger.
 const LEVEL: i32 = 1;
+/// The managed fields of a ConfigMap, a Service, a Deployment and a Pod, as this server wrote them: texts that others have parts
+/// of are compressed to references to these parts.
+const DICTIONARY: &[u8] = include_bytes!("managed_fields.txt");
+
+static COMPRESSION: LazyLock<CDict<'static>> = LazyLock::new(|| CDict::create(DICTIONARY, LEVEL));
+static DECOMPRESSION: LazyLock<DDict<'static>> = LazyLock::new(|| DDict::create(DICTIONARY));
 
 thread_local! {
     static COMPRESS: RefCell<CCtx<'static>> = RefCell::new(CCtx::create());
@@ -34,7 +40,8 @@ impl ManagedFields {
     /// From the JSON text of a list that is not empty.
     pub(crate) fn new(text: &[u8]) -> Self {
         let mut bytes = Vec::with_capacity(zstd_safe::compress_bound(text.len()));
-        let done = COMPRESS.with_borrow_mut(|context| context.compress(&mut bytes, text, LEVEL));
+        let done =
+            COMPRESS.with_borrow_mut(|context| context.compress_using_cdict(&mut bytes, text, &COMPRESSION));
         // There is room for the worst case, and nothing else can fail.
         Self(done.ok().map(|_| Packed { bytes: bytes.into(), length: text.len() }))
     }
@@ -54,7 +61,9 @@ impl ManagedFields {
         let start = out.len();
         out.resize(start + packed.length, 0);
         DECOMPRESS
-            .with_borrow_mut(|context| context.decompress(&mut out[start..], &packed.bytes))
+            .with_borrow_mut(|context| {
+                context.decompress_using_ddict(&mut out[start..], &packed.bytes, &DECOMPRESSION)
+            })
             .expect("the bytes were compressed by `new`, from a text of this length");
     }
 
@@ -100,6 +109,6 @@ mod tests {
             .collect();
         let text = format!(r#"[{{"manager":"m","fieldsV1":{{"f:env":{{{}}}}}}}]"#, fields.join(","));
         let packed = ManagedFields::new(text.as_bytes()).0.unwrap();
-        assert!(packed.bytes.len() * 5 < text.len(), "{} of {}", packed.bytes.len(), text.len());
+        assert!(packed.bytes.len() * 8 < text.len(), "{} of {}", packed.bytes.len(), text.len());
     }
 }
