@@ -25,16 +25,7 @@ pub(super) fn pod(object: &JsonMap, is_new: bool, causes: &mut Causes) {
     let (metadata, spec) = (field(object, "metadata"), field(object, "spec"));
     pod_annotations(&metadata.field("annotations"), &spec, causes);
     pod_spec(&spec, Some(&metadata), causes);
-    if spec.field("serviceAccountName").text().is_empty() {
-        for volume in spec.field("volumes").each() {
-            for source in volume.field("projected").field("sources").each() {
-                if source.field("serviceAccountToken").is_set() {
-                    let why = "must not be specified when serviceAccountName is not set";
-                    source.field("serviceAccountToken").forbidden(causes, why);
-                }
-            }
-        }
-    }
+    // A projected token without a service account is not refused: on a cluster, admission has filled in the account by now.
     for list in ["containers", "initContainers"] {
         spec.field(list).each().for_each(|container| image_alone(&container, causes));
     }
