@@ -35,7 +35,8 @@ const SOON: Duration = Duration::from_secs(240);
 
 fn the_real_controllers_do_the_same_on_the_development_server() -> Result<()> {
     let all = ControllerSet::default();
-    let none_of_the_real_ones = ControllerSet { garbage_collector: false, namespaces: false, ..all };
+    let none_of_the_real_ones =
+        ControllerSet { garbage_collector: false, namespaces: false, volume_protection: false, ..all };
     let others = "*,-garbage-collector-controller,-namespace-controller";
     let development = |own| Options { development_controllers: own, ..Options::on(Server::Development) };
     let planes = [

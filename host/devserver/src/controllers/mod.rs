@@ -14,6 +14,7 @@ mod content;
 mod events;
 mod garbage;
 mod pods;
+mod protection;
 mod queue;
 mod set;
 #[cfg(test)]
@@ -146,6 +147,9 @@ impl Loop {
             self.parts.garbage.observe(&self.core, table, now, before, &mut self.queue);
         }
         content::observe(self.set, table, now, &mut self.queue);
+        if self.set.volume_protection {
+            protection::observe(&self.core, table, now, &mut self.queue);
+        }
         if self.set.pods {
             self.parts.pods.observe(table, now);
         }
@@ -159,6 +163,9 @@ impl Loop {
             self.parts.garbage.observe_end(&self.core, table, last, &mut self.queue);
         }
         content::observe_end(self.set, &self.core, table, last, &mut self.queue);
+        if self.set.volume_protection {
+            protection::observe_end(&self.core, table, last, &mut self.queue);
+        }
         self.parts.events.observe_end(table, last);
     }
 
@@ -181,6 +188,7 @@ impl Loop {
             Work::Collect(reference) => self.parts.garbage.collect(core, &reference, &mut self.queue),
             Work::Release(reference) => self.parts.garbage.release_owner(core, &reference),
             Work::Orphan(reference) => return self.parts.garbage.orphan(core, &reference, &mut self.queue),
+            Work::Unprotect(reference) => return protection::unprotect(core, &reference),
             Work::EndPod(reference, uid) => pods::end(core, &reference, &uid),
         }
         1

@@ -31,6 +31,8 @@ pub(super) enum Work {
     Release(Reference),
     /// Frees the dependents of an object that is being deleted without them.
     Orphan(Reference),
+    /// Takes the protection off a claim or a volume that is being deleted, if nobody uses it.
+    Unprotect(Reference),
     /// Ends a pod, if it is still the one of this UID.
     EndPod(Reference, Box<str>),
 }

@@ -11,6 +11,8 @@ pub struct ControllerSet {
     pub namespaces: bool,
     /// Deletes the objects of a definition that is deleted. It is no part of kube-controller-manager.
     pub definitions: bool,
+    /// Lets claims and volumes go that are being deleted, once nobody uses them.
+    pub volume_protection: bool,
     /// Ends pods that are being deleted, as a kubelet does.
     pub pods: bool,
     /// Deletes Events an hour after they were written last.
@@ -19,23 +21,38 @@ pub struct ControllerSet {
 
 impl Default for ControllerSet {
     fn default() -> Self {
-        Self { garbage_collector: true, namespaces: true, definitions: true, pods: true, events: true }
+        Self {
+            garbage_collector: true,
+            namespaces: true,
+            definitions: true,
+            volume_protection: true,
+            pods: true,
+            events: true,
+        }
     }
 }
 
 impl ControllerSet {
     fn none() -> Self {
-        Self { garbage_collector: false, namespaces: false, definitions: false, pods: false, events: false }
+        Self {
+            garbage_collector: false,
+            namespaces: false,
+            definitions: false,
+            volume_protection: false,
+            pods: false,
+            events: false,
+        }
     }
 
     /// The controllers by their names in a list.
-    fn named(&mut self) -> [(&'static str, &mut bool); 5] {
+    fn named(&mut self) -> [(&'static str, &mut bool); 6] {
         [
             ("definitions", &mut self.definitions),
             ("events", &mut self.events),
             ("garbage-collector", &mut self.garbage_collector),
             ("namespaces", &mut self.namespaces),
             ("pods", &mut self.pods),
+            ("volume-protection", &mut self.volume_protection),
         ]
     }
 }
@@ -101,7 +118,10 @@ mod tests {
             let refused = list.parse::<ControllerSet>().unwrap_err();
             let text = refused.to_string();
             assert!(text.contains(&format!("{:?}", refused.name)), "{text}");
-            assert!(text.contains("definitions, events, garbage-collector, namespaces, pods"), "{text}");
+            assert!(
+                text.contains("definitions, events, garbage-collector, namespaces, pods, volume-protection"),
+                "{text}"
+            );
         }
     }
 }

@@ -281,3 +281,54 @@ async fn a_graceful_deletion_under_way_takes_no_other_policy() {
     let again = cluster.delete(&path, &json!({"propagationPolicy": "Foreground"})).await.ok();
     assert_eq!(again, first);
 }
+
+#[tokio::test]
+async fn a_claim_goes_when_the_last_pod_that_uses_it_has_ended() {
+    const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let cluster = Cluster::start().await;
+    let claim = |name: &str| {
+        let resources = json!({"requests": {"storage": "1Gi"}});
+        json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}})
+    };
+    let mut user = pod("user", "");
+    user["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "used"}}]);
+    for name in ["used", "unused"] {
+        let made = cluster.post(CLAIMS, &claim(name)).await.ok();
+        assert_eq!(made["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
+    }
+    cluster.post(PODS, &user).await.ok();
+    for name in ["used", "unused"] {
+        cluster.delete(&format!("{CLAIMS}/{name}"), &Value::Null).await.ok();
+    }
+    cluster.server.settled().await;
+    assert_eq!(cluster.get(&format!("{CLAIMS}/unused")).await.code, 404);
+    let waiting = cluster.get(&format!("{CLAIMS}/used")).await.ok();
+    assert!(waiting["metadata"]["deletionTimestamp"].is_string());
+    let ended = json!({"status": {"phase": "Succeeded"}});
+    cluster.merge(&format!("{PODS}/user/status"), &ended).await.ok();
+    cluster.server.settled().await;
+    assert_eq!(cluster.get(&format!("{CLAIMS}/used")).await.code, 404);
+}
+
+#[tokio::test]
+async fn a_volume_goes_when_its_claim_has_gone() {
+    const VOLUMES: &str = "/api/v1/persistentvolumes";
+    let cluster = Cluster::start().await;
+    let claim = json!({"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "disk",
+    }});
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    cluster.post(claims, &claim).await.ok();
+    let volume = json!({"metadata": {"name": "disk"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"},
+        "claimRef": {"namespace": "default", "name": "data"},
+    }});
+    cluster.post(VOLUMES, &volume).await.ok();
+    cluster.merge(&format!("{VOLUMES}/disk/status"), &json!({"status": {"phase": "Bound"}})).await.ok();
+    cluster.delete(&format!("{VOLUMES}/disk"), &Value::Null).await.ok();
+    cluster.server.settled().await;
+    assert_eq!(cluster.get(&format!("{VOLUMES}/disk")).await.code, 200);
+    cluster.delete(&format!("{claims}/data"), &Value::Null).await.ok();
+    cluster.server.settled().await;
+    assert_eq!(cluster.get(&format!("{VOLUMES}/disk")).await.code, 404);
+}

@@ -44,6 +44,7 @@ pub(super) fn start(server: Server) -> Result<ControlPlane> {
             garbage_collector: false,
             namespaces: false,
             definitions: false,
+            volume_protection: false,
             pods: false,
             events: false,
         },
