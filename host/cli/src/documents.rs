@@ -42,7 +42,8 @@ fn of_pilothouse(command: &str) -> Option<Vec<&str>> {
     } else {
         return None;
     };
-    Some(words[after..].to_vec())
+    // A shell takes the quotes of a word away.
+    Some(words[after..].iter().map(|word| word.trim_matches('\'')).collect())
 }
 
 #[test]
