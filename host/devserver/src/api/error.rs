@@ -3,6 +3,8 @@
 //! The reasons, codes and the form of the messages are those of the API: clients decide by `reason`, and people know the
 //! sentences.
 
+use std::collections::HashSet;
+
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -154,13 +156,16 @@ impl ApiError {
 
     /// An object that breaks the rules; `about` names the kind here, not the resource.
     pub(crate) fn invalid(about: About, causes: Vec<Cause>) -> Self {
-        let texts: Vec<String> =
+        let mut texts: Vec<String> =
             causes
                 .iter()
                 .map(|c| {
                     if c.field.is_empty() { c.message.clone() } else { format!("{}: {}", c.field, c.message) }
                 })
                 .collect();
+        // The message says once what there is several times.
+        let mut said = HashSet::new();
+        texts.retain(|text| said.insert(text.clone()));
         let list = if let [one] = &texts[..] { one.clone() } else { format!("[{}]", texts.join(", ")) };
         let message = format!("{} {:?} is invalid: {list}", about.qualified(), about.name);
         Self { causes, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(about) }

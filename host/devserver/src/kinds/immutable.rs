@@ -3,14 +3,20 @@
 //! Compared are the states before and after strategies and defaults; nothing, an empty map and an empty list are the same. A
 //! real server adds to some of these messages the difference between two structures of Go, which is left out here.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::api::{Cause, JsonMap};
+use crate::quantity::Amount;
+use crate::validation;
 
 /// A field that stays as it was made: its path, and how messages name it.
 pub(crate) struct Fixed {
     path: &'static str,
     told: &'static str,
+    /// Whether it is an empty text if it is not there.
+    is_text: bool,
 }
 
 impl std::fmt::Debug for Fixed {
@@ -21,12 +27,17 @@ impl std::fmt::Debug for Fixed {
 
 /// A field that messages name by its path.
 pub(super) const fn fixed(path: &'static str) -> Fixed {
-    Fixed { path, told: path }
+    Fixed { path, told: path, is_text: false }
+}
+
+/// As [`fixed`], of a text.
+pub(super) const fn fixed_text(path: &'static str) -> Fixed {
+    Fixed { path, told: path, is_text: true }
 }
 
 /// A field that messages name otherwise.
 pub(super) const fn fixed_as(path: &'static str, told: &'static str) -> Fixed {
-    Fixed { path, told }
+    Fixed { path, told, is_text: false }
 }
 
 const IS_IMMUTABLE: &str = "field is immutable";
@@ -34,7 +45,12 @@ const IS_IMMUTABLE: &str = "field is immutable";
 /// What has changed of the fields that stay.
 pub(super) fn changed(fields: &[Fixed], old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     let changed = fields.iter().filter(|field| !is_same(at(old, field.path), at(new, field.path)));
-    changed.map(|field| invalid(field.told, at(new, field.path), IS_IMMUTABLE)).collect()
+    let empty = json!("");
+    let shown = |field: &Fixed| match at(new, field.path) {
+        Value::Null if field.is_text => invalid(field.told, &empty, IS_IMMUTABLE),
+        value => invalid(field.told, value, IS_IMMUTABLE),
+    };
+    changed.map(shown).collect()
 }
 
 /// A value as the API's messages show it.
@@ -102,35 +118,51 @@ pub(super) fn stateful_set(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     vec![Cause::forbidden("spec", why)]
 }
 
-/// The template of a suspended job that has not started may change in what concerns scheduling.
+/// The template of a suspended job without pods may change in what concerns scheduling, and in resources.
 pub(super) fn job(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     let mut causes = Vec::new();
     let completions = at(new, "spec.completions");
     if !is_same(at(old, "spec.completions"), completions) {
-        let elastic = at(new, "spec.completionMode") == "Indexed"
-            && completions == at(new, "spec.parallelism")
-            && at(old, "spec.completions") == at(old, "spec.parallelism");
-        if !elastic {
+        if at(new, "spec.completionMode") != "Indexed" {
             causes.push(invalid("spec.completions", completions, IS_IMMUTABLE));
+        } else if !completions.is_null() && completions != at(new, "spec.parallelism") {
+            let why = "can only be modified in tandem with spec.parallelism";
+            causes.push(invalid("spec.completions", completions, why));
         }
     }
-    let is_waiting = at(old, "spec.suspend") == true && at(old, "status.startTime").is_null();
-    let template = |object: &JsonMap| {
-        let mut template = at(object, "spec.template").clone();
-        if is_waiting {
-            for (part, fields) in [
-                ("metadata", &["labels", "annotations"][..]),
-                ("spec", &["affinity", "nodeSelector", "tolerations", "schedulingGates"][..]),
-            ] {
-                if let Some(Value::Object(part)) = template.get_mut(part) {
-                    part.retain(|name, _| !fields.contains(&name.as_str()));
+    let is_suspended = at(old, "status.conditions").as_array().is_some_and(|conditions| {
+        conditions.iter().any(|condition| condition["type"] == "Suspended" && condition["status"] == "True")
+    });
+    let is_free = at(old, "spec.suspend") == true
+        && (at(old, "status.startTime").is_null() || is_suspended)
+        && at(old, "status.active").as_i64().unwrap_or(0) == 0;
+    if !is_free {
+        if !is_same(at(old, "spec.template"), at(new, "spec.template")) {
+            causes.push(invalid("spec.template", at(new, "spec.template"), IS_IMMUTABLE));
+        }
+        return causes;
+    }
+    let kept = |object: &JsonMap| {
+        let mut spec = at(object, "spec.template.spec").clone();
+        if let Value::Object(spec) = &mut spec {
+            spec.retain(|name, _| {
+                !matches!(name.as_str(), "nodeSelector" | "tolerations" | "schedulingGates")
+            });
+            if let Some(Value::Object(affinity)) = spec.get_mut("affinity") {
+                affinity.remove("nodeAffinity");
+            }
+            for list in ["containers", "initContainers"] {
+                for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                    if let Value::Object(container) = container {
+                        container.remove("resources");
+                    }
                 }
             }
         }
-        template
+        spec
     };
-    if !is_same(&template(old), &template(new)) {
-        causes.push(invalid("spec.template", at(new, "spec.template"), IS_IMMUTABLE));
+    if !is_same(&kept(old), &kept(new)) {
+        causes.push(invalid("spec.template.spec", at(new, "spec.template.spec"), IS_IMMUTABLE));
     }
     causes
 }
@@ -171,27 +203,114 @@ pub(super) fn priority_class(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
 }
 
 pub(super) fn claim(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-    const FREE: [&str; 2] = ["resources", "volumeAttributesClassName"];
-    let rest = |object: &JsonMap| {
-        let mut spec = spec_without(object, &FREE);
-        let limits = at(object, "spec.resources.limits");
-        if let (Value::Object(spec), false) = (&mut spec, limits.is_null()) {
-            spec.insert("limits".to_owned(), limits.clone());
+    const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+    let mut causes = Vec::new();
+    let (mut before, mut after) = (spec_without(old, &[]), spec_without(new, &[]));
+    if let (Value::Object(before), Value::Object(after)) = (&mut before, &mut after) {
+        let copy = |from: &JsonMap, to: &mut JsonMap, field: &str| {
+            to.insert(field.to_owned(), from.get(field).cloned().unwrap_or_default());
+        };
+        // A claim is bound by an update of its spec, once.
+        if before.get("volumeName").and_then(Value::as_str).is_none_or(str::is_empty) {
+            copy(after, before, "volumeName");
         }
-        spec
-    };
-    let (mut before, after) = (rest(old), rest(new));
-    // A claim is bound by an update of its spec, once.
-    if at(old, "spec.volumeName").as_str().is_none_or(str::is_empty)
-        && let (Value::Object(before), Some(name)) = (&mut before, after.get("volumeName"))
-    {
-        before.insert("volumeName".to_owned(), name.clone());
+        // So is a class given to it, unless an annotation names another.
+        let named = &at(old, "metadata.annotations")[CLASS];
+        let class = |spec: &JsonMap| spec.get("storageClassName").cloned().unwrap_or_default();
+        if class(before).is_null() && (named.is_null() || *named == class(after)) {
+            copy(after, before, "storageClassName");
+        }
+        if at(new, "status.phase") == "Bound" {
+            copy(before, after, "volumeAttributesClassName");
+            if let Some(Value::Object(requests)) =
+                after.get_mut("resources").and_then(|resources| resources.get_mut("requests"))
+            {
+                let size = at(old, "spec.resources.requests.storage").clone();
+                requests.insert("storage".to_owned(), size);
+            }
+        }
     }
-    if is_same(&before, &after) {
+    if !is_same(&before, &after) {
+        let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        causes.push(Cause::forbidden("spec", why));
+    }
+    let size = |object: &JsonMap, path: &str| Amount::of(at(object, path).as_str().unwrap_or("0"));
+    const SIZE: &str = "spec.resources.requests.storage";
+    let (size_before, size_after) = (size(old, SIZE), size(new, SIZE));
+    if size_after < size_before && size_after <= size(old, "status.capacity.storage") {
+        causes.push(Cause::forbidden(SIZE, "field can not be less than status.capacity"));
+    }
+    causes
+}
+
+/// The scopes of a quota are a set.
+pub(super) fn quota(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
+    let scopes = |object: &JsonMap| -> BTreeSet<String> {
+        let scopes = at(object, "spec.scopes").as_array().into_iter().flatten();
+        scopes.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    if scopes(old) == scopes(new) {
         return Vec::new();
     }
-    let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-    vec![Cause::forbidden("spec", why)]
+    vec![invalid("spec.scopes", at(new, "spec.scopes"), IS_IMMUTABLE)]
+}
+
+/// A node keeps the ranges of its pods, and what a cloud knows it by, once it has them.
+pub(super) fn node(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let ranges = |object: &JsonMap| at(object, "spec.podCIDRs").as_array().cloned().unwrap_or_default();
+    let (before, after) = (ranges(old), ranges(new));
+    let changed = match before.len() == after.len() {
+        true => before.iter().zip(&after).filter(|(before, after)| before != after).count(),
+        false => usize::from(!before.is_empty()),
+    };
+    let why = "node updates may not change podCIDR except from \"\" to valid";
+    causes.extend((0..changed).map(|_| Cause::forbidden("spec.podCIDRs", why)));
+    let provider = at(old, "spec.providerID");
+    if !is_nothing(provider) && provider != "" && provider != at(new, "spec.providerID") {
+        let why = "node updates may not change providerID except from \"\" to valid";
+        causes.push(Cause::forbidden("spec.providerID", why));
+    }
+    causes
+}
+
+/// An event of `events.k8s.io` says what it said; only its series goes on.
+pub(super) fn event(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
+    const KEPT: [&str; 13] = [
+        "involvedObject",
+        "reason",
+        "message",
+        "source",
+        "firstTimestamp",
+        "lastTimestamp",
+        "count",
+        "type",
+        "eventTime",
+        "action",
+        "related",
+        "reportingComponent",
+        "reportingInstance",
+    ];
+    let mut causes = Vec::new();
+    for field in KEPT {
+        let value = at(new, field);
+        let is_empty = |value: &Value| is_nothing(value) || value == "" || value == 0;
+        if is_same(at(old, field), value) || is_empty(at(old, field)) && is_empty(value) {
+            continue;
+        }
+        let told = if field == "reportingComponent" { "reportingController" } else { field };
+        let shown = match (field, value) {
+            ("count", Value::Null) => &json!(0),
+            ("firstTimestamp" | "lastTimestamp" | "eventTime", value) => value,
+            (_, Value::Null) => &json!(""),
+            (_, value) => value,
+        };
+        causes.push(invalid(told, shown, IS_IMMUTABLE));
+    }
+    if !is_same(at(old, "series"), at(new, "series")) {
+        causes.extend(validation::event_series(new));
+    }
+    causes
 }
 
 pub(super) fn volume(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
@@ -216,7 +335,40 @@ pub(super) fn volume(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
 
 /// A pod keeps all of its spec but images, a shorter deadline, new tolerations and gates that are lifted.
 pub(super) fn pod(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-    let is_gated = !is_nothing(at(old, "spec.schedulingGates"));
+    let mut causes = Vec::new();
+    let list = |object: &JsonMap, name: &str| at(object, name).as_array().cloned().unwrap_or_default();
+    for field in ["spec.containers", "spec.initContainers"] {
+        if list(old, field).len() != list(new, field).len() {
+            return vec![Cause::forbidden(field, "pod updates may not add or remove containers")];
+        }
+    }
+    const DEADLINE: &str = "spec.activeDeadlineSeconds";
+    match (at(old, DEADLINE).as_i64(), at(new, DEADLINE)) {
+        (Some(_), Value::Null) => {
+            causes.push(invalid(
+                DEADLINE,
+                &Value::Null,
+                "must not update from a positive integer to nil value",
+            ));
+        }
+        (Some(before), after) if after.as_i64().is_some_and(|after| before < after) => {
+            return vec![invalid(DEADLINE, after, "must be less than or equal to previous value")];
+        }
+        _ => {}
+    }
+    let tolerates: Vec<Value> = list(new, "spec.tolerations").into_iter().map(without_seconds).collect();
+    let lacks = |toleration: Value| !tolerates.contains(&without_seconds(toleration));
+    if list(old, "spec.tolerations").into_iter().any(lacks) {
+        let why = "existing toleration can not be modified except its tolerationSeconds";
+        causes.push(Cause::forbidden("spec.tolerations", why));
+    }
+    let (had, gates) = (list(old, "spec.schedulingGates"), list(new, "spec.schedulingGates"));
+    for (index, gate) in gates.iter().enumerate().filter(|(_, gate)| !had.contains(gate)) {
+        let name = gate["name"].as_str().unwrap_or_default();
+        let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+        causes.push(Cause::forbidden(&format!("spec.schedulingGates[{index}].name"), &why));
+    }
+    let is_gated = !had.is_empty();
     let rest = |object: &JsonMap| {
         let mut spec = spec_without(object, &["activeDeadlineSeconds", "tolerations", "schedulingGates"]);
         if let (Value::Object(spec), true) = (&mut spec, is_gated) {
@@ -235,19 +387,21 @@ pub(super) fn pod(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         }
         spec
     };
-    let list = |object: &JsonMap, name: &str| at(object, name).as_array().cloned().unwrap_or_default();
-    let (gates, tolerations) = ("spec.schedulingGates", "spec.tolerations");
-    let had = list(old, gates);
-    let lifted = list(new, gates).iter().all(|gate| had.contains(gate));
-    let tolerates = list(new, tolerations);
-    let added = list(old, tolerations).iter().all(|toleration| tolerates.contains(toleration));
-    if is_same(&rest(old), &rest(new)) && lifted && added {
-        return Vec::new();
+    if !is_same(&rest(old), &rest(new)) {
+        let why = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+                   `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+                   `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+        causes.push(Cause::forbidden("spec", why));
     }
-    let why = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
-               `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
-               `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-    vec![Cause::forbidden("spec", why)]
+    causes
+}
+
+fn without_seconds(mut toleration: Value) -> Value {
+    toleration
+        .as_object_mut()
+        .into_iter()
+        .for_each(|toleration| drop(toleration.remove("tolerationSeconds")));
+    toleration
 }
 
 #[cfg(test)]

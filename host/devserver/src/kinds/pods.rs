@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::api::JsonMap;
+use crate::api::{Cause, JsonMap};
 
 /// Seconds that a Pod stays on a node that has failed.
 const STAYS: i64 = 300;
@@ -57,6 +57,24 @@ pub(crate) fn resize(to: &mut Map<String, Value>, from: &Map<String, Value>) {
             }
         }
     }
+}
+
+/// What is wrong with other resources of a pod.
+pub(crate) fn check_resize(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
+    let status = |object: &JsonMap| object.get("status").cloned().unwrap_or_default();
+    let mut causes = Vec::new();
+    let known = status(old)["qosClass"].as_str().map(str::to_owned);
+    let class = known.unwrap_or_else(|| qos_class(old).to_owned());
+    if class != qos_class(new) {
+        let why = "Pod QOS Class may not change as a result of resizing";
+        causes.push(Cause::invalid("spec", &class, why));
+    }
+    let containers = status(old)["containerStatuses"].as_array().cloned().unwrap_or_default();
+    let running = containers.iter().find(|container| container["state"]["running"].is_object());
+    if running.is_some_and(|container| container["resources"].is_null()) {
+        causes.push(Cause::forbidden("spec", "Pod running on node without support for resize"));
+    }
+    causes
 }
 
 /// The class of service that follows from what the containers request of CPU and memory.

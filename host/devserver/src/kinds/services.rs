@@ -2,7 +2,7 @@
 //!
 //! What an earlier state of a Service has been given stays while its type needs it, as on a real server.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -19,10 +19,18 @@ pub(crate) trait Numbers {
 /// Puts in what a Service lacks; `old` is the state that it follows.
 pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, numbers: &mut impl Numbers) {
     let nothing = JsonMap::new();
+    if old.is_some()
+        && service.get("spec").is_some_and(|spec| spec["type"] != "LoadBalancer")
+        && let Some(Value::Object(status)) = service.get_mut("status")
+    {
+        status.insert("loadBalancer".to_owned(), json!({}));
+    }
     let old = old.and_then(|old| old.get("spec")).and_then(Value::as_object).unwrap_or(&nothing);
     let Some(Value::Object(spec)) = service.get_mut("spec") else { return };
     if text(spec, "type") == "ExternalName" {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+        // A real server stores it, and shows it to nobody.
+        spec.remove("internalTrafficPolicy");
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             if spec.get(field) == old.get(field) {
                 spec.remove(field);
             }
@@ -32,13 +40,14 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
         return;
     }
     addresses(spec, old, numbers);
-    let needs_ports = match text(spec, "type") {
+    keep_ports(spec, old);
+    let gets_ports = match text(spec, "type") {
         "NodePort" => true,
         "LoadBalancer" => spec.get("allocateLoadBalancerNodePorts") != Some(&false.into()),
         _ => false,
     };
-    if needs_ports {
-        give_ports(spec, old, numbers);
+    if gets_ports {
+        give_ports(spec, numbers);
     } else {
         release_ports(spec, old);
     }
@@ -106,17 +115,33 @@ fn addresses(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
     }
 }
 
+/// A port keeps the port of the nodes that the one of its name had, unless another has that now.
+fn keep_ports(spec: &mut JsonMap, old: &JsonMap) {
+    if !needs_ports(old) || !needs_ports(spec) {
+        return;
+    }
+    let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
+    let earlier = || old.get("ports").and_then(Value::as_array).into_iter().flatten();
+    let by_name: HashMap<String, i64> =
+        earlier().filter_map(|port| Some((name(port), node_port(port)?))).collect();
+    let used: HashSet<i64> = ports(spec).filter_map(|port| node_port(port)).collect();
+    for port in ports(spec).filter(|port| node_port(port).is_none()) {
+        let kept = by_name.get(&name(port)).filter(|kept| !used.contains(kept));
+        if let (Some(kept), Value::Object(port)) = (kept, port) {
+            port.insert("nodePort".to_owned(), (*kept).into());
+        }
+    }
+}
+
 /// The same port in two protocols has one port of the nodes.
-fn give_ports(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
-    let is_given = |port: &Value| port["nodePort"].as_i64().is_some_and(|number| number != 0);
+fn give_ports(spec: &mut JsonMap, numbers: &mut impl Numbers) {
     let mut given: HashMap<i64, Value> = HashMap::new();
-    for port in ports(spec).filter(|port| is_given(port)) {
+    for port in ports(spec).filter(|port| node_port(port).is_some()) {
         given.entry(port["port"].as_i64().unwrap_or_default()).or_insert_with(|| port["nodePort"].clone());
     }
-    for port in ports(spec).filter(|port| !is_given(port)) {
+    for port in ports(spec).filter(|port| node_port(port).is_none()) {
         let own = port["port"].as_i64().unwrap_or_default();
-        let kept = old_port(old, port).map(|old| old["nodePort"].clone()).filter(Value::is_number);
-        let kept = kept.or_else(|| given.get(&own).cloned());
+        let kept = given.get(&own).cloned();
         let number = kept.or_else(|| numbers.node_port().map(Value::from));
         if let (Some(number), Value::Object(port)) = (number, port) {
             given.entry(own).or_insert_with(|| number.clone());
@@ -125,24 +150,33 @@ fn give_ports(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
     }
 }
 
-/// Takes away ports of nodes that the earlier type of the Service had, unless the client asks for others.
+/// Takes away the ports of nodes that the earlier type of the Service had, unless the client asks for others.
 fn release_ports(spec: &mut JsonMap, old: &JsonMap) {
-    for port in ports(spec) {
-        let is_old = old_port(old, port).is_some_and(|old| old.get("nodePort") == port.get("nodePort"));
-        if let (true, Value::Object(port)) = (is_old, port) {
-            port.remove("nodePort");
-        }
+    let had: HashSet<i64> =
+        old.get("ports").and_then(Value::as_array).into_iter().flatten().filter_map(node_port).collect();
+    if !needs_ports(old)
+        || needs_ports(spec)
+        || !ports(spec).filter_map(|port| node_port(port)).all(|port| had.contains(&port))
+    {
+        return;
     }
+    for port in ports(spec) {
+        port.as_object_mut().into_iter().for_each(|port| drop(port.remove("nodePort")));
+    }
+}
+
+/// Whether the type of a Service has ports of nodes.
+fn needs_ports(spec: &JsonMap) -> bool {
+    matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
+}
+
+/// The port of the nodes that a port has.
+fn node_port(port: &Value) -> Option<i64> {
+    port["nodePort"].as_i64().filter(|number| *number != 0)
 }
 
 fn ports(spec: &mut JsonMap) -> impl Iterator<Item = &mut Value> {
     spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten()
-}
-
-/// The port that it was.
-fn old_port<'a>(old: &'a JsonMap, port: &Value) -> Option<&'a Value> {
-    let mut earlier = old.get("ports")?.as_array()?.iter();
-    earlier.find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"])
 }
 
 fn text<'a>(object: &'a JsonMap, field: &str) -> &'a str {

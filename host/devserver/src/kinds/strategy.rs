@@ -4,7 +4,7 @@
 //! stands in one entry here; the verbs ask the strategy and never for a name.
 
 use super::daemon_sets;
-use super::immutable::{self, Fixed, fixed, fixed_as};
+use super::immutable::{self, Fixed, fixed, fixed_as, fixed_text};
 use super::prepare;
 use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
 
@@ -201,9 +201,22 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "replicationcontrollers",
         Strategy { answers_deleted: true, dependents: Dependents::Orphaned, selects_by_map: true, ..COUNTED },
     ),
-    ("", "secrets", Strategy { fixed: &[fixed("type")], check_update: immutable::configuration, ..BUILTIN }),
+    (
+        "",
+        "secrets",
+        Strategy { fixed: &[fixed_text("type")], check_update: immutable::configuration, ..BUILTIN },
+    ),
     ("", "configmaps", Strategy { check_update: immutable::configuration, ..BUILTIN }),
-    ("", "nodes", Strategy { creates_with_status: true, prepare_create: prepare::new_node, ..BUILTIN }),
+    (
+        "",
+        "nodes",
+        Strategy {
+            creates_with_status: true,
+            prepare_create: prepare::new_node,
+            check_update: immutable::node,
+            ..BUILTIN
+        },
+    ),
     ("", "serviceaccounts", ANSWERED),
     (
         "",
@@ -222,16 +235,17 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         Strategy {
             prepare_create: prepare::new_claim,
             prepare: prepare::claim,
+            fixed: &[fixed_as("spec.volumeMode", "volumeMode")],
             check_update: immutable::claim,
             ..ANSWERED
         },
     ),
     ("", "podtemplates", Strategy { generation: Generation::Spec, ..ANSWERED }),
-    ("", "resourcequotas", ANSWERED),
+    ("", "resourcequotas", Strategy { check_update: immutable::quota, ..ANSWERED }),
     ("", "limitranges", CREATED_ON_UPDATE),
     ("", "endpoints", CREATED_ON_UPDATE),
     ("", "events", EVENT),
-    ("events.k8s.io", "events", EVENT),
+    ("events.k8s.io", "events", Strategy { check_update: immutable::event, ..EVENT }),
     (
         "apps",
         "deployments",
@@ -288,7 +302,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "ipaddresses",
         Strategy { names: NameRule::Address, fixed: &[fixed("spec.parentRef")], ..BUILTIN },
     ),
-    ("networking.k8s.io", "ingressclasses", Strategy { fixed: &[fixed("spec.controller")], ..COUNTED }),
+    ("networking.k8s.io", "ingressclasses", Strategy { fixed: &[fixed_text("spec.controller")], ..COUNTED }),
     (
         "scheduling.k8s.io",
         "priorityclasses",
@@ -302,12 +316,12 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "discovery.k8s.io",
         "endpointslices",
-        Strategy { generation: Generation::SpecAndLabels, fixed: &[fixed("addressType")], ..BUILTIN },
+        Strategy { generation: Generation::SpecAndLabels, fixed: &[fixed_text("addressType")], ..BUILTIN },
     ),
     (
         "node.k8s.io",
         "runtimeclasses",
-        Strategy { needs_version: true, creates_on_update: true, fixed: &[fixed("handler")], ..BUILTIN },
+        Strategy { needs_version: true, creates_on_update: true, fixed: &[fixed_text("handler")], ..BUILTIN },
     ),
     ("resource.k8s.io", "resourceslices", Strategy { answers_deleted: true, ..COUNTED }),
     ("resource.k8s.io", "deviceclasses", Strategy { answers_deleted: true, ..COUNTED }),
@@ -364,7 +378,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         Strategy {
             fixed: &[
                 fixed("parameters"),
-                fixed("provisioner"),
+                fixed_text("provisioner"),
                 fixed("reclaimPolicy"),
                 fixed("volumeBindingMode"),
             ],

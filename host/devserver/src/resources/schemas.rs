@@ -81,7 +81,7 @@ impl Resource {
             Origin::Builtin if self.strategy.content != Content::Defined => {
                 let causes = match part {
                     WrittenPart::Object => validation::validate(self, object, old),
-                    WrittenPart::Status => Vec::new(),
+                    WrittenPart::Status => validation::validate_status(self, object, old),
                 };
                 Review { causes, warnings: Vec::new() }
             }

@@ -36,7 +36,7 @@ pub(super) fn endpoints(object: &JsonMap, causes: &mut Causes) {
     }
 }
 
-pub(super) fn slice(object: &JsonMap, causes: &mut Causes) {
+pub(super) fn slice(object: &JsonMap, old: Option<&JsonMap>, causes: &mut Causes) {
     let kind = field(object, "addressType");
     kind.given_one_of(causes, &["FQDN", "IPv4", "IPv6"]);
     let ports = field(object, "ports");
@@ -46,6 +46,10 @@ pub(super) fn slice(object: &JsonMap, causes: &mut Causes) {
         slice_ports(&ports, causes);
     }
     let endpoints = field(object, "endpoints");
+    if old.is_some_and(|old| field(old, "endpoints").value() == endpoints.value()) {
+        // They were taken once.
+        return;
+    }
     if endpoints.len() > 1000 {
         return endpoints.too_many(causes, 1000);
     }

@@ -46,15 +46,7 @@ pub(super) fn event(object: &JsonMap, is_core: bool, is_new: bool, causes: &mut 
     if is_core || !is_new {
         return;
     }
-    let series = field(object, "series");
-    if series.is_set() {
-        if series.field("count").int_or_zero() < 2 {
-            series.field("count").invalid_as(causes, &"".into(), "should be at least 2");
-        }
-        if !series.field("lastObservedTime").is_set() {
-            series.field("lastObservedTime").required(causes, "");
-        }
-    }
+    series(object, causes);
     if !has_time {
         field(object, "eventTime").required(causes, "");
     }
@@ -72,5 +64,19 @@ pub(super) fn event(object: &JsonMap, is_core: bool, is_new: bool, causes: &mut 
         if is_set {
             field.invalid_as(causes, &"".into(), "needs to be unset");
         }
+    }
+}
+
+/// A series of an event that came in `events.k8s.io`.
+pub(super) fn series(object: &JsonMap, causes: &mut Causes) {
+    let series = field(object, "series");
+    if !series.is_set() {
+        return;
+    }
+    if series.field("count").int_or_zero() < 2 {
+        series.field("count").invalid_as(causes, &"".into(), "should be at least 2");
+    }
+    if !series.field("lastObservedTime").is_set() {
+        series.field("lastObservedTime").required(causes, "");
     }
 }

@@ -42,6 +42,7 @@ mod security;
 mod selector;
 mod services;
 mod sources;
+mod status;
 mod storage;
 mod volumes;
 mod windows;
@@ -62,6 +63,20 @@ pub(crate) use metadata::{MetadataOf, check_metadata};
 pub(crate) fn validate(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>) -> Vec<Cause> {
     let mut causes = Causes::default();
     check(resource, object, old, &mut causes);
+    causes.into_vec()
+}
+
+/// What a server has against the status of an object of a built-in kind that is written through its own path.
+pub(crate) fn validate_status(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    status::check(resource, object, old, &mut causes);
+    causes.into_vec()
+}
+
+/// What a server has against the series that an event has got.
+pub(crate) fn event_series(object: &JsonMap) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    events::series(object, &mut causes);
     causes.into_vec()
 }
 
@@ -99,7 +114,7 @@ fn check(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>, causes: &
         ("", "endpoints") => endpoints::endpoints(object, causes),
         ("", "events") => events::event(object, true, is_new, causes),
         ("events.k8s.io", "events") => events::event(object, false, is_new, causes),
-        ("discovery.k8s.io", "endpointslices") => endpoints::slice(object, causes),
+        ("discovery.k8s.io", "endpointslices") => endpoints::slice(object, old, causes),
         ("networking.k8s.io", "ingresses") => network::ingress(object, is_new, causes),
         ("networking.k8s.io", "ingressclasses") => network::ingress_class(object, causes),
         ("networking.k8s.io", "networkpolicies") => network::network_policy(object, causes),

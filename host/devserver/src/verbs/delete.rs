@@ -309,7 +309,7 @@ impl Core {
 
 impl Core {
     /// The Endpoints of a Service go with it.
-    fn delete_endpoints(&self, service: &Write) {
+    pub(super) fn delete_endpoints(&self, service: &Write) {
         let Some(endpoints) = self.own_write("/endpoints", service.namespace.as_deref(), &service.name)
         else {
             return;
@@ -333,6 +333,15 @@ fn mark(
     let waits_for = options.finalizer(strategy, &metadata);
     let (earlier, now) = (metadata.grace(), Timestamp::now());
     let shortens = |earlier: i64| options.grace_period_seconds.is_some_and(|asked| asked < earlier);
+    let is_ending = metadata.get("deletionTimestamp").is_some();
+    let spec = old.get("spec").unwrap_or(&Value::Null);
+    if strategy.content == Content::Namespaced
+        && is_ending
+        && spec["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
+    {
+        // It has been told, and its content goes first.
+        return Ok(object);
+    }
     if strategy.grace.is_some() && earlier.is_some_and(|earlier| !shortens(earlier)) {
         // A graceful deletion is under way, and goes on as it began.
         return Ok(object);
@@ -372,7 +381,7 @@ fn mark(
     if has_content {
         metadata.add_finalizer(CLEANUP);
     }
-    if strategy.content == Content::Namespaced {
+    if strategy.content == Content::Namespaced && !is_ending {
         object.insert("status".to_owned(), json!({"phase": "Terminating"}));
     }
     Ok(object)

@@ -1,6 +1,8 @@
 //! What of an object's metadata the server says and not the client: names that are made, UIDs, times, generations; and whether
 //! an object is the one that a write names.
 
+use std::collections::BTreeSet;
+
 use http::StatusCode;
 use rand::RngExt as _;
 use serde_json::Value;
@@ -73,7 +75,8 @@ pub(super) fn keep<'a>(
     metadata.copy("creationTimestamp", old.and_then(|old| old.get("creationTimestamp")));
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         let old = old.and_then(|old| old.get(field));
-        if let Some(new) = metadata.get(field).filter(|new| Some(*new) != old && **new != "") {
+        let is_kept = field == "deletionTimestamp" && old.is_some();
+        if let Some(new) = metadata.get(field).filter(|new| !is_kept && Some(*new) != old && **new != "") {
             let message = format!("Invalid value: {new}: field is immutable");
             let cause = Cause::invalid(&format!("metadata.{field}"), "", "");
             causes.push(Cause { message, ..cause });
@@ -98,10 +101,12 @@ pub(super) fn new_finalizers(old: &JsonMap, metadata: &Metadata<'_>) -> Option<C
     let had = |name: &str| {
         old.get("finalizers").and_then(Value::as_array).is_some_and(|list| list.iter().any(|f| f == name))
     };
-    let new: Vec<&str> = metadata.finalizers().filter(|name| !had(name)).collect();
+    let new: BTreeSet<&str> = metadata.finalizers().filter(|name| !had(name)).collect();
     (!new.is_empty()).then(|| {
+        let new: Vec<String> = new.into_iter().map(|name| format!("{name:?}")).collect();
         let why = format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            new.join(", ")
         );
         Cause::forbidden("metadata.finalizers", &why)
     })
@@ -165,7 +170,7 @@ fn check_names(write: &Write, metadata: &mut Metadata<'_>) -> Result<(), ApiErro
     Ok(())
 }
 
-/// Whether an object that is no state of what is stored, as a Scale, is of the name and the namespace that the URL names.
+/// Whether an object is of the name and the namespace that the URL names, whatever is stored there.
 pub(super) fn check_names_of(write: &Write, object: &JsonMap) -> Result<(), ApiError> {
     check_names(write, &mut Metadata::of(&mut object.clone())?)
 }

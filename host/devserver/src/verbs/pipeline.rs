@@ -275,8 +275,10 @@ impl Core {
         causes.extend(identity::new_finalizers(old, &metadata));
         causes.extend(metadata_causes(write, &next));
         causes.extend(write.review(&mut next, Some(old), WrittenPart::Object));
-        if part == ObjectPart::Main {
-            causes.extend(strategy.changed(old, &next));
+        match part {
+            ObjectPart::Main => causes.extend(strategy.changed(old, &next)),
+            ObjectPart::Spec("containers") => causes.extend(kinds::check_resize(old, &next)),
+            ObjectPart::Spec(_) | ObjectPart::Status => {}
         }
         write.accept(&write.name, causes)?;
         if part == ObjectPart::Main {
@@ -299,6 +301,9 @@ impl Core {
         if is_finished(&write.resource, &object) {
             self.store.remove(table, key, current)?;
             self.after_change(write);
+            if write.resource.strategy.allocates {
+                self.delete_endpoints(write);
+            }
             // The answer is what the client has asked for, at the version that was the last.
             let version = current.object.resource_version().to_owned();
             return write.imagined(object, managed, &version);
@@ -411,8 +416,13 @@ fn changes_spec(old: &JsonMap, new: &JsonMap, has_status: bool) -> bool {
         "status" => !has_status,
         _ => true,
     };
-    let fields = |object: &JsonMap| object.keys().filter(|k| counts(k)).count();
-    fields(old) != fields(new) || old.iter().filter(|(k, _)| counts(k)).any(|(k, v)| new.get(k) != Some(v))
+    let is_none = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    let differs = |field: &String| match (old.get(field), new.get(field)) {
+        // An empty list is none.
+        (before, after) if before.is_none_or(is_none) => !after.is_none_or(is_none),
+        (before, after) => before != after,
+    };
+    old.keys().chain(new.keys()).any(|field| counts(field) && differs(field))
 }
 
 fn exists(write: &Write, name: &str, found: &Stored) -> ApiError {

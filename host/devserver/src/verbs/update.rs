@@ -38,6 +38,7 @@ impl Core {
         object: &JsonMap,
         part: ObjectPart,
     ) -> Outcome {
+        identity::check_names_of(write, object)?;
         let stored = self.update_object(write, part, |_, _| Ok(object.clone()))?;
         Ok(Answer::Whole { code: StatusCode::OK, body: Rendering::of(request)?.object(&stored) })
     }

@@ -99,7 +99,9 @@ impl Write {
 
     /// What validation is about: the kind and the name.
     pub(super) fn about_kind(&self, name: &str) -> About {
-        About::new(&self.resource.group, &self.resource.kind, name)
+        // Of the two groups that have Events the real server names the first.
+        let group = if self.resource.kind == "Event" { "" } else { &self.resource.group };
+        About::new(group, &self.resource.kind, name)
     }
 
     /// What stands before a stored object of this resource.
@@ -150,6 +152,9 @@ impl Write {
         // An empty list forgets all managers, and would be dropped as all empty lists are.
         let forgets = object.get("metadata").is_some_and(|metadata| metadata["managedFields"] == json!([]));
         let read = |object: &mut JsonMap| {
+            if source.is_strategic {
+                source.settle_kind(&self.resource, object)?;
+            }
             check_kind(&self.resource, object, source)?;
             self.admit(object, source)
         };
@@ -216,8 +221,29 @@ impl Source<'_> {
         let text = error.message.split_once(&format!(" cannot be handled as a {kind}: "));
         let Some((_, why)) = text else { return error };
         let why = if is_strategic { unstructured(why) } else { why.to_owned() };
+        Self::bad_patch(patch, &why)
+    }
+
+    fn bad_patch(patch: &[u8], why: &str) -> ApiError {
         let patch = String::from_utf8_lossy(patch).into_owned();
-        ApiError::invalid(About::default(), vec![invalid("patch", &patch.into(), &why)])
+        ApiError::invalid(About::default(), vec![invalid("patch", &patch.into(), why)])
+    }
+
+    /// What a strategic merge patch says of kind and version is forgotten, if it is a text: the type of Go that is patched has
+    /// its own.
+    fn settle_kind(&self, resource: &Resource, object: &mut JsonMap) -> Result<(), ApiError> {
+        for (field, own) in [("apiVersion", resource.api_version()), ("kind", resource.kind.clone())] {
+            let why = match object.get(field) {
+                None | Some(Value::Null | Value::String(_)) => {
+                    object.insert(field.to_owned(), own.into());
+                    continue;
+                }
+                Some(Value::Number(number)) if !number.is_f64() => "cannot convert int64 to string",
+                Some(_) => "unrecognized type: string",
+            };
+            return Err(Self::bad_patch(self.patch.unwrap_or_default(), why));
+        }
+        Ok(())
     }
 }
 
@@ -239,6 +265,7 @@ fn unstructured(why: &str) -> String {
         list if list.starts_with("[]") => format!("cannot restore slice from {found}"),
         map if map.starts_with("map[") => format!("cannot restore map from {found}"),
         structure if structure.contains('.') => format!("cannot restore struct from: {found}"),
+        "string" if found == "int64" => "cannot convert int64 to string".to_owned(),
         simple => format!("unrecognized type: {simple}"),
     }
 }
@@ -255,9 +282,15 @@ pub(super) fn check_kind(resource: &Resource, object: &JsonMap, source: &Source<
                 Value::Array(_) => "array",
                 _ => "object",
             };
+            let why = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field .{field} \
+                 of type string"
+            );
+            if let (Some(patch), false) = (source.patch, resource.is_custom()) {
+                return Err(Source::bad_patch(patch, &why));
+            }
             Err(ApiError::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: \
-                 json: cannot unmarshal {found} into Go struct field .{field} of type string ({})",
+                "the object provided is unrecognized (must be of type {}): {why} ({})",
                 resource.kind,
                 summary(source.text)
             )))

@@ -77,11 +77,11 @@ impl Seen<'_> {
         if is_object {
             tree.insert("changed".to_owned(), (version != self.before).into());
         }
-        if self.is_generated
-            && let Some(name) = body["metadata"]["name"].as_str().map(str::to_owned)
-        {
-            let base = name.len().saturating_sub(5);
-            body["metadata"]["name"] = format!("{}<random>", name.get(..base).unwrap_or_default()).into();
+        if self.is_generated {
+            let name = body["metadata"]["name"].as_str().or(body["details"]["name"].as_str());
+            if let Some(name) = name.map(str::to_owned) {
+                without_generated(&mut body, &name);
+            }
         }
         if let Value::Object(metadata) = &mut body["metadata"] {
             metadata.remove("resourceVersion");
@@ -154,6 +154,8 @@ fn sort(body: &mut Value) {
     }
     if let Some(Value::Array(causes)) = body.pointer_mut("/details/causes") {
         causes.sort_by_key(Value::to_string);
+        // The real server names some of an update several times: it looks at metadata more than once.
+        causes.dedup();
         // The message has them again, in an order by chance.
         if causes.len() > 1 && body["reason"] == "Invalid" {
             body["message"] = "<causes>".into();
@@ -195,6 +197,21 @@ fn plain(text: &str, version: &str) -> String {
         out.push_str(rest);
     }
     out
+}
+
+/// Puts what is not chance of a name that the server has made in the place of it, wherever it stands.
+fn without_generated(value: &mut Value, name: &str) {
+    match value {
+        Value::String(text) => {
+            let base = name.get(..name.len().saturating_sub(5)).unwrap_or_default();
+            *text = text.replace(name, &format!("{base}<random>"));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|element| without_generated(element, name)),
+        Value::Object(members) => {
+            members.values_mut().for_each(|member| without_generated(member, name));
+        }
+        _ => {}
+    }
 }
 
 fn is_allocated_port(field: &str, port: Option<i64>) -> bool {
