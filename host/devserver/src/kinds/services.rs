@@ -2,11 +2,12 @@
 //!
 //! What an earlier state of a Service has been given stays while its type needs it, as on a real server.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
 use crate::api::JsonMap;
+use crate::store::Stored;
 
 /// Where free numbers come from.
 pub(crate) trait Numbers {
@@ -20,9 +21,13 @@ pub(crate) trait Numbers {
 pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, numbers: &mut impl Numbers) {
     let nothing = JsonMap::new();
     let old = old.and_then(|old| old.get("spec")).and_then(Value::as_object).unwrap_or(&nothing);
+    let is_balanced = service.get("spec").is_some_and(|spec| spec["type"] == "LoadBalancer");
+    if !is_balanced && let Some(Value::Object(status)) = service.get_mut("status") {
+        status.insert("loadBalancer".to_owned(), json!({}));
+    }
     let Some(Value::Object(spec)) = service.get_mut("spec") else { return };
     if text(spec, "type") == "ExternalName" {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             if spec.get(field) == old.get(field) {
                 spec.remove(field);
             }
@@ -32,13 +37,12 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
         return;
     }
     addresses(spec, old, numbers);
-    let needs_ports = match text(spec, "type") {
-        "NodePort" => true,
-        "LoadBalancer" => spec.get("allocateLoadBalancerNodePorts") != Some(&false.into()),
-        _ => false,
-    };
-    if needs_ports {
-        give_ports(spec, old, numbers);
+    if has_node_ports(spec) {
+        keep_ports(spec, old);
+        let is_balanced = text(spec, "type") == "LoadBalancer";
+        if !is_balanced || spec.get("allocateLoadBalancerNodePorts") != Some(&false.into()) {
+            give_ports(spec, numbers);
+        }
     } else {
         release_ports(spec, old);
     }
@@ -69,6 +73,20 @@ fn release_policies(spec: &mut JsonMap, old: &JsonMap) {
         if !is_used && old.get(field).is_some() && old.get(field) == spec.get(field) {
             spec.remove(field);
         }
+    }
+}
+
+/// Whether a Service has what its readers are not shown. A real server keeps the traffic policy of one that has become a name,
+/// and shows it after deletions and writes of the status alone.
+pub(crate) fn has_hidden(service: &Stored) -> bool {
+    let is_name = service.object.get_string("/spec/type").is_some_and(|of| of == "ExternalName");
+    is_name && service.object.get("/spec/internalTrafficPolicy").is_some()
+}
+
+/// Takes out what readers of such a Service are not shown.
+pub(crate) fn hide(service: &mut Value) {
+    if let Some(Value::Object(spec)) = service.get_mut("spec") {
+        spec.remove("internalTrafficPolicy");
     }
 }
 
@@ -106,19 +124,44 @@ fn addresses(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
     }
 }
 
+/// Whether Services of this type have ports of nodes.
+fn has_node_ports(spec: &JsonMap) -> bool {
+    matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
+}
+
+fn is_given(port: &Value) -> bool {
+    port["nodePort"].as_i64().is_some_and(|number| number != 0)
+}
+
+/// A port that the client names without one of the nodes has the one that it had, unless another has it now.
+fn keep_ports(spec: &mut JsonMap, old: &JsonMap) {
+    if !has_node_ports(old) {
+        return;
+    }
+    let earlier = old.get("ports").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut used: HashSet<Value> =
+        ports(spec).filter(|port| is_given(port)).map(|port| port["nodePort"].clone()).collect();
+    for port in ports(spec).filter(|port| !is_given(port)) {
+        let same = earlier.iter().find(|old| old["name"] == port["name"] && is_given(old));
+        if let (Some(same), Value::Object(port)) = (same, port)
+            && used.insert(same["nodePort"].clone())
+        {
+            port.insert("nodePort".to_owned(), same["nodePort"].clone());
+        }
+    }
+}
+
 /// The same port in two protocols has one port of the nodes.
-fn give_ports(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
-    let is_given = |port: &Value| port["nodePort"].as_i64().is_some_and(|number| number != 0);
+fn give_ports(spec: &mut JsonMap, numbers: &mut impl Numbers) {
     let mut given: HashMap<i64, Value> = HashMap::new();
     for port in ports(spec).filter(|port| is_given(port)) {
         given.entry(port["port"].as_i64().unwrap_or_default()).or_insert_with(|| port["nodePort"].clone());
     }
     for port in ports(spec).filter(|port| !is_given(port)) {
         let own = port["port"].as_i64().unwrap_or_default();
-        let kept = old_port(old, port).map(|old| old["nodePort"].clone()).filter(Value::is_number);
-        let kept = kept.or_else(|| given.get(&own).cloned());
-        let number = kept.or_else(|| numbers.node_port().map(Value::from));
-        if let (Some(number), Value::Object(port)) = (number, port) {
+        let shared = given.get(&own).cloned();
+        let Some(number) = shared.or_else(|| numbers.node_port().map(Value::from)) else { return };
+        if let Value::Object(port) = port {
             given.entry(own).or_insert_with(|| number.clone());
             port.insert("nodePort".to_owned(), number);
         }
