@@ -40,6 +40,8 @@ pub(crate) struct Kind<'a> {
     /// An object of which nothing is set: of a built-in kind as Go has it ([`crate::protobuf::empty`]), else only with
     /// `apiVersion` and `kind`.
     pub(crate) empty: &'a Value,
+    /// Whether what a write ignores is ignored in all versions: of a custom resource it is in that of the write alone.
+    pub(crate) ignores_alike: bool,
 }
 
 /// Who writes.
@@ -227,10 +229,35 @@ fn check_conversion(
     Ok(())
 }
 
+/// What a write changes: as it counts for its writer, and for the entries of other versions.
+struct Changes {
+    version: Arc<str>,
+    own: Comparison,
+    own_written: Set,
+    others: Option<(Set, Comparison)>,
+}
+
+impl Changes {
+    fn new(kind_ignores_alike: bool, version: &str, all: Comparison, ignored: &Set) -> Self {
+        let own = all.without(ignored);
+        let others = (!kind_ignores_alike && !ignored.is_empty()).then(|| (all.written(), all));
+        Self { version: version.into(), own_written: own.written(), own, others }
+    }
+
+    /// The fields that count as written, and as removed, for an entry.
+    fn of(&self, entry: &Entry) -> (&Set, &Set) {
+        match &self.others {
+            Some((written, changes)) if entry.api_version != self.version => (written, &changes.removed),
+            _ => (&self.own_written, &self.own.removed),
+        }
+    }
+}
+
 /// Takes from all entries but one what a write has set or removed; entries without fields are dropped.
-fn release(entries: &mut Vec<Entry>, written: &Set, changes: &Comparison, writer: Option<&Identity>) {
+fn release(entries: &mut Vec<Entry>, changes: &Changes, writer: Option<&Identity>) {
     for entry in entries.iter_mut().filter(|entry| Some(&entry.identity) != writer) {
-        entry.fields = entry.fields.difference(written).difference(&changes.removed);
+        let (written, removed) = changes.of(entry);
+        entry.fields = entry.fields.difference(written).difference(removed);
     }
     entries.retain(|entry| !entry.fields.is_empty());
 }
@@ -254,10 +281,9 @@ fn track(
     for object in [old, new] {
         check_conversion(root, object, &entries, writer)?;
     }
-    let changes = compare(root, old, new).without(ignored);
-    let written = changes.written();
-    release(&mut entries, &written, &changes, None);
-    let own = written.difference(unowned());
+    let changes = Changes::new(kind.ignores_alike, writer.api_version, compare(root, old, new), ignored);
+    release(&mut entries, &changes, None);
+    let own = changes.own_written.difference(unowned());
     if !own.is_empty() {
         let identity = writer.identity(Operation::Update);
         let time = Some(writer.now);
@@ -284,6 +310,7 @@ struct Applying<'a> {
     writer: &'a Writer<'a>,
     identity: Identity,
     ignored: &'a Set,
+    ignores_alike: bool,
     /// What the applier has applied before.
     last: Set,
     last_version: Arc<str>,
@@ -326,7 +353,20 @@ impl<'a> Applying<'a> {
             }
         };
         let merged = merge(root, live, config);
-        Ok(Self { root, live, entries, writer, identity, ignored, last, last_version, fields, merged })
+        let ignores_alike = kind.ignores_alike;
+        Ok(Self {
+            root,
+            live,
+            entries,
+            writer,
+            identity,
+            ignored,
+            ignores_alike,
+            last,
+            last_version,
+            fields,
+            merged,
+        })
     }
 
     /// The merged object without what the applier has applied before, does not apply now, and nobody else owns.
@@ -359,13 +399,13 @@ impl<'a> Applying<'a> {
 
     fn run(&self, force: bool) -> Result<Applied, Vec<Conflict>> {
         let object = self.pruned();
-        let changes = compare(self.root, self.live, &object).without(self.ignored);
-        let written = changes.written();
+        let all = compare(self.root, self.live, &object);
+        let changes = Changes::new(self.ignores_alike, self.writer.api_version, all, self.ignored);
         if !force {
             let others = self.entries.iter().filter(|entry| entry.identity != self.identity);
             let conflicts = others.map(|entry| Conflict {
                 manager: entry.identity.clone(),
-                fields: entry.fields.intersection(&written),
+                fields: entry.fields.intersection(changes.of(entry).0),
             });
             let conflicts: Vec<Conflict> = conflicts.filter(|one| !one.fields.is_empty()).collect();
             if !conflicts.is_empty() {
@@ -373,7 +413,7 @@ impl<'a> Applying<'a> {
             }
         }
         let mut entries = self.entries.clone();
-        release(&mut entries, &written, &changes, Some(&self.identity));
+        release(&mut entries, &changes, Some(&self.identity));
         let is_changed = value::compare(self.live, &object).is_ne();
         if let Some(own) = entries.iter_mut().find(|entry| entry.identity == self.identity) {
             own.fields = self.fields.difference(unowned());

@@ -133,6 +133,17 @@ pub(super) fn new_pod(object: &mut JsonMap) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// A pod keeps its class of service when a client does not repeat it.
+pub(super) fn pod_status(old: &JsonMap, new: &mut JsonMap) -> Result<(), ApiError> {
+    let class = old.get("status").and_then(|status| status.get("qosClass"));
+    if let (Some(class), Some(Value::Object(status))) = (class, new.get_mut("status"))
+        && status.get("qosClass").and_then(Value::as_str).is_none_or(str::is_empty)
+    {
+        status.insert("qosClass".to_owned(), class.clone());
+    }
+    Ok(())
+}
+
 /// What admission adds to a pod.
 pub(super) fn pod(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
     pods::admit(object);

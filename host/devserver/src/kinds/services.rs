@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 
 use crate::api::JsonMap;
+use crate::store::Stored;
 
 /// Where free numbers come from.
 pub(crate) trait Numbers {
@@ -19,17 +20,13 @@ pub(crate) trait Numbers {
 /// Puts in what a Service lacks; `old` is the state that it follows.
 pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, numbers: &mut impl Numbers) {
     let nothing = JsonMap::new();
-    if old.is_some()
-        && service.get("spec").is_some_and(|spec| spec["type"] != "LoadBalancer")
-        && let Some(Value::Object(status)) = service.get_mut("status")
-    {
+    let old = old.and_then(|old| old.get("spec")).and_then(Value::as_object).unwrap_or(&nothing);
+    let is_balanced = service.get("spec").is_some_and(|spec| spec["type"] == "LoadBalancer");
+    if !is_balanced && let Some(Value::Object(status)) = service.get_mut("status") {
         status.insert("loadBalancer".to_owned(), json!({}));
     }
-    let old = old.and_then(|old| old.get("spec")).and_then(Value::as_object).unwrap_or(&nothing);
     let Some(Value::Object(spec)) = service.get_mut("spec") else { return };
     if text(spec, "type") == "ExternalName" {
-        // A real server stores it, and shows it to nobody.
-        spec.remove("internalTrafficPolicy");
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             if spec.get(field) == old.get(field) {
                 spec.remove(field);
@@ -40,14 +37,12 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
         return;
     }
     addresses(spec, old, numbers);
-    keep_ports(spec, old);
-    let gets_ports = match text(spec, "type") {
-        "NodePort" => true,
-        "LoadBalancer" => spec.get("allocateLoadBalancerNodePorts") != Some(&false.into()),
-        _ => false,
-    };
-    if gets_ports {
-        give_ports(spec, numbers);
+    if has_node_ports(spec) {
+        keep_ports(spec, old);
+        let is_balanced = text(spec, "type") == "LoadBalancer";
+        if !is_balanced || spec.get("allocateLoadBalancerNodePorts") != Some(&false.into()) {
+            give_ports(spec, numbers);
+        }
     } else {
         release_ports(spec, old);
     }
@@ -78,6 +73,20 @@ fn release_policies(spec: &mut JsonMap, old: &JsonMap) {
         if !is_used && old.get(field).is_some() && old.get(field) == spec.get(field) {
             spec.remove(field);
         }
+    }
+}
+
+/// Whether a Service has what its readers are not shown. A real server keeps the traffic policy of one that has become a name,
+/// and shows it after deletions and writes of the status alone.
+pub(crate) fn has_hidden(service: &Stored) -> bool {
+    let is_name = service.object.get_string("/spec/type").is_some_and(|of| of == "ExternalName");
+    is_name && service.object.get("/spec/internalTrafficPolicy").is_some()
+}
+
+/// Takes out what readers of such a Service are not shown.
+pub(crate) fn hide(service: &mut Value) {
+    if let Some(Value::Object(spec)) = service.get_mut("spec") {
+        spec.remove("internalTrafficPolicy");
     }
 }
 
@@ -115,20 +124,29 @@ fn addresses(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
     }
 }
 
-/// A port keeps the port of the nodes that the one of its name had, unless another has that now.
+/// Whether Services of this type have ports of nodes.
+fn has_node_ports(spec: &JsonMap) -> bool {
+    matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
+}
+
+fn is_given(port: &Value) -> bool {
+    port["nodePort"].as_i64().is_some_and(|number| number != 0)
+}
+
+/// A port that the client names without one of the nodes has the one that it had, unless another has it now.
 fn keep_ports(spec: &mut JsonMap, old: &JsonMap) {
-    if !needs_ports(old) || !needs_ports(spec) {
+    if !has_node_ports(old) {
         return;
     }
-    let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
-    let earlier = || old.get("ports").and_then(Value::as_array).into_iter().flatten();
-    let by_name: HashMap<String, i64> =
-        earlier().filter_map(|port| Some((name(port), node_port(port)?))).collect();
-    let used: HashSet<i64> = ports(spec).filter_map(|port| node_port(port)).collect();
-    for port in ports(spec).filter(|port| node_port(port).is_none()) {
-        let kept = by_name.get(&name(port)).filter(|kept| !used.contains(kept));
-        if let (Some(kept), Value::Object(port)) = (kept, port) {
-            port.insert("nodePort".to_owned(), (*kept).into());
+    let earlier = old.get("ports").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut used: HashSet<Value> =
+        ports(spec).filter(|port| is_given(port)).map(|port| port["nodePort"].clone()).collect();
+    for port in ports(spec).filter(|port| !is_given(port)) {
+        let same = earlier.iter().find(|old| old["name"] == port["name"] && is_given(old));
+        if let (Some(same), Value::Object(port)) = (same, port)
+            && used.insert(same["nodePort"].clone())
+        {
+            port.insert("nodePort".to_owned(), same["nodePort"].clone());
         }
     }
 }
@@ -136,47 +154,38 @@ fn keep_ports(spec: &mut JsonMap, old: &JsonMap) {
 /// The same port in two protocols has one port of the nodes.
 fn give_ports(spec: &mut JsonMap, numbers: &mut impl Numbers) {
     let mut given: HashMap<i64, Value> = HashMap::new();
-    for port in ports(spec).filter(|port| node_port(port).is_some()) {
+    for port in ports(spec).filter(|port| is_given(port)) {
         given.entry(port["port"].as_i64().unwrap_or_default()).or_insert_with(|| port["nodePort"].clone());
     }
-    for port in ports(spec).filter(|port| node_port(port).is_none()) {
+    for port in ports(spec).filter(|port| !is_given(port)) {
         let own = port["port"].as_i64().unwrap_or_default();
-        let kept = given.get(&own).cloned();
-        let number = kept.or_else(|| numbers.node_port().map(Value::from));
-        if let (Some(number), Value::Object(port)) = (number, port) {
+        let shared = given.get(&own).cloned();
+        let Some(number) = shared.or_else(|| numbers.node_port().map(Value::from)) else { return };
+        if let Value::Object(port) = port {
             given.entry(own).or_insert_with(|| number.clone());
             port.insert("nodePort".to_owned(), number);
         }
     }
 }
 
-/// Takes away the ports of nodes that the earlier type of the Service had, unless the client asks for others.
+/// Takes away ports of nodes that the earlier type of the Service had, unless the client asks for others.
 fn release_ports(spec: &mut JsonMap, old: &JsonMap) {
-    let had: HashSet<i64> =
-        old.get("ports").and_then(Value::as_array).into_iter().flatten().filter_map(node_port).collect();
-    if !needs_ports(old)
-        || needs_ports(spec)
-        || !ports(spec).filter_map(|port| node_port(port)).all(|port| had.contains(&port))
-    {
-        return;
-    }
     for port in ports(spec) {
-        port.as_object_mut().into_iter().for_each(|port| drop(port.remove("nodePort")));
+        let is_old = old_port(old, port).is_some_and(|old| old.get("nodePort") == port.get("nodePort"));
+        if let (true, Value::Object(port)) = (is_old, port) {
+            port.remove("nodePort");
+        }
     }
-}
-
-/// Whether the type of a Service has ports of nodes.
-fn needs_ports(spec: &JsonMap) -> bool {
-    matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
-}
-
-/// The port of the nodes that a port has.
-fn node_port(port: &Value) -> Option<i64> {
-    port["nodePort"].as_i64().filter(|number| *number != 0)
 }
 
 fn ports(spec: &mut JsonMap) -> impl Iterator<Item = &mut Value> {
     spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// The port that it was.
+fn old_port<'a>(old: &'a JsonMap, port: &Value) -> Option<&'a Value> {
+    let mut earlier = old.get("ports")?.as_array()?.iter();
+    earlier.find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"])
 }
 
 fn text<'a>(object: &'a JsonMap, field: &str) -> &'a str {

@@ -185,6 +185,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             status_reset: &["spec", "metadata.ownerReferences"],
             grace: Some(prepare::grace),
             prepare_create: prepare::new_pod,
+            prepare_update: prepare::pod_status,
             prepare: prepare::pod,
             check_update: immutable::pod,
             ..ANSWERED

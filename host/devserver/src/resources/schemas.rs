@@ -65,7 +65,12 @@ impl Resource {
             return Ok(dropped);
         };
         let dropped = schemas.own.prune(object);
-        settle_metadata(object);
+        settle_metadata(object).map_err(|why| {
+            let (kind, version) = (&self.kind, &self.version);
+            ApiError::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+            ))
+        })?;
         let defaulted = schemas.own.default(object, &mut DefaultsLimit::default());
         defaulted.map_err(|TooManyDefaults| {
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", TOO_LARGE)
@@ -210,15 +215,11 @@ fn admit_builtin(api_version: &str, kind: &str, object: &mut JsonMap) -> Result<
     Ok(dropped)
 }
 
-/// Drops what is empty in the metadata of a custom object, as the server reads it as a struct. What is of a wrong type stays
-/// for validation.
-fn settle_metadata(object: &mut JsonMap) {
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
-    if let Some(id) = Structs::get().of_metadata() {
-        let mut settled = metadata.clone();
-        if typed::read(id, &mut settled, Empties::Dropped).is_ok() {
-            *metadata = settled;
-        }
+/// Drops what is empty in the metadata of a custom object, as the server reads it as a struct.
+fn settle_metadata(object: &mut JsonMap) -> Result<(), String> {
+    match (object.get_mut("metadata"), Structs::get().of_metadata()) {
+        (Some(Value::Object(metadata)), Some(id)) => typed::read(id, metadata, Empties::Dropped),
+        _ => Ok(()),
     }
 }
 

@@ -89,7 +89,25 @@ fn unconverted(error: ApiError, write: &Write, config: &Value) -> ApiError {
     let kind = format!("{slash}{api_version}, Kind={kind}");
     let message = format!(
         "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object \
-         to {kind}: error decoding from json: {why}"
+         to {kind}: {}",
+        unread(why)
     );
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+}
+
+/// What such a server says of a value that it cannot convert: numbers and what is a number or a text have words of their own.
+fn unread(why: &str) -> String {
+    let words = why.strip_prefix("json: cannot unmarshal ").and_then(|rest| {
+        let (found, rest) = rest.split_once(" into Go struct field ")?;
+        Some((found, rest.rsplit_once(" of type ")?.1))
+    });
+    match words {
+        Some((found, wanted)) if found.starts_with("number ") && wanted.starts_with("int") => {
+            format!("cannot convert float64 to {wanted}")
+        }
+        Some(("bool", wanted)) if wanted.starts_with("int") => {
+            format!("json: cannot unmarshal bool into Go value of type {wanted}")
+        }
+        _ => format!("error decoding from json: {why}"),
+    }
 }

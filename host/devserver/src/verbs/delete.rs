@@ -217,7 +217,7 @@ impl Core {
                 Some(false) if !deleted.gone => StatusCode::ACCEPTED,
                 _ => StatusCode::OK,
             };
-            return Ok(Answer::Whole { code, body: Rendering::of(request)?.object(&deleted.last) });
+            return Ok(Answer::Whole { code, body: Rendering::of(request)?.whole().object(&deleted.last) });
         }
         let mut details = json!({
             "name": request.name(), "kind": resource.name, "uid": deleted.last.object.uid(),
@@ -268,8 +268,11 @@ impl Core {
             let has_content = self.has_content(write, &old);
             let marked = mark(write, &old, has_content, options)?;
             let gone = is_finished(&write.resource, &marked) && !has_content;
+            // What goes by steps is shown as it was marked.
+            let is_graceful = write.resource.strategy.grace.is_some()
+                && (options.grace_period_seconds != Some(0) || current.object.deletion_timestamp().is_some());
             if options.is_dry() {
-                let last = match gone {
+                let last = match gone && !is_graceful {
                     true => current,
                     false => {
                         write.imagine(marked, current.managed.clone(), current.object.resource_version())?
@@ -277,12 +280,9 @@ impl Core {
                 };
                 return Ok(Deleted { last, gone });
             }
-            let is_graceful = write.resource.strategy.grace.is_some()
-                && (options.grace_period_seconds != Some(0) || current.object.deletion_timestamp().is_some());
             let outcome = if gone {
                 let removed = self.store.remove(table, &key, &current).inspect(|_| self.after_change(write));
                 match removed {
-                    // What goes by steps is shown as it was marked.
                     Ok(last) if is_graceful => {
                         let version = last.object.resource_version().to_owned();
                         write.imagined(marked, current.managed.clone(), &version)

@@ -188,11 +188,8 @@ pub(super) fn check(write: &Write, current: &Stored, object: &mut JsonMap) -> Re
     let mut metadata = Metadata::of(object)?;
     check_names(write, &mut metadata)?;
     let uid = metadata.text("uid");
-    if !uid.is_empty() && uid != current.object.uid() && write.is_patch {
-        let cause = Cause::invalid("metadata.uid", uid, "field is immutable");
-        return Err(ApiError::invalid(write.about_kind(&write.name), vec![cause]));
-    }
-    if !uid.is_empty() && uid != current.object.uid() {
+    let is_other = !uid.is_empty() && uid != current.object.uid();
+    if is_other && !write.is_patch {
         let why = format!(
             "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
             current.object.uid()
@@ -206,8 +203,13 @@ pub(super) fn check(write: &Write, current: &Stored, object: &mut JsonMap) -> Re
             // As a real server has it: with the name of the resource where the kind should stand.
             Err(ApiError::invalid(write.about(), vec![cause]))
         }
-        "" => Ok(()),
-        version if version == current.object.resource_version() => Ok(()),
+        version if version.is_empty() || version == current.object.resource_version() => {
+            let cause = || Cause::invalid("metadata.uid", uid, "field is immutable");
+            match is_other {
+                true => Err(ApiError::invalid(write.about_kind(&write.name), vec![cause()])),
+                false => Ok(()),
+            }
+        }
         version if version.parse::<u64>().is_err() => Err(not_a_version(version)),
         _ => Err(ApiError::stale(write.about())),
     }

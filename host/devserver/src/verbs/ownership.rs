@@ -97,7 +97,8 @@ fn with_kind<R>(write: &Write, done: impl FnOnce(&Kind<'_>, &Writer<'_>) -> R) -
     let empty = protobuf::empty(&api_version, &resource.kind)
         .unwrap_or_else(|| json!({"apiVersion": api_version, "kind": resource.kind}));
     let served: Vec<&str> = resource.served.iter().map(String::as_str).collect();
-    let kind = Kind { types, root, name: &resource.kind, served: &served, empty: &empty };
+    let ignores_alike = !resource.is_custom();
+    let kind = Kind { types, root, name: &resource.kind, served: &served, empty: &empty, ignores_alike };
     Some(done(&kind, &writer))
 }
 

@@ -10,7 +10,7 @@ use crate::verbs::Answer;
 
 pub(super) fn review(call: &ResourceRequest) -> Outcome {
     let mut object = call.json_body()?;
-    check_kind(&call.resource, &object, &call.source())?;
+    check_kind(&call.resource, call.write()?.validation, &object, &call.source())?;
     let status = match call.resource.name.as_str() {
         "selfsubjectreviews" => json!({"userInfo": user_info(&call.user)}),
         "tokenreviews" => json!({"authenticated": true, "user": user_info(&call.user)}),

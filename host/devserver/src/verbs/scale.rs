@@ -71,17 +71,24 @@ impl Core {
         let force = request.params.is_on("force");
         let stored = self.update_scaled(&write, |current, old| {
             let managers = self.scale_managers(&write, current);
-            if matches!(asked, Asked::Apply(_)) && write.resource.is_custom() && managers.is_empty() {
-                // As a real server has it, which looks for a Scale among the versions of the definition.
-                let why = "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, \
-                           Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1";
-                return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
+            let is_custom = write.resource.is_custom();
+            if matches!(asked, Asked::Apply(_)) && is_custom && managers.is_empty() {
+                return Err(unconverted(
+                    "failed to create manager for existing fields: failed to convert live object (/",
+                ));
             }
             let now = scale_of(&write.resource, &places, old)?;
             let (scale, managers) = match &asked {
                 Asked::Apply(config) => {
                     let config = Value::Object(config.clone());
                     let applied = self.applied_scale(&on_scale, &now, &managers, &config, force)?;
+                    if is_custom && Value::Object(applied.0.clone()) != now {
+                        let text = |field: &str| config["metadata"][field].as_str().unwrap_or_default();
+                        let (namespace, name) = (text("namespace"), text("name"));
+                        return Err(unconverted(&format!(
+                            "failed to convert new object ({namespace}/{name}"
+                        )));
+                    }
                     configuration::check_doubles(request, &on_scale)?;
                     identity::check_names_of(&on_scale, &applied.0)?;
                     applied
@@ -99,7 +106,8 @@ impl Core {
             let scale = Value::Object(on_scale.as_stored(scale, &Source::default())?);
             let (uid, own) = (scale["metadata"]["uid"].as_str().unwrap_or_default(), current.object.uid());
             if !uid.is_empty() && uid != own {
-                let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}");
+                let why =
+                    format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {own}");
                 let about = About::new(&write.resource.group, &on_scale.resource.name, &write.name);
                 return Err(ApiError::conflict(about, &why));
             }
@@ -109,6 +117,14 @@ impl Core {
         let scale = scale_of(&write.resource, &places, &stored.value())?;
         Ok(Answer::json(StatusCode::OK, &scale))
     }
+}
+
+/// The answer to an apply to the Scale of a custom object, which a real server looks for among the versions of the definition.
+fn unconverted(what: &str) -> ApiError {
+    let why = format!(
+        "{what}; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
+    );
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why)
 }
 
 /// The resource that a Scale would be, if there were one of its kind.
@@ -181,11 +197,11 @@ fn scaled(on_scale: &Write, places: &Places, old: &JsonMap, scale: &Value) -> Re
     }
     let mut object = Value::Object(old.clone());
     set(&mut object, &places.spec, replicas.into());
+    // A Scale need not say of which version it is.
     for field in ["resourceVersion", "uid"] {
-        object["metadata"][field] = match &scale["metadata"][field] {
-            Value::Null => "".into(),
-            other => other.clone(),
-        };
+        if let Some(given) = scale["metadata"][field].as_str().filter(|given| !given.is_empty()) {
+            object["metadata"][field] = given.into();
+        }
     }
     match object {
         Value::Object(object) => Ok(object),

@@ -45,7 +45,8 @@ impl Core {
         }
         let table = &*write.resource.storage;
         let mut taken = self.service_numbers.0.lock();
-        complete_service(object, old, &mut Free { core: self, table, taken: &taken, ports: Vec::new() });
+        let mut free = Free { core: self, table, taken: &taken, owned: HashMap::new(), given: Vec::new() };
+        complete_service(object, old, &mut free);
         let name = Metadata::of(object).map(|metadata| metadata.text("name").to_owned()).unwrap_or_default();
         taken.note(&key(write.namespace(), &name), object);
         if taken.addresses.len() > 2 * self.store.count(table) + SPARE {
@@ -65,17 +66,17 @@ impl Taken {
         {
             self.addresses.insert(address, key.into());
         }
-        for port in node_ports(&spec["ports"]) {
+        for port in node_ports(spec) {
             self.ports.insert(port, key.into());
         }
     }
 }
 
-/// The ports of nodes among a Service's ports, as far as they are of the range that is allocated from.
-fn node_ports(ports: &Value) -> impl Iterator<Item = u16> {
-    let all = ports.as_array().into_iter().flatten();
-    let numbers =
-        all.filter_map(|port| port["nodePort"].as_u64()).filter_map(|port| u16::try_from(port).ok());
+/// The ports of nodes that a Service has, as far as they are of the range that is allocated from.
+fn node_ports(spec: &Value) -> impl Iterator<Item = u16> {
+    let of_ports = spec["ports"].as_array().into_iter().flatten().map(|port| &port["nodePort"]);
+    let all = of_ports.chain(std::iter::once(&spec["healthCheckNodePort"]));
+    let numbers = all.filter_map(Value::as_u64).filter_map(|port| u16::try_from(port).ok());
     numbers.filter(|port| (FIRST_PORT..FIRST_PORT + PORTS).contains(port))
 }
 
@@ -84,25 +85,35 @@ fn has_address(service: &Stored, address: Ipv4Addr) -> bool {
     text.is_some_and(|text| text.parse() == Ok(address))
 }
 
-fn has_port(service: &Stored, port: u16) -> bool {
-    // In a text it would stand behind backslashes.
-    let text = format!("\"nodePort\":{port}");
-    service.object.get("/spec/ports").is_some_and(|ports| ports.contains(&text))
-}
-
 /// Numbers that are not taken, from a random one on.
 struct Free<'a> {
     core: &'a Core,
     table: &'a str,
     taken: &'a Taken,
+    /// The ports that Services have now, by their keys: each that is asked for is read once.
+    owned: HashMap<&'a str, Vec<u16>>,
     /// What the same Service was given just now.
-    ports: Vec<u16>,
+    given: Vec<u16>,
 }
 
 impl Free<'_> {
     /// The Service that had a number last, if it is there.
     fn service<N: Hash + Eq>(&self, numbers: &HashMap<N, Box<str>>, number: &N) -> Option<Arc<Stored>> {
         self.core.store.get(self.table, numbers.get(number)?)
+    }
+
+    fn is_taken(&mut self, port: u16) -> bool {
+        if self.given.contains(&port) {
+            return true;
+        }
+        let Some(key) = self.taken.ports.get(&port) else { return false };
+        let owned = self.owned.entry(key).or_insert_with(|| {
+            let spec = self.core.store.get(self.table, key).and_then(|service| {
+                service.object.get("/spec").and_then(|spec| serde_json::from_str::<Value>(spec).ok())
+            });
+            spec.iter().flat_map(node_ports).collect()
+        });
+        owned.contains(&port)
     }
 }
 
@@ -122,11 +133,9 @@ impl Numbers for Free<'_> {
 
     fn node_port(&mut self) -> Option<u16> {
         let start = rand::rng().random_range(0..PORTS);
-        let free = (0..PORTS).map(|step| FIRST_PORT + (start + step) % PORTS).find(|port| {
-            let owner = self.service(&self.taken.ports, port);
-            !self.ports.contains(port) && !owner.is_some_and(|service| has_port(&service, *port))
-        })?;
-        self.ports.push(free);
+        let mut all = (0..PORTS).map(|step| FIRST_PORT + (start + step) % PORTS);
+        let free = all.find(|port| !self.is_taken(*port))?;
+        self.given.push(free);
         Some(free)
     }
 }

@@ -84,12 +84,12 @@ impl Core {
         let annotations = binding.get("metadata").and_then(|m| m["annotations"].as_object());
         self.change_unowned(&on_pod, |current, pod| {
             let mut pod = pod.clone();
-            if let Some(taken) = current.object.get_string("/spec/nodeName").filter(|n| !n.is_empty()) {
-                let why = format!("pod {name} is already assigned to node {taken:?}");
-                return Err(ApiError::conflict(bound.clone(), &why));
-            }
             if current.object.deletion_timestamp().is_some() {
                 let why = format!("pod {name} is being deleted, cannot be assigned to a host");
+                return Err(ApiError::conflict(bound.clone(), &why));
+            }
+            if let Some(taken) = current.object.get_string("/spec/nodeName").filter(|n| !n.is_empty()) {
+                let why = format!("pod {name} is already assigned to node {taken:?}");
                 return Err(ApiError::conflict(bound.clone(), &why));
             }
             let gates = pod.get("spec").and_then(|spec| spec["schedulingGates"].as_array());
@@ -202,7 +202,6 @@ impl Core {
     }
 }
 
-/// Sets `object[part][field]`.
 /// A pod with the condition that it goes because of an eviction.
 fn evicted(mut pod: crate::api::JsonMap) -> crate::api::JsonMap {
     let condition = json!({
@@ -220,6 +219,7 @@ fn evicted(mut pod: crate::api::JsonMap) -> crate::api::JsonMap {
     pod
 }
 
+/// Sets `object[part][field]`.
 fn put(object: &mut super::JsonMap, part: &str, field: &str, value: Value) {
     if let Value::Object(part) = object.entry(part).or_insert_with(|| json!({})) {
         part.insert(field.to_owned(), value);

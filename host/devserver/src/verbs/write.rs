@@ -149,13 +149,14 @@ impl Write {
 
     /// An object of this resource as a client has it, in the stored form: unknown fields dropped, defaults put in.
     pub(crate) fn as_stored(&self, mut object: JsonMap, source: &Source<'_>) -> Result<JsonMap, ApiError> {
-        // An empty list forgets all managers, and would be dropped as all empty lists are.
-        let forgets = object.get("metadata").is_some_and(|metadata| metadata["managedFields"] == json!([]));
+        // An empty list forgets all managers, and would be dropped as all empty lists are; that of a custom object is.
+        let forgets = !self.resource.is_custom()
+            && object.get("metadata").is_some_and(|metadata| metadata["managedFields"] == json!([]));
         let read = |object: &mut JsonMap| {
             if source.is_strategic {
                 source.settle_kind(&self.resource, object)?;
             }
-            check_kind(&self.resource, object, source)?;
+            check_kind(&self.resource, self.validation, object, source)?;
             self.admit(object, source)
         };
         read(&mut object).map_err(|error| source.blamed(error, &self.resource.kind))?;
@@ -271,7 +272,12 @@ fn unstructured(why: &str) -> String {
 }
 
 /// Checks `apiVersion` and `kind` of an object that came for a resource; built-in kinds may leave them out.
-pub(super) fn check_kind(resource: &Resource, object: &JsonMap, source: &Source<'_>) -> Result<(), ApiError> {
+pub(super) fn check_kind(
+    resource: &Resource,
+    validation: FieldValidation,
+    object: &JsonMap,
+    source: &Source<'_>,
+) -> Result<(), ApiError> {
     let text = |field: &str| match object.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text.as_str()),
@@ -299,12 +305,18 @@ pub(super) fn check_kind(resource: &Resource, object: &JsonMap, source: &Source<
     let (version, kind) = (text("apiVersion")?, text("kind")?);
     if resource.is_custom() && (kind.is_empty() || version.is_empty()) {
         let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
-        return Err(ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): Object '{missing}' is missing in '{}' ({})",
-            resource.kind,
-            String::from_utf8_lossy(source.text),
-            summary(source.text)
-        )));
+        let why = format!("Object '{missing}' is missing in '{}'", String::from_utf8_lossy(source.text));
+        let kind = &resource.kind;
+        // Who does not want to hear of unknown fields is read for by another decoder.
+        return Err(ApiError::bad_request(match validation {
+            FieldValidation::Ignore => {
+                format!("{kind} in version {:?} cannot be handled as a {kind}: {why}", resource.version)
+            }
+            _ => format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+                summary(source.text)
+            ),
+        }));
     }
     let own = resource.api_version();
     let (kind, version) = (
