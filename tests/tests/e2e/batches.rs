@@ -110,6 +110,8 @@ fn a_key_that_makes_the_guest_trap_holds_up_no_other(server: Server) -> Result<(
         anyhow::Ok(metrics.sum("controller_runtime_reconcile_total", &labels).unwrap_or_default())
     };
     host.wait_for("all other keys to be done", SOON, || anyhow::Ok(success()? == 15.0))?;
+    // The metric may be read before the line of the log.
+    host.wait_for("the line of the first batch", SOON, || anyhow::Ok(!batches(&host).is_empty()))?;
     ensure!(batches(&host)[0].len() > 1, "{:?}", batches(&host)[0]);
     let alone = |batch: &Vec<String>| matches!(batch.as_slice(), [key] if key.starts_with("poison:"));
     host.wait_for("the poison to be tried again, alone", SOON, || {

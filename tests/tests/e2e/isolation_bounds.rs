@@ -47,7 +47,9 @@ fn called_with(host: &Host, plugin: &str, key: &str) -> Result<()> {
 /// Installs a probe that cannot be loaded; its status.
 fn failed(stage: &Stage, manifest: &Manifest, name: &str) -> Result<Status> {
     stage.host.install(name, &guests::wasm("probe")?, Some(&manifest.to_string()))?;
-    plugins::wait_until(&stage.host, name, "failed", |status| status.state == "failed")
+    // Between two looks at the directory a failed load may have no error.
+    let has_failed = |status: &Status| status.state == "failed" && status.last_error.is_some();
+    plugins::wait_until(&stage.host, name, "failed", has_failed)
 }
 
 fn a_greedy_descriptor_is_refused_by_the_name_of_the_limit_and_harms_no_neighbour(
