@@ -243,6 +243,26 @@ pub(super) fn claim(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     causes
 }
 
+/// A Service keeps its addresses as long as its type has any.
+pub(super) fn service(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
+    let addresses = |object: &JsonMap| at(object, "spec.clusterIPs").as_array().cloned().unwrap_or_default();
+    let (before, after) = (addresses(old), addresses(new));
+    let is_headless = |addresses: &[Value]| matches!(addresses, [one] if one == "None");
+    let is_outside = |object: &JsonMap| at(object, "spec.type") == "ExternalName";
+    if is_outside(old) || is_outside(new) || is_headless(&before) && is_headless(&after) {
+        return Vec::new();
+    }
+    let compared = if before.len() == after.len() { before.len() } else { 1 };
+    let pairs = before.iter().zip(&after).take(compared).enumerate();
+    pairs
+        .filter(|(_, (before, after))| before != after)
+        .map(|(index, _)| {
+            let field = format!("spec.clusterIPs[{index}]");
+            invalid(&field, at(new, "spec.clusterIPs"), "may not change once set")
+        })
+        .collect()
+}
+
 /// The scopes of a quota are a set.
 pub(super) fn quota(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     let scopes = |object: &JsonMap| -> BTreeSet<String> {

@@ -101,6 +101,11 @@ fn addresses(spec: &mut JsonMap, old: &JsonMap, numbers: &mut impl Numbers) {
         spec.insert("clusterIP".to_owned(), address.into());
     }
     let address = text(spec, "clusterIP").to_owned();
+    let had = text(old, "clusterIP");
+    if !had.is_empty() && had != address && spec.get("clusterIPs") == old.get("clusterIPs") {
+        // Who knows only the older field says what the other is to be.
+        spec.insert("clusterIPs".to_owned(), json!([address]));
+    }
     let is_same = address == text(old, "clusterIP");
     let defaults = match address.as_str() {
         // Its endpoints are made by somebody else, and may be of both families.

@@ -195,7 +195,13 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "",
         "services",
-        Strategy { names: NameRule::Label, creates_on_update: true, allocates: true, ..ANSWERED },
+        Strategy {
+            names: NameRule::Label,
+            creates_on_update: true,
+            allocates: true,
+            check_update: immutable::service,
+            ..ANSWERED
+        },
     ),
     (
         "",

@@ -23,6 +23,7 @@ mod containers;
 mod endpoints;
 mod environment;
 mod events;
+mod flow;
 mod int_or_percent;
 mod jobs;
 mod metadata;
@@ -137,6 +138,13 @@ fn check(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>, causes: &
         ("storage.k8s.io", "volumeattachments") => storage::attachment(object, causes),
         ("certificates.k8s.io", "certificatesigningrequests") => {
             certificates::signing_request(object, causes);
+        }
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => flow::flow_schema(object, causes),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => {
+            flow::priority_level(object, causes);
+        }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => {
+            admission::binding(object, causes);
         }
         (
             "admissionregistration.k8s.io",

@@ -15,7 +15,7 @@ const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ran
 pub(super) fn service(object: &JsonMap, causes: &mut Causes) {
     let (metadata, spec) = (field(object, "metadata"), field(object, "spec"));
     // A server allocates before it looks at anything else.
-    addresses(&spec, causes);
+    allocated(&spec, causes);
     if !causes.is_empty() {
         return;
     }
@@ -60,7 +60,7 @@ pub(super) fn service(object: &JsonMap, causes: &mut Causes) {
 /// Whether something is wrong with the addresses of a Service.
 pub(super) fn has_wrong_addresses(object: &JsonMap) -> bool {
     let mut causes = Causes::default();
-    addresses(&field(object, "spec"), &mut causes);
+    allocated(&field(object, "spec"), &mut causes);
     !causes.is_empty()
 }
 
@@ -143,6 +143,23 @@ fn affinity(spec: &Node<'_, '_>, causes: &mut Causes) {
 }
 
 /// Addresses of the cluster and their families.
+/// What stands against the addresses of a Service before these are allocated.
+fn allocated(spec: &Node<'_, '_>, causes: &mut Causes) {
+    addresses(spec, causes);
+    let is_open = spec.field("clusterIP").text() == "None" && spec.field("selector").is_empty();
+    if !causes.is_empty() || is_open || spec.field("type").text() == "ExternalName" {
+        return;
+    }
+    let policy = spec.field("ipFamilyPolicy");
+    if policy.text() == "RequireDualStack" {
+        policy.invalid(causes, "this cluster is not configured for dual-stack services");
+    }
+    let families = spec.field("ipFamilies");
+    for family in families.each().filter(|family| family.text() != "IPv4") {
+        family.invalid(causes, "not configured on this cluster");
+    }
+}
+
 fn addresses(spec: &Node<'_, '_>, causes: &mut Causes) {
     if spec.field("type").text() == "ExternalName" {
         return;

@@ -83,6 +83,10 @@ pub(super) fn keep<'a>(
         }
         metadata.copy(field, old);
     }
+    let uid = metadata.text("uid");
+    if !uid.is_empty() && old.and_then(|old| old.get("uid")).is_some_and(|old| old != uid) {
+        causes.push(Cause::invalid("metadata.uid", uid, "field is immutable"));
+    }
     for field in ["uid", "namespace", "generation"] {
         metadata.copy(field, old.and_then(|old| old.get(field)));
     }
@@ -188,8 +192,8 @@ pub(super) fn check(write: &Write, current: &Stored, object: &mut JsonMap) -> Re
     let mut metadata = Metadata::of(object)?;
     check_names(write, &mut metadata)?;
     let uid = metadata.text("uid");
-    let is_other = !uid.is_empty() && uid != current.object.uid();
-    if is_other && !write.is_patch {
+    // Of a patch it is one cause of several.
+    if !uid.is_empty() && uid != current.object.uid() && !write.is_patch {
         let why = format!(
             "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
             current.object.uid()

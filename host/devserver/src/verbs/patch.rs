@@ -19,10 +19,6 @@ impl Core {
             return self.apply(request, part);
         }
         let patch = Patch::of(request)?;
-        if request.params.filled("force").is_some() {
-            let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
-            return Err(ApiError::invalid(About::new("meta.k8s.io", "PatchOptions", ""), vec![cause]));
-        }
         let rendering = Rendering::of(request)?;
         let (write, source) = (request.write()?, request.source());
         let stored = self.update_object(&write, part, |current, _| {
@@ -40,7 +36,8 @@ pub(crate) struct Patch {
 
 impl Patch {
     /// # Errors
-    /// 415 for a kind of patch that the resource or the server has not, 400 for one that is no JSON.
+    /// 415 for a kind of patch that the resource or the server has not, 400 for one that is no JSON, 422 for the force that only
+    /// an apply has.
     pub(super) fn of(request: &ResourceRequest) -> Result<Self, ApiError> {
         let kind = match request.content_type.as_str() {
             "application/json-patch+json" => PatchKind::Json,
@@ -60,6 +57,10 @@ impl Patch {
         };
         let patch = serde_json::from_slice(&request.body)
             .map_err(|e| ApiError::bad_request(format!("the patch is not JSON: {e}")))?;
+        if request.params.filled("force").is_some() {
+            let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
+            return Err(ApiError::invalid(About::new("meta.k8s.io", "PatchOptions", ""), vec![cause]));
+        }
         Ok(Self { kind, patch })
     }
 

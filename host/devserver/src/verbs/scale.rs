@@ -16,6 +16,7 @@ use crate::api::{About, ApiError, Cause};
 use crate::kinds::Strategy;
 use crate::printing::selector;
 use crate::resources::{Origin, Resource};
+use crate::validation::{MetadataOf, check_metadata};
 
 /// Where an object has its numbers, as pointers.
 struct Places {
@@ -190,11 +191,13 @@ fn selector_text(resource: &Resource, object: &Value, at: &str) -> Option<String
 /// The object with the number of replicas that a scale asks for, at the version that it names.
 fn scaled(on_scale: &Write, places: &Places, old: &JsonMap, scale: &Value) -> Result<JsonMap, ApiError> {
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+    let whole = scale.as_object().cloned().unwrap_or_default();
+    let mut causes = check_metadata(&whole, on_scale.resource.strategy.names, MetadataOf::Builtin);
     if replicas < 0 {
         let message = format!("Invalid value: {replicas}: must be greater than or equal to 0");
-        let cause = Cause { message, ..Cause::invalid("spec.replicas", "", "") };
-        return Err(ApiError::invalid(About::new("autoscaling", "Scale", &on_scale.name), vec![cause]));
+        causes.push(Cause { message, ..Cause::invalid("spec.replicas", "", "") });
     }
+    on_scale.accept(&on_scale.name, causes)?;
     let mut object = Value::Object(old.clone());
     set(&mut object, &places.spec, replicas.into());
     // A Scale need not say of which version it is.

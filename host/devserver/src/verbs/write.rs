@@ -1,5 +1,6 @@
 //! [`Write`]: what the pipeline needs to know of a write, whether a client or the server itself is behind it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -11,6 +12,7 @@ use crate::kinds;
 use crate::resources::{Resource, WrittenPart};
 use crate::schema::{BuiltinTypes, invalid};
 use crate::store::{Head, ManagedFields, Raced, Stored};
+use crate::typed::Structs;
 
 /// The manager of what the server itself writes.
 const SERVER: &str = "kube-apiserver";
@@ -179,6 +181,11 @@ impl Write {
             return Ok(());
         }
         let mut faults = source.faults.clone();
+        if source.patch.is_none() {
+            // What is in a field that nobody knows is not looked at.
+            let fields: HashSet<&str> = unknown.iter().map(String::as_str).collect();
+            faults.retain(|fault| !is_below(fault, &fields));
+        }
         let patch_is_at_fault = unknown.is_empty();
         faults.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
         if self.validation == FieldValidation::Warn {
@@ -248,6 +255,13 @@ impl Source<'_> {
     }
 }
 
+/// Whether a fault names a path below one of these.
+fn is_below(fault: &str, fields: &HashSet<&str>) -> bool {
+    let path = fault.split('"').nth(1).unwrap_or_default();
+    let ends = path.char_indices().filter(|(_, letter)| matches!(letter, '.' | '['));
+    ends.into_iter().any(|(end, _)| fields.contains(&path[..end]))
+}
+
 /// What Go says of a value of a wrong type if the object is no text, but a tree: as after a strategic merge patch.
 fn unstructured(why: &str) -> String {
     let words = why.strip_prefix("json: cannot unmarshal ").and_then(|rest| {
@@ -265,8 +279,11 @@ fn unstructured(why: &str) -> String {
     match wanted {
         list if list.starts_with("[]") => format!("cannot restore slice from {found}"),
         map if map.starts_with("map[") => format!("cannot restore map from {found}"),
-        structure if structure.contains('.') => format!("cannot restore struct from: {found}"),
-        "string" if found == "int64" => "cannot convert int64 to string".to_owned(),
+        structure if Structs::get().has(structure) => format!("cannot restore struct from: {found}"),
+        text if found == "int64" && (text == "string" || text.contains('.')) => {
+            "cannot convert int64 to string".to_owned()
+        }
+        text if text.contains('.') => "unrecognized type: string".to_owned(),
         simple => format!("unrecognized type: {simple}"),
     }
 }

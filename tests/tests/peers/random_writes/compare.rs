@@ -141,7 +141,8 @@ fn without_values(message: &str, is_patch: bool) -> String {
         Some('"') if is_patch => "\": ",
         _ => return message.to_owned(),
     };
-    let why = rest.rsplit_once(end).map_or(rest, |(_, why)| why);
+    // A long value is cut.
+    let why = rest.rsplit_once("…: ").or_else(|| rest.rsplit_once(end)).map_or(rest, |(_, why)| why);
     format!("{start}{START}<value>: {why}")
 }
 

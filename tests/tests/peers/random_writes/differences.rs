@@ -53,6 +53,30 @@ pub(super) const EXPLAINED: &[Explained] = &[
             kinds && case.difference.signature() == "/changed" && case.difference.places[0].real == true
         },
     },
+    Explained {
+        reason: "Of a member that stands in a text twice the last counts, where a real server reads both.",
+        fits: |case| {
+            let message = case.real.body["message"].as_str().unwrap_or_default();
+            let is_twice =
+                case.development.warnings.iter().any(|warning| warning.starts_with("duplicate field"));
+            case.real.code == 400 && message.contains(" cannot be handled as a ") && is_twice
+        },
+    },
+    Explained {
+        reason: "Values of ValidatingAdmissionPolicies and of the kinds of resource.k8s.io are not checked.",
+        fits: |case| {
+            const KINDS: [&str; 5] = [
+                "ValidatingAdmissionPolicy",
+                "DeviceClass",
+                "ResourceClaim",
+                "ResourceClaimTemplate",
+                "ResourceSlice",
+            ];
+            let is_refused =
+                case.real.body["details"]["causes"].as_array().is_some_and(|causes| !causes.is_empty());
+            KINDS.contains(&case.kind.kind.as_str()) && case.real.code == 422 && is_refused
+        },
+    },
 ];
 
 #[cfg(test)]
