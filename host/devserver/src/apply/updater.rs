@@ -40,7 +40,8 @@ pub(crate) struct Kind<'a> {
     /// An object of which nothing is set: of a built-in kind as Go has it ([`crate::protobuf::empty`]), else only with
     /// `apiVersion` and `kind`.
     pub(crate) empty: &'a Value,
-    /// Whether what a write ignores is ignored in all versions: of a custom resource it is in that of the write alone.
+    /// Whether what a write ignores is ignored in all versions: a write of a custom object, but not of its status, ignores it in
+    /// its own version alone.
     pub(crate) ignores_alike: bool,
 }
 

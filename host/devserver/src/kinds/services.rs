@@ -38,9 +38,9 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
     }
     addresses(spec, old, numbers);
     if has_node_ports(spec) {
-        keep_ports(spec, old);
         let is_balanced = text(spec, "type") == "LoadBalancer";
         if !is_balanced || spec.get("allocateLoadBalancerNodePorts") != Some(&false.into()) {
+            keep_ports(spec, old);
             give_ports(spec, numbers);
         }
     } else {
@@ -80,7 +80,10 @@ fn release_policies(spec: &mut JsonMap, old: &JsonMap) {
 /// and shows it after deletions and writes of the status alone.
 pub(crate) fn has_hidden(service: &Stored) -> bool {
     let is_name = service.object.get_string("/spec/type").is_some_and(|of| of == "ExternalName");
-    is_name && service.object.get("/spec/internalTrafficPolicy").is_some()
+    // The last write of one that was to be deleted ends in a deletion.
+    let finalizers = service.object.get("/metadata/finalizers").is_some_and(|list| list != "[]");
+    let is_gone = service.object.deletion_timestamp().is_some() && !finalizers;
+    is_name && !is_gone && service.object.get("/spec/internalTrafficPolicy").is_some()
 }
 
 /// Takes out what readers of such a Service are not shown.

@@ -207,13 +207,8 @@ pub(super) fn check(write: &Write, current: &Stored, object: &mut JsonMap) -> Re
             // As a real server has it: with the name of the resource where the kind should stand.
             Err(ApiError::invalid(write.about(), vec![cause]))
         }
-        version if version.is_empty() || version == current.object.resource_version() => {
-            let cause = || Cause::invalid("metadata.uid", uid, "field is immutable");
-            match is_other {
-                true => Err(ApiError::invalid(write.about_kind(&write.name), vec![cause()])),
-                false => Ok(()),
-            }
-        }
+        "" => Ok(()),
+        version if version == current.object.resource_version() => Ok(()),
         version if version.parse::<u64>().is_err() => Err(not_a_version(version)),
         _ => Err(ApiError::stale(write.about())),
     }

@@ -106,11 +106,16 @@ impl Seen<'_> {
 /// Shortens refusals: they show whole objects, in a form of Go that the development server does not have, and how two objects
 /// differ.
 fn shorten(body: &mut Value) {
-    // Of several fields that a schema does not have a real server names any.
+    // Of several fields that a schema does not have a real server names any, and what else is wrong in any order.
+    const UNTYPED: &str = "failed to create typed patch object (";
     const UNDECLARED: &str = ": field not declared in schema";
-    if let Some((start, _)) = body["message"].as_str().and_then(|text| text.split_once(UNDECLARED)) {
-        let start = start.rsplit_once(": ").map_or(start, |(start, _)| start);
-        body["message"] = format!("{start}{UNDECLARED}").into();
+    if let Some(text) = body["message"].as_str().filter(|text| text.starts_with(UNTYPED)) {
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        let start = text.split_once("): ").map_or(text, |(start, _)| start);
+        let is_undeclared = text.contains(UNDECLARED);
+        body["message"] =
+            if is_undeclared { format!("{start}){UNDECLARED}") } else { lines.join("\n") }.into();
     }
     if body["reason"] != "Invalid" {
         return;

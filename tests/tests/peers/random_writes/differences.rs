@@ -11,6 +11,8 @@ pub(super) struct Case<'a> {
     pub(super) real: &'a Answer,
     pub(super) development: &'a Answer,
     pub(super) difference: &'a Difference,
+    /// The steps on the object up to this one, as people read them.
+    pub(super) steps: &'a [String],
 }
 
 /// A difference that is explained.
@@ -26,8 +28,8 @@ pub(super) const EXPLAINED: &[Explained] = &[
         reason: "Autoscalers in version 1 have no annotations for what only version 2 can say, and managed fields are not \
                  converted between the two.",
         fits: |case| {
-            let is_old = |answer: &Answer| answer.body.to_string().contains("autoscaling/v1");
-            case.kind.kind == "HorizontalPodAutoscaler" && (is_old(case.real) || is_old(case.development))
+            let is_old = |step: &String| step.contains("/apis/autoscaling/v1/");
+            case.kind.kind == "HorizontalPodAutoscaler" && case.steps.iter().any(is_old)
         },
     },
     Explained {
@@ -75,6 +77,53 @@ pub(super) const EXPLAINED: &[Explained] = &[
             let is_refused =
                 case.real.body["details"]["causes"].as_array().is_some_and(|causes| !causes.is_empty());
             KINDS.contains(&case.kind.kind.as_str()) && case.real.code == 422 && is_refused
+        },
+    },
+    Explained {
+        reason: "Warnings of fields that stand in a body twice come before those of unknown fields.",
+        fits: |case| {
+            let sorted = |answer: &Answer| {
+                let mut warnings = answer.warnings.clone();
+                warnings.sort();
+                warnings
+            };
+            let places = &case.difference.places;
+            places.iter().all(|place| place.path.starts_with("/warnings/"))
+                && sorted(case.real) == sorted(case.development)
+        },
+    },
+    Explained {
+        reason: "The resources of a Pod can be changed whether its node is there or not.",
+        fits: |case| {
+            let message = case.real.body["message"].as_str().unwrap_or_default();
+            let is_resize = case.steps.last().is_some_and(|step| step.contains("/resize?"));
+            is_resize
+                && case.development.code == 200
+                && message.contains(": node \"")
+                && message.ends_with(" not found")
+        },
+    },
+    Explained {
+        reason: "An update of a custom resource that is of another kind is refused because of that, not because of its resource \
+                 version.",
+        fits: |case| {
+            let message = case.development.body["message"].as_str().unwrap_or_default();
+            case.real.code == 409
+                && case.development.code == 422
+                && message.contains(" is invalid: kind: Invalid value: ")
+        },
+    },
+    Explained {
+        reason: "A dry run of an apply that would make an object does not answer the resource version of the configuration.",
+        fits: |case| {
+            let is_dry = case
+                .steps
+                .last()
+                .is_some_and(|step| step.contains("dryRun=All") && step.contains("[apply-patch+yaml]"));
+            is_dry
+                && case.real.code == 201
+                && case.development.code == 201
+                && case.difference.signature() == "/changed"
         },
     },
 ];

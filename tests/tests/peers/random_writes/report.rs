@@ -65,7 +65,7 @@ impl Report {
             self.validation += 1;
             return;
         }
-        let case = Case { kind, real, development, difference: &difference };
+        let case = Case { kind, real, development, difference: &difference, steps: history };
         if let Some(explained) = EXPLAINED.iter().find(|explained| (explained.fits)(&case)) {
             *self.explained.entry(explained.reason).or_default() += 1;
             return;
