@@ -44,7 +44,14 @@ const IS_IMMUTABLE: &str = "field is immutable";
 
 /// What has changed of the fields that stay.
 pub(super) fn changed(fields: &[Fixed], old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-    let changed = fields.iter().filter(|field| !is_same(at(old, field.path), at(new, field.path)));
+    // Unlike a map, a struct that is empty is not the same as none.
+    let appears = |before: &Value, after: &Value| {
+        before.is_null() != after.is_null() && (before.is_object() || after.is_object())
+    };
+    let changed = fields.iter().filter(|field| {
+        let (before, after) = (at(old, field.path), at(new, field.path));
+        appears(before, after) || !is_same(before, after)
+    });
     let empty = json!("");
     let shown = |field: &Fixed| match at(new, field.path) {
         Value::Null if field.is_text => invalid(field.told, &empty, IS_IMMUTABLE),
@@ -272,7 +279,8 @@ pub(super) fn quota(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     if scopes(old) == scopes(new) {
         return Vec::new();
     }
-    vec![invalid("spec.scopes", at(new, "spec.scopes"), IS_IMMUTABLE)]
+    let shown: Vec<Value> = at(new, "spec.scopes").as_array().cloned().unwrap_or_default();
+    vec![invalid("spec.scopes", &shown.into(), IS_IMMUTABLE)]
 }
 
 /// A node keeps the ranges of its pods, and what a cloud knows it by, once it has them.

@@ -17,7 +17,7 @@ mod warnings;
 
 pub(crate) use convert::{carry_over, from_stored, from_stored_within, needs_conversion, to_stored};
 pub(crate) use fields::{FieldFilter, fields};
-pub(crate) use pods::{check_resize, resize};
+pub(crate) use pods::{check_ephemeral, check_resize, resize};
 pub(crate) use services::{Numbers, complete_service, has_hidden, hide};
 pub(crate) use strategy::{Content, Creation, Dependents, Generation, Strategy};
 pub(crate) use warnings::warnings;

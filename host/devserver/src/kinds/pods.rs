@@ -1,5 +1,7 @@
 //! What a server's admission adds to Pods, and their class of service.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::api::{Cause, JsonMap};
@@ -73,6 +75,30 @@ pub(crate) fn check_resize(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     let running = containers.iter().find(|container| container["state"]["running"].is_object());
     if running.is_some_and(|container| container["resources"].is_null()) {
         causes.push(Cause::forbidden("spec", "Pod running on node without support for resize"));
+    }
+    causes
+}
+
+/// What is wrong with other ephemeral containers of a pod: those that it has stay as they are.
+pub(crate) fn check_ephemeral(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
+    let list = |pod: &JsonMap| {
+        let list = pod.get("spec").and_then(|spec| spec["ephemeralContainers"].as_array());
+        list.cloned().unwrap_or_default()
+    };
+    let asked: HashMap<String, Value> = list(new)
+        .into_iter()
+        .map(|container| (container["name"].as_str().unwrap_or_default().to_owned(), container))
+        .collect();
+    let mut causes = Vec::new();
+    for container in list(old) {
+        let name = container["name"].as_str().unwrap_or_default();
+        let what = match asked.get(name) {
+            None => "removed",
+            Some(other) if *other != container => "changed",
+            Some(_) => continue,
+        };
+        let why = format!("existing ephemeral containers {name:?} may not be {what}");
+        causes.push(Cause::forbidden("spec.ephemeralContainers", &why));
     }
     causes
 }

@@ -169,7 +169,7 @@ fn rolling_daemon_set(rolling: &Node<'_, '_>, causes: &mut Causes) {
     }
 }
 
-pub(super) fn stateful_set(object: &JsonMap, causes: &mut Causes) {
+pub(super) fn stateful_set(object: &JsonMap, is_new: bool, causes: &mut Causes) {
     let spec = field(object, "spec");
     let management = spec.field("podManagementPolicy");
     match management.text() {
@@ -198,13 +198,16 @@ pub(super) fn stateful_set(object: &JsonMap, causes: &mut Causes) {
             retention.field(name).one_of(causes, &["Retain", "Delete"]);
         }
     }
-    for claim in spec.field("volumeClaimTemplates").each() {
+    // They cannot change.
+    for claim in spec.field("volumeClaimTemplates").each().filter(|_| is_new) {
         claim_spec(&claim.field("spec"), causes);
     }
     spec.field("replicas").non_negative(causes);
     spec.field("minReadySeconds").non_negative(causes);
     spec.field("ordinals").field("start").non_negative(causes);
-    spec.field("serviceName").if_given(causes, syntax::dns_label);
+    if is_new {
+        spec.field("serviceName").if_given(causes, syntax::dns_label);
+    }
     let labels = spec.field("selector");
     required_selector(&labels, "statefulset", causes);
     let pods = spec.field("template");
@@ -282,8 +285,12 @@ pub(super) fn pod_template(object: &JsonMap, causes: &mut Causes) {
     template(&field(object, "template"), causes);
 }
 
-pub(super) fn controller_revision(object: &JsonMap, causes: &mut Causes) {
+pub(super) fn controller_revision(object: &JsonMap, is_new: bool, causes: &mut Causes) {
     field(object, "revision").non_negative(causes);
+    if !is_new {
+        // What it holds cannot change.
+        return;
+    }
     let data = field(object, "data");
     if !data.is_set() {
         data.required(causes, "data is mandatory");

@@ -382,7 +382,10 @@ fn mark(
         metadata.add_finalizer(CLEANUP);
     }
     if strategy.content == Content::Namespaced && !is_ending {
-        object.insert("status".to_owned(), json!({"phase": "Terminating"}));
+        let status = object.entry("status").or_insert_with(|| json!({}));
+        if let Value::Object(status) = status {
+            status.insert("phase".to_owned(), "Terminating".into());
+        }
     }
     Ok(object)
 }

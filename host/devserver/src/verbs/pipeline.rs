@@ -101,7 +101,17 @@ impl Core {
                     name = identity::generate(base);
                     Metadata::of(&mut object)?.set("name", name.as_str());
                 }
-                (Err(Raced::Exists(found)), None) => return Err(exists(write, &name, &found)),
+                (Err(Raced::Exists(found)), None) => {
+                    let mut error = exists(write, &name, &found);
+                    if !Metadata::of(&mut object)?.text("generateName").is_empty() {
+                        // As if the name had been generated.
+                        error
+                            .message
+                            .push_str(", the server was not able to generate a unique name for the object");
+                        error.retry_after = Some(1);
+                    }
+                    return Err(error);
+                }
                 (Err(raced), _) => return Err(write.raced(&raced)),
             }
         }
@@ -278,6 +288,7 @@ impl Core {
         match part {
             ObjectPart::Main => causes.extend(strategy.changed(old, &next)),
             ObjectPart::Spec("containers") => causes.extend(kinds::check_resize(old, &next)),
+            ObjectPart::Spec("ephemeralContainers") => causes.extend(kinds::check_ephemeral(old, &next)),
             ObjectPart::Spec(_) | ObjectPart::Status => {}
         }
         write.accept(&write.name, causes)?;

@@ -283,6 +283,9 @@ fn unstructured(why: &str) -> String {
         text if found == "int64" && (text == "string" || text.contains('.')) => {
             "cannot convert int64 to string".to_owned()
         }
+        number if found == "float64" && (number.starts_with("int") || number.starts_with("uint")) => {
+            format!("cannot convert float64 to {number}")
+        }
         text if text.contains('.') => "unrecognized type: string".to_owned(),
         simple => format!("unrecognized type: {simple}"),
     }

@@ -65,6 +65,19 @@ pub(super) const EXPLAINED: &[Explained] = &[
         },
     },
     Explained {
+        reason: "A capacity that is not there is shown as `{}` in a cause, where a real server shows `null`.",
+        fits: |case| {
+            const NONE: &str = "Unsupported value: null: supported values: \"storage\"";
+            let has = |answer: &Answer, text: &str| {
+                let causes = answer.body["details"]["causes"].as_array();
+                causes.is_some_and(|causes| causes.iter().any(|cause| cause["message"] == text))
+            };
+            case.kind.kind == "PersistentVolume"
+                && has(case.real, NONE)
+                && has(case.development, &NONE.replace("null", "{}"))
+        },
+    },
+    Explained {
         reason: "Values of ValidatingAdmissionPolicies and of the kinds of resource.k8s.io are not checked.",
         fits: |case| {
             const KINDS: [&str; 5] = [

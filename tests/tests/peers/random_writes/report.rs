@@ -20,14 +20,6 @@ const STEP: usize = 1_500;
 /// And of one before it.
 const EARLIER: usize = 300;
 
-/// Whether the refusals of values of built-in kinds count.
-const VALIDATION_IS_COMPARED: bool = false;
-
-/// Whether the real server has something against the values of an object.
-fn is_validation(real: &Answer) -> bool {
-    real.code == 422 && real.body["details"]["causes"].as_array().is_some_and(|causes| !causes.is_empty())
-}
-
 /// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -35,8 +27,6 @@ pub(super) struct Report {
     pub(super) accepted: usize,
     by_verb: BTreeMap<String, usize>,
     refusals: BTreeMap<u16, usize>,
-    /// Refusals of values, as long as they are not compared.
-    validation: usize,
     explained: BTreeMap<&'static str, usize>,
     unexplained: BTreeMap<String, (usize, String)>,
 }
@@ -61,10 +51,6 @@ impl Report {
         difference: Difference,
         history: &[String],
     ) {
-        if !VALIDATION_IS_COMPARED && is_validation(real) {
-            self.validation += 1;
-            return;
-        }
         let case = Case { kind, real, development, difference: &difference, steps: history };
         if let Some(explained) = EXPLAINED.iter().find(|explained| (explained.fits)(&case)) {
             *self.explained.entry(explained.reason).or_default() += 1;
@@ -96,8 +82,8 @@ impl Report {
     pub(super) fn figures(&self) -> String {
         let unexplained: usize = self.unexplained.values().map(|(count, _)| count).sum();
         format!(
-            "{} accepted, refused {:?}, {:?}, {} refusals of values not compared, explained {:?}, unexplained {unexplained}",
-            self.accepted, self.refusals, self.by_verb, self.validation, self.explained
+            "{} accepted, refused {:?}, {:?}, explained {:?}, unexplained {unexplained}",
+            self.accepted, self.refusals, self.by_verb, self.explained
         )
     }
 
