@@ -65,10 +65,6 @@ impl Core {
                 made => return made.map(|stored| (stored, true)),
             }
         }
-        if part != ObjectPart::Main && self.store.get(&write.resource.storage, &write.key()).is_none() {
-            // What is wrong with the configuration is told before it is said that there is no such object.
-            self.applied(write, None, config, force)?;
-        }
         let stored = self.update_applied(write, part, |current| {
             let (object, managed) = self.applied(write, Some(current), config, force)?;
             check()?;
