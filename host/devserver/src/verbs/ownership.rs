@@ -103,19 +103,38 @@ fn with_kind<R>(write: &Write, done: impl FnOnce(&Kind<'_>, &Writer<'_>) -> R) -
 }
 
 impl Core {
-    /// The managed fields of an object after a write that is no apply; `sent` is what the client says of them.
+    /// The managed fields of an object after a write that is no apply; `sent` is what the client says of them. The new object is
+    /// as it was when this returns.
     pub(super) fn managed(
         &self,
         write: &Write,
         old: Option<(&Stored, &JsonMap)>,
-        new: &JsonMap,
+        new: &mut JsonMap,
+        sent: Option<Managers>,
+    ) -> ManagedFields {
+        if kinds::needs_conversion(&write.resource) {
+            return self.managed_as_served(write, old, &served(write, new), sent);
+        }
+        // Not copied: it may be large.
+        let whole = Value::Object(std::mem::take(new));
+        let managed = self.managed_as_served(write, old, &whole, sent);
+        if let Value::Object(whole) = whole {
+            *new = whole;
+        }
+        managed
+    }
+
+    fn managed_as_served(
+        &self,
+        write: &Write,
+        old: Option<(&Stored, &JsonMap)>,
+        new: &Value,
         sent: Option<Managers>,
     ) -> ManagedFields {
         let before = old.map(|(stored, object)| (served(write, object), managers_of(&stored.managed)));
-        let new = served(write, new);
         let managers = with_kind(write, |kind, writer| {
             let old = before.as_ref().map(|(object, managers)| (object, managers));
-            apply::on_update(kind, old, &new, sent, writer, &ignored(write))
+            apply::on_update(kind, old, new, sent, writer, &ignored(write))
         });
         let Some(managers) = managers else { return ManagedFields::default() };
         if let (Some((_, before)), Some((stored, _))) = (&before, old)

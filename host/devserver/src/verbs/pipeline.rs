@@ -49,7 +49,7 @@ impl Core {
         let sent = ownership::take_sent(&mut object);
         identity::wipe(&mut object)?;
         // Before it has a UID: by that an object that is new is known.
-        let managed = applied.unwrap_or_else(|| self.managed(write, None, &object, sent));
+        let managed = applied.unwrap_or_else(|| self.managed(write, None, &mut object, sent));
         let base = identity::begin(write, &mut object, now)?;
         let mut name = Metadata::of(&mut object)?.text("name").to_owned();
         self.check_place(write, &name)?;
@@ -157,8 +157,8 @@ impl Core {
         mut change: impl FnMut(&Stored, &JsonMap) -> Result<Option<JsonMap>, ApiError>,
     ) -> Result<Arc<Stored>, ApiError> {
         self.change_owned(write, |current, old| {
-            let Some(object) = change(current, old)? else { return Ok(None) };
-            let managed = self.managed(write, Some((current, old)), &object, None);
+            let Some(mut object) = change(current, old)? else { return Ok(None) };
+            let managed = self.managed(write, Some((current, old)), &mut object, None);
             Ok(Some((object, managed)))
         })
     }
@@ -208,8 +208,8 @@ impl Core {
             let mut object = asked(current, old)?;
             // A subresource is not there to say who owns what.
             let sent = ownership::take_sent(&mut object).filter(|_| write.subresource.is_empty());
-            let (composed, next) = self.next(write, current, old, object, part)?;
-            let managed = self.managed(write, Some((current, old)), &composed, sent);
+            let (mut composed, next) = self.next(write, current, old, object, part)?;
+            let managed = self.managed(write, Some((current, old)), &mut composed, sent);
             Ok(Some((next, managed)))
         })
     }
