@@ -24,7 +24,7 @@ const DEPRECATIONS: &[Deprecation] = &[
     ("resource.k8s.io", "v1alpha3", "DeviceTaintRule", "1.36", "1.39", ""),
 ];
 
-/// What requests are told that are about a version of a built-in kind, if it is deprecated.
+/// The warning that answers requests on a version of a built-in kind, if it is deprecated.
 pub(super) fn of(group: &str, version: &str, kind: &str) -> Option<String> {
     let fits = |of: &&Deprecation| of.0 == group && of.1 == version && (of.2.is_empty() || of.2 == kind);
     let (.., since, until, instead) = DEPRECATIONS.iter().find(fits)?;

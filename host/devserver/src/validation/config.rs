@@ -12,7 +12,7 @@ use crate::schema::Causes;
 /// What the data of a ConfigMap or a Secret may have.
 const DATA: usize = 1 << 20;
 
-/// How many bytes a text of base64 stands for, without decoding it.
+/// The number of bytes that a text of base64 encodes, without decoding it.
 fn encoded_length(text: &str) -> usize {
     (text.len() / 4 * 3).saturating_sub(text.bytes().rev().take_while(|byte| *byte == b'=').count().min(2))
 }

@@ -212,7 +212,7 @@ impl Core {
         let deleted = self.delete_object(&request.write()?, &options)?;
         let resource = &request.resource;
         if !deleted.gone || resource.strategy.answers_deleted {
-            // Only those who ask in the older form are told so.
+            // Only the older form of the option has a code for it.
             let code = match options.orphan_dependents {
                 Some(false) if !deleted.gone => StatusCode::ACCEPTED,
                 _ => StatusCode::OK,
@@ -343,7 +343,7 @@ fn mark(
         return Ok(object);
     }
     if strategy.grace.is_some() && earlier.is_some_and(|earlier| !shortens(earlier)) {
-        // A graceful deletion is under way, and goes on as it began.
+        // A graceful deletion that has begun is only changed by a shorter period.
         return Ok(object);
     }
     let end = match (earlier, options.grace_period_seconds) {

@@ -56,7 +56,7 @@ pub(super) const EXPLAINED: &[Explained] = &[
         },
     },
     Explained {
-        reason: "Of a member that stands in a text twice the last counts, where a real server reads both.",
+        reason: "If a member occurs twice in a text, the last one counts; a real server reads both.",
         fits: |case| {
             let message = case.real.body["message"].as_str().unwrap_or_default();
             let is_twice =
