@@ -98,7 +98,9 @@ fn with_kind<R>(write: &Write, done: impl FnOnce(&Kind<'_>, &Writer<'_>) -> R) -
         .unwrap_or_else(|| json!({"apiVersion": api_version, "kind": resource.kind}));
     let served: Vec<&str> = resource.served.iter().map(String::as_str).collect();
     let ignores_alike = !resource.is_custom() || !write.subresource.is_empty();
-    let kind = Kind { types, root, name: &resource.kind, served: &served, empty: &empty, ignores_alike };
+    let is_decoded = matches!(resource.origin, Origin::Builtin);
+    let kind =
+        Kind { types, root, name: &resource.kind, served: &served, empty: &empty, ignores_alike, is_decoded };
     Some(done(&kind, &writer))
 }
 

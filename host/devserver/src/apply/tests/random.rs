@@ -38,7 +38,15 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
 fn with_kind<T>(run: impl FnOnce(&Kind<'_>) -> T) -> T {
     let (types, root) = SCHEMA.types();
     let empty = json!({"apiVersion": VERSION, "kind": "Kite"});
-    run(&Kind { types, root, name: "Kite", served: &[VERSION], empty: &empty, ignores_alike: true })
+    run(&Kind {
+        types,
+        root,
+        name: "Kite",
+        served: &[VERSION],
+        empty: &empty,
+        ignores_alike: true,
+        is_decoded: false,
+    })
 }
 
 fn writer(manager: &str) -> Writer<'_> {
