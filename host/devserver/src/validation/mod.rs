@@ -154,8 +154,8 @@ fn check(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>, causes: &
     }
 }
 
-/// A value as messages show some: with the names that its fields have in Go, in the order of the struct. Of each field the name
-/// and what stands for it if it is absent.
+/// A value in the form of some messages: with the names that its fields have in Go, in the order of the struct. `fields` has the
+/// name of each field and the text of its empty value.
 fn in_go(value: &Value, fields: &[(&str, &str)]) -> String {
     in_go_with(value, fields, &[])
 }

@@ -1,5 +1,5 @@
-//! Owners and dependents: what becomes of them in all kinds of deletion. The same is asked of a real
-//! kube-controller-manager in `tests/tests/peers/garbage.rs`.
+//! Owners and dependents in all kinds of deletion. The garbage collector of a real kube-controller-manager is compared in
+//! `tests/tests/peers/controllers.rs`.
 
 use pilothouse_devserver::{ControllerSet, DevServerOptions};
 use serde_json::{Value, json};
