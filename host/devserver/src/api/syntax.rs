@@ -287,6 +287,39 @@ pub(crate) fn percent(text: &str) -> Faults {
     ]
 }
 
+/// Whether a text is a version as semver.org has it.
+pub(crate) fn is_semantic_version(text: &str) -> bool {
+    let is_number = |part: &str| {
+        part.bytes().all(|byte| byte.is_ascii_digit())
+            && (part == "0" || !part.is_empty() && !part.starts_with('0'))
+    };
+    let is_word = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let is_before = |part: &str| {
+        let is_digits = part.bytes().all(|byte| byte.is_ascii_digit());
+        is_word(part) && (!is_digits || is_number(part))
+    };
+    let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
+    let (text, before) = text.split_once('-').map_or((text, None), |(text, before)| (text, Some(before)));
+    text.split('.').count() == 3
+        && text.split('.').all(is_number)
+        && before.is_none_or(|before| before.split('.').all(is_before))
+        && build.is_none_or(|build| build.split('.').all(is_word))
+}
+
+/// A name as C has them.
+pub(crate) fn c_identifier(text: &str) -> Faults {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if text.bytes().all(is_inner) && !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Faults::new();
+    }
+    vec![
+        "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or \
+         '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')",
+    ]
+}
+
 /// The name of a header of HTTP.
 pub(crate) fn header_name(text: &str) -> Faults {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {

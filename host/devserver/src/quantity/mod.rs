@@ -37,6 +37,18 @@ pub(crate) fn read(text: &str) -> Result<String, &'static str> {
     Ok(rewrite(text, NANO).unwrap_or_else(|| text.to_owned()))
 }
 
+/// The canonical form of a sum, with the suffixes of the first quantity, or of the second one if the first is zero.
+pub(crate) fn sum(a: &str, b: &str) -> String {
+    let (first, second) = (Amount::of(a), Amount::of(b));
+    let is_binary = |text: &str| BINARY.iter().skip(1).any(|suffix| text.ends_with(suffix));
+    let total = Amount(first.0.saturating_add(second.0));
+    if is_binary(if first == Amount::ZERO { b } else { a }) && total.is_whole() {
+        return binary(total.0 / BILLION);
+    }
+    let text = format!("{}n", total.0);
+    rewrite(&text, NANO).unwrap_or(text)
+}
+
 /// A quantity without what is less than a thousandth: that is rounded up, away from zero.
 pub(crate) fn round_up_to_milli(text: &str) -> String {
     rewrite(text, MILLI).unwrap_or_else(|| text.to_owned())

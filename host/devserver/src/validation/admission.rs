@@ -1,4 +1,4 @@
-//! Configurations of webhooks, and policies of admission with their bindings. Expressions are not read.
+//! Configurations of webhooks, and the rules that admission policies have too. Expressions are not read.
 
 use std::collections::HashSet;
 
@@ -55,7 +55,8 @@ fn full_name(name: &Node<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn rule_with_operations(rule: &Node<'_, '_>, causes: &mut Causes) {
+/// Which requests are meant.
+pub(super) fn rule_with_operations(rule: &Node<'_, '_>, causes: &mut Causes) {
     let operations = rule.field("operations");
     if operations.is_empty() {
         operations.required(causes, "");
@@ -144,74 +145,6 @@ fn review_versions(versions: &Node<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// A ValidatingAdmissionPolicyBinding.
-pub(super) fn binding(object: &JsonMap, causes: &mut Causes) {
-    let spec = field(object, "spec");
-    spec.field("policyName").given_as(causes, syntax::dns_subdomain);
-    parameters(&spec.field("paramRef"), causes);
-    matched(&spec.field("matchResources"), causes);
-    let actions = spec.field("validationActions");
-    let mut seen = HashSet::new();
-    for action in actions.each() {
-        action.one_of(causes, &["Audit", "Deny", "Warn"]);
-        if !seen.insert(action.text()) {
-            action.duplicate(causes);
-        }
-    }
-    if seen.contains("Deny") && seen.contains("Warn") {
-        let why = "must not contain both Deny and Warn (repeating the same validation failure information in the API response \
-                   and headers serves no purpose)";
-        actions.invalid(causes, why);
-    }
-    if seen.is_empty() {
-        actions.required(causes, "at least one validation action is required");
-    }
-}
-
-/// What a binding takes its parameters from.
-fn parameters(parameters: &Node<'_, '_>, causes: &mut Causes) {
-    if !parameters.is_set() {
-        return;
-    }
-    let (name, labels) = (parameters.field("name"), parameters.field("selector"));
-    let is_named = !name.text().is_empty();
-    if is_named {
-        name.faults(causes, syntax::path_segment(name.text()));
-    }
-    match (is_named, labels.is_set()) {
-        (true, true) => {
-            name.forbidden(causes, "name and selector are mutually exclusive");
-            selector(&labels, causes);
-            labels.forbidden(causes, "name and selector are mutually exclusive");
-        }
-        (false, false) => parameters.required(causes, "one of name or selector must be specified"),
-        _ => selector(&labels, causes),
-    }
-    parameters.field("parameterNotFoundAction").given_one_of(causes, &["Deny", "Allow"]);
-}
-
-/// What a policy, or a binding of it, is for.
-fn matched(matched: &Node<'_, '_>, causes: &mut Causes) {
-    if !matched.is_set() {
-        return;
-    }
-    matched.field("matchPolicy").one_of_if_set(causes, &["Equivalent", "Exact"]);
-    selector(&matched.field("namespaceSelector"), causes);
-    selector(&matched.field("objectSelector"), causes);
-    for list in ["resourceRules", "excludeResourceRules"] {
-        for rule in matched.field(list).each() {
-            let mut seen = HashSet::new();
-            for name in rule.field("resourceNames").each() {
-                name.faults(causes, syntax::path_segment(name.text()));
-                if !seen.insert(name.text()) {
-                    name.duplicate(causes);
-                }
-            }
-            rule_with_operations(&rule, causes);
-        }
-    }
-}
-
 /// How a webhook is reached.
 fn client(config: &Node<'_, '_>, causes: &mut Causes) {
     let (url, service) = (config.field("url"), config.field("service"));
@@ -291,7 +224,8 @@ fn url_path(path: &Node<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn match_conditions(conditions: &Node<'_, '_>, causes: &mut Causes) {
+/// Conditions that a request must meet too.
+pub(super) fn match_conditions(conditions: &Node<'_, '_>, causes: &mut Causes) {
     if conditions.len() > 64 {
         conditions.too_many(causes, 64);
     }

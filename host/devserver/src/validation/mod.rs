@@ -15,11 +15,15 @@
 mod access;
 mod addresses;
 mod admission;
+mod admission_policies;
 mod autoscaling;
 mod certificates;
 mod claims;
 mod config;
 mod containers;
+mod device_claims;
+mod device_slices;
+mod devices;
 mod endpoints;
 mod environment;
 mod events;
@@ -36,6 +40,7 @@ mod policy;
 mod probes;
 mod projected;
 mod quota;
+mod request_policy;
 mod resources;
 mod schedule;
 mod scheduling;
@@ -143,13 +148,27 @@ fn check(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>, causes: &
         ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => {
             flow::priority_level(object, causes);
         }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => {
+            admission_policies::validating_policy(object, old, causes);
+        }
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => {
-            admission::binding(object, causes);
+            admission_policies::validating_binding(object, causes);
+        }
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => {
+            admission_policies::mutating_policy(object, old, causes);
+        }
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => {
+            admission_policies::mutating_binding(object, causes);
         }
         (
             "admissionregistration.k8s.io",
             "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
         ) => admission::webhooks(object, causes),
+        ("resource.k8s.io", "deviceclasses") => devices::class(object, old, causes),
+        ("resource.k8s.io", "devicetaintrules") => devices::taint_rule(object, old, causes),
+        ("resource.k8s.io", "resourceclaims") => device_claims::claim(object, is_new, causes),
+        ("resource.k8s.io", "resourceclaimtemplates") => device_claims::template(object, causes),
+        ("resource.k8s.io", "resourceslices") => device_slices::slice(object, old, causes),
         _ => {}
     }
 }

@@ -57,11 +57,11 @@ pub(super) fn is_quota(name: &str) -> bool {
 }
 
 /// Whether it is Kubernetes' own.
-fn is_native(name: &str) -> bool {
+pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-fn is_extended(name: &str) -> bool {
+pub(super) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && syntax::qualified_name(&format!("requests.{name}")).is_empty()

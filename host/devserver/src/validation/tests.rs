@@ -61,7 +61,43 @@ fn an_object_of_very_many_wrong_parts_has_a_short_answer() {
 }
 
 #[test]
-fn kinds_that_are_not_known_here_are_taken() {
-    let claim = json!({"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "-"}]}}});
-    assert_eq!(said("resource.k8s.io/v1", "ResourceClaim", claim), [""; 0]);
+fn expressions_are_limited_in_length() {
+    let long = "a".repeat((10 << 10) + 1);
+    let class = |expression: &str| {
+        let object =
+            json!({"metadata": {"name": "a"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}});
+        said("resource.k8s.io/v1", "DeviceClass", object)
+    };
+    assert_eq!(class(&long[1..]), [""; 0]);
+    let why = "spec.selectors[0].cel.expression: Too long: may not be more than 10240 bytes";
+    assert_eq!(class(&long), [why]);
+    let parameters = json!({"metadata": {"name": "a"}, "spec": {"config": [
+        {"opaque": {"driver": "a.example", "parameters": {"a": long}}},
+    ]}});
+    let why = "spec.config[0].opaque.parameters: Too long: may not be more than 10240 bytes";
+    assert_eq!(said("resource.k8s.io/v1", "DeviceClass", parameters), [why]);
+    let policy = json!({"metadata": {"name": "a"}, "spec": {
+        "failurePolicy": "Fail", "matchConstraints": {"resourceRules": [
+            {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]},
+        ]},
+        "auditAnnotations": [{"key": "a", "valueExpression": long}],
+    }});
+    let why =
+        "spec.auditAnnotations[0].valueExpression: Required value: must not exceed 5120 bytes in length";
+    assert_eq!(said("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", policy), [why]);
+}
+
+#[test]
+fn a_request_of_the_first_beta_version_is_one_for_exactly_something() {
+    let claim =
+        |request: Value| json!({"metadata": {"name": "a"}, "spec": {"devices": {"requests": [request]}}});
+    let flat = claim(json!({"name": "a", "deviceClassName": "-", "allocationMode": "All", "count": 1}));
+    let said_of = said("resource.k8s.io/v1beta1", "ResourceClaim", flat);
+    let places: Vec<&str> = said_of.iter().filter_map(|cause| cause.split(": ").next()).collect();
+    let at = "spec.devices.requests[0].exactly";
+    assert_eq!(places, [format!("{at}.deviceClassName"), format!("{at}.count")]);
+    let none = said("resource.k8s.io/v1beta1", "ResourceClaim", claim(json!({"name": "a"})));
+    let why =
+        "spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required";
+    assert_eq!(none, [why]);
 }

@@ -30,6 +30,10 @@ const SHOWN: usize = 3;
 /// What only a server says that fills in no service accounts, as this control plane's does not.
 const NO_ACCOUNT: &str = "must not be specified when serviceAccountName is not set";
 
+/// What only a server says that compiles expressions, or looks up the namespace of a claim.
+const NOT_SAID_HERE: [&str; 3] =
+    [": compilation failed: ", ": must evaluate to ", ": admin access to devices requires the `"];
+
 /// What a server says of an object: the code, and the causes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Verdict {
@@ -60,7 +64,10 @@ async fn verdict(client: Client, path: &'static str, object: Value) -> Result<Ve
     let text = |cause: &Value, name: &str| cause[name].as_str().unwrap_or_default().to_owned();
     let told = body["details"]["causes"].as_array().into_iter().flatten();
     let causes: BTreeSet<String> = told
-        .filter(|cause| !text(cause, "message").ends_with(NO_ACCOUNT))
+        .filter(|cause| {
+            let message = text(cause, "message");
+            !message.ends_with(NO_ACCOUNT) && !NOT_SAID_HERE.iter().any(|what| message.contains(what))
+        })
         .map(|cause| {
             let (reason, field, message) =
                 (text(cause, "reason"), text(cause, "field"), text(cause, "message"));
@@ -75,14 +82,15 @@ async fn verdict(client: Client, path: &'static str, object: Value) -> Result<Ve
 }
 
 /// A text without what no two servers share, or what is lost when an object is read: the UIDs that each server makes itself, and
-/// whether labels or a capacity that are not there were written as `{}`. Ports of nodes are given at random.
+/// whether labels, a capacity or conditions that are not there were written as `{}` or `[]`. Ports of nodes are given at random.
 fn without_what_differs(text: &str) -> String {
     if let Some((place, _)) = text.split_once("nodePort: Duplicate value: ") {
         return place.to_owned();
     }
     let text = text
         .replace("Invalid value: {}: `selector` does", "Invalid value: null: `selector` does")
-        .replace("spec.capacity: Unsupported value: {}:", "spec.capacity: Unsupported value: null:");
+        .replace("spec.capacity: Unsupported value: {}:", "spec.capacity: Unsupported value: null:")
+        .replace("Conditions: Invalid value: []: binding", "Conditions: Invalid value: null: binding");
     let is_uid = |word: &str| {
         word.len() == 36
             && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')

@@ -1,8 +1,12 @@
 //! Objects with which nothing is wrong, to be broken: of each kind, and of each way in which a kind can be put together.
 
+mod devices;
 mod objects;
+mod policies;
 
+use devices::devices;
 use objects::{core, network, others, services, storage};
+use policies::policies;
 use serde_json::{Value, json};
 
 /// An object, and the path of the collection that it is made in.
@@ -186,6 +190,8 @@ pub(super) fn all() -> Vec<Skeleton> {
     all.extend(storage());
     all.extend(core());
     all.extend(others());
+    all.extend(policies());
+    all.extend(devices());
     all
 }
 
