@@ -78,21 +78,6 @@ pub(super) const EXPLAINED: &[Explained] = &[
         },
     },
     Explained {
-        reason: "Values of ValidatingAdmissionPolicies and of the kinds of resource.k8s.io are not checked.",
-        fits: |case| {
-            const KINDS: [&str; 5] = [
-                "ValidatingAdmissionPolicy",
-                "DeviceClass",
-                "ResourceClaim",
-                "ResourceClaimTemplate",
-                "ResourceSlice",
-            ];
-            let is_refused =
-                case.real.body["details"]["causes"].as_array().is_some_and(|causes| !causes.is_empty());
-            KINDS.contains(&case.kind.kind.as_str()) && case.real.code == 422 && is_refused
-        },
-    },
-    Explained {
         reason: "Warnings of fields that stand in a body twice come before those of unknown fields.",
         fits: |case| {
             let sorted = |answer: &Answer| {
