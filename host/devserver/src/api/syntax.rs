@@ -124,6 +124,33 @@ pub(crate) fn dns_subdomain(text: &str) -> Faults {
     faults
 }
 
+/// The same faults in the words of newer kinds, in which texts have bytes.
+pub(crate) fn in_bytes(faults: Faults) -> Faults {
+    let of = |fault: &'static str| match fault {
+        "must be no more than 63 characters" => "must be no more than 63 bytes",
+        "must be no more than 253 characters" => "must be no more than 253 bytes",
+        other => other,
+    };
+    faults.into_iter().map(of).collect()
+}
+
+/// As [`dns_subdomain`], with capitals.
+pub(crate) fn dns_subdomain_of_any_case(text: &str) -> Faults {
+    let mut faults = Faults::new();
+    if text.len() > SUBDOMAIN {
+        faults.push("must be no more than 253 bytes");
+    }
+    if !is_subdomain(&text.to_ascii_lowercase()) {
+        faults.push(concat!(
+            "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an \
+             alphanumeric character (e.g. 'Example.com', regex used for validation is '",
+            subdomain_format!(),
+            "')"
+        ));
+    }
+    faults
+}
+
 /// As [`dns_subdomain`], with underscores.
 pub(crate) fn dns_subdomain_with_underscores(text: &str) -> Faults {
     let is_part = |part: &str| {

@@ -61,12 +61,12 @@ pub(super) fn changed(fields: &[Fixed], old: &JsonMap, new: &JsonMap) -> Vec<Cau
 }
 
 /// A value as the API's messages show it.
-fn invalid(field: &str, value: &Value, why: &str) -> Cause {
+pub(super) fn invalid(field: &str, value: &Value, why: &str) -> Cause {
     Cause { message: format!("Invalid value: {value}: {why}"), ..Cause::invalid(field, "", "") }
 }
 
 /// The value at a path with dots; null where there is none.
-fn at<'a>(object: &'a JsonMap, path: &str) -> &'a Value {
+pub(super) fn at<'a>(object: &'a JsonMap, path: &str) -> &'a Value {
     let mut parts = path.split('.');
     let first = parts.next().and_then(|name| object.get(name)).unwrap_or(&Value::Null);
     parts.fold(first, |value, name| value.get(name).unwrap_or(&Value::Null))
@@ -82,7 +82,7 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 /// Whether two values are the same to the API.
-fn is_same(a: &Value, b: &Value) -> bool {
+pub(super) fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
             let has = |other: &JsonMap, name: &str, value: &Value| {
@@ -99,7 +99,7 @@ fn is_same(a: &Value, b: &Value) -> bool {
 }
 
 /// The spec without some of its fields.
-fn spec_without(object: &JsonMap, fields: &[&str]) -> Value {
+pub(super) fn spec_without(object: &JsonMap, fields: &[&str]) -> Value {
     let mut spec = at(object, "spec").clone();
     if let Value::Object(members) = &mut spec {
         members.retain(|name, _| !fields.contains(&name.as_str()));
@@ -172,6 +172,20 @@ pub(super) fn job(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         causes.push(invalid("spec.template.spec", at(new, "spec.template.spec"), IS_IMMUTABLE));
     }
     causes
+}
+
+/// What a claim hands on to drivers stays as well, where nothing and an empty object are not the same.
+pub(super) fn device_claim(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
+    let parameters = |object: &JsonMap| -> Vec<Value> {
+        let lists =
+            ["spec.devices.config", "spec.spec.devices.config"].map(|path| at(object, path).as_array());
+        lists.into_iter().flatten().flatten().map(|one| one["opaque"]["parameters"].clone()).collect()
+    };
+    let is_seen = !is_same(at(old, "spec"), at(new, "spec"));
+    if is_seen || parameters(old) == parameters(new) {
+        return Vec::new();
+    }
+    vec![invalid("spec", at(new, "spec"), IS_IMMUTABLE)]
 }
 
 /// Configuration that says of itself that it stays.
@@ -361,77 +375,6 @@ pub(super) fn volume(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     vec![Cause::forbidden("spec.persistentvolumesource", why)]
 }
 
-/// A pod keeps all of its spec but images, a shorter deadline, new tolerations and gates that are lifted.
-pub(super) fn pod(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let list = |object: &JsonMap, name: &str| at(object, name).as_array().cloned().unwrap_or_default();
-    for field in ["spec.containers", "spec.initContainers"] {
-        if list(old, field).len() != list(new, field).len() {
-            return vec![Cause::forbidden(field, "pod updates may not add or remove containers")];
-        }
-    }
-    const DEADLINE: &str = "spec.activeDeadlineSeconds";
-    match (at(old, DEADLINE).as_i64(), at(new, DEADLINE)) {
-        (Some(_), Value::Null) => {
-            causes.push(invalid(
-                DEADLINE,
-                &Value::Null,
-                "must not update from a positive integer to nil value",
-            ));
-        }
-        (Some(before), after) if after.as_i64().is_some_and(|after| before < after) => {
-            return vec![invalid(DEADLINE, after, "must be less than or equal to previous value")];
-        }
-        _ => {}
-    }
-    let tolerates: Vec<Value> = list(new, "spec.tolerations").into_iter().map(without_seconds).collect();
-    let lacks = |toleration: Value| !tolerates.contains(&without_seconds(toleration));
-    if list(old, "spec.tolerations").into_iter().any(lacks) {
-        let why = "existing toleration can not be modified except its tolerationSeconds";
-        causes.push(Cause::forbidden("spec.tolerations", why));
-    }
-    let (had, gates) = (list(old, "spec.schedulingGates"), list(new, "spec.schedulingGates"));
-    for (index, gate) in gates.iter().enumerate().filter(|(_, gate)| !had.contains(gate)) {
-        let name = gate["name"].as_str().unwrap_or_default();
-        let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-        causes.push(Cause::forbidden(&format!("spec.schedulingGates[{index}].name"), &why));
-    }
-    let is_gated = !had.is_empty();
-    let rest = |object: &JsonMap| {
-        let mut spec = spec_without(object, &["activeDeadlineSeconds", "tolerations", "schedulingGates"]);
-        if let (Value::Object(spec), true) = (&mut spec, is_gated) {
-            spec.remove("nodeSelector");
-            spec.remove("affinity");
-        }
-        for list in ["containers", "initContainers"] {
-            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-                if let Value::Object(container) = container {
-                    container.remove("image");
-                }
-            }
-        }
-        if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
-            spec["terminationGracePeriodSeconds"] = 1.into();
-        }
-        spec
-    };
-    if !is_same(&rest(old), &rest(new)) {
-        let why = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
-                   `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
-                   `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-        causes.push(Cause::forbidden("spec", why));
-    }
-    causes
-}
-
-fn without_seconds(mut toleration: Value) -> Value {
-    toleration
-        .as_object_mut()
-        .into_iter()
-        .for_each(|toleration| drop(toleration.remove("tolerationSeconds")));
-    toleration
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -451,29 +394,5 @@ mod tests {
         let other = object(json!({"spec": {"selector": {"matchLabels": {"a": "c"}}}}));
         let causes = changed(&[fixed("spec.selector")], &old, &other);
         assert_eq!(causes[0].message, r#"Invalid value: {"matchLabels":{"a":"c"}}: field is immutable"#);
-    }
-
-    #[test]
-    fn a_pod_takes_images_deadlines_tolerations_and_fewer_gates() {
-        let spec = json!({
-            "containers": [{"name": "a", "image": "one"}], "tolerations": [{"key": "a"}],
-            "schedulingGates": [{"name": "g"}],
-        });
-        let old = object(json!({"spec": spec}));
-        let with = |path: &str, value: Value| {
-            let mut new = Value::Object(old.clone());
-            *new.pointer_mut("/spec").unwrap().pointer_mut(path).unwrap() = value;
-            object(new)
-        };
-        for (path, value, free) in [
-            ("/containers/0/image", json!("two"), true),
-            ("/containers/0/name", json!("b"), false),
-            ("/tolerations", json!([{"key": "b"}, {"key": "a"}]), true),
-            ("/tolerations", json!([{"key": "b"}]), false),
-            ("/schedulingGates", json!([]), true),
-            ("/schedulingGates", json!([{"name": "h"}]), false),
-        ] {
-            assert_eq!(pod(&old, &with(path, value)).is_empty(), free, "{path}");
-        }
     }
 }

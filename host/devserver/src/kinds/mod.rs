@@ -8,6 +8,7 @@ mod convert;
 pub(crate) mod daemon_sets;
 mod fields;
 mod immutable;
+mod pod_updates;
 mod pod_warnings;
 mod pods;
 mod prepare;

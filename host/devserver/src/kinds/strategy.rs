@@ -5,7 +5,7 @@
 
 use super::daemon_sets;
 use super::immutable::{self, Fixed, fixed, fixed_as, fixed_text};
-use super::prepare;
+use super::{pod_updates, prepare};
 use crate::api::{ApiError, Cause, JsonMap, NameRule, Timestamp};
 
 /// Fills in what a new object lacks, and takes out what is not a client's to say.
@@ -187,7 +187,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             prepare_create: prepare::new_pod,
             prepare_update: prepare::pod_status,
             prepare: prepare::pod,
-            check_update: immutable::pod,
+            check_update: pod_updates::pod,
             ..ANSWERED
         },
     ),
@@ -340,9 +340,18 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "resource.k8s.io",
         "resourceclaims",
-        Strategy { answers_deleted: true, fixed: &[fixed("spec")], ..STATUS_ALONE },
+        Strategy {
+            answers_deleted: true,
+            fixed: &[fixed("spec")],
+            check_update: immutable::device_claim,
+            ..STATUS_ALONE
+        },
     ),
-    ("resource.k8s.io", "resourceclaimtemplates", Strategy { fixed: &[fixed("spec")], ..ANSWERED }),
+    (
+        "resource.k8s.io",
+        "resourceclaimtemplates",
+        Strategy { fixed: &[fixed("spec")], check_update: immutable::device_claim, ..ANSWERED },
+    ),
     (
         "resource.k8s.io",
         "resourcepoolstatusrequests",
@@ -378,7 +387,11 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     ("flowcontrol.apiserver.k8s.io", "", Strategy { generation: Generation::Spec, ..STATUS_ALONE }),
     ("networking.k8s.io", "servicecidrs", STATUS_ALONE),
     ("internal.apiserver.k8s.io", "storageversions", Strategy { needs_version: true, ..STATUS_ALONE }),
-    ("storagemigration.k8s.io", "", Strategy { needs_version: true, ..STATUS_ALONE }),
+    (
+        "storagemigration.k8s.io",
+        "",
+        Strategy { needs_version: true, fixed: &[fixed("spec")], ..STATUS_ALONE },
+    ),
     (
         "storage.k8s.io",
         "storageclasses",
@@ -390,6 +403,16 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
                 fixed("volumeBindingMode"),
             ],
             ..ANSWERED
+        },
+    ),
+    (
+        "coordination.k8s.io",
+        "leasecandidates",
+        Strategy {
+            needs_version: true,
+            creates_on_update: true,
+            fixed: &[fixed_text("spec.leaseName")],
+            ..BUILTIN
         },
     ),
     ("coordination.k8s.io", "", Strategy { needs_version: true, creates_on_update: true, ..BUILTIN }),
@@ -412,7 +435,21 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             ..BUILTIN
         },
     ),
-    ("certificates.k8s.io", "", Strategy { names: NameRule::Segment, needs_version: true, ..BUILTIN }),
+    (
+        "certificates.k8s.io",
+        "clustertrustbundles",
+        Strategy {
+            names: NameRule::Segment,
+            needs_version: true,
+            fixed: &[fixed_text("spec.signerName")],
+            ..BUILTIN
+        },
+    ),
+    (
+        "certificates.k8s.io",
+        "",
+        Strategy { names: NameRule::Segment, needs_version: true, fixed: &[fixed("spec")], ..BUILTIN },
+    ),
     ("authentication.k8s.io", "", REVIEW),
     ("authorization.k8s.io", "", REVIEW),
     (

@@ -172,6 +172,10 @@ fn client(config: &Node<'_, '_>, causes: &mut Causes) {
 fn url_of(at: &Node<'_, '_>, causes: &mut Causes) {
     const FORM: &str = "; desired format: https://host[/path]";
     let text = at.text();
+    if let Some(escape) = wrong_escape(text) {
+        let why = format!("url must be a valid URL: parse {text:?}: invalid URL escape {escape:?}{FORM}");
+        return at.required(causes, &why);
+    }
     let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
     let (text, query) = text.split_once('?').unwrap_or((text, ""));
     let (scheme, rest) = match text.split_once(':') {
@@ -197,6 +201,14 @@ fn url_of(at: &Node<'_, '_>, causes: &mut Causes) {
     if !query.is_empty() {
         at.invalid_as(causes, &query.into(), "query parameters are not permitted in the URL");
     }
+}
+
+/// A percent sign that no two hexadecimal digits follow, with what stands there instead.
+fn wrong_escape(text: &str) -> Option<&str> {
+    let rest = |at: usize| &text[at..text.floor_char_boundary(at + 3)];
+    let is_wrong =
+        |escape: &&str| escape.len() < 3 || !escape[1..].bytes().all(|byte| byte.is_ascii_hexdigit());
+    text.match_indices('%').map(|(at, _)| rest(at)).find(is_wrong)
 }
 
 fn url_path(path: &Node<'_, '_>, causes: &mut Causes) {

@@ -4,7 +4,7 @@ use super::devices::{
     attribute_name, binding_conditions, has_at_most, pool_name, short_name, taint, unique_by,
 };
 use super::node::{Node, field};
-use super::scheduling::node_selector;
+use super::scheduling::{node_selector, node_terms_in_go};
 use super::{request_policy, resources, sources};
 use crate::api::{JsonMap, syntax};
 use crate::quantity::Amount;
@@ -100,7 +100,7 @@ fn nodes_of_slice(spec: &Node<'_, '_>, causes: &mut Causes) -> bool {
         node_selector(&selector, causes);
         let terms = selector.field("nodeSelectorTerms");
         if terms.len() != 1 {
-            let text = super::shown_or_null(terms.value());
+            let text = super::shown_or_null(&node_terms_in_go(terms.value()));
             terms.invalid_text(causes, &text, "must have exactly one node selector term");
         }
     }

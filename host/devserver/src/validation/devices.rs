@@ -23,6 +23,9 @@ const MAX_SHOWN_NAME: usize = 63 + 1 + MAX_IDENTIFIER;
 /// Conditions that a binding waits for.
 const MAX_BINDING_CONDITIONS: usize = 4;
 
+/// Pools that a request for their status asks for.
+const MAX_POOLS: i64 = 1000;
+
 const TAINT_EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 
 /// A DeviceClass; `old` is the state that it replaces.
@@ -55,6 +58,39 @@ pub(super) fn taint_rule(object: &JsonMap, old: Option<&JsonMap>, causes: &mut C
     device.if_set(causes, syntax::dns_label);
     let old_effect = old.map(|old| field(old, "spec").field("taint").field("effect").text());
     taint(&spec.field("taint"), old_effect, causes);
+}
+
+/// A ResourcePoolStatusRequest. Its spec stays as it was made.
+pub(super) fn pool_status_request(object: &JsonMap, old: Option<&JsonMap>, causes: &mut Causes) {
+    let spec = field(object, "spec");
+    if let Some(old) = old {
+        if field(old, "spec").value() != spec.value() {
+            spec.invalid_text(causes, "null", "field is immutable");
+        }
+        return;
+    }
+    let (driver, pool, limit) = (spec.field("driver"), spec.field("poolName"), spec.field("limit"));
+    driver.given_as(causes, syntax::dns_subdomain_of_any_case);
+    if pool.is_set() {
+        if pool.text().len() > MAX_POOL_NAME {
+            pool.too_long(causes, MAX_POOL_NAME);
+        }
+        for (index, part) in pool.text().split('/').enumerate() {
+            if part.is_empty() {
+                pool.invalid(causes, &format!("segment {index}: must not be empty"));
+                continue;
+            }
+            for fault in syntax::in_bytes(syntax::dns_subdomain(part)) {
+                pool.invalid_as(causes, &part.into(), &format!("segment {index}: {fault}"));
+            }
+        }
+    }
+    match limit.int() {
+        None => limit.required(causes, ""),
+        Some(..=0) => limit.invalid(causes, "must be greater than or equal to 1"),
+        Some(1..=MAX_POOLS) => {}
+        Some(_) => limit.invalid(causes, &format!("must be less than or equal to {MAX_POOLS}")),
+    }
 }
 
 /// Whether a list is no longer than it may be; if it is, nothing else is said of it.

@@ -16,6 +16,7 @@ mod access;
 mod addresses;
 mod admission;
 mod admission_policies;
+mod api_services;
 mod autoscaling;
 mod certificates;
 mod claims;
@@ -30,11 +31,14 @@ mod events;
 mod flow;
 mod int_or_percent;
 mod jobs;
+mod leases;
 mod metadata;
 mod network;
 mod node;
 mod nodes;
 mod paths;
+mod pem;
+mod pod_groups;
 mod pods;
 mod policy;
 mod probes;
@@ -64,6 +68,7 @@ use node::Node;
 
 pub(crate) use addresses::canonical_fault;
 pub(crate) use metadata::{MetadataOf, check_metadata};
+pub(crate) use scheduling::{node_term_in_go, node_terms_in_go};
 
 /// What a server has against an object of a built-in kind, apart from its metadata; `old` is the state that it replaces.
 pub(crate) fn validate(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>) -> Vec<Cause> {
@@ -134,7 +139,8 @@ fn check(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>, causes: &
         ("policy", "poddisruptionbudgets") => policy::disruption_budget(object, causes),
         ("scheduling.k8s.io", "priorityclasses") => policy::priority_class(object, causes),
         ("node.k8s.io", "runtimeclasses") => policy::runtime_class(object, causes),
-        ("coordination.k8s.io", "leases") => policy::lease(object, causes),
+        ("coordination.k8s.io", "leases") => leases::lease(object, causes),
+        ("coordination.k8s.io", "leasecandidates") => leases::candidate(object, causes),
         ("storage.k8s.io", "storageclasses") => storage::storage_class(object, causes),
         ("storage.k8s.io", "volumeattributesclasses") => storage::volume_attributes_class(object, causes),
         ("storage.k8s.io", "csidrivers") => storage::driver(object, causes),
@@ -164,6 +170,17 @@ fn check(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>, causes: &
             "admissionregistration.k8s.io",
             "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
         ) => admission::webhooks(object, causes),
+        ("certificates.k8s.io", "clustertrustbundles") => certificates::trust_bundle(object, old, causes),
+        ("certificates.k8s.io", "podcertificaterequests") => {
+            certificates::pod_request(object, is_new, causes);
+        }
+        ("apiregistration.k8s.io", "apiservices") => api_services::api_service(object, causes),
+        ("storagemigration.k8s.io", "storageversionmigrations") => api_services::migration(object, causes),
+        ("scheduling.k8s.io", "workloads") => pod_groups::workload(object, old, causes),
+        ("scheduling.k8s.io", "podgroups") => pod_groups::pod_group(object, old, causes),
+        ("resource.k8s.io", "resourcepoolstatusrequests") => {
+            devices::pool_status_request(object, old, causes);
+        }
         ("resource.k8s.io", "deviceclasses") => devices::class(object, old, causes),
         ("resource.k8s.io", "devicetaintrules") => devices::taint_rule(object, old, causes),
         ("resource.k8s.io", "resourceclaims") => device_claims::claim(object, is_new, causes),

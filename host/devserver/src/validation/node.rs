@@ -226,7 +226,10 @@ impl<'p, 'v> Node<'p, 'v> {
 
     pub(super) fn too_many(&self, causes: &mut Causes, max: usize) {
         let count = self.len();
-        self.add(causes, "FieldValueTooMany", || format!("Too many: {count}: must have at most {max} items"));
+        self.add(causes, "FieldValueTooMany", || {
+            let items = if max == 1 { "item" } else { "items" };
+            format!("Too many: {count}: must have at most {max} {items}")
+        });
     }
 
     /// The value as messages show it.

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde_json::{Value, json};
+
 use super::node::Node;
 use super::selector::selector;
 use crate::api::syntax;
@@ -241,4 +243,16 @@ pub(super) fn taints(taints: &Node<'_, '_>, causes: &mut Causes) {
             taint.duplicate_as(causes, &text, "taints must be unique by key and effect pair");
         }
     }
+}
+
+/// A term of a selector of nodes with the names that its fields have in Go, as some messages show it.
+pub(crate) fn node_term_in_go(term: &Value) -> Value {
+    let one = |of: &Value| json!({"Key": of["key"], "Operator": of["operator"], "Values": of["values"]});
+    let list = |name: &str| term[name].as_array().map(|list| list.iter().map(one).collect::<Value>());
+    json!({"MatchExpressions": list("matchExpressions"), "MatchFields": list("matchFields")})
+}
+
+/// As [`node_term_in_go`], of all terms.
+pub(crate) fn node_terms_in_go(terms: &Value) -> Value {
+    terms.as_array().map_or(Value::Null, |terms| terms.iter().map(node_term_in_go).collect())
 }

@@ -1,6 +1,6 @@
 //! Classes of storage, drivers, and what nodes have of them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
@@ -58,10 +58,11 @@ pub(super) fn storage_class(object: &JsonMap, causes: &mut Causes) {
 }
 
 fn topologies(terms: &Node<'_, '_>, causes: &mut Causes) {
-    let mut seen: HashSet<Vec<(&str, Vec<&str>)>> = HashSet::new();
+    let mut seen: HashSet<BTreeMap<&str, Vec<&str>>> = HashSet::new();
     for term in terms.each() {
         let expressions = term.field("matchLabelExpressions");
-        let (mut keys, mut whole) = (HashSet::new(), Vec::new());
+        // Of several values of a key the last ones count.
+        let mut whole = BTreeMap::new();
         for expression in expressions.each() {
             let (key, values) = (expression.field("key"), expression.field("values"));
             if values.is_empty() {
@@ -74,14 +75,12 @@ fn topologies(terms: &Node<'_, '_>, causes: &mut Causes) {
                 }
             }
             key.faults(causes, syntax::qualified_name(key.text()));
-            if !keys.insert(key.text()) {
-                key.duplicate(causes);
-            }
             let mut values: Vec<&str> = known.into_iter().collect();
             values.sort_unstable();
-            whole.push((key.value().as_str().unwrap_or_default(), values));
+            if whole.insert(key.text(), values).is_some() {
+                key.duplicate(causes);
+            }
         }
-        whole.sort_unstable();
         // A term of nothing counts as seen.
         if whole.is_empty() || !seen.insert(whole) {
             expressions.duplicate_as(causes, "\"\"", "");

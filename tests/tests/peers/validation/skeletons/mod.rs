@@ -3,10 +3,12 @@
 mod devices;
 mod objects;
 mod policies;
+mod previews;
 
 use devices::devices;
 use objects::{core, network, others, services, storage};
 use policies::policies;
+use previews::{certificates, previews, wrong_certificates};
 use serde_json::{Value, json};
 
 /// An object, and the path of the collection that it is made in.
@@ -192,6 +194,55 @@ pub(super) fn all() -> Vec<Skeleton> {
     all.extend(others());
     all.extend(policies());
     all.extend(devices());
+    all.extend(certificates());
+    all.extend(previews());
+    all
+}
+
+/// Objects with which something is wrong already.
+pub(super) fn wrong() -> Vec<Skeleton> {
+    wrong_certificates()
+}
+
+/// Skeletons that are made and then updated: of kinds that keep much of what they were made with.
+pub(super) fn updated() -> Vec<Skeleton> {
+    let path = concat!("/api/v1/namespaces/default", "/pods");
+    let containers = json!([{"name": "a", "image": "b"}]);
+    let terms = json!([
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}, {"key": "b", "operator": "Exists"}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a-node"]}]},
+    ]);
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let mut mirror = of(
+        path,
+        "v1",
+        "Pod",
+        "mirror",
+        &json!({"spec": {"containers": containers, "nodeName": "a-node", "nodeSelector": {"a": "b"}}}),
+    );
+    mirror.object["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "a".into();
+    let mut all = vec![
+        mirror,
+        of(
+            path,
+            "v1",
+            "Pod",
+            "gated",
+            &json!({"spec": {
+                "containers": containers, "schedulingGates": [{"name": "example.com/a"}, {"name": "b"}],
+                "nodeSelector": {"a": "b", "c": "d"}, "activeDeadlineSeconds": 100, "terminationGracePeriodSeconds": 30,
+                "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}],
+                "affinity": {
+                    "nodeAffinity": {required: {"nodeSelectorTerms": terms}},
+                    "podAntiAffinity": {required: [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}]},
+                },
+            }}),
+        ),
+    ];
+    all.extend(policies());
+    all.extend(devices());
+    all.extend(certificates());
+    all.extend(previews());
     all
 }
 
