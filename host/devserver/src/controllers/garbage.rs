@@ -28,7 +28,7 @@ const AT_ONCE: usize = 100;
 /// How many searches for owners are remembered; each reads all objects of the owner's kind.
 const SEARCHES: usize = 500;
 /// How many owners of an object are looked for in other namespaces, which takes a look at all objects of the owner's kind.
-const MAX_REPORTED: usize = 10;
+pub(super) const MAX_REPORTED: usize = 10;
 
 /// The collector's index.
 #[derive(Debug, Default)]

@@ -20,7 +20,9 @@ pub(super) fn review(call: &ResourceRequest, what: Review) -> Outcome {
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
         }),
-        Review::Access => json!({"allowed": true, "reason": "this development server has no rules of access"}),
+        Review::Access => {
+            json!({"allowed": true, "reason": "this development server has no rules of access"})
+        }
     };
     object.insert("status".to_owned(), status);
     object.insert("kind".to_owned(), call.resource.kind.as_str().into());
