@@ -172,8 +172,22 @@ const OWNER: &str = "service-0123456789";
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A pod of about 3.5 KB with names, hashes and addresses of its own; `owner` is the UID of its ReplicaSet.
-pub(crate) fn pod(number: usize, owner: &str) -> Bytes {
+/// Which pods have the same fields, and so share their managed fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Alike {
+    /// Those of one of 200 workloads, as in a cluster: their variables have the same names.
+    Workload,
+    /// None.
+    Nothing,
+}
+
+/// A pod of about 3.5 KB with names, hashes and values of its own; `owner` is the UID of its ReplicaSet.
+pub(crate) fn pod(number: usize, owner: &str, alike: Alike) -> Bytes {
+    let workload = number % 200;
+    let variant = match alike {
+        Alike::Workload => workload,
+        Alike::Nothing => number,
+    };
     let mut random = StdRng::seed_from_u64(number as u64);
     let mut word = |length: usize| -> String {
         (0..length)
@@ -181,7 +195,7 @@ pub(crate) fn pod(number: usize, owner: &str) -> Bytes {
             .collect()
     };
     let variables: Vec<Value> =
-        (0..28).map(|n| json!({"name": format!("SETTING_{n}_{}", word(4)), "value": word(30)})).collect();
+        (0..28).map(|n| json!({"name": format!("SETTING_{n}_{variant:04}"), "value": word(30)})).collect();
     let container = |name: &str, image: String, variables: &[Value]| {
         json!({
             "name": name, "image": image, "env": variables,
@@ -197,7 +211,7 @@ pub(crate) fn pod(number: usize, owner: &str) -> Bytes {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": name,
-            "labels": {"app": format!("service-{}", number % 200), "pod-template-hash": word(10), "tier": "backend"},
+            "labels": {"app": format!("service-{workload}"), "pod-template-hash": word(10), "tier": "backend"},
             "annotations": {"example.com/checksum": word(64), "example.com/owner": word(20)},
             "ownerReferences": [{
                 "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": OWNER, "controller": true, "uid": owner,

@@ -1,5 +1,6 @@
 //! What is measured.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
@@ -7,17 +8,17 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use pilothouse_bench::{Better, Report};
 
-use crate::load::{Client, PODS, Server, on_clients, pod};
+use crate::load::{Alike, Client, PODS, Server, on_clients, pod};
 
 const RUNS: usize = 5;
 const CONNECTIONS: usize = 8;
 const WATCHERS: usize = 100;
 const CHANGES: usize = 1_000;
 
-/// Makes pods over several connections; they are numbered from `from` on.
-async fn fill(server: &Server, owner: &str, from: usize, count: usize) -> Result<()> {
-    let bodies: Vec<Bytes> = (from..from + count).map(|number| pod(number, owner)).collect();
-    let share = count.div_ceil(CONNECTIONS);
+/// Makes pods over several connections; each has a number.
+async fn fill(server: &Server, owner: &str, numbers: Range<usize>, alike: Alike) -> Result<()> {
+    let share = numbers.len().div_ceil(CONNECTIONS);
+    let bodies: Vec<Bytes> = numbers.map(|number| pod(number, owner, alike)).collect();
     let address = server.address;
     let mut tasks = tokio::task::JoinSet::new();
     for bodies in bodies.chunks(share).map(<[Bytes]>::to_vec) {
@@ -50,13 +51,13 @@ pub(crate) fn create(report: &mut Report) -> Result<()> {
         let (wall, cpu) = on_clients(async {
             let (server, owner) = start().await?;
             let (cpu, began) = (server.cpu().await?, Instant::now());
-            fill(&server, &owner, 0, PODS_A_RUN).await?;
+            fill(&server, &owner, 0..PODS_A_RUN, Alike::Workload).await?;
             anyhow::Ok((began.elapsed(), server.cpu().await? - cpu))
         })?;
         by_wall.push(PODS_A_RUN as f64 / wall.as_secs_f64());
         by_cpu.push(PODS_A_RUN as f64 / cpu.as_secs_f64());
     }
-    let size = pod(0, &"0".repeat(36)).len() as f64;
+    let size = pod(0, &"0".repeat(36), Alike::Workload).len() as f64;
     report.bound("create/size of a pod as sent", "bytes", Better::Lower, &mut [size], None);
     report.bound(
         "create/8 connections, server on one core",
@@ -81,7 +82,7 @@ pub(crate) fn list(report: &mut Report) -> Result<()> {
     ];
     let measured = on_clients(async {
         let (server, owner) = start().await?;
-        fill(&server, &owner, 0, 10_000).await?;
+        fill(&server, &owner, 0..10_000, Alike::Workload).await?;
         let mut client = Client::connect(server.address).await?;
         let mut measured = Vec::new();
         for (_, accept, _) in FORMS {
@@ -142,7 +143,7 @@ async fn run_fan_out() -> Result<(f64, f64)> {
         });
     }
     let (cpu, began) = (server.cpu().await?, Instant::now());
-    fill(&server, &owner, 0, CHANGES).await?;
+    fill(&server, &owner, 0..CHANGES, Alike::Workload).await?;
     while let Some(done) = watches.join_next().await {
         done??;
     }
@@ -151,24 +152,38 @@ async fn run_fan_out() -> Result<(f64, f64)> {
 
 /// What an object retains.
 pub(crate) fn memory(report: &mut Report) -> Result<()> {
-    const OBJECTS: usize = 20_000;
-    const PART: usize = 250;
-    let mut each = on_clients(async {
-        let (server, owner) = start().await?;
-        // Past the window of changes, whose records are there from then on.
-        for from in (0..5_000).step_by(PART) {
-            fill(&server, &owner, from, PART).await?;
-        }
-        let before = anonymous()?;
-        // In small parts, so that the clients' own memory is used again and again.
-        for from in (5_000..5_000 + OBJECTS).step_by(PART) {
-            fill(&server, &owner, from, PART).await?;
-        }
-        anyhow::Ok((anonymous()? - before) / OBJECTS as f64 / 1024.0)
-    })?;
-    let what = "memory/anonymous memory per 3.5-KB pod, process of server and clients";
-    report.bound(what, "KiB", Better::Lower, std::slice::from_mut(&mut each), Some(6.0));
+    // What one leaves in the allocator would be the next one's.
+    let mut servers = Vec::new();
+    let forms = [
+        ("of 200 workloads", Alike::Workload, Some(6.0)),
+        ("no two with the same fields", Alike::Nothing, None),
+    ];
+    for (form, alike, aim) in forms {
+        let (server, mut each) = on_clients(retained(alike))?;
+        servers.push(server);
+        let what = format!("memory/anonymous memory per 3.5-KB pod, {form}, process of server and clients");
+        report.bound(&what, "KiB", Better::Lower, std::slice::from_mut(&mut each), aim);
+    }
     Ok(())
+}
+
+/// A server with pods, and how many KiB it holds for each.
+async fn retained(alike: Alike) -> Result<(Server, f64)> {
+    const OBJECTS: usize = 40_000;
+    const PART: usize = 250;
+    /// Past the window of changes, whose records are there from then on.
+    const BEFORE: usize = 10_000;
+    let (server, owner) = start().await?;
+    let mut before = 0.0;
+    // In small parts, so that the clients' own memory is used again and again.
+    for from in (0..BEFORE + OBJECTS).step_by(PART) {
+        if from == BEFORE {
+            before = anonymous()?;
+        }
+        fill(&server, &owner, from..from + PART, alike).await?;
+    }
+    let each = (anonymous()? - before) / OBJECTS as f64 / 1024.0;
+    Ok((server, each))
 }
 
 /// The process's anonymous memory in bytes.

@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use http::StatusCode;
-use pilothouse_object::OwnerReference;
+use pilothouse_object::{ObjectKey, OwnerReference};
 use serde_json::{Value, json};
 
 use super::queue::{Queue, Reference, Work};
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 100;
 /// How many searches for owners are remembered; each reads all objects of the owner's kind.
 const SEARCHES: usize = 500;
 /// How many owners of an object are looked for in other namespaces, which takes a look at all objects of the owner's kind.
-const MAX_REPORTED: usize = 10;
+pub(super) const MAX_REPORTED: usize = 10;
 
 /// The collector's index.
 #[derive(Debug, Default)]
@@ -136,14 +136,14 @@ impl GarbageCollector {
         self.dependents.get(owner).into_iter().flatten().filter_map(move |reference| {
             #[cfg(test)]
             self.looks.update(|looks| looks + 1);
-            let stored = core.store.get(&reference.table, &reference.key)?;
+            let stored = core.store.get(&reference.table, reference.key.as_str())?;
             stored.object.owner_references().iter().any(|r| r.uid == owner).then_some((reference, stored))
         })
     }
 
     /// Does with an object what the table at the top of this module says.
     pub(super) fn collect(&mut self, core: &Core, reference: &Reference, queue: &mut Queue) {
-        let Some(stored) = core.store.get(&reference.table, &reference.key) else { return };
+        let Some(stored) = core.store.get(&reference.table, reference.key.as_str()) else { return };
         let object = &stored.object;
         if object.deletion_timestamp().is_some() {
             if has_finalizer(&stored, FOREGROUND) {
@@ -218,7 +218,7 @@ impl GarbageCollector {
     /// Lets an object go that waits for its dependents, when none holds it any more. Called for each dependent that ends, so it
     /// looks for the first that is left only.
     pub(super) fn release_owner(&self, core: &Core, reference: &Reference) {
-        let Some(owner) = core.store.get(&reference.table, &reference.key) else { return };
+        let Some(owner) = core.store.get(&reference.table, reference.key.as_str()) else { return };
         let uid = owner.object.uid();
         if owner.object.deletion_timestamp().is_some()
             && has_finalizer(&owner, FOREGROUND)
@@ -230,7 +230,7 @@ impl GarbageCollector {
 
     /// Frees the dependents of an object that is deleted without them, and lets it go when none is left; how many were freed.
     pub(super) fn orphan(&self, core: &Core, reference: &Reference, queue: &mut Queue) -> usize {
-        let Some(owner) = core.store.get(&reference.table, &reference.key) else { return 1 };
+        let Some(owner) = core.store.get(&reference.table, reference.key.as_str()) else { return 1 };
         if owner.object.deletion_timestamp().is_none() || !has_finalizer(&owner, ORPHAN) {
             return 1;
         }
@@ -318,16 +318,15 @@ fn blocks(dependent: &Stored, owner: &str) -> bool {
 fn locate(core: &Core, namespace: Option<&str>, owner: &OwnerReference<'_>) -> Option<Reference> {
     let served = core.registry.now();
     let resource = served.of_kind(&owner.api_version, &owner.kind)?;
-    let key = match resource.namespaced {
-        true => format!("{}/{}", namespace?, owner.name),
-        false => owner.name.clone().into_owned(),
-    };
-    Some(Reference { table: resource.storage.clone(), key: key.into() })
+    let namespace = if resource.namespaced { Some(namespace?) } else { None };
+    // A name that no object has is not one of an owner that is there.
+    let key = ObjectKey::new(namespace, &owner.name).ok()?;
+    Some(Reference { table: resource.storage.clone(), key })
 }
 
 fn state_of(core: &Core, namespace: Option<&str>, owner: &OwnerReference<'_>) -> State {
     let Some(reference) = locate(core, namespace, owner) else { return State::Unknown };
-    match core.store.get(&reference.table, &reference.key) {
+    match core.store.get(&reference.table, reference.key.as_str()) {
         Some(found) if found.object.uid() != owner.uid => State::Gone,
         Some(found) if found.object.deletion_timestamp().is_some() && has_finalizer(&found, FOREGROUND) => {
             State::Waiting

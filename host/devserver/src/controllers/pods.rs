@@ -66,7 +66,7 @@ impl PodEnds {
 
 /// Ends a pod whose time has come.
 pub(super) fn end(core: &Core, pod: &Reference, uid: &str) {
-    let Some(found) = core.store.get(&pod.table, &pod.key) else { return };
+    let Some(found) = core.store.get(&pod.table, pod.key.as_str()) else { return };
     let Some(write) = core.own_write(&pod.table, found.object.namespace(), found.object.name()) else {
         return;
     };

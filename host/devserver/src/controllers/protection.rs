@@ -57,7 +57,7 @@ fn queue_deleted(core: &Core, table: &str, key: &str, queue: &mut Queue) {
 
 /// Takes the finalizer off a claim or a volume that is being deleted and that nobody uses; how many Pods were looked at.
 pub(super) fn unprotect(core: &Core, reference: &Reference) -> usize {
-    let Some(found) = core.store.get(&reference.table, &reference.key) else { return 1 };
+    let Some(found) = core.store.get(&reference.table, reference.key.as_str()) else { return 1 };
     if found.object.deletion_timestamp().is_none() {
         return 1;
     }

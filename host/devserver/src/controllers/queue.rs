@@ -3,18 +3,21 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
+use pilothouse_object::ObjectKey;
+
 use crate::store::Stored;
 
 /// Where an object is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Reference {
     pub(super) table: Arc<str>,
-    pub(super) key: Box<str>,
+    /// Shared with the object.
+    pub(super) key: ObjectKey,
 }
 
 impl Reference {
     pub(super) fn new(table: &Arc<str>, stored: &Stored) -> Self {
-        Self { table: table.clone(), key: stored.object.key().as_str().into() }
+        Self { table: table.clone(), key: stored.object.key().clone() }
     }
 }
 

@@ -33,7 +33,9 @@ impl Default for ControllerSet {
 }
 
 impl ControllerSet {
-    fn none() -> Self {
+    /// None of them.
+    #[must_use]
+    pub fn none() -> Self {
         Self {
             garbage_collector: false,
             namespaces: false,

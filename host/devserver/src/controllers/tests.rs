@@ -8,13 +8,22 @@ use super::*;
 use crate::store::Store;
 use crate::verbs::{DeleteOptions, Propagation, Write};
 
-fn write(core: &Core, name: &str) -> Write {
-    core.own_write("/configmaps", Some("default"), name).unwrap()
+fn write(core: &Core, namespace: &str, name: &str) -> Write {
+    core.own_write("/configmaps", Some(namespace), name).unwrap()
 }
 
-fn create(core: &Core, name: &str, owners: &[Value]) -> Arc<Stored> {
+fn create(core: &Core, namespace: &str, name: &str, owners: &[Value]) -> Arc<Stored> {
     let object = json!({"metadata": {"name": name, "ownerReferences": owners}});
-    core.create_object(&write(core, ""), object.as_object().unwrap().clone()).unwrap()
+    core.create_object(&write(core, namespace, ""), object.as_object().unwrap().clone()).unwrap()
+}
+
+fn controllers(core: &Arc<Core>) -> Loop {
+    Loop {
+        core: core.clone(),
+        set: ControllerSet::default(),
+        queue: Queue::default(),
+        parts: Parts::default(),
+    }
 }
 
 fn reference(owner: &Stored) -> Value {
@@ -37,20 +46,15 @@ fn a_deletion_looks_at_each_dependent_a_few_times() {
     const MANY: usize = 2000;
     for policy in [Propagation::Foreground, Propagation::Background, Propagation::Orphan] {
         let core = Core::new(Store::new(10), Duration::from_secs(60));
-        let owner = create(&core, "owner", &[]);
+        let owner = create(&core, "default", "owner", &[]);
         for number in 0..MANY {
-            create(&core, &format!("dependent-{number}"), &[reference(&owner)]);
+            create(&core, "default", &format!("dependent-{number}"), &[reference(&owner)]);
         }
         let mut journal = core.store.journal();
-        let mut controllers = Loop {
-            core: core.clone(),
-            set: ControllerSet::default(),
-            queue: Queue::default(),
-            parts: Parts::default(),
-        };
+        let mut controllers = controllers(&core);
         run(&mut controllers, &mut journal);
         let options = DeleteOptions::of_policy(owner.object.uid(), policy);
-        core.delete_object(&write(&core, "owner"), &options).unwrap();
+        core.delete_object(&write(&core, "default", "owner"), &options).unwrap();
         run(&mut controllers, &mut journal);
         let left = core.store.under("/configmaps", "default/", 0);
         let owned = left.iter().filter(|stored| !stored.object.owner_references().is_empty()).count();
@@ -59,4 +63,26 @@ fn a_deletion_looks_at_each_dependent_a_few_times() {
         let looks = controllers.parts.garbage.looks();
         assert!(looks <= 4 * MANY, "{policy:?}: {looks}");
     }
+}
+
+#[test]
+fn of_many_owners_in_other_namespaces_some_are_searched_for_and_reported() {
+    const MANY: usize = 100;
+    let core = Core::new(Store::new(10), Duration::from_secs(60));
+    for namespace in ["here", "elsewhere"] {
+        let write = core.own_write("/namespaces", None, "").unwrap();
+        let object = json!({"metadata": {"name": namespace}});
+        core.create_object(&write, object.as_object().unwrap().clone()).unwrap();
+    }
+    let mut journal = core.store.journal();
+    let mut controllers = controllers(&core);
+    let owners: Vec<Value> = (0..MANY)
+        .map(|number| reference(&create(&core, "elsewhere", &format!("owner-{number}"), &[])))
+        .collect();
+    create(&core, "here", "dependent", &owners);
+    run(&mut controllers, &mut journal);
+    assert!(core.store.get("/configmaps", "here/dependent").is_none());
+    assert_eq!(core.store.count("/events"), garbage::MAX_REPORTED);
+    let looks = controllers.parts.garbage.looks();
+    assert!(looks <= garbage::MAX_REPORTED * MANY, "{looks}");
 }

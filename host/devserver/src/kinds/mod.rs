@@ -20,5 +20,5 @@ pub(crate) use convert::{carry_over, from_stored, from_stored_within, needs_conv
 pub(crate) use fields::{FieldFilter, fields};
 pub(crate) use pods::{check_ephemeral, check_resize, resize};
 pub(crate) use services::{Numbers, complete_service, has_hidden, hide};
-pub(crate) use strategy::{Content, Creation, Dependents, Generation, Strategy};
+pub(crate) use strategy::{Content, Creation, Dependents, Generation, Review, Strategy};
 pub(crate) use warnings::warnings;

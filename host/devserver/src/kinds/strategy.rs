@@ -110,9 +110,22 @@ pub(crate) enum Creation {
     /// It makes an object.
     Object,
     /// It asks something, and nothing is kept.
-    Review,
+    Review(Review),
     /// It gives a pod to a node.
     Binding,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Review {
+    /// Who the client is.
+    SelfSubject,
+    /// Whose a token is.
+    Token,
+    /// Whether somebody may do something.
+    Access,
+    /// What the client may do.
+    Rules,
 }
 
 const BUILTIN: Strategy = Strategy {
@@ -150,7 +163,9 @@ const CUSTOM: Strategy = Strategy {
 /// Status is all that a write of the status changes.
 const STATUS_ALONE: Strategy = Strategy { status_reset: &["metadata", "spec"], ..BUILTIN };
 const VERSIONED: Strategy = Strategy { needs_version: true, ..BUILTIN };
-const REVIEW: Strategy = Strategy { creation: Creation::Review, ..BUILTIN };
+const fn review(what: Review) -> Strategy {
+    Strategy { creation: Creation::Review(what), ..BUILTIN }
+}
 const COUNTED: Strategy = Strategy { generation: Generation::Spec, ..BUILTIN };
 const RBAC: Strategy = Strategy { names: NameRule::Segment, creates_on_update: true, ..BUILTIN };
 const CREATED_ON_UPDATE: Strategy = Strategy { creates_on_update: true, ..BUILTIN };
@@ -450,8 +465,10 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "",
         Strategy { names: NameRule::Segment, needs_version: true, fixed: &[fixed("spec")], ..BUILTIN },
     ),
-    ("authentication.k8s.io", "", REVIEW),
-    ("authorization.k8s.io", "", REVIEW),
+    ("authentication.k8s.io", "selfsubjectreviews", review(Review::SelfSubject)),
+    ("authentication.k8s.io", "tokenreviews", review(Review::Token)),
+    ("authorization.k8s.io", "selfsubjectrulesreviews", review(Review::Rules)),
+    ("authorization.k8s.io", "", review(Review::Access)),
     (
         "apiextensions.k8s.io",
         "",

@@ -18,7 +18,6 @@ pub(crate) struct LineForm {
 /// One change of one object.
 #[derive(Debug)]
 pub(crate) struct Change {
-    key: Box<str>,
     pub(crate) before: Option<Arc<Stored>>,
     /// The object after the change; of one that was deleted its last state with the revision of the deletion.
     pub(crate) now: Arc<Stored>,
@@ -28,8 +27,8 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    pub(super) fn new(key: &str, before: Option<Arc<Stored>>, now: Arc<Stored>, deleted: bool) -> Self {
-        Self { key: key.into(), before, now, deleted, line: OnceLock::new() }
+    pub(super) fn new(before: Option<Arc<Stored>>, now: Arc<Stored>, deleted: bool) -> Self {
+        Self { before, now, deleted, line: OnceLock::new() }
     }
 
     /// How much memory the history of it takes: the object before it, which nobody else holds; the last state of one that was
@@ -38,11 +37,11 @@ impl Change {
         let length = Stored::size;
         let before = self.before.as_deref().map_or(0, length);
         let last = if self.deleted { length(&self.now) } else { 0 };
-        size_of::<Self>() + self.key.len() + before + last + length(&self.now)
+        size_of::<Self>() + before + last + length(&self.now)
     }
 
     pub(crate) fn key(&self) -> &str {
-        &self.key
+        self.now.object.key().as_str()
     }
 
     pub(crate) fn revision(&self) -> u64 {

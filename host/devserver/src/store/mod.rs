@@ -99,7 +99,7 @@ impl Store {
     }
 
     pub(crate) fn get(&self, table: &str, key: &str) -> Option<Arc<Stored>> {
-        self.inner.lock().tables.get(table)?.objects.get(key).cloned()
+        self.inner.lock().tables.get(table)?.get(key).cloned()
     }
 
     /// Makes an object.
@@ -112,11 +112,11 @@ impl Store {
         managed: ManagedFields,
     ) -> Result<Arc<Stored>, Raced> {
         self.write(table, |t, revision| {
-            if let Some(found) = t.objects.get(key) {
+            if let Some(found) = t.get(key) {
                 return Err(Raced::Exists(found.clone()));
             }
             let stored = Stored::encode(head, object, managed, revision).map_err(Raced::Malformed)?;
-            Ok(t.put(key, stored))
+            Ok(t.put(stored))
         })
     }
 
@@ -133,7 +133,7 @@ impl Store {
         self.write(table, |t, revision| {
             t.expect(key, current)?;
             let stored = Stored::encode(head, object, managed, revision).map_err(Raced::Malformed)?;
-            Ok(t.put(key, stored))
+            Ok(t.put(stored))
         })
     }
 
@@ -142,7 +142,7 @@ impl Store {
         self.write(table, |t, revision| {
             t.expect(key, current)?;
             let last = current.at_revision(revision).map_err(Raced::Malformed)?;
-            Ok(t.take(key, last))
+            Ok(t.take(last))
         })
     }
 
@@ -252,13 +252,13 @@ impl Store {
 
     /// How many objects a table holds.
     pub(crate) fn count(&self, table: &str) -> usize {
-        self.inner.lock().tables.get(table).map_or(0, |t| t.objects.len())
+        self.inner.lock().tables.get(table).map_or(0, ResourceTable::len)
     }
 
     /// The names of all tables that hold objects.
     pub(crate) fn tables(&self) -> Vec<Arc<str>> {
         let inner = self.inner.lock();
-        inner.tables.iter().filter(|(_, t)| !t.objects.is_empty()).map(|(name, _)| name.clone()).collect()
+        inner.tables.iter().filter(|(_, t)| t.len() > 0).map(|(name, _)| name.clone()).collect()
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Keys are `namespace/name`, or the name alone, in the order of bytes: the order in which a real server lists.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -11,9 +13,45 @@ use tokio::sync::watch;
 use super::history::{History, HistoryBudget};
 use super::{Change, NoState, Query, Raced, Stored};
 
+/// An object in its place in the order of keys; the key is the object's own.
+#[derive(Debug)]
+struct Row(Arc<Stored>);
+
+impl Row {
+    fn key(&self) -> &str {
+        self.0.object.key().as_str()
+    }
+}
+
+impl Borrow<str> for Row {
+    fn borrow(&self) -> &str {
+        self.key()
+    }
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Row {}
+
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Row {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(other.key())
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct ResourceTable {
-    pub(super) objects: BTreeMap<Box<str>, Arc<Stored>>,
+    rows: BTreeSet<Row>,
     pub(super) history: History,
     /// Whether the feeds there were have ended, and nothing was written since.
     ended: bool,
@@ -24,28 +62,37 @@ pub(super) struct ResourceTable {
 impl ResourceTable {
     pub(super) fn new(budget: Arc<HistoryBudget>, forgotten: u64) -> Self {
         Self {
-            objects: BTreeMap::new(),
+            rows: BTreeSet::new(),
             history: History::new(budget, forgotten),
             ended: false,
             wake: watch::Sender::new(()),
         }
     }
 
+    pub(super) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
+        self.rows.get(key).map(|row| &row.0)
+    }
+
+    /// How many objects there are.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     pub(super) fn expect(&self, key: &str, current: &Stored) -> Result<(), Raced> {
-        match self.objects.get(key) {
+        match self.get(key) {
             Some(found) if found.revision == current.revision => Ok(()),
             _ => Err(Raced::Changed),
         }
     }
 
-    pub(super) fn put(&mut self, key: &str, stored: Arc<Stored>) -> Arc<Change> {
-        let before = self.objects.insert(key.into(), stored.clone());
-        self.log(Change::new(key, before, stored, false))
+    pub(super) fn put(&mut self, stored: Arc<Stored>) -> Arc<Change> {
+        let before = self.rows.replace(Row(stored.clone())).map(|row| row.0);
+        self.log(Change::new(before, stored, false))
     }
 
-    pub(super) fn take(&mut self, key: &str, last: Arc<Stored>) -> Arc<Change> {
-        let before = self.objects.remove(key);
-        self.log(Change::new(key, before, last, true))
+    pub(super) fn take(&mut self, last: Arc<Stored>) -> Arc<Change> {
+        let before = self.rows.take(last.object.key().as_str()).map(|row| row.0);
+        self.log(Change::new(before, last, true))
     }
 
     fn log(&mut self, change: Change) -> Arc<Change> {
@@ -68,7 +115,7 @@ impl ResourceTable {
 
     /// Whether there is nothing in it and nobody to tell of what there was.
     pub(super) fn is_over(&self) -> bool {
-        self.ended && self.objects.is_empty() && self.wake.receiver_count() == 0
+        self.ended && self.rows.is_empty() && self.wake.receiver_count() == 0
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
@@ -93,17 +140,18 @@ impl ResourceTable {
         let mut gone: Vec<(&str, &Arc<Stored>)> = undone
             .iter()
             .filter_map(|(key, before)| Some((*key, (*before)?)))
-            .filter(|(key, _)| in_range(key) && !self.objects.contains_key(*key))
+            .filter(|(key, _)| in_range(key) && !self.rows.contains(*key))
             .collect();
         gone.sort_unstable_by_key(|(key, _)| *key);
         let mut gone = gone.into_iter().peekable();
         let mut present = self
-            .objects
+            .rows
             .range::<str, _>((from, Bound::Unbounded))
+            .map(|row| (row.key(), &row.0))
             .take_while(|(key, _)| key.starts_with(query.prefix))
-            .filter_map(|(key, now)| match undone.get(&**key) {
-                None => Some((&**key, now)),
-                Some(before) => before.map(|before| (&**key, before)),
+            .filter_map(|(key, now)| match undone.get(key) {
+                None => Some((key, now)),
+                Some(before) => before.map(|before| (key, before)),
             })
             .peekable();
         let limit = if query.limit == 0 { usize::MAX } else { query.limit };

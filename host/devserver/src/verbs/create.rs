@@ -12,7 +12,7 @@ impl Core {
             return Err(ApiError::method_not_allowed());
         }
         match request.resource.strategy.creation {
-            Creation::Review => return reviews::review(request),
+            Creation::Review(what) => return reviews::review(request, what),
             Creation::Binding => return self.bind(request),
             Creation::Object => {}
         }

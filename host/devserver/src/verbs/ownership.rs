@@ -44,7 +44,7 @@ fn managed_fields(managers: &Managers) -> ManagedFields {
     }
     let mut text = Vec::new();
     managers.write(&mut text);
-    ManagedFields::new(&text)
+    ManagedFields::new(text)
 }
 
 /// Fields that a write of a resource or of its subresource resets, and so leaves to their owners.

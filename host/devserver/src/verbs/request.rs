@@ -63,7 +63,7 @@ impl ResourceRequest {
     /// Namespaced resources need a namespace except for lists, watches and collections; others take none.
     pub(super) fn check_scope(&self, verb: &str) -> Result<(), ApiError> {
         let everywhere = matches!(verb, "list" | "watch") && self.target.name.is_none();
-        let is_review = self.resource.strategy.creation == Creation::Review;
+        let is_review = matches!(self.resource.strategy.creation, Creation::Review(_));
         match (&self.target.namespace, self.resource.namespaced) {
             (Some(_), false) => Err(ApiError::no_path()),
             (None, true) if everywhere || is_review => Ok(()),

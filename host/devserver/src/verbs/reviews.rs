@@ -6,20 +6,23 @@ use serde_json::{Value, json};
 
 use super::write::check_kind;
 use super::{Outcome, ResourceRequest, User};
+use crate::kinds::Review;
 use crate::verbs::Answer;
 
-pub(super) fn review(call: &ResourceRequest) -> Outcome {
+pub(super) fn review(call: &ResourceRequest, what: Review) -> Outcome {
     let mut object = call.json_body()?;
     check_kind(&call.resource, call.write()?.validation, &object, &call.source())?;
-    let status = match call.resource.name.as_str() {
-        "selfsubjectreviews" => json!({"userInfo": user_info(&call.user)}),
-        "tokenreviews" => json!({"authenticated": true, "user": user_info(&call.user)}),
-        "selfsubjectrulesreviews" => json!({
+    let status = match what {
+        Review::SelfSubject => json!({"userInfo": user_info(&call.user)}),
+        Review::Token => json!({"authenticated": true, "user": user_info(&call.user)}),
+        Review::Rules => json!({
             "incomplete": false,
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
         }),
-        _ => json!({"allowed": true, "reason": "this development server has no rules of access"}),
+        Review::Access => {
+            json!({"allowed": true, "reason": "this development server has no rules of access"})
+        }
     };
     object.insert("status".to_owned(), status);
     object.insert("kind".to_owned(), call.resource.kind.as_str().into());

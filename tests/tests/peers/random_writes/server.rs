@@ -40,14 +40,7 @@ pub(super) fn start(server: Server) -> Result<ControlPlane> {
     ];
     ControlPlane::start(Options {
         apiserver_flags: apiserver_flags.map(str::to_owned).to_vec(),
-        development_controllers: ControllerSet {
-            garbage_collector: false,
-            namespaces: false,
-            definitions: false,
-            volume_protection: false,
-            pods: false,
-            events: false,
-        },
+        development_controllers: ControllerSet::none(),
         ..Options::on(server)
     })
 }
