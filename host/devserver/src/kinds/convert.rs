@@ -3,12 +3,14 @@
 //!
 //! Stored are core/v1 Events, autoscaling/v2 autoscalers, and custom objects in their storage version.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::autoscalers;
 use crate::api::JsonMap;
-
+use crate::apply::VersionsOf;
 use crate::resources::Resource;
-use crate::schema::DefaultsLimit;
+use crate::schema::{BuiltinTypes, DefaultsLimit, TypeId};
+use crate::typed::{self, Empties, Structs};
 
 /// Whether objects of this resource are not stored as they are served.
 pub(crate) fn needs_conversion(resource: &Resource) -> bool {
@@ -18,13 +20,30 @@ pub(crate) fn needs_conversion(resource: &Resource) -> bool {
     ) || resource.is_converted_by_schema()
 }
 
-/// From the form in which objects come in to the stored one.
+fn is_autoscaler(resource: &Resource) -> bool {
+    resource.group == "autoscaling" && resource.name == "horizontalpodautoscalers"
+}
+
+/// Whether objects of this resource are brought to another form when they have been read.
+pub(crate) fn is_rewritten(resource: &Resource) -> bool {
+    needs_conversion(resource) || is_autoscaler(resource)
+}
+
+/// Puts in the defaults that only the stored version of an object has, which came in another.
+pub(crate) fn complete_stored(resource: &Resource, object: &mut JsonMap) {
+    if is_autoscaler(resource) && needs_conversion(resource) {
+        autoscalers::default_v2(object);
+    }
+}
+
+/// From the form in which objects come in to the stored one; of a resource that [`is_rewritten`].
 pub(crate) fn to_stored(resource: &Resource, object: &mut JsonMap) {
     match resource.group.as_str() {
         // Their schemas bring them to it when they are complete.
         _ if resource.is_custom() => {}
         "events.k8s.io" => rename(object, |(served, stored)| (served, stored)),
-        _ => autoscaler_to_v2(object),
+        _ if needs_conversion(resource) => autoscalers::to_v2(object),
+        _ => drop(autoscalers::take_annotations(object)),
     }
 }
 
@@ -44,30 +63,7 @@ pub(crate) fn from_stored_within(resource: &Resource, object: &mut JsonMap, limi
                 !(matches!(field.as_str(), "reportingController" | "reportingInstance") && value == "")
             });
         }
-        _ => autoscaler_to_v1(object),
-    }
-}
-
-/// Keeps what the version of a write cannot say: an autoscaler that is written in v1 keeps what v2 knows of it.
-pub(crate) fn carry_over(resource: &Resource, old: &JsonMap, new: &mut JsonMap) {
-    if resource.group != "autoscaling" || !needs_conversion(resource) {
-        return;
-    }
-    let of_cpu = |metric: &&Value| metric["resource"]["name"] == "cpu";
-    for (part, list, others) in [("spec", "metrics", "behavior"), ("status", "currentMetrics", "conditions")]
-    {
-        let (Some(Value::Object(old)), Some(Value::Object(new))) = (old.get(part), new.get_mut(part)) else {
-            continue;
-        };
-        let metrics = |from: &JsonMap| from.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
-        let mut kept: Vec<Value> = metrics(new);
-        kept.extend(metrics(old).iter().filter(|m| !of_cpu(m)).cloned());
-        if !kept.is_empty() {
-            new.insert(list.to_owned(), kept.into());
-        }
-        if let Some(value) = old.get(others) {
-            new.insert(others.to_owned(), value.clone());
-        }
+        _ => autoscalers::to_v1(object),
     }
 }
 
@@ -94,46 +90,41 @@ fn rename(
     }
 }
 
-fn autoscaler_to_v2(object: &mut JsonMap) {
-    if let Some(Value::Object(spec)) = object.get_mut("spec")
-        && let Some(percent) = spec.remove("targetCPUUtilizationPercentage")
-    {
-        let target = json!({"type": "Utilization", "averageUtilization": percent});
-        spec.insert(
-            "metrics".to_owned(),
-            json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]),
-        );
-    }
-    if let Some(Value::Object(status)) = object.get_mut("status")
-        && let Some(percent) = status.remove("currentCPUUtilizationPercentage")
-    {
-        let current = json!({"averageUtilization": percent});
-        let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "current": current}}]);
-        status.insert("currentMetrics".to_owned(), metrics);
+/// How objects of a kind are converted for managed fields, if its versions differ so much that a field of one is none of the
+/// other.
+pub(crate) fn versions(resource: &Resource) -> Option<&'static dyn VersionsOf> {
+    is_autoscaler(resource).then_some(&Autoscalers as &dyn VersionsOf)
+}
+
+#[derive(Debug)]
+struct Autoscalers;
+
+impl Autoscalers {
+    /// Brings an object to Go's form, as far as it is of its type.
+    fn read(version: &str, object: &mut JsonMap) {
+        if let Some(id) = Structs::get().of_kind(version, "HorizontalPodAutoscaler") {
+            let _ = typed::read(id, object, Empties::Dropped);
+        }
     }
 }
 
-fn autoscaler_to_v1(object: &mut JsonMap) {
-    if let Value::Object(status) = object.entry("status").or_insert_with(|| json!({})) {
-        for field in ["currentReplicas", "desiredReplicas"] {
-            status.entry(field).or_insert_with(|| 0.into());
-        }
+impl VersionsOf for Autoscalers {
+    fn type_in(&self, version: &str) -> Option<TypeId> {
+        BuiltinTypes::get().of_kind(version, "HorizontalPodAutoscaler")
     }
-    let cpu = |metrics: Option<Value>, part: &str| {
-        let metrics = metrics?;
-        let cpu = metrics.as_array()?.iter().find(|m| m["resource"]["name"] == "cpu")?;
-        cpu["resource"][part].get("averageUtilization").cloned()
-    };
-    if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        spec.remove("behavior");
-        if let Some(percent) = cpu(spec.remove("metrics"), "target") {
-            spec.insert("targetCPUUtilizationPercentage".to_owned(), percent);
+
+    fn convert(&self, object: &Value, version: &str) -> Value {
+        let mut converted = object.clone();
+        if let Value::Object(object) = &mut converted {
+            let (other, convert): (_, fn(&mut JsonMap)) = match version {
+                "autoscaling/v1" => ("autoscaling/v2", autoscalers::to_v1),
+                _ => ("autoscaling/v1", autoscalers::to_v2),
+            };
+            Self::read(other, object);
+            convert(object);
+            Self::read(version, object);
+            object.insert("apiVersion".to_owned(), version.into());
         }
-    }
-    if let Some(Value::Object(status)) = object.get_mut("status") {
-        status.remove("conditions");
-        if let Some(percent) = cpu(status.remove("currentMetrics"), "current") {
-            status.insert("currentCPUUtilizationPercentage".to_owned(), percent);
-        }
+        converted
     }
 }

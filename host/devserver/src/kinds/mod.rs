@@ -4,6 +4,7 @@
 //! Everything else about a kind is in `tables/`. Defaults are limited to what clients and controllers trip over when it is
 //! missing; those of custom resources are in their schemas.
 
+mod autoscalers;
 mod convert;
 pub(crate) mod daemon_sets;
 mod fields;
@@ -15,7 +16,9 @@ mod services;
 mod strategy;
 mod warnings;
 
-pub(crate) use convert::{carry_over, from_stored, from_stored_within, needs_conversion, to_stored};
+pub(crate) use convert::{
+    complete_stored, from_stored, from_stored_within, is_rewritten, needs_conversion, to_stored, versions,
+};
 pub(crate) use fields::{FieldFilter, fields};
 pub(crate) use pods::{check_ephemeral, check_resize, resize};
 pub(crate) use services::{Numbers, complete_service, has_hidden, hide};

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{Definition, Origin, Resource, ScalePaths, sizes};
 use crate::api::{ApiError, Cause, JsonMap};
 use crate::defaults;
-use crate::kinds::Content;
+use crate::kinds::{self, Content};
 use crate::schema::{Budget, BuiltinTypes, DefaultsLimit, Schema, TooManyDefaults, unreadable_keyword};
 use crate::typed::{self, Empties, Structs};
 use crate::validation;
@@ -108,6 +108,7 @@ impl Resource {
         if matches!(self.origin, Origin::Builtin) {
             // Definitions are stored as JSON.
             let is_json = self.strategy.content == Content::Defined;
+            kinds::complete_stored(self, object);
             self.settle(object, if is_json { Empties::Dropped } else { Empties::Stored });
         }
         review

@@ -278,7 +278,6 @@ impl Core {
         }
         let mut causes = (strategy.prepare)(&mut next, Timestamp::now());
         (strategy.prepare_update)(old, &mut next)?;
-        kinds::carry_over(&write.resource, old, &mut next);
         self.allocate(write, &mut next, Some(old));
         let counts = counts_on(&write.resource, old, &next);
         let metadata = identity::keep(old, &mut next, counts, &mut causes)?;

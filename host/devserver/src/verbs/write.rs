@@ -165,7 +165,7 @@ impl Write {
         if forgets && let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.insert("managedFields".to_owned(), json!([]));
         }
-        if kinds::needs_conversion(&self.resource) {
+        if kinds::is_rewritten(&self.resource) {
             kinds::to_stored(&self.resource, &mut object);
         }
         Ok(object)

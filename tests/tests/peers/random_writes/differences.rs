@@ -25,14 +25,6 @@ pub(super) struct Explained {
 /// All of them; the first that fits counts.
 pub(super) const EXPLAINED: &[Explained] = &[
     Explained {
-        reason: "Autoscalers in version 1 have no annotations for what only version 2 can say, and managed fields are not \
-                 converted between the two.",
-        fits: |case| {
-            let is_old = |step: &String| step.contains("/apis/autoscaling/v1/");
-            case.kind.kind == "HorizontalPodAutoscaler" && case.steps.iter().any(is_old)
-        },
-    },
-    Explained {
         reason: "The write after an apply with empty annotations changes the resource version of a custom resource on a real \
                  server, even if it changes nothing else.",
         fits: |case| {
