@@ -47,4 +47,5 @@ pub use replay::replay_applies;
 pub(crate) use scale::{ReplicasPaths, to_parent, to_scale};
 pub(crate) use set::Set;
 pub(crate) use updater::{Applied, Kind, Writer, apply, on_update};
+pub(crate) use value::go_text;
 pub(crate) use versions::VersionsOf;

@@ -3,14 +3,14 @@
 //!
 //! Stored are core/v1 Events, autoscaling/v2 autoscalers, and custom objects in their storage version.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::autoscalers;
 use crate::api::JsonMap;
 use crate::apply::VersionsOf;
 use crate::resources::Resource;
 use crate::schema::{BuiltinTypes, DefaultsLimit, TypeId};
-use crate::typed::{self, Empties, Structs};
+use crate::typed::{self, Empties, StructId, Structs};
 
 /// Whether objects of this resource are not stored as they are served.
 pub(crate) fn needs_conversion(resource: &Resource) -> bool {
@@ -33,6 +33,49 @@ pub(crate) fn is_rewritten(resource: &Resource) -> bool {
 pub(crate) fn complete_stored(resource: &Resource, object: &mut JsonMap) {
     if is_autoscaler(resource) && needs_conversion(resource) {
         autoscalers::default_v2(object);
+    }
+}
+
+/// A field of an object, or of an object in it, that is empty: how it was sent.
+pub(crate) type Empty = (&'static str, Value);
+
+/// Fields of which a server sees whether they are empty or absent when it looks for what is wrong, although it stores the same.
+fn with_empties(resource: &Resource) -> &'static [&'static str] {
+    match (resource.group.as_str(), resource.name.as_str()) {
+        ("", "configmaps") => &["/binaryData"],
+        ("", "secrets") => &["/data"],
+        ("networking.k8s.io", "ingresses") => &["/spec/rules"],
+        _ => &[],
+    }
+}
+
+/// The object that holds a field.
+fn parent<'a>(object: &'a mut JsonMap, pointer: &'static str) -> Option<(&'a mut JsonMap, &'static str)> {
+    match pointer.trim_start_matches('/').split_once('/') {
+        Some((outer, field)) => Some((object.get_mut(outer)?.as_object_mut()?, field)),
+        None => Some((object, &pointer[1..])),
+    }
+}
+
+/// Takes out empty fields that count: everything else takes them for absent.
+pub(crate) fn take_empties(resource: &Resource, object: &mut JsonMap) -> Vec<Empty> {
+    let mut taken = Vec::new();
+    for pointer in with_empties(resource) {
+        let Some((parent, field)) = parent(object, pointer) else { continue };
+        let is_empty = |value: &Value| *value == json!({}) || *value == json!([]);
+        if parent.get(field).is_some_and(is_empty) {
+            taken.extend(parent.remove(field).map(|value| (*pointer, value)));
+        }
+    }
+    taken
+}
+
+/// Puts such fields back.
+pub(crate) fn put_empties(object: &mut JsonMap, empties: Vec<Empty>) {
+    for (pointer, value) in empties {
+        if let Some((parent, field)) = parent(object, pointer) {
+            parent.entry(field).or_insert(value);
+        }
     }
 }
 
@@ -90,10 +133,36 @@ fn rename(
     }
 }
 
-/// How objects of a kind are converted for managed fields, if its versions differ so much that a field of one is none of the
-/// other.
-pub(crate) fn versions(resource: &Resource) -> Option<&'static dyn VersionsOf> {
-    is_autoscaler(resource).then_some(&Autoscalers as &dyn VersionsOf)
+/// How objects of a kind are converted for managed fields, if it is built in and has several versions.
+pub(crate) fn versions(resource: &Resource) -> Option<Box<dyn VersionsOf>> {
+    if resource.is_custom() || resource.served.len() < 2 {
+        return None;
+    }
+    if is_autoscaler(resource) {
+        return Some(Box::new(Autoscalers));
+    }
+    let kind = Structs::get().of_kind(&resource.api_version(), &resource.kind)?;
+    Some(Box::new(Renamed(kind)))
+}
+
+/// Versions that differ in nothing but their names: what becomes of an object is that its empty fields are left out, as it
+/// passes through Go's structs.
+#[derive(Debug)]
+struct Renamed(StructId);
+
+impl VersionsOf for Renamed {
+    fn type_in(&self, _: &str) -> Option<TypeId> {
+        None
+    }
+
+    fn convert(&self, object: &Value, version: &str) -> Value {
+        let mut converted = object.clone();
+        if let Value::Object(object) = &mut converted {
+            let _ = typed::read(self.0, object, Empties::Dropped);
+            object.insert("apiVersion".to_owned(), version.into());
+        }
+        converted
+    }
 }
 
 #[derive(Debug)]

@@ -185,7 +185,8 @@ pub(super) fn configuration(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         causes.push(Cause::forbidden("immutable", why));
     }
     for field in ["data", "binaryData"] {
-        if !is_same(at(old, field), at(new, field)) {
+        // An empty map is another than none.
+        if at(old, field) != at(new, field) {
             causes.push(Cause::forbidden(field, why));
         }
     }

@@ -17,10 +17,11 @@ mod strategy;
 mod warnings;
 
 pub(crate) use convert::{
-    complete_stored, from_stored, from_stored_within, is_rewritten, needs_conversion, to_stored, versions,
+    complete_stored, from_stored, from_stored_within, is_rewritten, needs_conversion, put_empties,
+    take_empties, to_stored, versions,
 };
 pub(crate) use fields::{FieldFilter, fields};
-pub(crate) use pods::{check_ephemeral, check_resize, resize};
-pub(crate) use services::{Numbers, complete_service, has_hidden, hide};
+pub(crate) use pods::{check_ephemeral, check_node, check_resize, resize};
+pub(crate) use services::{Numbers, allocation_first, complete_service, has_hidden, hide};
 pub(crate) use strategy::{Content, Creation, Dependents, Generation, Strategy};
 pub(crate) use warnings::warnings;

@@ -217,7 +217,10 @@ impl Core {
                 Some(false) if !deleted.gone => StatusCode::ACCEPTED,
                 _ => StatusCode::OK,
             };
-            return Ok(Answer::Whole { code, body: Rendering::of(request)?.whole().object(&deleted.last) });
+            let rendering = Rendering::of(request)?;
+            // What goes on for a while is shown as it is stored.
+            let rendering = if deleted.gone { rendering } else { rendering.whole() };
+            return Ok(Answer::Whole { code, body: rendering.object(&deleted.last) });
         }
         let mut details = json!({
             "name": request.name(), "kind": resource.name, "uid": deleted.last.object.uid(),

@@ -8,6 +8,8 @@ use super::server::Answer;
 
 /// How many places of a difference are shown.
 const PLACES: usize = 12;
+/// How the message begins about a configuration that is not of its type.
+const UNTYPED: &str = "failed to create typed patch object (";
 /// How much of a value is shown.
 const SHOWN: usize = 700;
 
@@ -106,16 +108,9 @@ impl Seen<'_> {
 /// Shortens refusals: they show whole objects, in a form of Go that the development server does not have, and how two objects
 /// differ.
 fn shorten(body: &mut Value) {
-    // Of several fields that a schema does not have a real server names any, and what else is wrong in any order.
-    const UNTYPED: &str = "failed to create typed patch object (";
-    const UNDECLARED: &str = ": field not declared in schema";
-    if let Some(text) = body["message"].as_str().filter(|text| text.starts_with(UNTYPED)) {
-        let mut lines: Vec<&str> = text.lines().collect();
-        lines.sort_unstable();
-        let start = text.split_once("): ").map_or(text, |(start, _)| start);
-        let is_undeclared = text.contains(UNDECLARED);
-        body["message"] =
-            if is_undeclared { format!("{start}){UNDECLARED}") } else { lines.join("\n") }.into();
+    // A real server finds what is wrong in any order.
+    if let Some((start, errors)) = body["message"].as_str().and_then(untyped) {
+        body["message"] = format!("{start}): {}", errors.join("\n")).into();
     }
     if body["reason"] != "Invalid" {
         return;
@@ -134,6 +129,14 @@ fn shorten(body: &mut Value) {
     if let Value::Object(members) = body {
         members.retain(|_, value| !value.is_null());
     }
+}
+
+/// What is wrong with the types of a configuration, in order, behind the start of the message about it.
+pub(super) fn untyped(message: &str) -> Option<(&str, Vec<&str>)> {
+    let (start, errors) = message.split_once("): ").filter(|(start, _)| start.starts_with(UNTYPED))?;
+    let mut errors: Vec<&str> = errors.trim_start_matches("errors:\n").lines().map(str::trim).collect();
+    errors.sort_unstable();
+    Some((start, errors))
 }
 
 /// A message without the value in it, if that is a structure or what a patch has made.
