@@ -137,6 +137,7 @@ pub(super) fn job(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
             causes.push(invalid("spec.completions", completions, why));
         }
     }
+    causes.extend(changed(&[fixed("spec.selector")], old, new));
     let is_suspended = at(old, "status.conditions").as_array().is_some_and(|conditions| {
         conditions.iter().any(|condition| condition["type"] == "Suspended" && condition["status"] == "True")
     });

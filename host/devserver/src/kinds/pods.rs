@@ -169,7 +169,7 @@ pub(crate) fn check_ephemeral(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
             Some(other) if *other != container => "changed",
             Some(_) => continue,
         };
-        let why = format!("existing ephemeral containers {name:?} may not be {what}");
+        let why = format!("existing ephemeral containers {name:?} may not be {what}\n");
         causes.push(Cause::forbidden("spec.ephemeralContainers", &why));
     }
     causes

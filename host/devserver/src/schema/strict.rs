@@ -9,8 +9,11 @@ use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use serde_json::Value;
+
 use super::causes::Path;
 use super::types::{Entries, Kind, Type, TypeId, Types};
+use crate::api::JsonMap;
 
 /// How many duplicates are named, as by a real server.
 const MAX_NAMED: usize = 100;
@@ -156,6 +159,73 @@ impl<'de> Visitor<'de> for Typed<'_, '_> {
     visit_scalars!();
 }
 
+/// The object in a text with the first of each of its fields, not the last; `None` if that is the same.
+pub(crate) fn with_first_fields(json: &[u8]) -> Option<Value> {
+    if duplicate_fields(json).is_empty() {
+        return None;
+    }
+    FirstFields.deserialize(&mut serde_json::Deserializer::from_slice(json)).ok()
+}
+
+struct FirstFields;
+
+impl<'de> DeserializeSeed<'de> for FirstFields {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FirstFields {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut members = JsonMap::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let value = map.next_value_seed(FirstFields)?;
+            members.entry(name).or_insert(value);
+        }
+        Ok(members.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = list.next_element_seed(FirstFields)? {
+            elements.push(element);
+        }
+        Ok(elements.into())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+}
+
 struct Finder {
     path: Path,
     duplicates: Vec<String>,
@@ -266,6 +336,13 @@ mod tests {
         assert!(duplicate_fields(deep.as_bytes()).is_empty());
         let many: String = (0..1000).map(|i| format!("\"f{i}\":0,\"f{i}\":1,")).collect();
         assert_eq!(duplicate_fields(format!("{{{many}\"z\":0}}").as_bytes()).len(), MAX_NAMED);
+    }
+
+    #[test]
+    fn the_first_of_equal_fields_can_be_read() {
+        let first = with_first_fields(br#"{"a": 1, "b": [{"c": "x", "c": null}], "a": 2}"#);
+        assert_eq!(first, Some(serde_json::json!({"a": 1, "b": [{"c": "x"}]})));
+        assert_eq!(with_first_fields(br#"{"a": 1}"#), None);
     }
 
     #[test]

@@ -272,8 +272,7 @@ impl Core {
             let marked = mark(write, &old, has_content, options)?;
             let gone = is_finished(&write.resource, &marked) && !has_content;
             // What goes by steps is shown as it was marked.
-            let is_graceful = write.resource.strategy.grace.is_some()
-                && (options.grace_period_seconds != Some(0) || current.object.deletion_timestamp().is_some());
+            let is_graceful = write.resource.strategy.grace.is_some();
             if options.is_dry() {
                 let last = match gone && !is_graceful {
                     true => current,

@@ -74,6 +74,10 @@ pub(super) fn keep<'a>(
     let old = old.get("metadata").and_then(Value::as_object);
     let mut metadata = Metadata::of(next)?;
     metadata.copy("creationTimestamp", old.and_then(|old| old.get("creationTimestamp")));
+    let uid = metadata.text("uid").to_owned();
+    if !uid.is_empty() && old.and_then(|old| old.get("uid")).is_some_and(|old| *old != uid.as_str()) {
+        causes.push(Cause::invalid("metadata.uid", &uid, "field is immutable"));
+    }
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         let old = old.and_then(|old| old.get(field));
         let is_kept = field == "deletionTimestamp" && old.is_some();
@@ -83,10 +87,6 @@ pub(super) fn keep<'a>(
             causes.push(Cause { message, ..cause });
         }
         metadata.copy(field, old);
-    }
-    let uid = metadata.text("uid");
-    if !uid.is_empty() && old.and_then(|old| old.get("uid")).is_some_and(|old| old != uid) {
-        causes.push(Cause::invalid("metadata.uid", uid, "field is immutable"));
     }
     for field in ["uid", "namespace", "generation"] {
         metadata.copy(field, old.and_then(|old| old.get(field)));

@@ -301,17 +301,23 @@ impl Core {
         causes.extend(identity::new_finalizers(old, &metadata));
         causes.extend(metadata_causes(write, &next));
         kinds::put_empties(&mut next, empties.clone());
-        causes.extend(write.review(&mut next, Some(old), WrittenPart::Object));
+        let mut found = write.review(&mut next, Some(old), WrittenPart::Object);
         match part {
             ObjectPart::Main => {
                 kinds::put_empties(&mut next, empties);
-                causes.extend(strategy.changed(old, &next));
+                let mut changed = strategy.changed(old, &next);
+                if strategy.changed_first {
+                    std::mem::swap(&mut found, &mut changed);
+                }
+                causes.append(&mut found);
+                causes.append(&mut changed);
                 kinds::take_empties(&write.resource, &mut next);
             }
-            ObjectPart::Spec("containers") => causes.extend(kinds::check_resize(old, &next)),
-            ObjectPart::Spec("ephemeralContainers") => causes.extend(kinds::check_ephemeral(old, &next)),
+            ObjectPart::Spec("containers") => found.extend(kinds::check_resize(old, &next)),
+            ObjectPart::Spec("ephemeralContainers") => found.extend(kinds::check_ephemeral(old, &next)),
             ObjectPart::Spec(_) | ObjectPart::Status => {}
         }
+        causes.append(&mut found);
         write.accept(&write.name, causes)?;
         if part == ObjectPart::Main {
             write.warnings.add(kinds::warnings(&write.resource, &next, Some(old), counts));

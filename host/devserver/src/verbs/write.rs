@@ -10,7 +10,7 @@ use super::User;
 use crate::api::{About, ApiError, Cause, FieldValidation, JsonMap, Metadata, Warnings, go_json};
 use crate::kinds;
 use crate::resources::{Resource, WrittenPart};
-use crate::schema::{BuiltinTypes, faults_of_text, invalid};
+use crate::schema::{BuiltinTypes, faults_of_text, invalid, with_first_fields};
 use crate::store::{Head, ManagedFields, Raced, Stored};
 use crate::typed;
 
@@ -202,6 +202,13 @@ impl Write {
         // The schema is that of its own kind.
         let unknown = match is_of_kind(&self.resource, object) {
             true if source.is_applied => self.resource.admit_applied(object)?,
+            true if source.is_json && !self.resource.is_custom() => {
+                // Go reads a field that is there twice two times, and refuses what is wrong with either.
+                if let Some(Value::Object(mut first)) = with_first_fields(source.text) {
+                    self.resource.admit(&mut first)?;
+                }
+                self.resource.admit(object)?
+            }
             true => self.resource.admit(object)?,
             false => Vec::new(),
         };

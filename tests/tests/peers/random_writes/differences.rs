@@ -71,15 +71,6 @@ pub(super) const EXPLAINED: &[Explained] = &[
         },
     },
     Explained {
-        reason: "If a member occurs twice in a text, the last one counts; a real server reads both.",
-        fits: |case| {
-            let message = case.real.body["message"].as_str().unwrap_or_default();
-            let is_twice =
-                case.development.warnings.iter().any(|warning| warning.starts_with("duplicate field"));
-            case.real.code == 400 && message.contains(" cannot be handled as a ") && is_twice
-        },
-    },
-    Explained {
         reason: "A capacity that is not there is shown as `{}` in a cause, where a real server shows `null`.",
         fits: |case| {
             const NONE: &str = "Unsupported value: null: supported values: \"storage\"";
