@@ -38,6 +38,11 @@ impl<'a> TypeRef<'a> {
         Some(Field { types: self.types, field })
     }
 
+    /// Whether values may be anything.
+    pub(crate) fn is_free(self) -> bool {
+        self.types.get(self.id).kind == schema::Kind::Any
+    }
+
     /// The type of an array's elements.
     pub(crate) fn items(self) -> Option<Self> {
         Some(Self { id: self.types.get(self.id).items?, ..self })

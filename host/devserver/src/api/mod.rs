@@ -2,6 +2,7 @@
 
 mod accept;
 mod error;
+pub(crate) mod go_json;
 mod meta;
 mod names;
 mod path;

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use super::check::{Duplicates, check};
 use super::compare::compare;
 use super::fields;
-use super::fields_v1::write_value;
 use super::set::Set;
 use super::types::TypeRef;
+use crate::api::go_json::write_value;
 
 /// The manager whose requests do all this.
 pub(super) const KUBECTL: &str = "kubectl";

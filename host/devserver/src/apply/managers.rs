@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use super::fields_v1;
 use super::set::Set;
-use crate::api::Timestamp;
+use crate::api::{Timestamp, go_json};
 
 /// Why managed fields cannot be read.
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -94,7 +94,7 @@ fn write_members<'a>(out: &mut Vec<u8>, members: impl Iterator<Item = (&'a str, 
     for (index, (name, member)) in members.enumerate() {
         out.push(if index == 0 { b'{' } else { b',' });
         out.extend_from_slice(format!("\"{name}\":").as_bytes());
-        fields_v1::write_value(out, &Value::from(member));
+        go_json::write_value(out, &Value::from(member));
     }
 }
 
@@ -200,7 +200,7 @@ impl Managers {
             fields_v1::write(&entry.fields, out);
             if !entry.identity.subresource.is_empty() {
                 out.extend_from_slice(b",\"subresource\":");
-                fields_v1::write_value(out, &Value::from(&*entry.identity.subresource));
+                go_json::write_value(out, &Value::from(&*entry.identity.subresource));
             }
             out.push(b'}');
         }

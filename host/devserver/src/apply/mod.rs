@@ -7,14 +7,15 @@
 //!     │     └── fields_v1    a set of paths as JSON
 //!     ├── check, compare, fields, merge, remove, reconcile      walks over an object along its type
 //!     │     └── types        what a value may be at a place
+//!     ├── versions     an object in several versions
 //!     ├── conflict     the answer to conflicting appliers
 //!     └── last_applied kubectl's client-side apply
 //!   set, path, value     sets of paths, their elements, the order of values
 //!   replay     cases of the real libraries, for tests
 //! ```
 //!
-//! This is what structured-merge-diff and apimachinery's managedfields do on a real server, without conversions. Nothing
-//! here knows of requests or of the store.
+//! This is what structured-merge-diff and apimachinery's managedfields do on a real server. Nothing here
+//! knows of requests or of the store.
 //!
 //! Invariants: nothing that a client sends makes it panic. Walks are as deep as the objects, whose depth their decoders
 //! limit. Work is about the size of the objects and of all entries together, not their product: see [`Set`].
@@ -39,9 +40,12 @@ mod tests;
 mod types;
 mod updater;
 mod value;
+mod versions;
 
 pub(crate) use managers::{Managers, manager_name};
 pub use replay::replay_applies;
 pub(crate) use scale::{ReplicasPaths, to_parent, to_scale};
 pub(crate) use set::Set;
 pub(crate) use updater::{Applied, Kind, Writer, apply, on_update};
+pub(crate) use value::go_text;
+pub(crate) use versions::VersionsOf;

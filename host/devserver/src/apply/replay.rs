@@ -36,7 +36,16 @@ pub fn replay_applies(case: &Value) -> Result<usize, String> {
     }
     let served: Vec<&str> =
         case["served"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let kind = Kind { types, root, name, served: &served, empty, ignores_alike: true, is_decoded: false };
+    let kind = Kind {
+        types,
+        root,
+        name,
+        served: &served,
+        empty,
+        ignores_alike: true,
+        is_decoded: false,
+        versions: None,
+    };
     let mut live: Option<(Value, Managers)> = None;
     let writes = case["writes"].as_array().ok_or("a case has no writes")?;
     for (index, write) in writes.iter().enumerate() {

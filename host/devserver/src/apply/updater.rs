@@ -1,8 +1,9 @@
 //! Ownership of fields, write by write: [`on_update`] for all that is no apply, [`apply`].
 //!
-//! All objects of a call are in one version, that of the request. The versions of a kind differ in nothing but their name
-//! here, so an entry that was written in another version is compared by the same paths, and keeps its version; an entry
-//! of a version that the kind is no longer served in is dropped.
+//! All objects of a call are in one version, that of the request. The versions of most kinds differ in nothing but their
+//! name here, so an entry that was written in another version is compared by the same paths, and keeps its version. Where
+//! they differ ([`VersionsOf`]), the objects are converted to the version of each entry. An entry of a version that the kind
+//! is no longer served in is dropped.
 
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ use super::reconcile::reconcile;
 use super::remove::{remove, with_parents};
 use super::set::Set;
 use super::types::TypeRef;
+use super::versions::{InVersions, VersionsOf};
 use super::{fields, last_applied, value};
 use crate::api::{ApiError, Timestamp};
 use crate::schema::{TypeId, Types};
@@ -45,6 +47,25 @@ pub(crate) struct Kind<'a> {
     pub(crate) ignores_alike: bool,
     /// Whether objects have been decoded as ones of a built-in kind: then they have its types, and need no check of these.
     pub(crate) is_decoded: bool,
+    /// How objects are converted, if versions differ in more than their names.
+    pub(crate) versions: Option<&'a dyn VersionsOf>,
+}
+
+impl<'a> Kind<'a> {
+    fn root(&self) -> TypeRef<'a> {
+        TypeRef::of_resource(self.types, self.root)
+    }
+
+    /// The type of objects in a version.
+    fn root_in(&self, version: &str) -> TypeRef<'a> {
+        let id = self.versions.and_then(|versions| versions.type_in(version));
+        TypeRef::of_resource(self.types, id.unwrap_or(self.root))
+    }
+
+    /// An object of the version of a request, in all versions.
+    fn in_versions<'o>(&self, object: &'o Value, version: &str) -> InVersions<'a, 'o> {
+        InVersions::new(self.versions, object, version)
+    }
 }
 
 /// Who writes.
@@ -131,8 +152,8 @@ pub(crate) fn apply(
     let mut applied = match applying.run(force) {
         Ok(applied) => applied,
         Err(conflicts) if writer.manager == last_applied::KUBECTL => {
-            let root = TypeRef::of_resource(kind.types, kind.root);
-            let allowed = last_applied::unchanged_fields(root, live, writer.api_version).unwrap_or_default();
+            let allowed =
+                last_applied::unchanged_fields(kind.root(), live, writer.api_version).unwrap_or_default();
             let left: Vec<Conflict> = conflicts
                 .into_iter()
                 .map(|conflict| Conflict { fields: conflict.fields.difference(&allowed), ..conflict })
@@ -208,11 +229,11 @@ fn unowned() -> &'static Set {
 
 /// The entries in the terms of the schema of today, without those of versions that are gone.
 fn current(kind: &Kind<'_>, managers: &Managers) -> Vec<Entry> {
-    let root = TypeRef::of_resource(kind.types, kind.root);
     // As many as the definition and the entries have.
     let served: HashSet<&str> = kind.served.iter().copied().collect();
     let served = managers.entries().iter().filter(|entry| served.contains(&*entry.api_version));
     let reconciled = served.map(|entry| {
+        let root = kind.root_in(&entry.api_version);
         let fields = reconcile(root, &entry.fields).unwrap_or_else(|| entry.fields.clone());
         Entry { fields, ..entry.clone() }
     });
@@ -221,15 +242,17 @@ fn current(kind: &Kind<'_>, managers: &Managers) -> Vec<Entry> {
 
 /// A real server converts objects to the version of each entry, and lets no duplicates pass then.
 fn check_conversion(
-    root: TypeRef<'_>,
+    kind: &Kind<'_>,
     object: &Value,
     entries: &[Entry],
     writer: &Writer<'_>,
 ) -> Result<(), String> {
-    if entries.iter().any(|entry| *entry.api_version != *writer.api_version) {
-        return check(root, object, Duplicates::Refused);
-    }
-    Ok(())
+    let Some(other) = entries.iter().find(|entry| *entry.api_version != *writer.api_version) else {
+        return Ok(());
+    };
+    // Versions that differ are few, and then two at most: one beside that of the request.
+    let mut object = kind.in_versions(object, writer.api_version);
+    check(kind.root_in(&other.api_version), object.get(&other.api_version), Duplicates::Refused)
 }
 
 /// What a write changes: as it counts for its writer, and for the entries of other versions.
@@ -237,20 +260,58 @@ struct Changes {
     version: Arc<str>,
     own: Comparison,
     own_written: Set,
-    others: Option<(Set, Comparison)>,
+    others: Others,
+}
+
+/// What a write changes for the entries of other versions.
+enum Others {
+    /// The same.
+    Alike,
+    /// The same in all of them: what is written, and all changes.
+    One(Set, Comparison),
+    /// By version.
+    Each(Vec<(Arc<str>, Set, Comparison)>),
 }
 
 impl Changes {
-    fn new(kind_ignores_alike: bool, version: &str, all: Comparison, ignored: &Set) -> Self {
+    fn new(
+        kind: &Kind<'_>,
+        (old, new): (&Value, &Value),
+        entries: &[Entry],
+        writer: &Writer<'_>,
+        ignored: &Set,
+    ) -> Self {
+        let all = compare(kind.root(), old, new);
         let own = all.without(ignored);
-        let others = (!kind_ignores_alike && !ignored.is_empty()).then(|| (all.written(), all));
-        Self { version: version.into(), own_written: own.written(), own, others }
+        let others = if kind.versions.is_some() {
+            let mut each: Vec<(Arc<str>, Set, Comparison)> = Vec::new();
+            let (mut old, mut new) =
+                (kind.in_versions(old, writer.api_version), kind.in_versions(new, writer.api_version));
+            for entry in entries.iter().filter(|entry| *entry.api_version != *writer.api_version) {
+                let version = &entry.api_version;
+                if each.iter().all(|(known, ..)| known != version) {
+                    let changes = compare(kind.root_in(version), old.get(version), new.get(version));
+                    let changes = changes.without(ignored);
+                    each.push((version.clone(), changes.written(), changes));
+                }
+            }
+            Others::Each(each)
+        } else if kind.ignores_alike || ignored.is_empty() {
+            Others::Alike
+        } else {
+            Others::One(all.written(), all)
+        };
+        Self { version: writer.api_version.into(), own_written: own.written(), own, others }
     }
 
     /// The fields that count as written, and as removed, for an entry.
     fn of(&self, entry: &Entry) -> (&Set, &Set) {
         match &self.others {
-            Some((written, changes)) if entry.api_version != self.version => (written, &changes.removed),
+            Others::One(written, changes) if entry.api_version != self.version => (written, &changes.removed),
+            Others::Each(each) => match each.iter().find(|(version, ..)| *version == entry.api_version) {
+                Some((_, written, changes)) => (written, &changes.removed),
+                None => (&self.own_written, &self.own.removed),
+            },
             _ => (&self.own_written, &self.own.removed),
         }
     }
@@ -274,7 +335,7 @@ fn track(
     writer: &Writer<'_>,
     ignored: &Set,
 ) -> Result<Managers, String> {
-    let root = TypeRef::of_resource(kind.types, kind.root);
+    let root = kind.root();
     for (which, object) in [("new", new), ("live", old)].into_iter().filter(|_| !kind.is_decoded) {
         check(root, object, Duplicates::Allowed).map_err(|why| {
             format!("failed to convert {which} object ({}) to smd typed: {why}", described(object))
@@ -282,9 +343,9 @@ fn track(
     }
     let mut entries = current(kind, managers);
     for object in [old, new] {
-        check_conversion(root, object, &entries, writer)?;
+        check_conversion(kind, object, &entries, writer)?;
     }
-    let changes = Changes::new(kind.ignores_alike, writer.api_version, compare(root, old, new), ignored);
+    let changes = Changes::new(kind, (old, new), &entries, writer, ignored);
     release(&mut entries, &changes, None);
     let own = changes.own_written.difference(unowned());
     if !own.is_empty() {
@@ -306,14 +367,13 @@ fn track(
 
 /// An apply request whose parts fit their types.
 struct Applying<'a> {
-    root: TypeRef<'a>,
+    kind: Kind<'a>,
     live: &'a Value,
     /// Of all managers, the applier included.
     entries: Vec<Entry>,
     writer: &'a Writer<'a>,
     identity: Identity,
     ignored: &'a Set,
-    ignores_alike: bool,
     /// What the applier has applied before.
     last: Set,
     last_version: Arc<str>,
@@ -331,7 +391,7 @@ impl<'a> Applying<'a> {
         writer: &'a Writer<'a>,
         ignored: &'a Set,
     ) -> Result<Self, ApiError> {
-        let root = TypeRef::of_resource(kind.types, kind.root);
+        let root = kind.root();
         check(root, config, Duplicates::Refused).map_err(|why| {
             internal(format!("failed to create typed patch object ({}): {why}", described(config)))
         })?;
@@ -339,7 +399,7 @@ impl<'a> Applying<'a> {
             internal(format!("failed to create typed live object ({}): {why}", described(live)))
         })?;
         let mut entries = current(kind, managers);
-        check_conversion(root, live, &entries, writer).map_err(internal)?;
+        check_conversion(kind, live, &entries, writer).map_err(internal)?;
         let identity = writer.identity(Operation::Apply);
         let fields = fields::of(root, config).recursive_difference(ignored);
         let api_version: Arc<str> = writer.api_version.into();
@@ -356,32 +416,21 @@ impl<'a> Applying<'a> {
             }
         };
         let merged = merge(root, live, config);
-        let ignores_alike = kind.ignores_alike;
-        Ok(Self {
-            root,
-            live,
-            entries,
-            writer,
-            identity,
-            ignored,
-            ignores_alike,
-            last,
-            last_version,
-            fields,
-            merged,
-        })
+        Ok(Self { kind: *kind, live, entries, writer, identity, ignored, last, last_version, fields, merged })
     }
 
     /// The merged object without what the applier has applied before, does not apply now, and nobody else owns.
     fn pruned(&self) -> Value {
-        let (root, merged) = (self.root, &self.merged);
+        let (kind, own) = (&self.kind, self.writer.api_version);
         if self.last.is_empty() {
-            return merged.clone();
+            return self.merged.clone();
         }
-        let members = |object: &Value| with_parents(root, &fields::of(root, object));
+        let members = |root: TypeRef<'_>, object: &Value| with_parents(root, &fields::of(root, object));
+        let mut merged = kind.in_versions(&self.merged, own);
+        let root = kind.root_in(&self.last_version);
         let last = with_parents(root, &self.last);
-        let all = members(merged);
-        let mut pruned = remove(root, merged, &last);
+        let mut pruned = remove(root, merged.get(&self.last_version), &last);
+        let mut pruned_in: &str = &self.last_version;
         // What others own comes back, and what the applier owns now: version by version, first that of the last apply.
         let mut versions: Vec<(&str, Vec<Set>)> = vec![(&self.last_version, Vec::new())];
         for entry in &self.entries {
@@ -391,19 +440,25 @@ impl<'a> Applying<'a> {
                 None => versions.push((&entry.api_version, vec![entry.fields.clone()])),
             }
         }
-        for (_, fields) in versions {
-            let owned = Set::union_all(fields);
-            let kept = members(&pruned).union(&with_parents(root, &owned));
-            pruned = remove(root, merged, &all.difference(&kept));
+        for (version, fields) in versions {
+            let root = kind.root_in(version);
+            let owned = with_parents(root, &Set::union_all(fields));
+            let merged = merged.get(version);
+            let kept = members(root, kind.in_versions(&pruned, pruned_in).get(version)).union(&owned);
+            pruned = remove(root, merged, &members(root, merged).difference(&kept));
+            pruned_in = version;
         }
         // So does what was taken out with something that the applier owned, and nobody ever applied.
-        remove(root, merged, &all.difference(&members(&pruned)).intersection(&last))
+        let kept = members(root, kind.in_versions(&pruned, pruned_in).get(&self.last_version));
+        let merged = merged.get(&self.last_version);
+        let object = remove(root, merged, &members(root, merged).difference(&kept).intersection(&last));
+        kind.in_versions(&object, &self.last_version).take(own)
     }
 
     fn run(&self, force: bool) -> Result<Applied, Vec<Conflict>> {
         let object = self.pruned();
-        let all = compare(self.root, self.live, &object);
-        let changes = Changes::new(self.ignores_alike, self.writer.api_version, all, self.ignored);
+        let changes =
+            Changes::new(&self.kind, (self.live, &object), &self.entries, self.writer, self.ignored);
         if !force {
             let others = self.entries.iter().filter(|entry| entry.identity != self.identity);
             let conflicts = others.map(|entry| Conflict {

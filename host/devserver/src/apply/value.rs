@@ -145,7 +145,7 @@ pub(super) fn push_text(out: &mut String, value: &Value) {
 }
 
 /// A value as Go's `%v` prints it (`map[a:1]`), or `%#v` (`map[string]interface {}{"a":1}`).
-pub(super) fn go_text(value: &Value, with_types: bool) -> String {
+pub(crate) fn go_text(value: &Value, with_types: bool) -> String {
     let list = |elements: Vec<String>, separator: &str| elements.join(separator);
     match (value, with_types) {
         (Value::Null, false) => "<nil>".to_owned(),

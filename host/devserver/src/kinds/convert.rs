@@ -5,10 +5,12 @@
 
 use serde_json::{Value, json};
 
+use super::autoscalers;
 use crate::api::JsonMap;
-
+use crate::apply::VersionsOf;
 use crate::resources::Resource;
-use crate::schema::DefaultsLimit;
+use crate::schema::{BuiltinTypes, DefaultsLimit, TypeId};
+use crate::typed::{self, Empties, StructId, Structs};
 
 /// Whether objects of this resource are not stored as they are served.
 pub(crate) fn needs_conversion(resource: &Resource) -> bool {
@@ -18,13 +20,73 @@ pub(crate) fn needs_conversion(resource: &Resource) -> bool {
     ) || resource.is_converted_by_schema()
 }
 
-/// From the form in which objects come in to the stored one.
+fn is_autoscaler(resource: &Resource) -> bool {
+    resource.group == "autoscaling" && resource.name == "horizontalpodautoscalers"
+}
+
+/// Whether objects of this resource are brought to another form when they have been read.
+pub(crate) fn is_rewritten(resource: &Resource) -> bool {
+    needs_conversion(resource) || is_autoscaler(resource)
+}
+
+/// Puts in the defaults that only the stored version of an object has, which came in another.
+pub(crate) fn complete_stored(resource: &Resource, object: &mut JsonMap) {
+    if is_autoscaler(resource) && needs_conversion(resource) {
+        autoscalers::default_v2(object);
+    }
+}
+
+/// A field of an object, or of an object in it, that is empty: how it was sent.
+pub(crate) type Empty = (&'static str, Value);
+
+/// Fields of which a server sees whether they are empty or absent when it looks for what is wrong, although it stores the same.
+fn with_empties(resource: &Resource) -> &'static [&'static str] {
+    match (resource.group.as_str(), resource.name.as_str()) {
+        ("", "configmaps") => &["/binaryData"],
+        ("", "secrets") => &["/data"],
+        ("networking.k8s.io", "ingresses") => &["/spec/rules"],
+        _ => &[],
+    }
+}
+
+/// The object that holds a field.
+fn parent<'a>(object: &'a mut JsonMap, pointer: &'static str) -> Option<(&'a mut JsonMap, &'static str)> {
+    match pointer.trim_start_matches('/').split_once('/') {
+        Some((outer, field)) => Some((object.get_mut(outer)?.as_object_mut()?, field)),
+        None => Some((object, &pointer[1..])),
+    }
+}
+
+/// Takes out empty fields that count: everything else takes them for absent.
+pub(crate) fn take_empties(resource: &Resource, object: &mut JsonMap) -> Vec<Empty> {
+    let mut taken = Vec::new();
+    for pointer in with_empties(resource) {
+        let Some((parent, field)) = parent(object, pointer) else { continue };
+        let is_empty = |value: &Value| *value == json!({}) || *value == json!([]);
+        if parent.get(field).is_some_and(is_empty) {
+            taken.extend(parent.remove(field).map(|value| (*pointer, value)));
+        }
+    }
+    taken
+}
+
+/// Puts such fields back.
+pub(crate) fn put_empties(object: &mut JsonMap, empties: Vec<Empty>) {
+    for (pointer, value) in empties {
+        if let Some((parent, field)) = parent(object, pointer) {
+            parent.entry(field).or_insert(value);
+        }
+    }
+}
+
+/// From the form in which objects come in to the stored one; of a resource that [`is_rewritten`].
 pub(crate) fn to_stored(resource: &Resource, object: &mut JsonMap) {
     match resource.group.as_str() {
         // Their schemas bring them to it when they are complete.
         _ if resource.is_custom() => {}
         "events.k8s.io" => rename(object, |(served, stored)| (served, stored)),
-        _ => autoscaler_to_v2(object),
+        _ if needs_conversion(resource) => autoscalers::to_v2(object),
+        _ => drop(autoscalers::take_annotations(object)),
     }
 }
 
@@ -44,30 +106,7 @@ pub(crate) fn from_stored_within(resource: &Resource, object: &mut JsonMap, limi
                 !(matches!(field.as_str(), "reportingController" | "reportingInstance") && value == "")
             });
         }
-        _ => autoscaler_to_v1(object),
-    }
-}
-
-/// Keeps what the version of a write cannot say: an autoscaler that is written in v1 keeps what v2 knows of it.
-pub(crate) fn carry_over(resource: &Resource, old: &JsonMap, new: &mut JsonMap) {
-    if resource.group != "autoscaling" || !needs_conversion(resource) {
-        return;
-    }
-    let of_cpu = |metric: &&Value| metric["resource"]["name"] == "cpu";
-    for (part, list, others) in [("spec", "metrics", "behavior"), ("status", "currentMetrics", "conditions")]
-    {
-        let (Some(Value::Object(old)), Some(Value::Object(new))) = (old.get(part), new.get_mut(part)) else {
-            continue;
-        };
-        let metrics = |from: &JsonMap| from.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
-        let mut kept: Vec<Value> = metrics(new);
-        kept.extend(metrics(old).iter().filter(|m| !of_cpu(m)).cloned());
-        if !kept.is_empty() {
-            new.insert(list.to_owned(), kept.into());
-        }
-        if let Some(value) = old.get(others) {
-            new.insert(others.to_owned(), value.clone());
-        }
+        _ => autoscalers::to_v1(object),
     }
 }
 
@@ -94,46 +133,67 @@ fn rename(
     }
 }
 
-fn autoscaler_to_v2(object: &mut JsonMap) {
-    if let Some(Value::Object(spec)) = object.get_mut("spec")
-        && let Some(percent) = spec.remove("targetCPUUtilizationPercentage")
-    {
-        let target = json!({"type": "Utilization", "averageUtilization": percent});
-        spec.insert(
-            "metrics".to_owned(),
-            json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]),
-        );
+/// How objects of a kind are converted for managed fields, if it is built in and has several versions.
+pub(crate) fn versions(resource: &Resource) -> Option<Box<dyn VersionsOf>> {
+    if resource.is_custom() || resource.served.len() < 2 {
+        return None;
     }
-    if let Some(Value::Object(status)) = object.get_mut("status")
-        && let Some(percent) = status.remove("currentCPUUtilizationPercentage")
-    {
-        let current = json!({"averageUtilization": percent});
-        let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "current": current}}]);
-        status.insert("currentMetrics".to_owned(), metrics);
+    if is_autoscaler(resource) {
+        return Some(Box::new(Autoscalers));
+    }
+    let kind = Structs::get().of_kind(&resource.api_version(), &resource.kind)?;
+    Some(Box::new(Renamed(kind)))
+}
+
+/// Versions that differ in nothing but their names: what becomes of an object is that its empty fields are left out, as it
+/// passes through Go's structs.
+#[derive(Debug)]
+struct Renamed(StructId);
+
+impl VersionsOf for Renamed {
+    fn type_in(&self, _: &str) -> Option<TypeId> {
+        None
+    }
+
+    fn convert(&self, object: &Value, version: &str) -> Value {
+        let mut converted = object.clone();
+        if let Value::Object(object) = &mut converted {
+            let _ = typed::read(self.0, object, Empties::Dropped);
+            object.insert("apiVersion".to_owned(), version.into());
+        }
+        converted
     }
 }
 
-fn autoscaler_to_v1(object: &mut JsonMap) {
-    if let Value::Object(status) = object.entry("status").or_insert_with(|| json!({})) {
-        for field in ["currentReplicas", "desiredReplicas"] {
-            status.entry(field).or_insert_with(|| 0.into());
+#[derive(Debug)]
+struct Autoscalers;
+
+impl Autoscalers {
+    /// Brings an object to Go's form, as far as it is of its type.
+    fn read(version: &str, object: &mut JsonMap) {
+        if let Some(id) = Structs::get().of_kind(version, "HorizontalPodAutoscaler") {
+            let _ = typed::read(id, object, Empties::Dropped);
         }
     }
-    let cpu = |metrics: Option<Value>, part: &str| {
-        let metrics = metrics?;
-        let cpu = metrics.as_array()?.iter().find(|m| m["resource"]["name"] == "cpu")?;
-        cpu["resource"][part].get("averageUtilization").cloned()
-    };
-    if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        spec.remove("behavior");
-        if let Some(percent) = cpu(spec.remove("metrics"), "target") {
-            spec.insert("targetCPUUtilizationPercentage".to_owned(), percent);
-        }
+}
+
+impl VersionsOf for Autoscalers {
+    fn type_in(&self, version: &str) -> Option<TypeId> {
+        BuiltinTypes::get().of_kind(version, "HorizontalPodAutoscaler")
     }
-    if let Some(Value::Object(status)) = object.get_mut("status") {
-        status.remove("conditions");
-        if let Some(percent) = cpu(status.remove("currentMetrics"), "current") {
-            status.insert("currentCPUUtilizationPercentage".to_owned(), percent);
+
+    fn convert(&self, object: &Value, version: &str) -> Value {
+        let mut converted = object.clone();
+        if let Value::Object(object) = &mut converted {
+            let (other, convert): (_, fn(&mut JsonMap)) = match version {
+                "autoscaling/v1" => ("autoscaling/v2", autoscalers::to_v1),
+                _ => ("autoscaling/v1", autoscalers::to_v2),
+            };
+            Self::read(other, object);
+            convert(object);
+            Self::read(version, object);
+            object.insert("apiVersion".to_owned(), version.into());
         }
+        converted
     }
 }

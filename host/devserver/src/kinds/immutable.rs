@@ -137,6 +137,7 @@ pub(super) fn job(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
             causes.push(invalid("spec.completions", completions, why));
         }
     }
+    causes.extend(changed(&[fixed("spec.selector")], old, new));
     let is_suspended = at(old, "status.conditions").as_array().is_some_and(|conditions| {
         conditions.iter().any(|condition| condition["type"] == "Suspended" && condition["status"] == "True")
     });
@@ -199,7 +200,8 @@ pub(super) fn configuration(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         causes.push(Cause::forbidden("immutable", why));
     }
     for field in ["data", "binaryData"] {
-        if !is_same(at(old, field), at(new, field)) {
+        // An empty map is another than none.
+        if at(old, field) != at(new, field) {
             causes.push(Cause::forbidden(field, why));
         }
     }

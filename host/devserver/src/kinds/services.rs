@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use crate::api::JsonMap;
+use crate::api::{Cause, JsonMap};
 use crate::store::Stored;
 
 /// Where free numbers come from.
@@ -27,6 +27,12 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
     }
     let Some(Value::Object(spec)) = service.get_mut("spec") else { return };
     if text(spec, "type") == "ExternalName" {
+        let address = text(spec, "clusterIP").to_owned();
+        let is_other = !old.is_empty() && address != text(old, "clusterIP");
+        if is_other && !address.is_empty() && spec.get("clusterIPs") == old.get("clusterIPs") {
+            // It is refused.
+            spec.insert("clusterIPs".to_owned(), json!([address]));
+        }
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             if spec.get(field) == old.get(field) {
                 spec.remove(field);
@@ -54,6 +60,21 @@ pub(crate) fn complete_service(service: &mut JsonMap, old: Option<&JsonMap>, num
         if let Some(port) = kept.or_else(|| numbers.node_port().map(Value::from)) {
             spec.insert("healthCheckNodePort".to_owned(), port);
         }
+    }
+}
+
+/// What is said of a Service: what keeps a server from giving it addresses is found before all else, and then alone.
+pub(crate) fn allocation_first(causes: Vec<Cause>) -> Vec<Cause> {
+    // Of the same fields, but found with the others.
+    const LATER: [&str; 4] =
+        ["may not be set ", "may not change once set", " can not be unset", " when releasing the secondary "];
+    let is_first = |cause: &Cause| {
+        (cause.field.starts_with("spec.clusterIP") || cause.field.starts_with("spec.ipFamil"))
+            && !LATER.iter().any(|later| cause.message.contains(later))
+    };
+    match causes.iter().any(is_first) {
+        true => causes.into_iter().filter(is_first).collect(),
+        false => causes,
     }
 }
 

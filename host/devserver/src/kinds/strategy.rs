@@ -40,6 +40,10 @@ pub(crate) struct Strategy {
     pub(crate) status_reset: &'static [&'static str],
     /// Fields that no update may change.
     pub(crate) fixed: &'static [Fixed],
+    /// Whether they are looked at after what `check_update` looks at.
+    pub(crate) fixed_last: bool,
+    /// Whether what an update may not change is told before what is wrong with the new state by itself.
+    pub(crate) changed_first: bool,
     /// What an update may not change that is not just a field.
     pub(crate) check_update: CheckUpdate,
     /// Seconds for which an object stays when its deletion names none; `None` for kinds that go at once.
@@ -139,6 +143,8 @@ const BUILTIN: Strategy = Strategy {
     reset: &[],
     status_reset: &["spec"],
     fixed: &[],
+    fixed_last: false,
+    changed_first: false,
     check_update: |_, _| Vec::new(),
     grace: None,
     content: Content::None,
@@ -215,6 +221,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             creates_on_update: true,
             allocates: true,
             check_update: immutable::service,
+            changed_first: true,
             ..ANSWERED
         },
     ),
@@ -226,9 +233,14 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "",
         "secrets",
-        Strategy { fixed: &[fixed_text("type")], check_update: immutable::configuration, ..BUILTIN },
+        Strategy {
+            fixed: &[fixed_text("type")],
+            check_update: immutable::configuration,
+            changed_first: true,
+            ..BUILTIN
+        },
     ),
-    ("", "configmaps", Strategy { check_update: immutable::configuration, ..BUILTIN }),
+    ("", "configmaps", Strategy { check_update: immutable::configuration, changed_first: true, ..BUILTIN }),
     (
         "",
         "nodes",
@@ -247,6 +259,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             prepare_create: prepare::new_volume,
             prepare_update: prepare::volume_status,
             fixed: &[fixed_as("spec.volumeMode", "volumeMode")],
+            fixed_last: true,
             check_update: immutable::volume,
             ..ANSWERED
         },
@@ -258,6 +271,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             prepare_create: prepare::new_claim,
             prepare: prepare::claim,
             fixed: &[fixed_as("spec.volumeMode", "volumeMode")],
+            fixed_last: true,
             check_update: immutable::claim,
             ..ANSWERED
         },
@@ -289,6 +303,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "daemonsets",
         Strategy {
             fixed: &[fixed("spec.selector")],
+            changed_first: true,
             prepare_create: daemon_sets::create,
             prepare_update: daemon_sets::update,
             ..COUNTED
@@ -302,13 +317,13 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
             dependents: Dependents::Orphaned,
             warns_of_orphans: true,
             fixed: &[
-                fixed("spec.selector"),
                 fixed("spec.completionMode"),
                 fixed("spec.podFailurePolicy"),
                 fixed("spec.backoffLimitPerIndex"),
                 fixed("spec.managedBy"),
                 fixed("spec.successPolicy"),
             ],
+            fixed_last: true,
             prepare_create: prepare::new_job,
             prepare: prepare::job,
             check_update: immutable::job,
@@ -324,13 +339,18 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "ipaddresses",
         Strategy { names: NameRule::Address, fixed: &[fixed("spec.parentRef")], ..BUILTIN },
     ),
-    ("networking.k8s.io", "ingressclasses", Strategy { fixed: &[fixed_text("spec.controller")], ..COUNTED }),
+    (
+        "networking.k8s.io",
+        "ingressclasses",
+        Strategy { fixed: &[fixed_text("spec.controller")], changed_first: true, ..COUNTED },
+    ),
     (
         "scheduling.k8s.io",
         "priorityclasses",
         Strategy {
             generation: Generation::First,
             fixed: &[fixed("preemptionPolicy")],
+            fixed_last: true,
             check_update: immutable::priority_class,
             ..BUILTIN
         },
@@ -490,9 +510,12 @@ impl Strategy {
 
     /// What an update changes that it may not.
     pub(crate) fn changed(&self, old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-        let mut causes = immutable::changed(self.fixed, old, new);
-        causes.extend((self.check_update)(old, new));
-        causes
+        let (mut first, mut last) = (immutable::changed(self.fixed, old, new), (self.check_update)(old, new));
+        if self.fixed_last {
+            std::mem::swap(&mut first, &mut last);
+        }
+        first.append(&mut last);
+        first
     }
 
     /// Of a built-in resource.

@@ -43,11 +43,9 @@ pub(crate) enum PatchError {
     #[error("the patch does not apply: {0}")]
     DoesNotApply(String),
     /// A strategic patch names an element of a list without what identifies it: 500, without a reason.
-    #[error("map: {element} in {list} does not contain declared merge key: {key}")]
+    #[error("map: {element} does not contain declared merge key: {key}")]
     MissingMergeKey {
-        /// The list.
-        list: String,
-        /// The element, as JSON.
+        /// The element, as Go shows it.
         element: String,
         /// The member that is missing.
         key: String,

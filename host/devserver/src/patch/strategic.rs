@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 use super::PatchError;
 use super::order::{Item, ListOrder, arrange};
+use crate::apply::go_text;
 use crate::schemas::{Field, TypeRef};
 
 const DIRECTIVE: &str = "$patch";
@@ -176,7 +177,7 @@ impl<'a> List<'a> {
         if live.is_empty() && patch.is_empty() {
             return Ok(live);
         }
-        match self.element_kind(live.iter().chain(patch))? {
+        match self.element_kind([&live, patch])? {
             ElementKind::Object => self.merge_objects(live, patch),
             _ if delete => {
                 let deleted = ListOrder::of(patch.iter().map(Value::to_string));
@@ -252,7 +253,7 @@ impl<'a> List<'a> {
         if live.is_empty() && patch.is_empty() {
             return Err(PatchError::Conflicting(format!("nothing in {} to put into an order", self.name)));
         }
-        self.element_kind(live.iter().chain(patch))?;
+        self.element_kind([live, patch])?;
         let items = merged.into_iter().map(|element| self.item(element)).collect::<Result<Vec<_>, _>>()?;
         Ok(arrange(items, &self.order(order)?, &ListOrder::of(self.places(live, patch)?)))
     }
@@ -339,15 +340,14 @@ impl<'a> List<'a> {
         }
         let identity = element.get(key).map(Value::to_string);
         identity.ok_or_else(|| PatchError::MissingMergeKey {
-            list: self.name.to_owned(),
-            element: element.to_string(),
+            element: go_text(element, false),
             key: key.to_owned(),
         })
     }
 
-    fn element_kind<'v>(&self, elements: impl Iterator<Item = &'v Value>) -> Result<ElementKind, PatchError> {
+    fn element_kind(&self, lists: [&[Value]; 2]) -> Result<ElementKind, PatchError> {
         let mut kind = None;
-        for element in elements {
+        for element in lists.into_iter().flatten() {
             let this = match element {
                 Value::Object(_) => Some(ElementKind::Object),
                 Value::String(_) => Some(ElementKind::String),
@@ -360,11 +360,13 @@ impl<'a> List<'a> {
                 Value::Array(_) | Value::Null => None,
             };
             if this.is_none() || kind.is_some() && kind != this {
-                return Err(PatchError::Conflicting(format!("elements of {} differ in type", self.name)));
+                let lists = lists.map(|list| go_text(&list.to_vec().into(), false)).join(" ");
+                let why = format!("list element types are not identical: [{lists}]");
+                return Err(PatchError::Conflicting(why));
             }
             kind = this;
         }
-        kind.ok_or_else(|| PatchError::Conflicting(format!("{} is empty", self.name)))
+        kind.ok_or_else(|| PatchError::Conflicting("no elements in any of the given slices".to_owned()))
     }
 }
 
@@ -373,9 +375,16 @@ fn scalar(value: Value) -> Item {
 }
 
 fn field_of<'a>(schema: TypeRef<'a>, name: &str) -> Result<Field<'a>, PatchError> {
-    schema
-        .field(name)
-        .ok_or_else(|| PatchError::Conflicting(format!("the type of the object has no field {name}")))
+    schema.field(name).ok_or_else(|| {
+        PatchError::Conflicting(match schema.is_free() {
+            // It is the only struct that live objects have fields of, although it has none.
+            true => format!(
+                "unable to find api field in struct RawExtension for the json field {}",
+                Value::from(name)
+            ),
+            false => format!("the type of the object has no field {name}"),
+        })
+    })
 }
 
 /// The field that a directive such as `$setElementOrder/ports` is for.

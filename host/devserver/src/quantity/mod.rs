@@ -219,6 +219,15 @@ impl Amount {
         i64::try_from(whole).unwrap_or(if whole > 0 { i64::MAX } else { i64::MIN })
     }
 
+    /// As [`Amount::rounded_up`], in thousandths.
+    pub(crate) fn thousandths(self) -> i64 {
+        Self(self.0.saturating_mul(1000)).rounded_up()
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
     /// How often another goes into it.
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     pub(crate) fn ratio(self, other: Self) -> f64 {

@@ -14,8 +14,10 @@ use serde_json::Value;
 use super::{Definition, Origin, Resource, ScalePaths, sizes};
 use crate::api::{ApiError, Cause, JsonMap};
 use crate::defaults;
-use crate::kinds::Content;
-use crate::schema::{Budget, BuiltinTypes, DefaultsLimit, Schema, TooManyDefaults, unreadable_keyword};
+use crate::kinds::{self, Content};
+use crate::schema::{
+    Budget, BuiltinTypes, DefaultsLimit, Nulls, Schema, TooManyDefaults, unreadable_keyword,
+};
 use crate::typed::{self, Empties, Structs};
 use crate::validation;
 
@@ -51,6 +53,15 @@ impl Resource {
     /// Drops the fields of an object that its kind does not have, gives their paths, and puts in the defaults of a custom
     /// resource's schema.
     pub(crate) fn admit(&self, object: &mut JsonMap) -> Result<Vec<String>, ApiError> {
+        self.admit_with(object, Nulls::Dropped)
+    }
+
+    /// As [`Resource::admit`], for what an apply has made: nulls in a custom object stay, and are refused.
+    pub(crate) fn admit_applied(&self, object: &mut JsonMap) -> Result<Vec<String>, ApiError> {
+        self.admit_with(object, Nulls::Kept)
+    }
+
+    fn admit_with(&self, object: &mut JsonMap, nulls: Nulls) -> Result<Vec<String>, ApiError> {
         let Origin::Custom { schemas, .. } = &self.origin else {
             if self.strategy.content == Content::Defined
                 && let Some(why) = unreadable_keyword(object)
@@ -71,7 +82,7 @@ impl Resource {
                 "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
             ))
         })?;
-        let defaulted = schemas.own.default(object, &mut DefaultsLimit::default());
+        let defaulted = schemas.own.default_with(object, nulls, &mut DefaultsLimit::default());
         defaulted.map_err(|TooManyDefaults| {
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", TOO_LARGE)
         })?;
@@ -108,6 +119,7 @@ impl Resource {
         if matches!(self.origin, Origin::Builtin) {
             // Definitions are stored as JSON.
             let is_json = self.strategy.content == Content::Defined;
+            kinds::complete_stored(self, object);
             self.settle(object, if is_json { Empties::Dropped } else { Empties::Stored });
         }
         review

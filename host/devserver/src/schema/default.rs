@@ -53,14 +53,23 @@ impl DefaultsLimit {
     }
 }
 
-/// Puts in the defaults that an object lacks, and drops nulls that no field of theirs may hold.
+/// What becomes of a null in a field that is not nullable and has no default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    Dropped,
+    /// They stay and are refused later: what an apply has made is not read again, so nobody drops them.
+    Kept,
+}
+
+/// Puts in the defaults that an object lacks.
 pub(super) fn default(
     types: &Types,
     root: TypeId,
     object: &mut JsonMap,
+    nulls: Nulls,
     limit: &mut DefaultsLimit,
 ) -> Result<(), TooManyDefaults> {
-    Defaulting { types, limit }.object(types.get(root), object)
+    Defaulting { types, nulls, limit }.object(types.get(root), object)
 }
 
 /// How many bytes a value takes.
@@ -76,6 +85,7 @@ fn weight(value: &Value) -> usize {
 
 struct Defaulting<'a> {
     types: &'a Types,
+    nulls: Nulls,
     limit: &'a mut DefaultsLimit,
 }
 
@@ -131,7 +141,9 @@ impl<'a> Defaulting<'a> {
                 match &known.default {
                     Some(default) => *value = self.copy(name, default)?,
                     None => {
-                        dropped.push(name.clone());
+                        if self.nulls == Nulls::Dropped {
+                            dropped.push(name.clone());
+                        }
                         continue;
                     }
                 }
@@ -155,7 +167,7 @@ mod tests {
     fn defaulted(properties: Value, object: Value) -> Value {
         let (types, root) = compiled(&json!({"type": "object", "properties": properties}));
         let Value::Object(mut object) = object else { panic!("an object") };
-        default(&types, root, &mut object, &mut DefaultsLimit::default()).unwrap();
+        default(&types, root, &mut object, Nulls::Dropped, &mut DefaultsLimit::default()).unwrap();
         object.into()
     }
 
@@ -222,7 +234,7 @@ mod tests {
                 panic!("an object")
             };
             let mut limit = DefaultsLimit::default();
-            assert_eq!(default(&types, root, &mut object, &mut limit), Err(TooManyDefaults));
+            assert_eq!(default(&types, root, &mut object, Nulls::Dropped, &mut limit), Err(TooManyDefaults));
             assert!(weight(&object.into()) < MAX_ADDED + (1 << 20));
             assert_eq!(limit.0, 0);
         }

@@ -45,8 +45,8 @@ pub(crate) use budget::Budget;
 pub(crate) use builtin::{BUILTIN_TABLE, BuiltinTable, BuiltinTypes, FieldText, attribute};
 pub(crate) use causes::{Causes, clipped, invalid, shown};
 pub(crate) use decode::unreadable_keyword;
-pub(crate) use default::{DefaultsLimit, TooManyDefaults};
-pub(crate) use strict::duplicate_fields;
+pub(crate) use default::{DefaultsLimit, Nulls, TooManyDefaults};
+pub(crate) use strict::{duplicate_fields, faults_of_text, with_first_fields};
 pub(crate) use structural::MAX_DEPTH;
 pub(crate) use types::{Entries, Field, Kind, ListKind, Type, TypeId, Types};
 
@@ -163,7 +163,17 @@ impl Schema {
         object: &mut JsonMap,
         limit: &mut DefaultsLimit,
     ) -> Result<(), TooManyDefaults> {
-        default::default(&self.types, self.root, object, limit)
+        self.default_with(object, Nulls::Dropped, limit)
+    }
+
+    /// As [`Schema::default`].
+    pub(crate) fn default_with(
+        &self,
+        object: &mut JsonMap,
+        nulls: Nulls,
+        limit: &mut DefaultsLimit,
+    ) -> Result<(), TooManyDefaults> {
+        default::default(&self.types, self.root, object, nulls, limit)
     }
 
     /// What is wrong with the values of an object; with `old`, which it replaces, only what has changed.

@@ -1,4 +1,4 @@
-//! Duplicate fields of a body, which a tree of values no longer shows.
+//! Duplicate fields of a body, which a tree of values no longer shows, and where unknown fields stand in it.
 //!
 //! A visitor reads the JSON a second time and keeps only the names of the objects it is in. Its depth is that of the
 //! parser, 128 levels; at most a hundred duplicates are named.
@@ -7,12 +7,45 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use serde_json::Value;
 
 use super::causes::Path;
+use super::types::{Entries, Kind, Type, TypeId, Types};
+use crate::api::JsonMap;
 
 /// How many duplicates are named, as by a real server.
 const MAX_NAMED: usize = 100;
+
+/// A scalar is no object, so there is nothing to find in it.
+macro_rules! visit_scalars {
+    () => {
+        fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_unit<E>(self) -> Result<(), E> {
+            Ok(())
+        }
+    };
+}
 
 /// The paths of fields that stand more than once in an object, each once. Malformed JSON has none: it is refused before.
 pub(crate) fn duplicate_fields(json: &[u8]) -> Vec<String> {
@@ -20,6 +53,177 @@ pub(crate) fn duplicate_fields(json: &[u8]) -> Vec<String> {
     // An error ends the walk; the caller has parsed the body and knows it.
     let _ = found.deserialize(&mut serde_json::Deserializer::from_slice(json));
     found.duplicates
+}
+
+/// What is wrong with the text of an object of a built-in kind, in the order of the text: duplicate and unknown fields, each
+/// once. What is in an unknown field, or in one that is kept as it comes, is not looked at.
+pub(crate) fn faults_of_text(json: &[u8], types: &Types, kind: TypeId) -> Vec<String> {
+    let mut found = Faults { types, path: Path::default(), known: HashSet::new(), faults: Vec::new() };
+    let seed = Typed { faults: &mut found, value_type: Some(types.get(kind)) };
+    // As in `duplicate_fields`.
+    let _ = seed.deserialize(&mut serde_json::Deserializer::from_slice(json));
+    found.faults
+}
+
+struct Faults<'a> {
+    types: &'a Types,
+    path: Path,
+    known: HashSet<String>,
+    faults: Vec<String>,
+}
+
+impl Faults<'_> {
+    fn add(&mut self, what: &str) {
+        if self.faults.len() < MAX_NAMED {
+            let fault = format!("{what} field \"{}\"", self.path.as_str());
+            if self.known.insert(fault.clone()) {
+                self.faults.push(fault);
+            }
+        }
+    }
+}
+
+/// Reads a value that should be of a type; of none if its place has none.
+struct Typed<'f, 'a> {
+    faults: &'f mut Faults<'a>,
+    value_type: Option<&'a Type>,
+}
+
+impl<'de> DeserializeSeed<'de> for Typed<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self.value_type {
+            Some(free) if free.kind == Kind::Any => {
+                deserializer.deserialize_ignored_any(IgnoredAny).map(drop)
+            }
+            _ => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Typed<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let (faults, object_type) = (self.faults, self.value_type);
+        let mut names: HashSet<Name<'de>> = HashSet::new();
+        while let Some(name) = map.next_key::<Name<'de>>()? {
+            let mark = faults.path.field(&name.0);
+            let field = object_type.map(|object_type| object_type.fields.get(&*name.0));
+            let is_unknown = object_type.is_some_and(|t| t.entries == Entries::None && !t.preserves_unknown)
+                && matches!(field, Some(None));
+            if is_unknown {
+                faults.add("unknown");
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                if !names.insert(name) {
+                    faults.add("duplicate");
+                }
+                let entry = object_type.and_then(|t| match t.entries {
+                    Entries::Of(entry) => Some(entry),
+                    _ => None,
+                });
+                let value_type = field.flatten().map(|field| field.value_type).or(entry);
+                let types = faults.types;
+                map.next_value_seed(Typed {
+                    faults: &mut *faults,
+                    value_type: value_type.map(|id| types.get(id)),
+                })?;
+            }
+            faults.path.back(&mark);
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let faults = self.faults;
+        let types = faults.types;
+        let items = self.value_type.and_then(|list| list.items).map(|items| types.get(items));
+        let mut index = 0;
+        loop {
+            let mark = faults.path.index(index);
+            let more = list.next_element_seed(Typed { faults: &mut *faults, value_type: items })?.is_some();
+            faults.path.back(&mark);
+            if !more {
+                return Ok(());
+            }
+            index += 1;
+        }
+    }
+
+    visit_scalars!();
+}
+
+/// The object in a text with the first of each of its fields, not the last; `None` if that is the same.
+pub(crate) fn with_first_fields(json: &[u8]) -> Option<Value> {
+    if duplicate_fields(json).is_empty() {
+        return None;
+    }
+    FirstFields.deserialize(&mut serde_json::Deserializer::from_slice(json)).ok()
+}
+
+struct FirstFields;
+
+impl<'de> DeserializeSeed<'de> for FirstFields {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FirstFields {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut members = JsonMap::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let value = map.next_value_seed(FirstFields)?;
+            members.entry(name).or_insert(value);
+        }
+        Ok(members.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = list.next_element_seed(FirstFields)? {
+            elements.push(element);
+        }
+        Ok(elements.into())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
 }
 
 struct Finder {
@@ -71,29 +275,7 @@ impl<'de> Visitor<'de> for &mut Finder {
         }
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
+    visit_scalars!();
 }
 
 /// A field's name, borrowed from the body if it has no escapes.
@@ -126,6 +308,7 @@ impl<'de> Deserialize<'de> for Name<'de> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::builtin::BuiltinTypes;
     use super::*;
 
     #[test]
@@ -155,10 +338,40 @@ mod tests {
         assert_eq!(duplicate_fields(format!("{{{many}\"z\":0}}").as_bytes()).len(), MAX_NAMED);
     }
 
+    #[test]
+    fn the_first_of_equal_fields_can_be_read() {
+        let first = with_first_fields(br#"{"a": 1, "b": [{"c": "x", "c": null}], "a": 2}"#);
+        assert_eq!(first, Some(serde_json::json!({"a": 1, "b": [{"c": "x"}]})));
+        assert_eq!(with_first_fields(br#"{"a": 1}"#), None);
+    }
+
+    #[test]
+    fn faults_of_a_text_are_in_its_order() {
+        let types = BuiltinTypes::get();
+        let of = |kind: &str, json: &str| {
+            let (version, kind) = kind.rsplit_once('/').unwrap();
+            faults_of_text(json.as_bytes(), types.types(), types.of_kind(version, kind).unwrap())
+        };
+        let text = r#"{"z": {"b": 1, "b": 2}, "data": {"a": "1", "a": "2"}, "metadata": {"name": "n", "y": 1}, "z": 3, "b": 4}"#;
+        let expected = [
+            r#"unknown field "z""#,
+            r#"duplicate field "data.a""#,
+            r#"unknown field "metadata.y""#,
+            r#"unknown field "b""#,
+        ];
+        assert_eq!(of("v1/ConfigMap", text), expected);
+        let text = r#"{"data": {"a": 1, "a": 2}, "revision": 1, "revision": 2}"#;
+        assert_eq!(of("apps/v1/ControllerRevision", text), [r#"duplicate field "revision""#]);
+        let many: String = (0..1000).map(|i| format!("\"f{i}\":0,")).collect();
+        assert_eq!(of("v1/Pod", &format!("{{{many}\"z\":0}}")).len(), MAX_NAMED);
+    }
+
     proptest::proptest! {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             duplicate_fields(&bytes);
+            let types = BuiltinTypes::get();
+            faults_of_text(&bytes, types.types(), types.of_kind("v1", "Pod").unwrap());
         }
     }
 }

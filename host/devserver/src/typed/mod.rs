@@ -16,11 +16,13 @@
 mod read;
 mod structs;
 mod time;
+mod tree;
 
 use crate::api::JsonMap;
 
 pub(crate) use read::{Empties, is_empty};
 pub(crate) use structs::{StructId, Structs};
+pub(crate) use tree::convert;
 
 /// Brings an object to Go's form.
 ///

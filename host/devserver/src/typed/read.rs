@@ -279,7 +279,7 @@ pub(crate) fn is_empty(shape: &Shape, value: &Value) -> bool {
 }
 
 /// As Go's messages name the kind of a JSON value.
-fn kind(value: &Value) -> &'static str {
+pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -291,7 +291,7 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// A float that is a whole number, as Go writes it.
-fn whole(value: f64) -> Option<i64> {
+pub(super) fn whole(value: f64) -> Option<i64> {
     let is_exact =
         value.fract() == 0.0 && value.abs() < 2_f64.powi(53) && !(value == 0.0 && value.is_sign_negative());
     #[expect(clippy::cast_possible_truncation, reason = "it is a whole number of less than 2^53")]

@@ -67,11 +67,6 @@ impl Structs {
         &STRUCTS
     }
 
-    /// Whether a type as messages name it is a struct, and not just a name for a text.
-    pub(crate) fn has(&self, go_name: &str) -> bool {
-        self.structs.iter().any(|one| one.go_name() == go_name)
-    }
-
     fn new(types: &'static ProtobufTypes) -> Self {
         let messages = types.messages();
         let structs = messages

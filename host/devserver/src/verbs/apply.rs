@@ -14,10 +14,7 @@ impl Core {
     /// Applies the body to an object, which is made if it is not there.
     pub(super) fn apply(&self, request: &ResourceRequest, part: ObjectPart) -> Outcome {
         let write = request.write()?;
-        if request.params.filled("fieldManager").is_none() {
-            let cause = Cause::required("fieldManager", "is required for apply patch");
-            return Err(ApiError::invalid(About::new("meta.k8s.io", "PatchOptions", ""), vec![cause]));
-        }
+        check_manager(request)?;
         let force = request.params.is_on("force");
         let config = Value::Object(configuration::read(request)?);
         let rendering = Rendering::of(request)?;
@@ -47,19 +44,19 @@ impl Core {
         force: bool,
         check: &dyn Fn() -> Result<(), ApiError>,
     ) -> Result<(Arc<Stored>, bool), ApiError> {
-        let source = Source::default();
+        let source = Source { is_applied: true, ..Source::default() };
         let as_stored = |object: Value| match object {
             Value::Object(object) => {
                 write.as_stored(object, &source).map_err(|error| unconverted(error, write, config))
             }
             _ => Err(ApiError::bad_request("the patch leaves no object")),
         };
-        if part == ObjectPart::Main && self.store.get(&write.resource.storage, &write.key()).is_none() {
+        if creates(write, part) && self.store.get(&write.resource.storage, &write.key()).is_none() {
             let (object, managed) = self.applied(write, None, config, force)?;
             check()?;
             let mut object = as_stored(object)?;
-            identity::check_new(write, &mut object)?;
-            match self.create_owned(write, object, Some(managed)) {
+            let version = identity::check_new(write, &mut object)?;
+            match self.create_owned(write, object, Some(managed), &version) {
                 // Another request was faster: then it is applied to what that one has made.
                 Err(error) if error.reason == ALREADY_EXISTS => {}
                 made => return made.map(|stored| (stored, true)),
@@ -72,6 +69,20 @@ impl Core {
         })?;
         Ok((stored, false))
     }
+}
+
+/// Whether a request to apply names who applies.
+pub(super) fn check_manager(request: &ResourceRequest) -> Result<(), ApiError> {
+    if request.params.filled("fieldManager").is_some() {
+        return Ok(());
+    }
+    let cause = Cause::required("fieldManager", "is required for apply patch");
+    Err(ApiError::invalid(About::new("meta.k8s.io", "PatchOptions", ""), vec![cause]))
+}
+
+/// Whether an apply makes what is not there: also through the status, if an update makes it.
+fn creates(write: &Write, part: ObjectPart) -> bool {
+    part == ObjectPart::Main || part == ObjectPart::Status && write.resource.strategy.creates_on_update
 }
 
 /// The words of a real server, which converts what it has applied to the type of the kind.
@@ -89,25 +100,8 @@ fn unconverted(error: ApiError, write: &Write, config: &Value) -> ApiError {
     let kind = format!("{slash}{api_version}, Kind={kind}");
     let message = format!(
         "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object \
-         to {kind}: {}",
-        unread(why)
+         to {kind}: {}{why}",
+        if write.resource.is_custom() { "error decoding from json: " } else { "" }
     );
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
-}
-
-/// What such a server says of a value that it cannot convert: numbers and what is a number or a text have words of their own.
-fn unread(why: &str) -> String {
-    let words = why.strip_prefix("json: cannot unmarshal ").and_then(|rest| {
-        let (found, rest) = rest.split_once(" into Go struct field ")?;
-        Some((found, rest.rsplit_once(" of type ")?.1))
-    });
-    match words {
-        Some((found, wanted)) if found.starts_with("number ") && wanted.starts_with("int") => {
-            format!("cannot convert float64 to {wanted}")
-        }
-        Some(("bool", wanted)) if wanted.starts_with("int") => {
-            format!("json: cannot unmarshal bool into Go value of type {wanted}")
-        }
-        _ => format!("error decoding from json: {why}"),
-    }
 }

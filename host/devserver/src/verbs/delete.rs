@@ -217,7 +217,10 @@ impl Core {
                 Some(false) if !deleted.gone => StatusCode::ACCEPTED,
                 _ => StatusCode::OK,
             };
-            return Ok(Answer::Whole { code, body: Rendering::of(request)?.whole().object(&deleted.last) });
+            let rendering = Rendering::of(request)?;
+            // What goes on for a while is shown as it is stored.
+            let rendering = if deleted.gone { rendering } else { rendering.whole() };
+            return Ok(Answer::Whole { code, body: rendering.object(&deleted.last) });
         }
         let mut details = json!({
             "name": request.name(), "kind": resource.name, "uid": deleted.last.object.uid(),
@@ -269,8 +272,7 @@ impl Core {
             let marked = mark(write, &old, has_content, options)?;
             let gone = is_finished(&write.resource, &marked) && !has_content;
             // What goes by steps is shown as it was marked.
-            let is_graceful = write.resource.strategy.grace.is_some()
-                && (options.grace_period_seconds != Some(0) || current.object.deletion_timestamp().is_some());
+            let is_graceful = write.resource.strategy.grace.is_some();
             if options.is_dry() {
                 let last = match gone && !is_graceful {
                     true => current,

@@ -65,6 +65,7 @@ pub(super) fn check_unversioned(object: &mut JsonMap) -> Result<(), ApiError> {
 
 /// Carries over what no update may change, and counts the generation on if asked.
 pub(super) fn keep<'a>(
+    write: &Write,
     old: &JsonMap,
     next: &'a mut JsonMap,
     counts: bool,
@@ -73,6 +74,10 @@ pub(super) fn keep<'a>(
     let old = old.get("metadata").and_then(Value::as_object);
     let mut metadata = Metadata::of(next)?;
     metadata.copy("creationTimestamp", old.and_then(|old| old.get("creationTimestamp")));
+    let uid = metadata.text("uid").to_owned();
+    if !uid.is_empty() && old.and_then(|old| old.get("uid")).is_some_and(|old| *old != uid.as_str()) {
+        causes.push(Cause::invalid("metadata.uid", &uid, "field is immutable"));
+    }
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         let old = old.and_then(|old| old.get(field));
         let is_kept = field == "deletionTimestamp" && old.is_some();
@@ -83,14 +88,13 @@ pub(super) fn keep<'a>(
         }
         metadata.copy(field, old);
     }
-    let uid = metadata.text("uid");
-    if !uid.is_empty() && old.and_then(|old| old.get("uid")).is_some_and(|old| old != uid) {
-        causes.push(Cause::invalid("metadata.uid", uid, "field is immutable"));
-    }
     for field in ["uid", "namespace", "generation"] {
         metadata.copy(field, old.and_then(|old| old.get(field)));
     }
-    metadata.remove("selfLink");
+    // It is taken out on the way to the store.
+    if !write.dry {
+        metadata.remove("selfLink");
+    }
     if counts {
         let generation = metadata.generation();
         metadata.set("generation", generation + 1);
@@ -117,8 +121,8 @@ pub(super) fn new_finalizers(old: &JsonMap, metadata: &Metadata<'_>) -> Option<C
 }
 
 /// Whether an object that is not there can be made by a PUT: it must be the one that the URL names, and not one that was
-/// there before.
-pub(super) fn check_new(write: &Write, object: &mut JsonMap) -> Result<(), ApiError> {
+/// there before. The answer is the resource version that it came with, which counts for nothing.
+pub(super) fn check_new(write: &Write, object: &mut JsonMap) -> Result<String, ApiError> {
     let mut metadata = Metadata::of(object)?;
     check_names(write, &mut metadata)?;
     let uid = metadata.text("uid");
@@ -127,12 +131,16 @@ pub(super) fn check_new(write: &Write, object: &mut JsonMap) -> Result<(), ApiEr
             true => format!(
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             ),
-            false => format!("Precondition failed: UID in precondition: {uid}, UID in object meta: "),
+            false => other_uid(write, uid, ""),
         };
         return Err(ApiError::conflict(write.about(), &why));
     }
+    let version = metadata.text("resourceVersion").to_owned();
+    if !version.is_empty() && version.parse::<u64>().is_err() {
+        return Err(not_a_version(&version));
+    }
     metadata.remove("resourceVersion");
-    Ok(())
+    Ok(version)
 }
 
 /// An object of the whole cluster is in no namespace, whatever a manifest says.
@@ -179,6 +187,26 @@ pub(super) fn check_names_of(write: &Write, object: &JsonMap) -> Result<(), ApiE
     check_names(write, &mut Metadata::of(&mut object.clone())?)
 }
 
+/// What a server says of a UID that is not that of the object: as its store names it.
+fn other_uid(write: &Write, uid: &str, own: &str) -> String {
+    let resource = &write.resource;
+    let name = match (resource.group.as_str(), resource.name.as_str()) {
+        ("", "replicationcontrollers") => "controllers",
+        ("", "endpoints") => "services/endpoints",
+        ("", "nodes") => "minions",
+        ("", "services") => "services/specs",
+        ("networking.k8s.io", "ingresses") => "ingress",
+        (_, name) => name,
+    };
+    let has_group = resource.is_custom() || resource.group == "apiextensions.k8s.io";
+    let group = if has_group { format!("{}/", resource.group) } else { String::new() };
+    format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{name}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {uid}, UID in object meta: {own}",
+        write.key()
+    )
+}
+
 /// What Go says of a resource version that is no number.
 fn not_a_version(version: &str) -> ApiError {
     let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
@@ -194,11 +222,7 @@ pub(super) fn check(write: &Write, current: &Stored, object: &mut JsonMap) -> Re
     let uid = metadata.text("uid");
     // Of a patch it is one cause of several.
     if !uid.is_empty() && uid != current.object.uid() && !write.is_patch {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            current.object.uid()
-        );
-        return Err(ApiError::conflict(write.about(), &why));
+        return Err(ApiError::conflict(write.about(), &other_uid(write, uid, current.object.uid())));
     }
     match metadata.text("resourceVersion") {
         "" if write.resource.strategy.needs_version => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::write::{Write, key};
+use super::write::{Write, check_type, key};
 use super::{Core, JsonMap, User, identity, ownership};
 use crate::api::{About, ApiError, Cause, Metadata, Timestamp};
 use crate::kinds::{self, Content, Generation};
@@ -34,19 +34,22 @@ pub(crate) enum ObjectPart {
 impl Core {
     /// Makes an object, which has been admitted.
     pub(crate) fn create_object(&self, write: &Write, object: JsonMap) -> Result<Arc<Stored>, ApiError> {
-        self.create_owned(write, object, None)
+        self.create_owned(write, object, None, "")
     }
 
-    /// As [`Core::create_object`]; `applied` are the managed fields of an object that was applied.
+    /// As [`Core::create_object`]; `applied` are the managed fields of an object that was applied, and `asked_version` the
+    /// resource version that a PUT or an apply came with, which a dry run repeats.
     pub(super) fn create_owned(
         &self,
         write: &Write,
         mut object: JsonMap,
         applied: Option<ManagedFields>,
+        asked_version: &str,
     ) -> Result<Arc<Stored>, ApiError> {
         let now = Timestamp::now();
         let strategy = write.resource.strategy;
         let sent = ownership::take_sent(&mut object);
+        let empties = kinds::take_empties(&write.resource, &mut object);
         identity::wipe(&mut object)?;
         // Before it has a UID: by that an object that is new is known.
         let managed = applied.unwrap_or_else(|| self.managed(write, None, &mut object, sent));
@@ -61,8 +64,13 @@ impl Core {
             record_user(&mut object, &write.user);
         }
         let mut causes = (strategy.prepare)(&mut object, now);
-        self.allocate(write, &mut object, None);
+        // The status is another door to the store, behind which nobody allocates.
+        if write.subresource.is_empty() {
+            self.allocate(write, &mut object, None);
+        }
+        check_type(write, &object)?;
         let of_metadata = metadata_causes(write, &object);
+        kinds::put_empties(&mut object, empties);
         let found = write.review(&mut object, None, WrittenPart::Object);
         if found.is_empty() || !is_named_alone(&write.resource, &object) {
             causes.extend(of_metadata);
@@ -76,7 +84,7 @@ impl Core {
             let key = key(write.namespace(), &name);
             let outcome = match self.store.get(&write.resource.storage, &key) {
                 Some(found) => Err(Raced::Exists(found)),
-                None if write.dry => return write.imagine(object, managed, ""),
+                None if write.dry => return write.imagine(object, managed, asked_version),
                 None => self.store.create(
                     &write.resource.storage,
                     &key,
@@ -235,7 +243,9 @@ impl Core {
         mut asked: impl FnMut(&Stored, &JsonMap) -> Result<(JsonMap, ManagedFields), ApiError>,
     ) -> Result<Arc<Stored>, ApiError> {
         self.change_owned(write, |current, old| {
-            let (object, managed) = asked(current, old)?;
+            let (mut object, managed) = asked(current, old)?;
+            // It may have been written in another version before.
+            object.insert("apiVersion".to_owned(), write.resource.api_version().into());
             let (_, next) = self.next(write, current, old, object, ObjectPart::Main)?;
             Ok(Some((next, managed)))
         })
@@ -251,7 +261,9 @@ impl Core {
         mut object: JsonMap,
         part: ObjectPart,
     ) -> Result<(JsonMap, JsonMap), ApiError> {
+        let empties = kinds::take_empties(&write.resource, &mut object);
         identity::check(write, current, &mut object)?;
+        check_type(write, &object)?;
         let old = &*write.resource.as_read(old);
         let composed = match part {
             ObjectPart::Status => return next_status(write, old, object),
@@ -261,6 +273,11 @@ impl Core {
         let mut next = composed.clone();
         if let ObjectPart::Spec(field) = part {
             next = old.clone();
+            let mut metadata = Metadata::of(&mut next)?;
+            for field in ["uid", "creationTimestamp", "deletionGracePeriodSeconds"] {
+                let asked = composed.get("metadata").and_then(|metadata| metadata.get(field));
+                metadata.copy(field, asked);
+            }
             if let (Some(Value::Object(to)), Some(Value::Object(from))) =
                 (next.get_mut("spec"), composed.get("spec"))
             {
@@ -278,24 +295,52 @@ impl Core {
         }
         let mut causes = (strategy.prepare)(&mut next, Timestamp::now());
         (strategy.prepare_update)(old, &mut next)?;
-        kinds::carry_over(&write.resource, old, &mut next);
         self.allocate(write, &mut next, Some(old));
         let counts = counts_on(&write.resource, old, &next);
-        let metadata = identity::keep(old, &mut next, counts, &mut causes)?;
+        let metadata = identity::keep(write, old, &mut next, counts, &mut causes)?;
         causes.extend(identity::new_finalizers(old, &metadata));
         causes.extend(metadata_causes(write, &next));
-        causes.extend(write.review(&mut next, Some(old), WrittenPart::Object));
+        kinds::put_empties(&mut next, empties.clone());
+        let mut found = write.review(&mut next, Some(old), WrittenPart::Object);
         match part {
-            ObjectPart::Main => causes.extend(strategy.changed(old, &next)),
-            ObjectPart::Spec("containers") => causes.extend(kinds::check_resize(old, &next)),
-            ObjectPart::Spec("ephemeralContainers") => causes.extend(kinds::check_ephemeral(old, &next)),
+            ObjectPart::Main => {
+                kinds::put_empties(&mut next, empties);
+                let mut changed = strategy.changed(old, &next);
+                if strategy.changed_first {
+                    std::mem::swap(&mut found, &mut changed);
+                }
+                causes.append(&mut found);
+                causes.append(&mut changed);
+                kinds::take_empties(&write.resource, &mut next);
+            }
+            ObjectPart::Spec("containers") => found.extend(kinds::check_resize(old, &next)),
+            ObjectPart::Spec("ephemeralContainers") => found.extend(kinds::check_ephemeral(old, &next)),
             ObjectPart::Spec(_) | ObjectPart::Status => {}
         }
+        causes.append(&mut found);
         write.accept(&write.name, causes)?;
         if part == ObjectPart::Main {
             write.warnings.add(kinds::warnings(&write.resource, &next, Some(old), counts));
         }
+        if part == ObjectPart::Spec("containers") && counts {
+            self.check_node(write, &next)?;
+        }
         Ok((composed, next))
+    }
+
+    /// Whether the node of a Pod can give it the resources that it asks for.
+    fn check_node(&self, write: &Write, pod: &JsonMap) -> Result<(), ApiError> {
+        let name = pod.get("spec").and_then(|spec| spec["nodeName"].as_str()).unwrap_or_default();
+        if name.is_empty() {
+            return Ok(());
+        }
+        let node = self.store.get("/nodes", name).map(|node| node.value());
+        let Some((reason, why)) = kinds::check_node(pod, name, node.as_ref()) else { return Ok(()) };
+        let mut error = ApiError::forbidden(write.about(), &why);
+        if !reason.is_empty() {
+            error.causes.push(Cause { reason, message: String::new(), field: String::new() });
+        }
+        Err(error)
     }
 
     /// Puts an object in the place of the current one, or ends it if it only waited for its finalizers and the last is gone.
@@ -367,7 +412,7 @@ fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<(JsonMap
             }
         }
         (write.resource.strategy.prepare_update)(old, &mut next)?;
-        let metadata = identity::keep(old, &mut next, false, &mut causes)?;
+        let metadata = identity::keep(write, old, &mut next, false, &mut causes)?;
         causes.extend(identity::new_finalizers(old, &metadata));
         causes.extend(metadata_causes(write, &next));
         next
@@ -416,12 +461,13 @@ fn counts_on(resource: &Resource, old: &JsonMap, new: &JsonMap) -> bool {
         Generation::None | Generation::First => false,
         Generation::SpecAndAnnotations if changed("annotations") => true,
         Generation::SpecAndLabels if changed("labels") => true,
-        _ => changes_spec(old, new, resource.has_status()),
+        _ => changes_spec(resource, old, new),
     }
 }
 
 /// Whether anything but metadata differs, and the status where it has a path of its own.
-fn changes_spec(old: &JsonMap, new: &JsonMap, has_status: bool) -> bool {
+fn changes_spec(resource: &Resource, old: &JsonMap, new: &JsonMap) -> bool {
+    let (has_status, is_custom) = (resource.has_status(), resource.is_custom());
     let counts = |field: &str| match field {
         "kind" | "apiVersion" | "metadata" => false,
         "status" => !has_status,
@@ -429,8 +475,8 @@ fn changes_spec(old: &JsonMap, new: &JsonMap, has_status: bool) -> bool {
     };
     let is_none = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     let differs = |field: &String| match (old.get(field), new.get(field)) {
-        // An empty list is none.
-        (before, after) if before.is_none_or(is_none) => !after.is_none_or(is_none),
+        // An empty list is none, but not in a custom object.
+        (before, after) if !is_custom && before.is_none_or(is_none) => !after.is_none_or(is_none),
         (before, after) => before != after,
     };
     old.keys().chain(new.keys()).any(|field| counts(field) && differs(field))

@@ -69,7 +69,7 @@ impl Rendering {
         }
     }
 
-    /// Without hiding anything, as a deletion shows what there was.
+    /// Without hiding anything.
     pub(crate) fn whole(self) -> Self {
         Self { hides: false, ..self }
     }

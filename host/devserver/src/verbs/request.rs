@@ -167,9 +167,14 @@ impl ResourceRequest {
             _ => return Source { patch, text: &self.body, ..Source::default() },
         };
         let is_strategic = self.content_type == "application/strategic-merge-patch+json";
-        let paths = duplicate_fields(&self.body);
+        let is_json = patch.is_none();
+        // Those of a built-in kind are found with the unknown fields, in the order of the text.
+        let paths = match is_json && !self.resource.is_custom() {
+            true => Vec::new(),
+            false => duplicate_fields(&self.body),
+        };
         let faults = paths.iter().map(|path| format!("{prefix}duplicate field \"{path}\"")).collect();
-        Source { faults, patch, is_strategic, text: &self.body }
+        Source { faults, patch, is_strategic, is_json, text: &self.body, is_applied: false }
     }
 
     /// The body as a JSON object, whatever it is.

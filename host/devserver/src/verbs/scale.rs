@@ -9,6 +9,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::apply::check_manager;
 use super::patch::Patch;
 use super::write::Source;
 use super::{Answer, Core, JsonMap, Outcome, ResourceRequest, Write, configuration, identity};
@@ -66,7 +67,10 @@ impl Core {
         let source = request.source();
         let asked = match verb {
             "update" => Asked::Object(request.object(&on_scale)?),
-            _ if request.is_apply() => Asked::Apply(configuration::read(request)?),
+            _ if request.is_apply() => {
+                check_manager(request)?;
+                Asked::Apply(configuration::read(request)?)
+            }
             _ => Asked::Patch(Patch::of(request)?),
         };
         let force = request.params.is_on("force");

@@ -7,12 +7,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::User;
-use crate::api::{About, ApiError, Cause, FieldValidation, JsonMap, Metadata, Warnings};
+use crate::api::{About, ApiError, Cause, FieldValidation, JsonMap, Metadata, Warnings, go_json};
 use crate::kinds;
 use crate::resources::{Resource, WrittenPart};
-use crate::schema::{BuiltinTypes, invalid};
+use crate::schema::{BuiltinTypes, faults_of_text, invalid, with_first_fields};
 use crate::store::{Head, ManagedFields, Raced, Stored};
-use crate::typed::Structs;
+use crate::typed;
 
 /// The manager of what the server itself writes.
 const SERVER: &str = "kube-apiserver";
@@ -48,6 +48,10 @@ pub(crate) struct Source<'a> {
     pub(super) is_strategic: bool,
     /// The text of the body.
     pub(super) text: &'a [u8],
+    /// Whether the text is the object itself, in JSON.
+    pub(super) is_json: bool,
+    /// Whether the object was applied.
+    pub(super) is_applied: bool,
 }
 
 impl Write {
@@ -146,7 +150,11 @@ impl Write {
 
     /// The error of an object that may not be stored as it is; none without causes.
     pub(super) fn accept(&self, name: &str, causes: Vec<Cause>) -> Result<(), ApiError> {
-        if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(self.about_kind(name), causes)) }
+        if causes.is_empty() {
+            return Ok(());
+        }
+        let causes = if self.resource.strategy.allocates { kinds::allocation_first(causes) } else { causes };
+        Err(ApiError::invalid(self.about_kind(name), causes))
     }
 
     /// An object of this resource as a client has it, in the stored form: unknown fields dropped, defaults put in.
@@ -154,21 +162,36 @@ impl Write {
         // An empty list forgets all managers, and would be dropped as all empty lists are; that of a custom object is.
         let forgets = !self.resource.is_custom()
             && object.get("metadata").is_some_and(|metadata| metadata["managedFields"] == json!([]));
+        let empties = kinds::take_empties(&self.resource, &mut object);
         let read = |object: &mut JsonMap| {
             if source.is_strategic {
                 source.settle_kind(&self.resource, object)?;
             }
             check_kind(&self.resource, self.validation, object, source)?;
+            if (source.is_strategic || source.is_applied) && !self.resource.is_custom() {
+                self.convert(object)?;
+            }
             self.admit(object, source)
         };
         read(&mut object).map_err(|error| source.blamed(error, &self.resource.kind))?;
         if forgets && let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.insert("managedFields".to_owned(), json!([]));
         }
-        if kinds::needs_conversion(&self.resource) {
+        if kinds::is_rewritten(&self.resource) {
             kinds::to_stored(&self.resource, &mut object);
         }
+        kinds::put_empties(&mut object, empties);
         Ok(object)
+    }
+
+    /// Reads an object that is no text.
+    fn convert(&self, object: &mut JsonMap) -> Result<(), ApiError> {
+        let (kind, version) = (&self.resource.kind, &self.resource.version);
+        typed::convert(&self.resource.api_version(), kind, object).map_err(|why| {
+            ApiError::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+            ))
+        })
     }
 
     /// Drops unknown fields of an object as a client has it, puts in the defaults of its schema, and warns of unknown fields
@@ -176,18 +199,24 @@ impl Write {
     fn admit(&self, object: &mut JsonMap, source: &Source<'_>) -> Result<(), ApiError> {
         let before = (self.validation == FieldValidation::Strict && source.patch.is_some())
             .then(|| Value::Object(object.clone()));
-        let unknown = self.resource.admit(object)?;
+        // The schema is that of its own kind.
+        let unknown = match is_of_kind(&self.resource, object) {
+            true if source.is_applied => self.resource.admit_applied(object)?,
+            true if source.is_json && !self.resource.is_custom() => {
+                // Go reads a field that is there twice two times, and refuses what is wrong with either.
+                if let Some(Value::Object(mut first)) = with_first_fields(source.text) {
+                    self.resource.admit(&mut first)?;
+                }
+                self.resource.admit(object)?
+            }
+            true => self.resource.admit(object)?,
+            false => Vec::new(),
+        };
         if self.validation == FieldValidation::Ignore {
             return Ok(());
         }
-        let mut faults = source.faults.clone();
-        if source.patch.is_none() {
-            // What is in a field that nobody knows is not looked at.
-            let fields: HashSet<&str> = unknown.iter().map(String::as_str).collect();
-            faults.retain(|fault| !is_below(fault, &fields));
-        }
         let patch_is_at_fault = unknown.is_empty();
-        faults.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+        let faults = self.faults(unknown, source);
         if self.validation == FieldValidation::Warn {
             self.warnings.add(faults);
             return Ok(());
@@ -208,6 +237,26 @@ impl Write {
         Err(ApiError::invalid(About::default(), vec![invalid("patch", &blamed.into(), &error)]))
     }
 
+    /// The fields that are twice in a text, or that nobody knows.
+    fn faults(&self, unknown: Vec<String>, source: &Source<'_>) -> Vec<String> {
+        let resource = &self.resource;
+        let types = BuiltinTypes::get();
+        if source.is_json
+            && !resource.is_custom()
+            && let Some(kind) = types.of_kind(&resource.api_version(), &resource.kind)
+        {
+            return faults_of_text(source.text, types.types(), kind);
+        }
+        let mut faults = source.faults.clone();
+        if source.patch.is_none() {
+            // What is in a field that nobody knows is not looked at.
+            let fields: HashSet<&str> = unknown.iter().map(String::as_str).collect();
+            faults.retain(|fault| !is_below(fault, &fields));
+        }
+        faults.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+        faults
+    }
+
     /// What is wrong with an object that is to be stored; if nothing is, it is brought to the stored form.
     pub(super) fn review(
         &self,
@@ -225,11 +274,9 @@ impl Source<'_> {
     /// The error of an object that cannot be read; of one that a patch has made, the patch is to blame.
     fn blamed(&self, error: ApiError, kind: &str) -> ApiError {
         let Some(patch) = self.patch.filter(|_| error.code == StatusCode::BAD_REQUEST) else { return error };
-        let is_strategic = self.is_strategic;
         let text = error.message.split_once(&format!(" cannot be handled as a {kind}: "));
         let Some((_, why)) = text else { return error };
-        let why = if is_strategic { unstructured(why) } else { why.to_owned() };
-        Self::bad_patch(patch, &why)
+        Self::bad_patch(patch, why)
     }
 
     fn bad_patch(patch: &[u8], why: &str) -> ApiError {
@@ -262,35 +309,6 @@ fn is_below(fault: &str, fields: &HashSet<&str>) -> bool {
     ends.into_iter().any(|(end, _)| fields.contains(&path[..end]))
 }
 
-/// What Go says of a value of a wrong type if the object is no text, but a tree: as after a strategic merge patch.
-fn unstructured(why: &str) -> String {
-    let words = why.strip_prefix("json: cannot unmarshal ").and_then(|rest| {
-        let (found, rest) = rest.split_once(" into Go struct field ")?;
-        Some((found, rest.rsplit_once(" of type ")?.1))
-    });
-    let Some((found, wanted)) = words else { return why.to_owned() };
-    let found = match found {
-        "array" => "slice",
-        "object" => "map",
-        number if number.starts_with("number") && number.contains('.') => "float64",
-        number if number.starts_with("number") => "int64",
-        other => other,
-    };
-    match wanted {
-        list if list.starts_with("[]") => format!("cannot restore slice from {found}"),
-        map if map.starts_with("map[") => format!("cannot restore map from {found}"),
-        structure if Structs::get().has(structure) => format!("cannot restore struct from: {found}"),
-        text if found == "int64" && (text == "string" || text.contains('.')) => {
-            "cannot convert int64 to string".to_owned()
-        }
-        number if found == "float64" && (number.starts_with("int") || number.starts_with("uint")) => {
-            format!("cannot convert float64 to {number}")
-        }
-        text if text.contains('.') => "unrecognized type: string".to_owned(),
-        simple => format!("unrecognized type: {simple}"),
-    }
-}
-
 /// Checks `apiVersion` and `kind` of an object that came for a resource; built-in kinds may leave them out.
 pub(super) fn check_kind(
     resource: &Resource,
@@ -312,7 +330,7 @@ pub(super) fn check_kind(
                 "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field .{field} \
                  of type string"
             );
-            if let (Some(patch), false) = (source.patch, resource.is_custom()) {
+            if let Some(patch) = source.patch {
                 return Err(Source::bad_patch(patch, &why));
             }
             Err(ApiError::bad_request(format!(
@@ -325,6 +343,18 @@ pub(super) fn check_kind(
     let (version, kind) = (text("apiVersion")?, text("kind")?);
     if resource.is_custom() && (kind.is_empty() || version.is_empty()) {
         let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+        if let Some(patch) = source.patch {
+            if !kind.is_empty() {
+                let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+                let mut error = ApiError::internal(format!("Internal error occurred: {why}"));
+                error.causes.push(Cause { reason: "", message: why.to_owned(), field: String::new() });
+                return Err(error.about(About::default()));
+            }
+            let mut text = Vec::new();
+            go_json::write_value(&mut text, &Value::Object(object.clone()));
+            let text = String::from_utf8_lossy(&text);
+            return Err(Source::bad_patch(patch, &format!("Object 'Kind' is missing in '{text}'")));
+        }
         let why = format!("Object '{missing}' is missing in '{}'", String::from_utf8_lossy(source.text));
         let kind = &resource.kind;
         // Who does not want to hear of unknown fields is read for by another decoder.
@@ -346,10 +376,9 @@ pub(super) fn check_kind(
     if *kind == resource.kind && *version == own {
         return Ok(());
     }
-    if resource.is_custom() && *version == own {
-        let cause = Cause::invalid("kind", kind, &format!("must be {}", resource.kind));
-        let name = object.get("metadata").and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
-        return Err(ApiError::invalid(About::new(&resource.group, kind, name), vec![cause]));
+    // It is refused once it is known which object it would replace.
+    if resource.is_custom() && (*version == own || source.patch.is_some()) {
+        return Ok(());
     }
     let is_known = resource.is_custom() || BuiltinTypes::get().of_kind(version, kind).is_some();
     if is_known && *kind == resource.kind {
@@ -368,6 +397,34 @@ pub(super) fn check_kind(
         ));
     }
     Err(ApiError::bad_request(error))
+}
+
+/// Whether an object is of the kind and version of a resource, as far as it says.
+fn is_of_kind(resource: &Resource, object: &JsonMap) -> bool {
+    let has = |field: &str, own: &str| object.get(field).is_none_or(|value| value == own);
+    !resource.is_custom() || has("kind", &resource.kind) && has("apiVersion", &resource.api_version())
+}
+
+/// Refuses a custom object of another kind or version.
+pub(super) fn check_type(write: &Write, object: &JsonMap) -> Result<(), ApiError> {
+    let resource = &write.resource;
+    if is_of_kind(resource, object) {
+        return Ok(());
+    }
+    let text = |field: &str| object.get(field).and_then(Value::as_str);
+    let (kind, version) = (text("kind").unwrap_or(&resource.kind), text("apiVersion"));
+    let own = resource.api_version();
+    let version = version.unwrap_or(&own);
+    let mut causes = Vec::new();
+    if kind != resource.kind {
+        causes.push(Cause::invalid("kind", kind, &format!("must be {}", resource.kind)));
+    }
+    if version != own {
+        causes.push(Cause::invalid("apiVersion", version, &format!("must be {own}")));
+    }
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let name = object.get("metadata").and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
+    Err(ApiError::invalid(About::new(group, kind, name), causes))
 }
 
 /// The beginning of a body, as messages show it.

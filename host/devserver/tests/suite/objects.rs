@@ -273,5 +273,9 @@ async fn an_autoscaler_that_is_written_in_v1_keeps_what_v2_knows() {
     assert_eq!(seen["spec"]["behavior"]["scaleUp"]["stabilizationWindowSeconds"], 5);
     let names: Vec<&Value> =
         seen["spec"]["metrics"].as_array().unwrap().iter().map(|m| &m["resource"]["name"]).collect();
-    assert_eq!(names, ["cpu", "memory"]);
+    // Version 1 has the others in an annotation, and its own behind them.
+    assert_eq!(names, ["memory", "cpu"]);
+    let annotations = cluster.get(&format!("{}/a", path("v1"))).await.ok()["metadata"]["annotations"].take();
+    let metrics = annotations["autoscaling.alpha.kubernetes.io/metrics"].as_str().unwrap();
+    assert_eq!(metrics, r#"[{"type":"Resource","resource":{"name":"memory","targetAverageUtilization":7}}]"#);
 }

@@ -1,5 +1,6 @@
 //! What two servers answer, with what is chance taken out, and where it differs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
@@ -8,6 +9,8 @@ use super::server::Answer;
 
 /// How many places of a difference are shown.
 const PLACES: usize = 12;
+/// How the message begins about a configuration that is not of its type.
+const UNTYPED: &str = "failed to create typed patch object (";
 /// How much of a value is shown.
 const SHOWN: usize = 700;
 
@@ -103,26 +106,20 @@ impl Seen<'_> {
     }
 }
 
-/// Shortens refusals: they show whole objects, in a form of Go that the development server does not have, and how two objects
-/// differ.
+/// Takes out of refusals what the development server does not have: of a change that is refused, how the two structures of Go
+/// differ, and of a patch that is to blame, what it is.
 fn shorten(body: &mut Value) {
-    // Of several fields that a schema does not have a real server names any, and what else is wrong in any order.
-    const UNTYPED: &str = "failed to create typed patch object (";
-    const UNDECLARED: &str = ": field not declared in schema";
-    if let Some(text) = body["message"].as_str().filter(|text| text.starts_with(UNTYPED)) {
-        let mut lines: Vec<&str> = text.lines().collect();
-        lines.sort_unstable();
-        let start = text.split_once("): ").map_or(text, |(start, _)| start);
-        let is_undeclared = text.contains(UNDECLARED);
-        body["message"] =
-            if is_undeclared { format!("{start}){UNDECLARED}") } else { lines.join("\n") }.into();
+    // A real server finds what is wrong in any order.
+    if let Some((start, errors)) = body["message"].as_str().and_then(untyped) {
+        body["message"] = format!("{start}): {}", errors.join("\n")).into();
     }
     if body["reason"] != "Invalid" {
         return;
     }
     let shortened = |value: &mut Value, is_patch: bool| {
         if let Value::String(text) = value {
-            *text = without_values(text.split('\n').next().unwrap_or_default(), is_patch);
+            let start = text.split_once("\n@@ ").map_or(text.as_str(), |(start, _)| start);
+            *text = if is_patch { without_patch(start) } else { start.to_owned() };
         }
     };
     let mut is_patch = false;
@@ -136,33 +133,66 @@ fn shorten(body: &mut Value) {
     }
 }
 
-/// A message without the value in it, if that is a structure or what a patch has made.
-fn without_values(message: &str, is_patch: bool) -> String {
-    const START: &str = "Invalid value: ";
-    let Some((start, rest)) = message.split_once(START) else { return message.to_owned() };
-    let end = match rest.chars().next() {
-        Some('{') => "}: ",
-        Some('[') => "]: ",
-        Some('"') if is_patch => "\": ",
-        _ => return message.to_owned(),
-    };
-    // A long value is cut.
-    let why = rest.rsplit_once("…: ").or_else(|| rest.rsplit_once(end)).map_or(rest, |(_, why)| why);
-    format!("{start}{START}<value>: {why}")
+/// What is wrong with the types of a configuration, in order, behind the start of the message about it.
+pub(super) fn untyped(message: &str) -> Option<(&str, Vec<&str>)> {
+    let (start, errors) = message.split_once("): ").filter(|(start, _)| start.starts_with(UNTYPED))?;
+    let mut errors: Vec<&str> = errors.trim_start_matches("errors:\n").lines().map(str::trim).collect();
+    errors.sort_unstable();
+    Some((start, errors))
 }
 
-/// Puts in order what has none: managers of the same second, causes, and how causes follow one another in a message.
+const VALUE: &str = "Invalid value: ";
+
+/// A message without the patch in it.
+fn without_patch(message: &str) -> String {
+    let Some((start, rest)) = message.split_once(VALUE) else { return message.to_owned() };
+    // A long one is cut.
+    let why = rest.rsplit_once("…: ").or_else(|| rest.rsplit_once("\": ")).map_or(rest, |(_, why)| why);
+    format!("{start}{VALUE}<value>: {why}")
+}
+
+/// Whether two messages are the same but for the order of members in the JSON that they show. A real server has the order of
+/// Go's structs, and shows some with the names that they have in its own code alone: then any JSON is the same.
+fn is_same_message(real: &str, development: &str) -> bool {
+    let parts = |message: &str| {
+        let (start, rest) = message.split_once(VALUE).filter(|(_, rest)| rest.starts_with(['{', '[']))?;
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        let value = values.next()?.ok()?;
+        Some((start.to_owned(), value, rest[values.byte_offset()..].to_owned()))
+    };
+    let (Some(real), Some(development)) = (parts(real), parts(development)) else { return false };
+    (&real.0, &real.2) == (&development.0, &development.2)
+        && (real.1 == development.1 || is_internal(&real.1))
+}
+
+/// Whether a value has the names of Go: those of JSON begin with a small letter.
+fn is_internal(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(name, member)| {
+            name.starts_with(|letter: char| letter.is_ascii_uppercase()) || is_internal(member)
+        }),
+        Value::Array(list) => list.iter().any(is_internal),
+        _ => false,
+    }
+}
+
+/// Puts in order what has none: managers of the same second, and conflicts.
 fn sort(body: &mut Value) {
     if let Some(Value::Array(managers)) = body.pointer_mut("/metadata/managedFields") {
         managers.sort_by_key(|entry| {
             ["operation", "manager", "apiVersion", "subresource"].map(|field| entry[field].to_string())
         });
     }
+    let is_conflict = body["reason"] == "Conflict";
     if let Some(Value::Array(causes)) = body.pointer_mut("/details/causes") {
-        causes.sort_by_key(Value::to_string);
+        // A conflict names managers in any order.
+        if is_conflict {
+            causes.sort_by_key(Value::to_string);
+        }
         // The real server names some of an update several times: it looks at metadata more than once.
-        causes.dedup();
-        // The message has them again, in an order by chance.
+        let mut known = BTreeSet::new();
+        causes.retain(|cause| known.insert(cause.to_string()));
+        // The message has them again.
         if causes.len() > 1 && body["reason"] == "Invalid" {
             body["message"] = "<causes>".into();
         }
@@ -278,6 +308,7 @@ fn walk(real: &Value, development: &Value, path: String, places: &mut Vec<Place>
                 walk(&of(a), &of(b), format!("{path}/{name}"), places);
             }
         }
+        (Value::String(a), Value::String(b)) if path.ends_with("/message") && is_same_message(a, b) => {}
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             for (index, (a, b)) in a.iter().zip(b).enumerate() {
                 walk(a, b, format!("{path}/{index}"), places);
@@ -293,6 +324,17 @@ mod tests {
 
     fn answer(body: Value) -> Answer {
         Answer { code: 200, warnings: Vec::new(), body }
+    }
+
+    #[test]
+    fn messages_differ_in_the_order_of_members_alone() {
+        let message = |value: &str| format!("X is invalid: spec: Invalid value: {value}: field is immutable");
+        let real = message(r#"{"b":1,"a":[2]}"#);
+        assert!(is_same_message(&real, &message(r#"{"a":[2],"b":1}"#)));
+        assert!(!is_same_message(&real, &message(r#"{"a":[3],"b":1}"#)));
+        assert!(!is_same_message(&real, &message("null")));
+        assert!(!is_same_message(&real, &real.replace("immutable", "mutable")));
+        assert!(is_same_message(&message(r#"{"Rules":null}"#), &message(r#"{"rules":[]}"#)));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The differences that are known and explained: what they look like, and why the development server has them.
 
-use super::compare::Difference;
+use std::collections::BTreeSet;
+
+use super::compare::{Difference, untyped};
 use super::kinds::Kind;
 use super::server::Answer;
 
@@ -25,11 +27,31 @@ pub(super) struct Explained {
 /// All of them; the first that fits counts.
 pub(super) const EXPLAINED: &[Explained] = &[
     Explained {
-        reason: "Autoscalers in version 1 have no annotations for what only version 2 can say, and managed fields are not \
-                 converted between the two.",
+        reason: "Of several fields that an apply sends and its kind does not have, a real server names one by chance, and what \
+                 else is wrong only as far as it has looked by then.",
         fits: |case| {
-            let is_old = |step: &String| step.contains("/apis/autoscaling/v1/");
-            case.kind.kind == "HorizontalPodAutoscaler" && case.steps.iter().any(is_old)
+            const UNDECLARED: &str = ": field not declared in schema";
+            let errors = |answer: &Answer| {
+                let message = answer.body["message"].as_str().unwrap_or_default().to_owned();
+                let (start, errors) = untyped(&message)?;
+                let errors: BTreeSet<String> = errors.into_iter().map(str::to_owned).collect();
+                Some((start.to_owned(), errors))
+            };
+            let (Some(real), Some(development)) = (errors(case.real), errors(case.development)) else {
+                return false;
+            };
+            let body = case.steps.last().map(String::as_str).unwrap_or_default();
+            let is_sent = |error: &String| {
+                let field = error.strip_suffix(UNDECLARED).and_then(|path| path.rsplit('.').next());
+                field.is_none_or(|field| body.contains(&format!("\"{field}\":")))
+            };
+            let all = real.1.union(&development.1);
+            real.0 == development.0
+                && [&real.1, &development.1]
+                    .iter()
+                    .all(|errors| errors.iter().any(|error| error.ends_with(UNDECLARED)))
+                && all.clone().count() > 1
+                && all.clone().all(is_sent)
         },
     },
     Explained {
@@ -41,27 +63,11 @@ pub(super) const EXPLAINED: &[Explained] = &[
         },
     },
     Explained {
-        reason: "A conflict of UIDs does not name the key in the store.",
-        fits: |case| {
-            let message = case.real.body["message"].as_str().unwrap_or_default();
-            case.development.code == 409 && message.contains("StorageError: invalid object")
-        },
-    },
-    Explained {
         reason: "The first update of a PersistentVolumeClaim, of a Job, and of a StatefulSet with claims changes its resource \
                  version on a real server, even if it changes nothing else.",
         fits: |case| {
             let kinds = ["PersistentVolumeClaim", "StatefulSet", "Job"].contains(&case.kind.kind.as_str());
             kinds && case.difference.signature() == "/changed" && case.difference.places[0].real == true
-        },
-    },
-    Explained {
-        reason: "If a member occurs twice in a text, the last one counts; a real server reads both.",
-        fits: |case| {
-            let message = case.real.body["message"].as_str().unwrap_or_default();
-            let is_twice =
-                case.development.warnings.iter().any(|warning| warning.starts_with("duplicate field"));
-            case.real.code == 400 && message.contains(" cannot be handled as a ") && is_twice
         },
     },
     Explained {
@@ -75,53 +81,6 @@ pub(super) const EXPLAINED: &[Explained] = &[
             case.kind.kind == "PersistentVolume"
                 && has(case.real, NONE)
                 && has(case.development, &NONE.replace("null", "{}"))
-        },
-    },
-    Explained {
-        reason: "Warnings of fields that stand in a body twice come before those of unknown fields.",
-        fits: |case| {
-            let sorted = |answer: &Answer| {
-                let mut warnings = answer.warnings.clone();
-                warnings.sort();
-                warnings
-            };
-            let places = &case.difference.places;
-            places.iter().all(|place| place.path.starts_with("/warnings/"))
-                && sorted(case.real) == sorted(case.development)
-        },
-    },
-    Explained {
-        reason: "The resources of a Pod can be changed whether its node is there or not.",
-        fits: |case| {
-            let message = case.real.body["message"].as_str().unwrap_or_default();
-            let is_resize = case.steps.last().is_some_and(|step| step.contains("/resize?"));
-            is_resize
-                && case.development.code == 200
-                && message.contains(": node \"")
-                && message.ends_with(" not found")
-        },
-    },
-    Explained {
-        reason: "An update of a custom resource that is of another kind is refused because of that, not because of its resource \
-                 version.",
-        fits: |case| {
-            let message = case.development.body["message"].as_str().unwrap_or_default();
-            case.real.code == 409
-                && case.development.code == 422
-                && message.contains(" is invalid: kind: Invalid value: ")
-        },
-    },
-    Explained {
-        reason: "A dry run of an apply that would make an object does not answer the resource version of the configuration.",
-        fits: |case| {
-            let is_dry = case
-                .steps
-                .last()
-                .is_some_and(|step| step.contains("dryRun=All") && step.contains("[apply-patch+yaml]"));
-            is_dry
-                && case.real.code == 201
-                && case.development.code == 201
-                && case.difference.signature() == "/changed"
         },
     },
 ];

@@ -432,6 +432,9 @@ impl Generator {
             "/metadata/uid",
             "/metadata/resourceVersion",
             "/metadata/creationTimestamp",
+            "/nodePort",
+            "/healthCheckNodePort",
+            "/clusterIP",
         ];
         all.retain(|pointer| pointer != "/metadata" && !by_chance.iter().any(|part| pointer.contains(part)));
         let set = |pointer: String, value: Value| Some(Edit { pointer, change: Change::Set(value) });

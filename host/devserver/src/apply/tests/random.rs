@@ -46,6 +46,7 @@ fn with_kind<T>(run: impl FnOnce(&Kind<'_>) -> T) -> T {
         empty: &empty,
         ignores_alike: true,
         is_decoded: false,
+        versions: None,
     })
 }
 

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{PatchError, apply, pod_type, try_strategic};
+use crate::apply::go_text;
 use crate::patch::PatchKind;
 use crate::schemas::Schemas;
 
@@ -151,19 +152,15 @@ fn other_directives_are_refused() {
 }
 
 #[test]
-fn an_element_without_its_key_is_named_with_list_and_key() {
+fn an_element_without_its_key_is_named_with_the_key() {
     let current = json!({"containers": live("a")});
     for element in [json!({"image": "x"}), json!({"image": "x", "$patch": "delete"})] {
         let patched = try_strategic(spec(json!({"containers": [element]})), spec(current.clone()));
-        let error = PatchError::MissingMergeKey {
-            list: "containers".to_owned(),
-            element: element.to_string(),
-            key: "name".to_owned(),
-        };
+        let error = PatchError::MissingMergeKey { element: go_text(&element, false), key: "name".to_owned() };
         assert_eq!(patched, Err(error.clone()));
         let text = error.to_string();
         assert!(
-            text.contains("does not contain declared merge key: name") && text.contains("containers"),
+            text.starts_with("map: map[") && text.ends_with("does not contain declared merge key: name"),
             "{text}"
         );
     }
@@ -171,8 +168,16 @@ fn an_element_without_its_key_is_named_with_list_and_key() {
 
 #[test]
 fn elements_of_a_merged_list_have_one_type_and_are_no_lists() {
-    assert_conflicting(json!({"containers": live("a")}), json!({"containers": ["a"]}), "differ in type");
-    assert_conflicting(json!({"containers": live("a")}), json!({"containers": [null]}), "differ in type");
+    assert_conflicting(
+        json!({"containers": live("a")}),
+        json!({"containers": ["a"]}),
+        "list element types are not identical: [[",
+    );
+    assert_conflicting(
+        json!({"containers": live("a")}),
+        json!({"containers": [null]}),
+        "list element types are not identical: [[",
+    );
     let patched =
         try_strategic(json!({"metadata": {"finalizers": [["a"]]}}), json!({"metadata": {"finalizers": []}}));
     assert!(matches!(patched, Err(PatchError::DoesNotApply(_))), "{patched:?}");
