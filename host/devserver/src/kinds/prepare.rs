@@ -117,7 +117,10 @@ pub(super) fn claim(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
 
 /// A new pod; its class of service follows from its resources.
 pub(super) fn new_pod(object: &mut JsonMap) -> Result<(), ApiError> {
-    let class = pods::qos_class(object);
+    // A class is all that a client can say of the status.
+    let status = object.remove("status").unwrap_or_default();
+    let given = status["qosClass"].as_str().filter(|class| !class.is_empty());
+    let class = given.unwrap_or_else(|| pods::qos_class(object));
     set_defaults(object, "status", json!({"phase": "Pending", "qosClass": class}));
     let is_gated = object
         .get("spec")

@@ -78,7 +78,12 @@ impl Core {
         causes.extend(found);
         write.accept(&name, causes)?;
         write.warnings.add(kinds::warnings(&write.resource, &object, None, true));
-        identity::check_unversioned(&mut object)?;
+        // The store would refuse it.
+        let version = Metadata::of(&mut object)?.text("resourceVersion").to_owned();
+        let asked_version = if version.is_empty() { asked_version } else { &version };
+        if !write.dry {
+            identity::check_unversioned(&mut object)?;
+        }
         check_stored(&object, &managed)?;
         for _ in 0..NAMES {
             let key = key(write.namespace(), &name);
@@ -408,7 +413,14 @@ fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<(JsonMap
                     let old = old.get("metadata").and_then(|metadata| metadata.get(field));
                     Metadata::of(&mut next)?.copy(field, old);
                 }
-                None => copy(&mut next, old, path),
+                None => {
+                    let uid = Metadata::of(&mut next)?.text("uid").to_owned();
+                    copy(&mut next, old, path);
+                    // Whose it is stays to be checked.
+                    if *path == "metadata" && !uid.is_empty() {
+                        Metadata::of(&mut next)?.set("uid", uid);
+                    }
+                }
             }
         }
         (write.resource.strategy.prepare_update)(old, &mut next)?;
