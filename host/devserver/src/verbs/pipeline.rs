@@ -18,6 +18,9 @@ use crate::validation::{MetadataOf, check_metadata, is_named_alone};
 
 /// How often a change is tried again when another write came between; each try starts from the new state.
 pub(super) const TRIES: usize = 64;
+/// The tables of claims and of storage classes.
+const CLAIMS: &str = "/persistentvolumeclaims";
+const CLASSES: &str = "storage.k8s.io/storageclasses";
 /// How many names a `generateName` is tried with.
 const NAMES: usize = 8;
 
@@ -327,10 +330,34 @@ impl Core {
         if part == ObjectPart::Main {
             write.warnings.add(kinds::warnings(&write.resource, &next, Some(old), counts));
         }
+        if part == ObjectPart::Main && write.resource.storage.as_ref() == CLAIMS {
+            self.check_growth(write, old, &next)?;
+        }
         if part == ObjectPart::Spec("containers") && counts {
             self.check_node(write, &next)?;
         }
         Ok((composed, next))
+    }
+
+    /// Whether a claim may ask for more than before: if it has a volume, of a class that lets its volumes grow.
+    fn check_growth(&self, write: &Write, old: &JsonMap, new: &JsonMap) -> Result<(), ApiError> {
+        let Some(class) = kinds::class_of_growing(old, new) else { return Ok(()) };
+        let is_bound = old.get("status").is_some_and(|status| status["phase"] == "Bound");
+        let grows = || {
+            let class = self.store.get(CLASSES, &class?)?;
+            Some(class.object.get("/allowVolumeExpansion").is_some_and(|allows| allows == "true"))
+        };
+        match is_bound {
+            false => {
+                Err(ApiError::forbidden(write.about(), "Only bound persistent volume claims can be expanded"))
+            }
+            true if grows() == Some(true) => Ok(()),
+            true => {
+                let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
+                           support resize";
+                Err(ApiError::forbidden(write.about(), why))
+            }
+        }
     }
 
     /// Whether the node of a Pod can give it the resources that it asks for.
