@@ -305,9 +305,11 @@ impl Core {
         (strategy.prepare_update)(old, &mut next)?;
         self.allocate(write, &mut next, Some(old));
         let counts = counts_on(&write.resource, old, &next);
-        let metadata = identity::keep(write, old, &mut next, counts, &mut causes)?;
-        causes.extend(identity::new_finalizers(old, &metadata));
+        let mut changed = Vec::new();
+        let metadata = identity::keep(write, old, &mut next, counts, &mut changed)?;
+        changed.extend(identity::new_finalizers(old, &metadata));
         causes.extend(metadata_causes(write, &next));
+        causes.append(&mut changed);
         kinds::put_empties(&mut next, empties.clone());
         let mut found = write.review(&mut next, Some(old), WrittenPart::Object);
         match part {
@@ -451,9 +453,11 @@ fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<(JsonMap
             }
         }
         (write.resource.strategy.prepare_update)(old, &mut next)?;
-        let metadata = identity::keep(write, old, &mut next, false, &mut causes)?;
-        causes.extend(identity::new_finalizers(old, &metadata));
+        let mut changed = Vec::new();
+        let metadata = identity::keep(write, old, &mut next, false, &mut changed)?;
+        changed.extend(identity::new_finalizers(old, &metadata));
         causes.extend(metadata_causes(write, &next));
+        causes.append(&mut changed);
         next
     };
     causes.extend(write.review(&mut next, Some(old), WrittenPart::Status));
