@@ -62,7 +62,8 @@ pub(crate) fn take_empties(resource: &Resource, object: &mut JsonMap) -> Vec<Emp
     let mut taken = Vec::new();
     for pointer in with_empties(resource) {
         let Some((parent, field)) = parent(object, pointer) else { continue };
-        let is_empty = |value: &Value| *value == json!({}) || *value == json!([]);
+        let empty = if *pointer == "/spec/rules" { json!([]) } else { json!({}) };
+        let is_empty = |value: &Value| *value == empty;
         if parent.get(field).is_some_and(is_empty) {
             taken.extend(parent.remove(field).map(|value| (*pointer, value)));
         }

@@ -358,7 +358,7 @@ pub(super) fn event(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
 }
 
 pub(super) fn volume(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
-    const FREE: [&str; 10] = [
+    const FREE: [&str; 9] = [
         "accessModes",
         "capacity",
         "claimRef",
@@ -368,9 +368,17 @@ pub(super) fn volume(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         "volumeMode",
         "nodeAffinity",
         "volumeAttributesClassName",
-        "csi",
     ];
-    if is_same(&spec_without(old, &FREE), &spec_without(new, &FREE)) {
+    const SECRET: &str = "controllerExpandSecretRef";
+    let (before, mut after) = (spec_without(old, &FREE), spec_without(new, &FREE));
+    // It may be added.
+    if before["csi"].is_object()
+        && before["csi"][SECRET].is_null()
+        && let Some(Value::Object(csi)) = after.get_mut("csi")
+    {
+        csi.remove(SECRET);
+    }
+    if is_same(&before, &after) {
         return Vec::new();
     }
     let why = "spec.persistentvolumesource is immutable after creation";

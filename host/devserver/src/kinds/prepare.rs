@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::pods;
 use crate::api::{ApiError, Cause, JsonMap, Metadata, Timestamp};
+use crate::quantity::Amount;
 use crate::resources::{Definition, definition_status};
 
 /// Puts in the entries of `defaults` that `object[field]` has not.
@@ -117,7 +118,10 @@ pub(super) fn claim(object: &mut JsonMap, _now: Timestamp) -> Vec<Cause> {
 
 /// A new pod; its class of service follows from its resources.
 pub(super) fn new_pod(object: &mut JsonMap) -> Result<(), ApiError> {
-    let class = pods::qos_class(object);
+    // A class is all that a client can say of the status.
+    let status = object.remove("status").unwrap_or_default();
+    let given = status["qosClass"].as_str().filter(|class| !class.is_empty());
+    let class = given.unwrap_or_else(|| pods::qos_class(object));
     set_defaults(object, "status", json!({"phase": "Pending", "qosClass": class}));
     let is_gated = object
         .get("spec")
@@ -142,6 +146,21 @@ pub(super) fn pod_status(old: &JsonMap, new: &mut JsonMap) -> Result<(), ApiErro
         status.insert("qosClass".to_owned(), class.clone());
     }
     Ok(())
+}
+
+/// Of a claim that asks for more than before the storage class, if it has one and the same; `None` of any other claim.
+pub(crate) fn class_of_growing(old: &JsonMap, new: &JsonMap) -> Option<Option<String>> {
+    let size = |claim: &JsonMap| {
+        let size = claim.get("spec").and_then(|spec| spec.pointer("/resources/requests/storage"));
+        Amount::of(size.and_then(Value::as_str).unwrap_or("0"))
+    };
+    let class = |claim: &JsonMap| {
+        const OLDER: &str = "volume.beta.kubernetes.io/storage-class";
+        let older = claim.get("metadata").and_then(|metadata| metadata["annotations"][OLDER].as_str());
+        let named = claim.get("spec").and_then(|spec| spec["storageClassName"].as_str());
+        older.or(named).unwrap_or_default().to_owned()
+    };
+    (size(new) > size(old)).then(|| Some(class(new)).filter(|name| !name.is_empty() && *name == class(old)))
 }
 
 /// What admission adds to a pod.

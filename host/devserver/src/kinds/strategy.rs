@@ -203,7 +203,8 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         "pods",
         Strategy {
             generation: Generation::Spec,
-            status_reset: &["spec", "metadata.ownerReferences"],
+            creates_with_status: true,
+            status_reset: &["spec", "metadata.ownerReferences", "metadata.deletionTimestamp"],
             grace: Some(prepare::grace),
             prepare_create: prepare::new_pod,
             prepare_update: prepare::pod_status,

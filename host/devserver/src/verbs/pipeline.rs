@@ -18,6 +18,9 @@ use crate::validation::{MetadataOf, check_metadata, is_named_alone};
 
 /// How often a change is tried again when another write came between; each try starts from the new state.
 pub(super) const TRIES: usize = 64;
+/// The tables of claims and of storage classes.
+const CLAIMS: &str = "/persistentvolumeclaims";
+const CLASSES: &str = "storage.k8s.io/storageclasses";
 /// How many names a `generateName` is tried with.
 const NAMES: usize = 8;
 
@@ -78,7 +81,12 @@ impl Core {
         causes.extend(found);
         write.accept(&name, causes)?;
         write.warnings.add(kinds::warnings(&write.resource, &object, None, true));
-        identity::check_unversioned(&mut object)?;
+        // The store would refuse it.
+        let version = Metadata::of(&mut object)?.text("resourceVersion").to_owned();
+        let asked_version = if version.is_empty() { asked_version } else { &version };
+        if !write.dry {
+            identity::check_unversioned(&mut object)?;
+        }
         check_stored(&object, &managed)?;
         for _ in 0..NAMES {
             let key = key(write.namespace(), &name);
@@ -297,9 +305,11 @@ impl Core {
         (strategy.prepare_update)(old, &mut next)?;
         self.allocate(write, &mut next, Some(old));
         let counts = counts_on(&write.resource, old, &next);
-        let metadata = identity::keep(write, old, &mut next, counts, &mut causes)?;
-        causes.extend(identity::new_finalizers(old, &metadata));
+        let mut changed = Vec::new();
+        let metadata = identity::keep(write, old, &mut next, counts, &mut changed)?;
+        changed.extend(identity::new_finalizers(old, &metadata));
         causes.extend(metadata_causes(write, &next));
+        causes.append(&mut changed);
         kinds::put_empties(&mut next, empties.clone());
         let mut found = write.review(&mut next, Some(old), WrittenPart::Object);
         match part {
@@ -322,10 +332,34 @@ impl Core {
         if part == ObjectPart::Main {
             write.warnings.add(kinds::warnings(&write.resource, &next, Some(old), counts));
         }
+        if part == ObjectPart::Main && write.resource.storage.as_ref() == CLAIMS {
+            self.check_growth(write, old, &next)?;
+        }
         if part == ObjectPart::Spec("containers") && counts {
             self.check_node(write, &next)?;
         }
         Ok((composed, next))
+    }
+
+    /// Whether a claim may ask for more than before: if it has a volume, of a class that lets its volumes grow.
+    fn check_growth(&self, write: &Write, old: &JsonMap, new: &JsonMap) -> Result<(), ApiError> {
+        let Some(class) = kinds::class_of_growing(old, new) else { return Ok(()) };
+        let is_bound = old.get("status").is_some_and(|status| status["phase"] == "Bound");
+        let grows = || {
+            let class = self.store.get(CLASSES, &class?)?;
+            Some(class.object.get("/allowVolumeExpansion").is_some_and(|allows| allows == "true"))
+        };
+        match is_bound {
+            false => {
+                Err(ApiError::forbidden(write.about(), "Only bound persistent volume claims can be expanded"))
+            }
+            true if grows() == Some(true) => Ok(()),
+            true => {
+                let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
+                           support resize";
+                Err(ApiError::forbidden(write.about(), why))
+            }
+        }
     }
 
     /// Whether the node of a Pod can give it the resources that it asks for.
@@ -408,13 +442,22 @@ fn next_status(write: &Write, old: &JsonMap, object: JsonMap) -> Result<(JsonMap
                     let old = old.get("metadata").and_then(|metadata| metadata.get(field));
                     Metadata::of(&mut next)?.copy(field, old);
                 }
-                None => copy(&mut next, old, path),
+                None => {
+                    let uid = Metadata::of(&mut next)?.text("uid").to_owned();
+                    copy(&mut next, old, path);
+                    // Whose it is stays to be checked.
+                    if *path == "metadata" && !uid.is_empty() {
+                        Metadata::of(&mut next)?.set("uid", uid);
+                    }
+                }
             }
         }
         (write.resource.strategy.prepare_update)(old, &mut next)?;
-        let metadata = identity::keep(write, old, &mut next, false, &mut causes)?;
-        causes.extend(identity::new_finalizers(old, &metadata));
+        let mut changed = Vec::new();
+        let metadata = identity::keep(write, old, &mut next, false, &mut changed)?;
+        changed.extend(identity::new_finalizers(old, &metadata));
         causes.extend(metadata_causes(write, &next));
+        causes.append(&mut changed);
         next
     };
     causes.extend(write.review(&mut next, Some(old), WrittenPart::Status));

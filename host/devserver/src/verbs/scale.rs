@@ -77,6 +77,16 @@ impl Core {
         let stored = self.update_scaled(&write, |current, old| {
             let managers = self.scale_managers(&write, current);
             let is_custom = write.resource.is_custom();
+            let is_scale = |config: &JsonMap| {
+                config.get("kind").is_some_and(|kind| kind == "Scale")
+                    && config.get("apiVersion").is_some_and(|version| version == "autoscaling/v1")
+            };
+            if let Asked::Apply(config) = &asked
+                && !is_scale(config)
+            {
+                // Refused before all else.
+                self.applied_scale(&on_scale, &json!({}), &managers, &config.clone().into(), force)?;
+            }
             if matches!(asked, Asked::Apply(_)) && is_custom && managers.is_empty() {
                 return Err(unconverted(
                     "failed to create manager for existing fields: failed to convert live object (/",

@@ -176,7 +176,7 @@ fn is_internal(value: &Value) -> bool {
     }
 }
 
-/// Puts in order what has none: managers of the same second, and conflicts.
+/// Puts in order what has none: managers of the same second, conflicts, and what is wrong by a schema.
 fn sort(body: &mut Value) {
     if let Some(Value::Array(managers)) = body.pointer_mut("/metadata/managedFields") {
         managers.sort_by_key(|entry| {
@@ -184,9 +184,10 @@ fn sort(body: &mut Value) {
         });
     }
     let is_conflict = body["reason"] == "Conflict";
+    let is_custom = body["details"]["group"] == "rnd.example";
     if let Some(Value::Array(causes)) = body.pointer_mut("/details/causes") {
-        // A conflict names managers in any order.
-        if is_conflict {
+        // A conflict names managers in any order, and a schema the fields of a map.
+        if is_conflict || is_custom {
             causes.sort_by_key(Value::to_string);
         }
         // The real server names some of an update several times: it looks at metadata more than once.

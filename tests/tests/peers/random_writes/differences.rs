@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::compare::{Difference, untyped};
+use serde_json::Value;
+
+use super::compare::{Difference, Place, untyped};
 use super::kinds::Kind;
 use super::server::Answer;
 
@@ -71,16 +73,54 @@ pub(super) const EXPLAINED: &[Explained] = &[
         },
     },
     Explained {
-        reason: "A capacity that is not there is shown as `{}` in a cause, where a real server shows `null`.",
+        reason: "An empty map and one that is not there are the same in causes: `{}` may be shown as `null`, or `null` as `{}`.",
         fits: |case| {
-            const NONE: &str = "Unsupported value: null: supported values: \"storage\"";
-            let has = |answer: &Answer, text: &str| {
-                let causes = answer.body["details"]["causes"].as_array();
-                causes.is_some_and(|causes| causes.iter().any(|cause| cause["message"] == text))
+            let told = |value: &Value| value.as_str().map(|text| text.replace("{}: ", "null: "));
+            let places = &case.difference.places;
+            places.iter().all(|place| {
+                place.path.ends_with("/message") && told(&place.real) == told(&place.development)
+            })
+        },
+    },
+    Explained {
+        reason: "A patch that changes nothing may be answered with an empty list by a real server, where the stored object has \
+                 null.",
+        fits: |case| {
+            let is_patch = case.steps.last().is_some_and(|step| step.contains("-patch+json]"));
+            let places = &case.difference.places;
+            is_patch
+                && places
+                    .iter()
+                    .all(|place| place.real == Value::Array(Vec::new()) && place.development.is_null())
+        },
+    },
+    Explained {
+        reason: "The generation of a NetworkPolicy or a webhook configuration does not count an empty list that becomes none, or \
+                 none that becomes an empty list.",
+        fits: |case| {
+            const KINDS: [&str; 3] =
+                ["NetworkPolicy", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
+            let places = &case.difference.places;
+            let counts = |place: &Place| {
+                let one_more = place.development.as_i64().map(|generation| generation + 1);
+                place.path == "/body/metadata/generation" && place.real.as_i64() == one_more
             };
-            case.kind.kind == "PersistentVolume"
-                && has(case.real, NONE)
-                && has(case.development, &NONE.replace("null", "{}"))
+            KINDS.contains(&case.kind.kind.as_str())
+                && places.iter().any(counts)
+                && places.iter().all(|place| counts(place) || place.path == "/changed" && place.real == true)
+        },
+    },
+    Explained {
+        reason: "A write of `namespaces/finalize` changes the finalizers of a Namespace alone.",
+        fits: |case| case.steps.last().is_some_and(|step| step.contains("/finalize?")),
+    },
+    Explained {
+        reason: "A Service without a name is refused because of that, and not because an IPAddress cannot be made for it.",
+        fits: |case| {
+            let message = case.real.body["message"].as_str().unwrap_or_default();
+            case.kind.kind == "Service"
+                && message.contains("failed to allocate IP: IPAddress.networking.k8s.io")
+                && case.development.body["details"]["causes"][0]["field"] == "metadata.name"
         },
     },
 ];

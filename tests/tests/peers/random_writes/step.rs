@@ -435,6 +435,7 @@ impl Generator {
             "/nodePort",
             "/healthCheckNodePort",
             "/clusterIP",
+            "controller-uid",
         ];
         all.retain(|pointer| pointer != "/metadata" && !by_chance.iter().any(|part| pointer.contains(part)));
         let set = |pointer: String, value: Value| Some(Edit { pointer, change: Change::Set(value) });
