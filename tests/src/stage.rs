@@ -1,5 +1,7 @@
 //! [`Stage`]: the setup of most tests: a host and a namespace of its own on the shared control plane.
 
+use std::path::Path;
+
 use anyhow::Result;
 
 use crate::controlplane::Server;
@@ -43,7 +45,15 @@ impl Stage {
     /// # Errors
     /// When the plugin does not run in time.
     pub fn install(&self, name: &str, guest: &str, manifest: &Manifest) -> Result<()> {
-        self.host.install(name, &guests::wasm(guest)?, Some(&manifest.to_string()))?;
+        self.install_file(name, &guests::wasm(guest)?, manifest)
+    }
+
+    /// Installs a component as a plugin and waits until it runs.
+    ///
+    /// # Errors
+    /// When the plugin does not run in time.
+    pub fn install_file(&self, name: &str, wasm: &Path, manifest: &Manifest) -> Result<()> {
+        self.host.install(name, wasm, Some(&manifest.to_string()))?;
         plugins::wait_running(&self.host, name).map(drop)
     }
 }

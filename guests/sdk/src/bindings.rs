@@ -15,7 +15,7 @@ macro_rules! generate {
     ($inline:tt, { $($options:tt)* }) => {
         wit_bindgen::generate!({
             inline: $inline,
-            path: "../../wit",
+            path: "../../wit/0.1",
             runtime_path: "::pilothouse_sdk::bindings::rt",
             $($options)*
         });

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use pilothouse_plugin::{World, printable};
 use wasmtime::component::{Component, InstancePre};
 
-use crate::bindings::exports::pilothouse::controller as exports;
+use crate::bindings::v0_1::exports::pilothouse::controller as exports;
 use crate::contract;
 use crate::engine::Engine;
 use crate::error::LoadError;

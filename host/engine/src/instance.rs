@@ -13,8 +13,8 @@ use wasmtime::component::Resource;
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
 use crate::backtrace;
-use crate::bindings::exports::pilothouse::controller as exports;
-use crate::bindings::pilothouse::controller::types as wit;
+use crate::bindings::v0_1::exports::pilothouse::controller as exports;
+use crate::bindings::v0_1::pilothouse::controller::types as wit;
 use crate::budget::Budget;
 use crate::code::Code;
 use crate::error::{Fault, FaultKind, OverLimit};

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pilothouse_engine::{
-    CacheImports, ClientCall, ClientFuture, ClientImports, Compiler, ConfigImports, Engine, EngineOptions,
-    EventImports, Fault, FaultKind, HttpImports, Instance, LogImports, ObjectCursor, Outcome, QueueImports,
-    Refusal, Request, WaitFuture,
+    CacheImports, CacheQuery, ClientCall, ClientFuture, ClientImports, Compiler, ConfigImports, Engine,
+    EngineOptions, EventImports, Fault, FaultKind, HttpImports, Instance, LogImports, ObjectCursor, Outcome,
+    QueueImports, Refusal, Request, WaitFuture,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::Limits;
@@ -58,7 +58,7 @@ impl CacheImports for Costly {
         Ok(Some(self.object.clone()))
     }
 
-    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+    fn cache_list(&self, _: &Gvk, _: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Ok(Box::new(Vec::new().into_iter()))
     }
 

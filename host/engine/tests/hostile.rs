@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use pilothouse_engine::{
-    ApiError, CacheImports, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientImports, ClientVerb,
-    Code, Compiler, ConfigImports, Engine, EngineOptions, EventImports, Failure, Fault, FaultKind,
-    HttpImports, Instance, LogImports, LogLevel, Outcome, QueueImports, Refusal, Request,
+    CacheImports, CallContext, ClientAnswer, ClientCall, ClientFuture, ClientImports, ClientVerb, Code,
+    Compiler, ConfigImports, Engine, EngineOptions, EventImports, Failure, Fault, FaultKind, HttpImports,
+    Instance, LogImports, LogLevel, Outcome, QueueImports, Refusal, Request,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
 use pilothouse_plugin::Limits;
@@ -100,8 +100,7 @@ impl ClientImports for Target {
             if writes {
                 return Ok(ClientAnswer::Object(object(&"a/written".parse().unwrap())));
             }
-            let (reason, message) = ("forbidden".to_owned(), "not granted".to_owned());
-            Err(ApiError { code: 0, reason, message, retry_after_seconds: None })
+            Err(Refusal::forbidden("not granted").into())
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use pilothouse_engine::{
-    ApiError, CacheImports, CallContext, ClientCall, ClientFuture, ClientImports, ClientVerb, Compiler,
+    CacheImports, CacheQuery, CallContext, ClientCall, ClientFuture, ClientImports, ClientVerb, Compiler,
     ConfigImports, Engine, EngineOptions, EventImports, HttpImports, Instance, LogImports, LogLevel,
     ObjectCursor, Outcome, QueueImports, Refusal, Request,
 };
@@ -71,7 +71,7 @@ impl CacheImports for Shelf {
         Ok(Some(self.object.clone()))
     }
 
-    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+    fn cache_list(&self, _: &Gvk, _: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Ok(Box::new(Row { object: self.object.clone(), left: 1000, taken: Arc::clone(&self.taken) }))
     }
 }
@@ -81,10 +81,7 @@ impl ClientImports for Shelf {
         if let ClientVerb::Update(body) = call.verb {
             self.updates.lock().unwrap().push(body);
         }
-        let message = "this host writes nothing".to_owned();
-        let error =
-            ApiError { code: 0, reason: "unavailable".to_owned(), message, retry_after_seconds: None };
-        Box::pin(async { Err(error) })
+        Box::pin(async { Err(Refusal::unavailable("this host writes nothing").into()) })
     }
 }
 

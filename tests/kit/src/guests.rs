@@ -34,6 +34,13 @@ pub fn wasm(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path.clone())
 }
 
+/// The path of a component that was built against a version of the contract and is kept as a file in `tests/contract`.
+#[must_use]
+pub fn stored(version: &str, name: &str) -> PathBuf {
+    let file = format!("{}.wasm", name.replace('-', "_"));
+    paths::repository().join("tests/contract").join(version).join(file)
+}
+
 fn build_all() -> anyhow::Result<Guests> {
     let workspaces = workspaces(paths::repository())?;
     check_target()?;

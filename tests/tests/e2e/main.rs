@@ -7,6 +7,7 @@ mod bad_guests;
 mod bad_plugins;
 mod batches;
 mod config_from;
+mod contract_0_1;
 mod deployment_watcher;
 mod dev;
 mod dev_toolchain;

@@ -21,11 +21,20 @@ impl ObjectCursor for std::vec::IntoIter<Object> {
     }
 }
 
+/// Which objects of a kind are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheQuery<'a> {
+    /// Only those of this namespace; all if empty.
+    pub namespace: &'a str,
+    /// Only those with these labels; all if empty.
+    pub label_selector: &'a str,
+}
+
 /// A running wait; resolves to `false` when the limit passed first.
 pub type WaitFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 fn no_cache() -> Refusal {
-    Refusal { reason: "unavailable", message: "this host has no cache".to_owned() }
+    Refusal::unavailable("this host has no cache")
 }
 
 /// Reads from the host's cache.
@@ -37,11 +46,11 @@ pub trait CacheImports {
     fn cache_get(&self, _kind: &Gvk, _key: &ObjectKey) -> Result<Option<Object>, Refusal> {
         Err(no_cache())
     }
-    /// A snapshot of the cached objects that match `query`, which is JSON.
+    /// A snapshot of the cached objects that match `query`.
     ///
     /// # Errors
     /// When the plugin may not read the objects, does not watch their kind, or the query is malformed.
-    fn cache_list(&self, _kind: &Gvk, _query: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+    fn cache_list(&self, _kind: &Gvk, _query: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Err(no_cache())
     }
     /// A snapshot of the cached objects that have `value` in an index.

@@ -2,22 +2,121 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use pilothouse_object::{Gvk, Object, ObjectKey};
 
-use super::CallContext;
+use super::{CallContext, Refusal};
 
-/// The error of a live call.
+/// An entry of `details.causes` in a Status.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StatusCause {
+    /// Machine-readable; may be empty.
+    pub reason: String,
+    /// Human-readable; may be empty.
+    pub message: String,
+    /// The field that it is about; may be empty.
+    pub field: String,
+}
+
+/// An answer of the API server that is no success.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiError {
-    /// HTTP status code; 0 when there was no response.
+pub struct ApiStatus {
+    /// HTTP status code.
     pub code: u16,
-    /// The reason in the API server's response, or one of the host's: `forbidden`, `invalid`, `unavailable`.
+    /// `reason` of the Status.
     pub reason: String,
     /// Human-readable message.
     pub message: String,
-    /// Number of seconds to wait before a retry, if the server asked for it.
-    pub retry_after_seconds: Option<u32>,
+    /// `details.causes` of the Status.
+    pub causes: Vec<StatusCause>,
+    /// How long to wait before a retry, if the server asked for it.
+    pub retry_after: Option<Duration>,
+}
+
+/// The error of a live call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientError {
+    /// The host did not send it, or got no response.
+    Refused(Refusal),
+    /// The API server answered an error.
+    Api(ApiStatus),
+}
+
+impl ClientError {
+    /// The message, whoever says it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Refused(refusal) => &refusal.message,
+            Self::Api(status) => &status.message,
+        }
+    }
+}
+
+impl From<Refusal> for ClientError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// How a patch is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchKind {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Strategic merge patch.
+    Strategic,
+    /// Server-side apply.
+    Apply,
+}
+
+/// What becomes of the dependents of a deleted object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependents {
+    /// They are deleted afterwards.
+    Background,
+    /// They are deleted first.
+    Foreground,
+    /// They stay.
+    Orphan,
+}
+
+/// Options of all calls. Each verb refuses those that are not its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallOptions {
+    /// `status`, `scale` or another subresource.
+    pub subresource: Option<String>,
+    /// Nothing is stored.
+    pub dry_run: bool,
+    /// Default: the plugin's name.
+    pub field_manager: Option<String>,
+    /// `Ignore`, `Warn` or `Strict`.
+    pub field_validation: Option<String>,
+    /// An apply takes fields from other managers.
+    pub force: bool,
+    /// A delete is only for the object with this UID.
+    pub precondition_uid: Option<String>,
+    /// A delete is only for the object in this version.
+    pub precondition_resource_version: Option<String>,
+    /// What becomes of dependents.
+    pub propagation: Option<Dependents>,
+    /// Of a delete.
+    pub grace_period_seconds: Option<u32>,
+    /// Of a list; all namespaces if there is none.
+    pub namespace: Option<String>,
+    /// Of a list.
+    pub label_selector: String,
+    /// Of a list.
+    pub field_selector: String,
+    /// Objects of a page; 0 is the host's choice.
+    pub limit: u32,
+    /// The token of the page before.
+    pub continue_token: Option<String>,
+    /// The version that a list is to have.
+    pub resource_version: Option<String>,
 }
 
 /// A live call to the API server.
@@ -27,8 +126,8 @@ pub struct ClientCall {
     pub kind: Gvk,
     /// The operation.
     pub verb: ClientVerb,
-    /// Options as JSON; an empty text is equivalent to `{}`.
-    pub options: String,
+    /// Options of the operation.
+    pub options: CallOptions,
     /// Bytes that the bodies of the answer may have in all: what is left of `limits.handleBytes`.
     pub max_bytes: usize,
     /// The call of the guest that made this live call.
@@ -50,8 +149,8 @@ pub enum ClientVerb {
     Patch {
         /// The key of the object.
         key: ObjectKey,
-        /// `json`, `merge`, `strategic` or `apply`.
-        patch_type: String,
+        /// How the patch is to be read.
+        kind: PatchKind,
         /// The patch.
         body: Vec<u8>,
     },
@@ -78,15 +177,13 @@ pub enum ClientAnswer {
 }
 
 /// A running live call.
-pub type ClientFuture = Pin<Box<dyn Future<Output = Result<ClientAnswer, ApiError>> + Send>>;
+pub type ClientFuture = Pin<Box<dyn Future<Output = Result<ClientAnswer, ClientError>> + Send>>;
 
 /// Live calls to the API server.
 pub trait ClientImports {
     /// Checks the plugin's permissions and makes a live call.
     fn client(&self, _call: ClientCall) -> ClientFuture {
-        let message = "this host has no cluster".to_owned();
-        let error =
-            ApiError { code: 0, reason: "unavailable".to_owned(), message, retry_after_seconds: None };
-        Box::pin(std::future::ready(Err(error)))
+        let refusal = Refusal::unavailable("this host has no cluster");
+        Box::pin(std::future::ready(Err(refusal.into())))
     }
 }

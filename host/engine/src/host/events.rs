@@ -1,5 +1,7 @@
 //! [`EventImports`]: the host side of the interface `events`.
 
+use std::collections::BTreeMap;
+
 use pilothouse_object::{Gvk, Object, ObjectKey};
 
 use super::{CallContext, Refusal};
@@ -19,8 +21,12 @@ pub struct GuestEvent {
     pub action: String,
     /// The human-readable message.
     pub note: String,
-    /// Options as JSON; an empty text is equivalent to `{}`.
-    pub options: String,
+    /// Annotations of the Event itself.
+    pub annotations: BTreeMap<String, String>,
+    /// A part of the object, as `spec.containers{web}`; may be empty.
+    pub field_path: String,
+    /// When it happened, as RFC 3339; now if there is none.
+    pub timestamp: Option<String>,
 }
 
 /// An object that an event refers to.
@@ -49,6 +55,6 @@ pub trait EventImports {
     /// When the plugin may not record the event, the event is malformed, the plugin exceeds its event quota, or the
     /// host records no events.
     fn record_event(&self, _context: &CallContext, _event: GuestEvent) -> Result<(), Refusal> {
-        Err(Refusal { reason: "unavailable", message: "this host records no events".to_owned() })
+        Err(Refusal::unavailable("this host records no events"))
     }
 }

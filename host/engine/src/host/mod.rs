@@ -12,16 +12,21 @@ mod events;
 mod http;
 mod log;
 mod queue;
+mod refusal;
 
 use pilothouse_object::ObjectKey;
 
-pub use cache::{CacheImports, ObjectCursor, WaitFuture};
-pub use client::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientImports, ClientVerb};
+pub use cache::{CacheImports, CacheQuery, ObjectCursor, WaitFuture};
+pub use client::{
+    ApiStatus, CallOptions, ClientAnswer, ClientCall, ClientError, ClientFuture, ClientImports, ClientVerb,
+    Dependents, PatchKind, StatusCause,
+};
 pub use config::ConfigImports;
 pub use events::{EventImports, EventTarget, GuestEvent};
 pub use http::HttpImports;
 pub use log::{LogImports, LogLevel};
 pub use queue::QueueImports;
+pub use refusal::{Refusal, RefusalReason};
 
 /// All imports of a guest. Implemented for every type that implements the traits of the interfaces.
 pub trait HostImports:
@@ -72,14 +77,4 @@ pub struct CallContext {
     pub key: Option<ObjectKey>,
     /// Number of the call, unique in this process; 0 outside of calls.
     pub call_id: u64,
-}
-
-/// The refusal of a cached read or of an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// The machine-readable reason: `forbidden`, `invalid` or `unavailable`; for reads also `not-watched` and
-    /// `unknown-index`, for events also `over-quota`.
-    pub reason: &'static str,
-    /// The cause and the remedy, human-readable.
-    pub message: String,
 }

@@ -1,19 +1,12 @@
-//! The generated traits of a guest's imports, implemented on [`HostImports`](crate::HostImports): one file per
-//! interface.
+//! The generated traits of a guest's imports, implemented on [`HostImports`](crate::HostImports): one module for each version
+//! of the contract, in it one file per interface.
 
-mod cache;
-mod client;
-mod events;
-mod log;
-mod objects;
-mod queue;
+mod v0_1;
 
 use std::ops::{Deref, DerefMut};
 
-use pilothouse_object::{Gvk, KeyError, ObjectKey};
 use wasmtime::component::{HasData, Linker};
 
-use crate::bindings::pilothouse::controller as wit;
 use crate::error::OverLimit;
 use crate::host::ObjectCursor;
 use crate::state::StoreState;
@@ -58,16 +51,9 @@ impl HasData for ImportCalls {
     type Data<'a> = ImportCall<'a>;
 }
 
-/// Links the interfaces of `pilothouse:controller`.
+/// Links the interfaces of `pilothouse:controller` in all versions that are served.
 pub(crate) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
-    wit::types::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
-    wit::objects::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
-    wit::cache::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
-    wit::client::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
-    wit::queue::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
-    wit::config::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
-    wit::log::add_to_linker::<StoreState, ImportCalls>(linker, import_call)?;
-    wit::events::add_to_linker::<StoreState, ImportCalls>(linker, import_call)
+    v0_1::add_to_linker(linker)
 }
 
 /// Counts the bytes that one call of an import answers, against `limits.answerBytes`: the guest chooses how much it asks
@@ -94,20 +80,4 @@ impl Answer {
             self.import, self.max
         )))
     }
-}
-
-impl wit::types::Host for ImportCall<'_> {}
-
-impl wit::config::Host for ImportCall<'_> {
-    fn get(&mut self) -> wasmtime::Result<Vec<u8>> {
-        Ok(self.host.config().to_vec())
-    }
-}
-
-fn gvk(kind: wit::types::Gvk) -> Gvk {
-    Gvk { group: kind.group, version: kind.version, kind: kind.kind }
-}
-
-fn key(key: &wit::types::ObjectKey) -> Result<ObjectKey, KeyError> {
-    ObjectKey::new(key.namespace.as_deref(), &key.name)
 }

@@ -12,12 +12,14 @@ use std::sync::Arc;
 use pilothouse_cache::{Availability, Permit};
 use pilothouse_client::{
     ApiResource, Client, DeleteParams, Error, ListParams, PAGE_SIZE, Patch, Preconditions, Propagation,
-    WriteParams,
+    Status, WriteParams,
 };
-use pilothouse_engine::{ApiError, ClientAnswer, ClientCall, ClientFuture, ClientVerb, HANDLE_BYTES};
+use pilothouse_engine::{
+    ApiStatus, CallOptions, ClientAnswer, ClientCall, ClientError, ClientFuture, ClientVerb, Dependents,
+    HANDLE_BYTES, PatchKind, Refusal, StatusCause,
+};
 use pilothouse_object::{Object, ObjectKey};
 use pilothouse_plugin::{Access, Grants, Place};
-use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
@@ -26,6 +28,9 @@ use self::body::{Body, BodyMeta};
 use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
 use crate::observe::denials::{Denials, Denied};
+
+/// How many causes of an error a guest is told.
+const MAX_CAUSES: usize = 100;
 
 /// The API client of one plugin; a cheap clone.
 #[derive(Clone)]
@@ -48,127 +53,74 @@ pub(crate) struct ApiCalls {
     pub(crate) election: LeaderElection,
 }
 
-/// Options of all calls; each verb refuses those that are not its own ([`Options::check`]).
-#[derive(Debug, Deserialize, Default)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Options {
-    subresource: Option<String>,
-    dry_run: bool,
-    field_manager: Option<String>,
-    field_validation: Option<String>,
-    force: bool,
-    preconditions: Option<Conditions>,
-    propagation_policy: Option<Policy>,
-    grace_period_seconds: Option<u32>,
-    namespace: Option<String>,
-    label_selector: String,
-    field_selector: String,
-    limit: u32,
-    #[serde(rename = "continue")]
-    continue_token: Option<String>,
-    resource_version: Option<String>,
-}
-
-impl Options {
-    /// Refuses options that the verb would not scope: one that is silently dropped could turn a call on a subresource, which
-    /// the grants allow, into one on the whole object, which they may not.
-    fn check(&self, verb: &ClientVerb) -> Result<(), ApiError> {
-        let list = matches!(verb, ClientVerb::List);
-        let delete = matches!(verb, ClientVerb::Delete(_));
-        let apply = matches!(verb, ClientVerb::Patch { patch_type, .. } if patch_type == "apply");
-        let body = matches!(verb, ClientVerb::Create(_) | ClientVerb::Update(_) | ClientVerb::Patch { .. });
-        let on_object = matches!(verb, ClientVerb::Get(_) | ClientVerb::Update(_) | ClientVerb::Patch { .. });
-        let selects = self.namespace.is_some()
-            || !self.label_selector.is_empty()
-            || !self.field_selector.is_empty()
-            || self.limit != 0
-            || self.continue_token.is_some()
-            || self.resource_version.is_some();
-        let foreign = [
-            ("subresource", self.subresource.is_some() && !on_object),
-            ("dryRun", self.dry_run && !body && !delete),
-            ("fieldManager", self.field_manager.is_some() && !body),
-            ("fieldValidation", self.field_validation.is_some() && !body),
-            ("force", self.force && !apply),
-            ("preconditions", self.preconditions.is_some() && !delete),
-            ("propagationPolicy", self.propagation_policy.is_some() && !delete),
-            ("gracePeriodSeconds", self.grace_period_seconds.is_some() && !delete),
-            (
-                "namespace, labelSelector, fieldSelector, limit, continue and resourceVersion",
-                selects && !list,
-            ),
-        ];
-        match foreign.iter().find(|(_, given)| *given) {
-            Some((name, _)) => {
-                Err(invalid(format_args!("options: {name} has no meaning for {}", verb_name(verb))))
-            }
-            None => Ok(()),
+/// Refuses options that the verb would not scope: one that is silently dropped could turn a call on a subresource, which
+/// the grants allow, into one on the whole object, which they may not.
+fn check_options(options: &CallOptions, verb: &ClientVerb) -> Result<(), Refusal> {
+    let list = matches!(verb, ClientVerb::List);
+    let delete = matches!(verb, ClientVerb::Delete(_));
+    let apply = matches!(verb, ClientVerb::Patch { kind: PatchKind::Apply, .. });
+    let body = matches!(verb, ClientVerb::Create(_) | ClientVerb::Update(_) | ClientVerb::Patch { .. });
+    let on_object = matches!(verb, ClientVerb::Get(_) | ClientVerb::Update(_) | ClientVerb::Patch { .. });
+    let selects = options.namespace.is_some()
+        || !options.label_selector.is_empty()
+        || !options.field_selector.is_empty()
+        || options.limit != 0
+        || options.continue_token.is_some()
+        || options.resource_version.is_some();
+    let has_preconditions =
+        options.precondition_uid.is_some() || options.precondition_resource_version.is_some();
+    let foreign = [
+        ("subresource", options.subresource.is_some() && !on_object),
+        ("dryRun", options.dry_run && !body && !delete),
+        ("fieldManager", options.field_manager.is_some() && !body),
+        ("fieldValidation", options.field_validation.is_some() && !body),
+        ("force", options.force && !apply),
+        ("preconditions", has_preconditions && !delete),
+        ("propagationPolicy", options.propagation.is_some() && !delete),
+        ("gracePeriodSeconds", options.grace_period_seconds.is_some() && !delete),
+        ("namespace, labelSelector, fieldSelector, limit, continue and resourceVersion", selects && !list),
+    ];
+    match foreign.iter().find(|(_, given)| *given) {
+        Some((name, _)) => {
+            Err(Refusal::invalid(format_args!("options: {name} has no meaning for {}", verb_name(verb))))
         }
+        None => Ok(()),
     }
 }
 
-#[derive(Debug, Deserialize, Default)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Conditions {
-    uid: Option<String>,
-    resource_version: Option<String>,
-}
-
-#[derive(Debug, Deserialize, Clone, Copy)]
-enum Policy {
-    Orphan,
-    Background,
-    Foreground,
-}
-
-fn invalid(message: impl std::fmt::Display) -> ApiError {
-    ApiError {
-        code: 0,
-        reason: "invalid".to_owned(),
-        message: message.to_string(),
-        retry_after_seconds: None,
-    }
-}
-
-fn forbidden(message: String) -> ApiError {
-    ApiError { code: 0, reason: "forbidden".to_owned(), message, retry_after_seconds: None }
-}
-
-fn api_error(error: &Error) -> ApiError {
+fn api_error(error: &Error) -> ClientError {
     match error.status() {
-        Some(status) => ApiError {
+        Some(status) => ClientError::Api(ApiStatus {
             code: status.code,
             reason: status.reason.clone(),
             message: error.to_string(),
-            retry_after_seconds: error.retry_after().and_then(|d| u32::try_from(d.as_secs()).ok()),
-        },
-        None => ApiError {
-            code: 0,
-            reason: if matches!(error, Error::Request(_)) { "invalid" } else { "unavailable" }.to_owned(),
-            message: error.to_string(),
-            retry_after_seconds: None,
-        },
+            causes: causes(status),
+            retry_after: error.retry_after(),
+        }),
+        None if matches!(error, Error::Request(_)) => Refusal::invalid(error).into(),
+        None => Refusal::unavailable(error).into(),
     }
 }
 
-/// The error of a call that nothing is wrong with, and which may succeed later.
-fn unavailable(message: &str) -> ApiError {
-    ApiError {
-        code: 0,
-        reason: "unavailable".to_owned(),
-        message: message.to_owned(),
-        retry_after_seconds: None,
-    }
+/// As many causes as a guest is told.
+fn causes(status: &Status) -> Vec<StatusCause> {
+    let causes = status.details.iter().flat_map(|details| &details.causes).take(MAX_CAUSES);
+    let cause = |cause: &pilothouse_client::StatusCause| StatusCause {
+        reason: cause.reason.clone(),
+        message: cause.message.clone(),
+        field: cause.field.clone(),
+    };
+    causes.map(cause).collect()
 }
 
 /// The error of a call while the server refuses connections.
-fn away() -> ApiError {
-    unavailable("the API server refuses connections; the host retries in the background")
+fn away() -> Refusal {
+    Refusal::unavailable("the API server refuses connections; the host retries in the background")
 }
 
 /// The error of a write while another host is the leader.
-fn standing_by() -> ApiError {
-    unavailable("this host is not the leader (--leader-elect): only the leader writes")
+fn standing_by() -> Refusal {
+    Refusal::unavailable("this host is not the leader (--leader-elect): only the leader writes")
 }
 
 /// Reports the result of a request to the shared availability. A request that was neither answered nor refused says nothing
@@ -191,19 +143,13 @@ impl ApiCalls {
     pub(crate) fn call(&self, call: ClientCall) -> ClientFuture {
         let live = self.clone();
         Box::pin(async move {
-            let options: Options = match call.options.as_str() {
-                "" => Options::default(),
-                text => serde_json::from_str(text).map_err(|e| invalid(format_args!("options: {e}")))?,
-            };
-            options.check(&call.verb)?;
+            check_options(&call.options, &call.verb)?;
             body::refuse_partial(&call.verb)?;
-            let target = target(&call.verb, &options)?;
-            let (resource, permit) = live.permitted(&call, &options, &target).await?;
+            let target = target(&call.verb, &call.options)?;
+            let (resource, permit) = live.permitted(&call, &target).await?;
             match call.verb {
-                ClientVerb::Get(_) | ClientVerb::List => {
-                    live.read(&resource, call.verb, options, call.max_bytes, permit).await
-                }
-                _ => live.write(resource, call, options, target, permit).await,
+                ClientVerb::Get(_) | ClientVerb::List => live.read(&resource, call, permit).await,
+                _ => live.write(resource, call, target, permit).await,
             }
         })
     }
@@ -212,23 +158,22 @@ impl ApiCalls {
     async fn permitted(
         &self,
         call: &ClientCall,
-        options: &Options,
         target: &Target,
-    ) -> Result<(ApiResource, Permit), ApiError> {
+    ) -> Result<(ApiResource, Permit), ClientError> {
         let verb = verb_name(&call.verb);
         let check = |verb: &str, plural: &str, place: Place<'_>| {
             let access = Access {
                 verb,
                 group: &call.kind.group,
                 resource: plural,
-                subresource: options.subresource.as_deref(),
+                subresource: call.options.subresource.as_deref(),
                 place,
                 name: target.name.as_deref(),
             };
             let refusal = |missing| {
                 let message = format!("plugin {}: {missing}", self.plugin);
                 self.denials.record(Denied::Live, &message);
-                forbidden(message)
+                Refusal::forbidden(message)
             };
             self.grants.check(&access).map_err(refusal)
         };
@@ -254,12 +199,12 @@ impl ApiCalls {
             None => Place::AllNamespaces,
         };
         check(verb, &resource.plural, place)?;
-        if matches!(&call.verb, ClientVerb::Patch { patch_type, .. } if patch_type == "apply") {
+        if matches!(call.verb, ClientVerb::Patch { kind: PatchKind::Apply, .. }) {
             // An apply creates a missing object; the API server checks both verbs as well.
             check("create", &resource.plural, place)?;
         }
         if let ClientVerb::Update(body) = &call.verb
-            && options.subresource.is_none()
+            && call.options.subresource.is_none()
             && body::update_creates(&resource, body)
         {
             check("create", &resource.plural, place)?;
@@ -270,11 +215,10 @@ impl ApiCalls {
     async fn read(
         &self,
         resource: &ApiResource,
-        verb: ClientVerb,
-        options: Options,
-        max_bytes: usize,
+        call: ClientCall,
         permit: Permit,
-    ) -> Result<ClientAnswer, ApiError> {
+    ) -> Result<ClientAnswer, ClientError> {
+        let ClientCall { verb, options, max_bytes, .. } = call;
         if let ClientVerb::Get(key) = verb {
             let object = self.client.get(resource, &key, options.subresource.as_deref()).await;
             settle(permit, &object);
@@ -318,15 +262,14 @@ impl ApiCalls {
         &self,
         resource: ApiResource,
         call: ClientCall,
-        options: Options,
         target: Target,
         permit: Permit,
-    ) -> Result<ClientAnswer, ApiError> {
+    ) -> Result<ClientAnswer, ClientError> {
         let (answered, answer) = oneshot::channel();
         let live = self.clone();
         let write = async move {
             let verb = verb_name(&call.verb);
-            let outcome = live.send(&resource, &call.verb, options, &target, permit).await;
+            let outcome = live.send(&resource, &call.verb, call.options, &target, permit).await;
             if let Err(outcome) = answered.send(outcome) {
                 tracing::warn!(
                     event = "write_outlived_call", plugin = &*live.plugin,
@@ -335,26 +278,26 @@ impl ApiCalls {
                     verb,
                     kind = %call.kind,
                     name = target.name,
-                    outcome = outcome.map_or_else(|e| e.message, |_| "done".to_owned()),
+                    outcome = outcome.map_or_else(|e| e.message().to_owned(), |_| "done".to_owned()),
                     "a write outlived the call that made it"
                 );
             }
         };
         self.tasks.spawn_on(write, &self.work);
-        answer.await.map_err(|_| unavailable("the host is shutting down"))?
+        answer.await.map_err(|_| Refusal::unavailable("the host is shutting down"))?
     }
 
     async fn send(
         &self,
         resource: &ApiResource,
         verb: &ClientVerb,
-        options: Options,
+        options: CallOptions,
         target: &Target,
         permit: Permit,
-    ) -> Result<ClientAnswer, ApiError> {
+    ) -> Result<ClientAnswer, ClientError> {
         // Right before the request: discovery may have taken long, and the process may have been stopped.
         if !self.election.is_leader() {
-            return Err(standing_by());
+            return Err(standing_by().into());
         }
         let params = WriteParams {
             subresource: options.subresource,
@@ -368,34 +311,28 @@ impl ApiCalls {
             }
             ClientVerb::Update(body) => {
                 let name = target.name.as_deref().unwrap_or_default();
-                let key = ObjectKey::new(target.namespace.as_deref(), name).map_err(invalid)?;
+                let key = ObjectKey::new(target.namespace.as_deref(), name).map_err(Refusal::invalid)?;
                 self.client.update(resource, &key, body, &params).await
             }
-            ClientVerb::Patch { key, patch_type, body } => {
-                let patch = match patch_type.as_str() {
-                    "json" => Patch::Json(body),
-                    "merge" => Patch::Merge(body),
-                    "strategic" => Patch::Strategic(body),
-                    "apply" => Patch::Apply { body, force: options.force },
-                    other => {
-                        return Err(invalid(format_args!(
-                            "patch type {other:?}: use json, merge, strategic or apply"
-                        )));
-                    }
+            ClientVerb::Patch { key, kind, body } => {
+                let patch = match kind {
+                    PatchKind::Json => Patch::Json(body),
+                    PatchKind::Merge => Patch::Merge(body),
+                    PatchKind::Strategic => Patch::Strategic(body),
+                    PatchKind::Apply => Patch::Apply { body, force: options.force },
                 };
                 self.client.patch(resource, key, patch, &params).await
             }
             ClientVerb::Delete(key) => {
-                let conditions = options.preconditions.unwrap_or_default();
                 let params = DeleteParams {
                     preconditions: Preconditions {
-                        uid: conditions.uid,
-                        resource_version: conditions.resource_version,
+                        uid: options.precondition_uid,
+                        resource_version: options.precondition_resource_version,
                     },
-                    propagation: options.propagation_policy.map(|policy| match policy {
-                        Policy::Orphan => Propagation::Orphan,
-                        Policy::Background => Propagation::Background,
-                        Policy::Foreground => Propagation::Foreground,
+                    propagation: options.propagation.map(|dependents| match dependents {
+                        Dependents::Orphan => Propagation::Orphan,
+                        Dependents::Background => Propagation::Background,
+                        Dependents::Foreground => Propagation::Foreground,
                     }),
                     grace_period_seconds: options.grace_period_seconds,
                     dry_run: options.dry_run,
@@ -408,7 +345,9 @@ impl ApiCalls {
                 }
                 return deleted.map(|_| ClientAnswer::Deleted).map_err(|e| api_error(&e));
             }
-            ClientVerb::Get(_) | ClientVerb::List => return Err(invalid("a read is no write")),
+            ClientVerb::Get(_) | ClientVerb::List => {
+                return Err(Refusal::invalid("a read is no write").into());
+            }
         };
         settle(permit, &object);
         if let (Ok(object), false) = (&object, params.dry_run) {
@@ -435,7 +374,7 @@ fn verb_name(verb: &ClientVerb) -> &'static str {
     }
 }
 
-fn target(verb: &ClientVerb, options: &Options) -> Result<Target, ApiError> {
+fn target(verb: &ClientVerb, options: &CallOptions) -> Result<Target, Refusal> {
     Ok(match verb {
         ClientVerb::Get(key) | ClientVerb::Patch { key, .. } | ClientVerb::Delete(key) => {
             Target { namespace: key.namespace().map(str::to_owned), name: Some(key.name().to_owned()) }
@@ -444,11 +383,12 @@ fn target(verb: &ClientVerb, options: &Options) -> Result<Target, ApiError> {
             Target { namespace: options.namespace.clone().filter(|ns| !ns.is_empty()), name: None }
         }
         ClientVerb::Create(body) | ClientVerb::Update(body) => {
-            let body: Body = serde_json::from_slice(body).map_err(|e| invalid(format_args!("body: {e}")))?;
+            let body: Body =
+                serde_json::from_slice(body).map_err(|e| Refusal::invalid(format_args!("body: {e}")))?;
             let BodyMeta { namespace, name, generate_name, .. } = body.metadata;
             let named = name.is_some() || (matches!(verb, ClientVerb::Create(_)) && generate_name.is_some());
             if !named {
-                return Err(invalid("body: metadata.name is missing"));
+                return Err(Refusal::invalid("body: metadata.name is missing"));
             }
             Target { namespace: namespace.filter(|ns| !ns.is_empty()), name }
         }

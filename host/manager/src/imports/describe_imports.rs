@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_engine::{
-    ApiError, CacheImports, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports,
+    CacheImports, CacheQuery, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports,
     EventImports, GuestEvent, HttpImports, LogImports, LogLevel, ObjectCursor, QueueImports, Refusal,
 };
 use pilothouse_object::{Gvk, Object, ObjectKey};
@@ -21,7 +21,7 @@ fn message(what: &str) -> String {
 }
 
 fn refused(what: &str) -> Refusal {
-    Refusal { reason: "unavailable", message: message(what) }
+    Refusal::unavailable(message(what))
 }
 
 impl ConfigImports for DescribeImports {
@@ -49,7 +49,7 @@ impl CacheImports for DescribeImports {
         Err(refused("the cache cannot be read"))
     }
 
-    fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+    fn cache_list(&self, _: &Gvk, _: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
         Err(refused("the cache cannot be read"))
     }
 
@@ -69,13 +69,7 @@ impl CacheImports for DescribeImports {
 
 impl ClientImports for DescribeImports {
     fn client(&self, _: ClientCall) -> ClientFuture {
-        let error = ApiError {
-            code: 0,
-            reason: "unavailable".to_owned(),
-            message: message("no live calls"),
-            retry_after_seconds: None,
-        };
-        Box::pin(std::future::ready(Err(error)))
+        Box::pin(std::future::ready(Err(refused("no live calls").into())))
     }
 }
 

@@ -9,7 +9,6 @@
 //! on counting. A plugin that never records has neither. Called from guest threads by
 //! [`PluginImports`](crate::imports::plugin_imports::PluginImports).
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -27,7 +26,6 @@ use pilothouse_events::{
 };
 use pilothouse_object::is_qualified_name;
 use pilothouse_plugin::{Access, Grants, Place, PluginLimits};
-use serde::Deserialize;
 use tokio::runtime::Handle;
 
 use crate::imports::token_bucket::TokenBucket;
@@ -83,22 +81,6 @@ pub(crate) struct EventCounts {
     pub(crate) sink: SinkCounts,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Options {
-    annotations: BTreeMap<String, String>,
-    field_path: String,
-    timestamp: Option<String>,
-}
-
-fn unavailable(message: &str) -> Refusal {
-    Refusal { reason: "unavailable", message: message.to_owned() }
-}
-
-fn invalid(message: impl std::fmt::Display) -> Refusal {
-    Refusal { reason: "invalid", message: message.to_string() }
-}
-
 impl PluginEvents {
     /// Records nothing yet. Events are written on `work`; `host` is the reporting instance.
     pub(crate) fn new(plugin: Arc<str>, host: Arc<str>, work: Handle) -> Self {
@@ -141,9 +123,11 @@ impl PluginEvents {
     ) -> Result<(), Refusal> {
         // A generation that was replaced may still be in a call; one that does not work yet would speak as the one that does.
         let checked = if !leads {
-            Err(unavailable("this host is not the leader (--leader-elect): only the leader records Events"))
+            Err(Refusal::unavailable(
+                "this host is not the leader (--leader-elect): only the leader records Events",
+            ))
         } else if generation > self.generation.load(Relaxed) {
-            Err(unavailable("Events cannot be recorded in describe or before it"))
+            Err(Refusal::unavailable("Events cannot be recorded in describe or before it"))
         } else {
             self.check(grants, event)
         };
@@ -152,49 +136,42 @@ impl PluginEvents {
         })?;
         if !self.quota.lock().take(Instant::now()) {
             self.over_quota.fetch_add(1, Relaxed);
-            return Err(Refusal {
-                reason: "over-quota",
-                message: "the plugin exceeds its Event rate (limits.eventQPS)".to_owned(),
-            });
+            return Err(Refusal::over_limit("the plugin exceeds its Event rate (limits.eventQPS)"));
         }
         let Checked { regarding, event_type, reason, note, details } = checked;
-        let running = self.running().ok_or_else(|| unavailable("the host is ending"))?;
+        let running = self.running().ok_or_else(|| Refusal::unavailable("the host is ending"))?;
         running.recorder.record(regarding, event_type, &reason, format_args!("{note}"), details);
         Ok(())
     }
 
     fn check(&self, grants: &Grants, event: GuestEvent) -> Result<Checked, Refusal> {
-        let options: Options = match event.options.as_str() {
-            "" => Options::default(),
-            text => serde_json::from_str(text).map_err(|e| invalid(format_args!("options: {e}")))?,
-        };
-        let event_type: EventType = event.event_type.parse().map_err(invalid)?;
+        let event_type: EventType = event.event_type.parse().map_err(Refusal::invalid)?;
         if event.reason.is_empty() {
-            return Err(invalid("the reason is empty: say why in UpperCamelCase, as ScaledUp"));
+            return Err(Refusal::invalid("the reason is empty: say why in UpperCamelCase, as ScaledUp"));
         }
-        let timestamp = options.timestamp.map(|time| {
-            time.parse::<Timestamp>().map_err(|_| invalid(format_args!("options: timestamp is not RFC 3339")))
+        let timestamp = event.timestamp.map(|time| {
+            time.parse::<Timestamp>()
+                .map_err(|_| Refusal::invalid(format_args!("options: timestamp is not RFC 3339")))
         });
         let mut regarding = reference(event.regarding);
-        regarding.field_path = options.field_path;
+        regarding.field_path = event.field_path;
         let related = event.related.map(reference);
-        if options.annotations.len() > MAX_ANNOTATIONS {
-            return Err(invalid(format_args!("options: more than {MAX_ANNOTATIONS} annotations")));
+        if event.annotations.len() > MAX_ANNOTATIONS {
+            return Err(Refusal::invalid(format_args!("options: more than {MAX_ANNOTATIONS} annotations")));
         }
-        if let Some(name) = options.annotations.keys().find(|name| !is_qualified_name(name)) {
+        if let Some(name) = event.annotations.keys().find(|name| !is_qualified_name(name)) {
             let name = name.get(..name.floor_char_boundary(FIELD_LIMIT)).unwrap_or_default();
-            return Err(invalid(format_args!("options: {name:?} is not the name of an annotation")));
+            return Err(Refusal::invalid(format_args!("options: {name:?} is not the name of an annotation")));
         }
-        let annotations: usize =
-            options.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let annotations: usize = event.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
         let texts = size(&regarding) + related.as_ref().map_or(0, size) + annotations;
         if texts > MAX_TEXTS {
-            return Err(invalid(format_args!(
+            return Err(Refusal::invalid(format_args!(
                 "references and annotations of the event have {texts} bytes, and may have {MAX_TEXTS}"
             )));
         }
         self.check_grant(grants, regarding.event_namespace())?;
-        let annotations = options.annotations.into_iter().collect();
+        let annotations = event.annotations.into_iter().collect();
         let details = EventDetails {
             related: related.map(Arc::new),
             action: event.action,
@@ -216,10 +193,9 @@ impl PluginEvents {
                 name: None,
             })
         };
-        check("").or_else(|missing| check("events.k8s.io").map_err(|_| missing)).map_err(|missing| Refusal {
-            reason: "forbidden",
-            message: format!("plugin {}: {missing}", self.plugin),
-        })
+        check("")
+            .or_else(|missing| check("events.k8s.io").map_err(|_| missing))
+            .map_err(|missing| Refusal::forbidden(format_args!("plugin {}: {missing}", self.plugin)))
     }
 
     /// Queue, correlator and sink, made with the first event; none while the runtime ends.

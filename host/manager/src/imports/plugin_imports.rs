@@ -11,14 +11,13 @@ use std::time::Duration;
 use pilothouse_cache::{CacheError, Cursor, InformerId, InformerLease};
 use pilothouse_client::ApiResource;
 use pilothouse_engine::{
-    CacheImports, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports, EventImports,
-    GuestEvent, HttpClient, HttpImports, LogImports, LogLevel, ObjectCursor, QueueImports, Refusal,
-    WaitFuture,
+    CacheImports, CacheQuery, CallContext, ClientCall, ClientFuture, ClientImports, ConfigImports,
+    EventImports, GuestEvent, HttpClient, HttpImports, LogImports, LogLevel, ObjectCursor, QueueImports,
+    Refusal, RefusalReason, WaitFuture,
 };
 use pilothouse_object::{Gvk, LabelSelector, Object, ObjectKey};
 use pilothouse_plugin::{Access, Grants, Place, Scope, Visibility, WatchSpec, printable};
 use pilothouse_workqueue::{Priority, Queue};
-use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::access::{KindRights, Rights};
@@ -128,7 +127,7 @@ impl KindView {
             api_calls.plugin
         );
         api_calls.denials.record(Denied::Account, &message);
-        Refusal { reason: "forbidden", message }
+        Refusal::forbidden(message)
     }
 
     fn forbidden(&self, api_calls: &ApiCalls, verb: &str, place: Place<'_>, name: Option<&str>) -> Refusal {
@@ -138,7 +137,7 @@ impl KindView {
         let missing = self.grants.check(&access).err().map(|missing| missing.to_string());
         let message = format!("plugin {}: {}", api_calls.plugin, missing.unwrap_or_default());
         api_calls.denials.record(Denied::Cache, &message);
-        Refusal { reason: "forbidden", message }
+        Refusal::forbidden(message)
     }
 
     /// Whether no informer of the kind holds objects of this namespace.
@@ -177,15 +176,8 @@ impl Drop for KindView {
     }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Query {
-    namespace: Option<String>,
-    label_selector: String,
-}
-
 fn invalid(error: &dyn std::fmt::Display) -> Refusal {
-    Refusal { reason: "invalid", message: error.to_string() }
+    Refusal::invalid(error)
 }
 
 /// The longest that a guest may wait for its own writes to come into the cache: far longer than a watch that works takes.
@@ -217,7 +209,7 @@ impl PluginImports {
     fn not_watched(&self, kind: &Gvk, namespace: Option<&str>) -> Refusal {
         let place = namespace.map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
         Refusal {
-            reason: "not-watched",
+            reason: RefusalReason::NotWatched,
             message: format!(
                 "plugin {} reads {kind}{place} from the cache but does not watch it there: add it to `watches` of the descriptor",
                 self.plugin
@@ -227,7 +219,7 @@ impl PluginImports {
 
     fn indexed<'a>(&self, view: &'a KindView, kind: &Gvk, index: &str) -> Result<&'a str, Refusal> {
         view.indexes.get(index).map(String::as_str).ok_or_else(|| Refusal {
-            reason: "unknown-index",
+            reason: RefusalReason::UnknownIndex,
             message: format!(
                 "plugin {} has no index {index:?} on {kind}: add it to `indexes` of the descriptor",
                 self.plugin
@@ -312,14 +304,10 @@ impl CacheImports for PluginImports {
         Ok(holding.find_map(|lease| lease.indexer().get(key)))
     }
 
-    fn cache_list(&self, kind: &Gvk, query: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+    fn cache_list(&self, kind: &Gvk, query: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
         let view = self.view(kind)?;
-        let query: Query = match query {
-            "" => Query::default(),
-            text => serde_json::from_str(text).map_err(|e| invalid(&format_args!("query: {e}")))?,
-        };
         let selector: LabelSelector = query.label_selector.parse().map_err(|e| invalid(&e))?;
-        let namespace = query.namespace.as_deref().filter(|ns| !ns.is_empty());
+        let namespace = Some(query.namespace).filter(|ns| !ns.is_empty());
         view.check_list(&self.api_calls, namespace)?;
         if view.outside(namespace) {
             return Err(self.not_watched(kind, namespace));
@@ -404,7 +392,7 @@ impl EventImports for PluginImports {
     fn record_event(&self, _context: &CallContext, event: GuestEvent) -> Result<(), Refusal> {
         let is_leader = self.api_calls.election.is_leader();
         self.events.record(self.generation, is_leader, &self.api_calls.grants, event).inspect_err(|refusal| {
-            if refusal.reason == "forbidden" {
+            if refusal.reason == RefusalReason::Forbidden {
                 self.api_calls.denials.record(Denied::Event, &refusal.message);
             }
         })

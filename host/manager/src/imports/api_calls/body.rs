@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 
 use pilothouse_client::ApiResource;
-use pilothouse_engine::{ApiError, ClientVerb};
+use pilothouse_engine::{ClientVerb, PatchKind, Refusal};
 use pilothouse_object::PARTIAL_ANNOTATION;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-
-use super::invalid;
 
 /// What a body says of the object it is for.
 #[derive(Deserialize, Default)]
@@ -62,10 +60,10 @@ struct MarkedMeta {
 /// Refuses a body that was made of a partial object from the cache: what the cache left out would be taken away from the
 /// stored object, or its absence be taken for somebody's wish. A JSON patch names what it changes, so it cannot be such a
 /// body. One that cannot be read is left to the server, which says what is wrong with it.
-pub(super) fn refuse_partial(verb: &ClientVerb) -> Result<(), ApiError> {
+pub(super) fn refuse_partial(verb: &ClientVerb) -> Result<(), Refusal> {
     let body = match verb {
         ClientVerb::Create(body) | ClientVerb::Update(body) => body,
-        ClientVerb::Patch { patch_type, body, .. } if patch_type != "json" => body,
+        ClientVerb::Patch { kind, body, .. } if *kind != PatchKind::Json => body,
         _ => return Ok(()),
     };
     let marked: Marked = serde_json::from_slice(body).unwrap_or_default();
@@ -73,7 +71,7 @@ pub(super) fn refuse_partial(verb: &ClientVerb) -> Result<(), ApiError> {
     if annotations.get(PARTIAL_ANNOTATION).is_none_or(Option::is_none) {
         return Ok(());
     }
-    Err(invalid(format_args!(
+    Err(Refusal::invalid(format_args!(
         "the body is a partial object ({PARTIAL_ANNOTATION}): the cache has only some of its fields, and writing it would \
          delete the others; read the object with `client.get` and change that, or send a patch of the changed fields"
     )))
@@ -81,22 +79,20 @@ pub(super) fn refuse_partial(verb: &ClientVerb) -> Result<(), ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_engine::RefusalReason;
     use pilothouse_object::{Object, Projection};
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn patch(patch_type: &str, body: &[u8]) -> ClientVerb {
-        ClientVerb::Patch {
-            key: "a/b".parse().unwrap(),
-            patch_type: patch_type.to_owned(),
-            body: body.to_vec(),
-        }
+    fn patch(kind: PatchKind, body: &[u8]) -> ClientVerb {
+        ClientVerb::Patch { key: "a/b".parse().unwrap(), kind, body: body.to_vec() }
     }
 
     fn writes(body: &[u8]) -> Vec<ClientVerb> {
         let mut writes = vec![ClientVerb::Create(body.to_vec()), ClientVerb::Update(body.to_vec())];
-        writes.extend(["merge", "strategic", "apply"].map(|patch_type| patch(patch_type, body)));
+        writes
+            .extend([PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply].map(|kind| patch(kind, body)));
         writes
     }
 
@@ -113,7 +109,7 @@ mod tests {
         let partial = Projection::metadata_only().apply(&map());
         for write in writes(partial.marked_json().as_bytes()) {
             let error = refuse_partial(&write).unwrap_err();
-            assert_eq!((error.code, error.reason.as_str()), (0, "invalid"));
+            assert_eq!(error.reason, RefusalReason::Invalid);
             assert!(
                 error.message.contains("client.get") && error.message.contains("send a patch"),
                 "{}",
@@ -131,6 +127,6 @@ mod tests {
         }
         let named =
             json!([{"op": "test", "path": "/metadata/annotations", "value": {PARTIAL_ANNOTATION: "true"}}]);
-        assert!(refuse_partial(&patch("json", named.to_string().as_bytes())).is_ok());
+        assert!(refuse_partial(&patch(PatchKind::Json, named.to_string().as_bytes())).is_ok());
     }
 }

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use pilothouse_client::{ClientOptions, ObservedRequest, RequestObserver};
 use pilothouse_devserver::{DevServer, DevServerOptions};
-use pilothouse_engine::CallContext;
+use pilothouse_engine::{CallContext, RefusalReason};
 use pilothouse_object::Gvk;
 use pilothouse_plugin::Rule;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 use crate::observe::host_events::HostEvents;
@@ -75,12 +75,16 @@ impl Plugin {
         (self, begin)
     }
 
-    async fn call(&self, verb: ClientVerb, options: &str) -> Result<ClientAnswer, ApiError> {
+    async fn call(&self, verb: ClientVerb, options: CallOptions) -> Result<ClientAnswer, ClientError> {
         self.call_for(Gvk::new("", "v1", "ConfigMap"), verb, options).await
     }
 
-    async fn call_for(&self, kind: Gvk, verb: ClientVerb, options: &str) -> Result<ClientAnswer, ApiError> {
-        let options = options.to_owned();
+    async fn call_for(
+        &self,
+        kind: Gvk,
+        verb: ClientVerb,
+        options: CallOptions,
+    ) -> Result<ClientAnswer, ClientError> {
         let context = CallContext::default();
         self.api_calls.call(ClientCall { kind, verb, options, max_bytes: MAX_BYTES, context }).await
     }
@@ -92,14 +96,15 @@ impl Plugin {
                 "apiVersion": "v1", "kind": "ConfigMap", "data": {"text": "x".repeat(bytes)},
                 "metadata": {"name": format!("x{n:04}"), "namespace": "default"},
             });
-            self.call(ClientVerb::Create(body.to_string().into_bytes()), "").await.unwrap();
+            self.call(ClientVerb::Create(body.to_string().into_bytes()), CallOptions::default())
+                .await
+                .unwrap();
         }
     }
 
-    async fn list(&self, options: Value) -> Result<Names, ApiError> {
-        let mut options = options;
-        options["namespace"] = json!("default");
-        match self.call(ClientVerb::List, &options.to_string()).await? {
+    async fn list(&self, options: CallOptions) -> Result<Names, ClientError> {
+        let options = CallOptions { namespace: Some("default".to_owned()), ..options };
+        match self.call(ClientVerb::List, options).await? {
             ClientAnswer::Page { items, continue_token, resource_version } => {
                 assert!(!resource_version.is_empty());
                 Ok((items.iter().map(|object| object.name().to_owned()).collect(), continue_token))
@@ -109,20 +114,36 @@ impl Plugin {
     }
 }
 
+fn limited(limit: u32) -> CallOptions {
+    CallOptions { limit, ..CallOptions::default() }
+}
+
+fn from_cache(limit: u32) -> CallOptions {
+    CallOptions { resource_version: Some("0".to_owned()), ..limited(limit) }
+}
+
+/// Why the host refused a call; none if the server did.
+fn reason(error: &ClientError) -> Option<RefusalReason> {
+    match error {
+        ClientError::Refused(refusal) => Some(refusal.reason),
+        ClientError::Api(_) => None,
+    }
+}
+
 #[tokio::test]
 async fn without_a_limit_and_with_one_too_large_a_list_comes_in_pages_of_500() {
     let plugin = Plugin::start().await;
     plugin.create(501, 0).await;
     for limit in [0, 501, u32::MAX] {
-        let (first, token) = plugin.list(json!({"limit": limit})).await.unwrap();
+        let (first, token) = plugin.list(limited(limit)).await.unwrap();
         assert_eq!((first.len(), token.is_some()), (500, true), "limit {limit}");
-        let (last, end) = plugin.list(json!({"limit": limit, "continue": token})).await.unwrap();
+        let (last, end) = plugin.list(CallOptions { continue_token: token, ..limited(limit) }).await.unwrap();
         assert_eq!((last, end), (vec!["x0500".to_owned()], None), "limit {limit}");
     }
-    let (some, token) = plugin.list(json!({"limit": 3})).await.unwrap();
+    let (some, token) = plugin.list(limited(3)).await.unwrap();
     assert_eq!((some.len(), token.is_some()), (3, true));
     // The whole list as one page is no more than what this server has.
-    let (all, token) = plugin.list(json!({"resourceVersion": "0"})).await.unwrap();
+    let (all, token) = plugin.list(from_cache(0)).await.unwrap();
     assert_eq!((all.len(), token), (501, None));
     plugin.server.shutdown().await;
 }
@@ -134,15 +155,15 @@ async fn a_page_beyond_the_bytes_of_the_call_is_refused_with_the_way_out_and_sma
     let too_many = MAX_BYTES / OBJECT + 1;
     plugin.create(too_many, OBJECT).await;
     // From version "0" the server answers with everything, whatever the limit.
-    for options in [json!({}), json!({"resourceVersion": "0", "limit": 1})] {
+    for options in [limited(0), from_cache(1)] {
         let error = plugin.list(options.clone()).await.unwrap_err();
-        assert_eq!((error.code, error.reason.as_str()), (0, "invalid"), "{options}");
+        assert_eq!(reason(&error), Some(RefusalReason::Invalid), "{options:?}");
         for way in ["67108864 bytes", "limits.handleBytes", "limit", "resourceVersion", "read the cache"] {
-            assert!(error.message.contains(way), "{options}: {}", error.message);
+            assert!(error.message().contains(way), "{options:?}: {}", error.message());
         }
         assert!(plugin.api_calls.availability.is_up(), "the server is not to blame");
     }
-    let (some, token) = plugin.list(json!({"limit": 2})).await.unwrap();
+    let (some, token) = plugin.list(limited(2)).await.unwrap();
     assert_eq!((some.len(), token.is_some()), (2, true));
     plugin.server.shutdown().await;
 }
@@ -166,18 +187,20 @@ async fn an_update_that_may_create_needs_the_permission_to_create() {
         let kind = Gvk::new("coordination.k8s.io", "v1", "Lease");
         let verb = ClientVerb::Update(body.to_string().into_bytes());
         let context = CallContext::default();
-        calls.call(ClientCall { kind, verb, options: String::new(), context, max_bytes: usize::MAX }).await
+        calls
+            .call(ClientCall { kind, verb, options: CallOptions::default(), context, max_bytes: usize::MAX })
+            .await
     };
     plugin.api_calls.grants = grant(&["update"]);
     let refused = update(&plugin.api_calls, "").await.unwrap_err();
-    assert_eq!(refused.reason, "forbidden");
-    assert!(refused.message.contains("no permission to create leases"), "{}", refused.message);
+    assert_eq!(reason(&refused), Some(RefusalReason::Forbidden));
+    assert!(refused.message().contains("no permission to create leases"), "{}", refused.message());
     // With a UID nothing can be created, so the request is sent.
     let sent = update(&plugin.api_calls, "1").await.unwrap_err();
-    assert_ne!(sent.reason, "forbidden", "{}", sent.message);
+    assert_eq!(reason(&sent), None, "{sent:?}");
     plugin.api_calls.grants = grant(&["update", "create"]);
     let sent = update(&plugin.api_calls, "").await;
-    assert!(sent.as_ref().err().is_none_or(|error| error.reason != "forbidden"), "{sent:?}");
+    assert!(sent.as_ref().err().is_none_or(|error| reason(error).is_none()), "{sent:?}");
     plugin.server.shutdown().await;
 }
 
@@ -187,14 +210,14 @@ async fn a_host_that_does_not_lead_reads_and_writes_nothing() {
     let body = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"},
     });
-    let create = || plugin.call(ClientVerb::Create(body.to_string().into_bytes()), "");
+    let create = || plugin.call(ClientVerb::Create(body.to_string().into_bytes()), CallOptions::default());
     let refused = create().await.unwrap_err();
-    assert_eq!(refused.reason, "unavailable");
-    assert!(refused.message.contains("not the leader"), "{}", refused.message);
-    assert_eq!(plugin.list(json!({})).await.unwrap().0, [""; 0]);
+    assert_eq!(reason(&refused), Some(RefusalReason::Unavailable));
+    assert!(refused.message().contains("not the leader"), "{}", refused.message());
+    assert_eq!(plugin.list(limited(0)).await.unwrap().0, [""; 0]);
     begin.await;
     create().await.unwrap();
-    assert_eq!(plugin.list(json!({})).await.unwrap().0, ["x"]);
+    assert_eq!(plugin.list(limited(0)).await.unwrap().0, ["x"]);
 }
 
 #[tokio::test]
@@ -204,7 +227,9 @@ async fn a_write_that_outlives_its_call_is_still_a_task_of_the_plugin() {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"},
     });
     {
-        let mut call = std::pin::pin!(plugin.call(ClientVerb::Create(body.to_string().into_bytes()), ""));
+        let mut call = std::pin::pin!(
+            plugin.call(ClientVerb::Create(body.to_string().into_bytes()), CallOptions::default())
+        );
         // The call is cut when its write has been handed over and not yet begun: this thread has not let it run.
         std::future::poll_fn(|context| {
             assert!(call.as_mut().poll(context).is_pending(), "the call ended first");
@@ -218,7 +243,7 @@ async fn a_write_that_outlives_its_call_is_still_a_task_of_the_plugin() {
     }
     plugin.api_calls.tasks.close();
     plugin.api_calls.tasks.wait().await;
-    assert_eq!(plugin.list(json!({})).await.unwrap().0, ["x"]);
+    assert_eq!(plugin.list(limited(0)).await.unwrap().0, ["x"]);
     plugin.server.shutdown().await;
 }
 
@@ -231,9 +256,12 @@ async fn a_write_that_the_end_of_the_host_prevents_may_be_tried_again() {
     let body = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"},
     });
-    let error = plugin.call(ClientVerb::Create(body.to_string().into_bytes()), "").await.unwrap_err();
-    assert_eq!(error.reason, "unavailable", "{}", error.message);
-    assert!(error.message.contains("shutting down"), "{}", error.message);
+    let error = plugin
+        .call(ClientVerb::Create(body.to_string().into_bytes()), CallOptions::default())
+        .await
+        .unwrap_err();
+    assert_eq!(reason(&error), Some(RefusalReason::Unavailable), "{error:?}");
+    assert!(error.message().contains("shutting down"), "{error:?}");
     plugin.server.shutdown().await;
 }
 
@@ -243,8 +271,9 @@ async fn group_versions_that_nobody_serves_cost_no_requests_of_their_own() {
     let ask = async |version: u32| {
         let kind = Gvk::new("hostile.example", &format!("v{version}"), "Thing");
         let key: ObjectKey = "default/x".parse().unwrap();
-        let error = plugin.call_for(kind, ClientVerb::Get(key), "").await.unwrap_err();
-        assert_eq!((error.code, error.reason.as_str()), (404, "NotFound"), "{}", error.message);
+        let error = plugin.call_for(kind, ClientVerb::Get(key), CallOptions::default()).await.unwrap_err();
+        let ClientError::Api(status) = &error else { panic!("{error:?}") };
+        assert_eq!((status.code, status.reason.as_str()), (404, "NotFound"), "{error:?}");
         plugin.requests.0.load(Relaxed)
     };
     let first = ask(0).await;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pilothouse_cache::testing::config_maps;
-use pilothouse_engine::{CacheImports as _, ObjectCursor, Refusal};
+use pilothouse_engine::{CacheImports as _, CacheQuery, ObjectCursor, Refusal, RefusalReason};
 use pilothouse_plugin::{DescriptorLimits, Rule, World};
 use serde_json::{Value, json};
 
@@ -171,10 +171,12 @@ async fn cached_reads_show_the_objects_of_all_informers_of_a_kind() {
         keys.sort_unstable();
         keys
     };
-    assert_eq!(keys(imports.cache_list(&kind, "")), ["a/1", "b/1", "b/2"]);
-    assert_eq!(keys(imports.cache_list(&kind, r#"{"namespace": "b"}"#)), ["b/1", "b/2"]);
-    assert_eq!(keys(imports.cache_list(&kind, r#"{"labelSelector": "app=x"}"#)), ["a/1", "b/2"]);
-    assert_eq!(imports.cache_list(&kind, r#"{"namespace": "c"}"#).err().unwrap().reason, "not-watched");
+    let list =
+        |namespace, label_selector| imports.cache_list(&kind, CacheQuery { namespace, label_selector });
+    assert_eq!(keys(list("", "")), ["a/1", "b/1", "b/2"]);
+    assert_eq!(keys(list("b", "")), ["b/1", "b/2"]);
+    assert_eq!(keys(list("", "app=x")), ["a/1", "b/2"]);
+    assert_eq!(list("c", "").err().unwrap().reason, RefusalReason::NotWatched);
     assert_eq!(keys(imports.cache_by_index(&kind, "by-app", "x")), ["a/1", "b/2"]);
     let mut values = Vec::new();
     let mut visit = |value: Option<&str>| {
@@ -185,7 +187,7 @@ async fn cached_reads_show_the_objects_of_all_informers_of_a_kind() {
     assert_eq!(values, ["x", "y"], "sorted, whatever informer has them");
     let get = |key: &str| imports.cache_get(&kind, &key.parse().unwrap());
     assert!(get("b/2").unwrap().is_some() && get("b/3").unwrap().is_none());
-    assert_eq!(get("c/1").unwrap_err().reason, "not-watched");
+    assert_eq!(get("c/1").unwrap_err().reason, RefusalReason::NotWatched);
     test.end().await;
 }
 

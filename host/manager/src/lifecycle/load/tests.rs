@@ -258,8 +258,8 @@ async fn components_that_take_long_to_compile_hold_up_no_other_one() {
 #[tokio::test(start_paused = true)]
 async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing_else() {
     use pilothouse_engine::{
-        CacheImports as _, CallContext, ClientCall, ClientImports as _, ClientVerb, ConfigImports as _,
-        EventImports as _, EventTarget, GuestEvent, HttpImports as _, QueueImports as _,
+        CacheImports as _, CacheQuery, CallContext, CallOptions, ClientCall, ClientImports as _, ClientVerb,
+        ConfigImports as _, EventImports as _, EventTarget, GuestEvent, HttpImports as _, QueueImports as _,
     };
 
     let test = TestPlugin::new().await;
@@ -288,20 +288,31 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
         resource_version: String::new(),
     };
     let texts = ["Normal", "Reason", "", "note", ""].map(str::to_owned);
-    let [event_type, reason, action, note, options] = texts;
-    let event = GuestEvent { regarding, related: None, event_type, reason, action, note, options };
-    let (context, max_bytes, options) = (CallContext::default(), 1 << 20, String::new());
+    let [event_type, reason, action, note, field_path] = texts;
+    let (related, annotations, timestamp) = (None, Default::default(), None);
+    let event = GuestEvent {
+        regarding,
+        related,
+        event_type,
+        reason,
+        action,
+        note,
+        annotations,
+        field_path,
+        timestamp,
+    };
+    let (context, max_bytes, options) = (CallContext::default(), 1 << 20, CallOptions::default());
     let live =
         ClientCall { kind: kind.clone(), verb: ClientVerb::Get(key.clone()), options, max_bytes, context };
     let mut visit = |_: Option<&str>| std::ops::ControlFlow::Continue(());
     let refusals = [
         describe.cache_get(&kind, &key).map(drop).unwrap_err().message,
-        describe.cache_list(&kind, "").map(drop).unwrap_err().message,
+        describe.cache_list(&kind, CacheQuery::default()).map(drop).unwrap_err().message,
         describe.cache_by_index(&kind, "i", "v").map(drop).unwrap_err().message,
         describe.cache_index_values(&kind, "i", &mut visit).unwrap_err().message,
         describe.record_event(&CallContext::default(), event).unwrap_err().message,
         describe.queue_room(&key).unwrap_err(),
-        describe.client(live).await.map(drop).unwrap_err().message,
+        describe.client(live).await.map(drop).unwrap_err().message().to_owned(),
     ];
     for refusal in refusals {
         assert!(refusal.contains("in describe"), "{refusal}");

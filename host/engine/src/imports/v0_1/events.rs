@@ -1,17 +1,30 @@
 //! The `events` interface: Kubernetes Events that the guest records. A malformed or refused event returns an error to
 //! the guest.
 
-use pilothouse_object::Object;
+use std::collections::BTreeMap;
 
-use super::{ImportCall, gvk, key};
-use crate::bindings::pilothouse::controller::events::{EventError, Host, Regarding};
+use pilothouse_object::Object;
+use serde::Deserialize;
+
+use super::{gvk, json, key, reason};
+use crate::bindings::v0_1::pilothouse::controller::events::{EventError, Host, Regarding};
 use crate::host::{EventTarget, GuestEvent, Refusal};
+use crate::imports::ImportCall;
 use crate::state::StoreState;
 
 impl From<Refusal> for EventError {
     fn from(refusal: Refusal) -> Self {
-        Self { reason: refusal.reason.to_owned(), message: refusal.message }
+        Self { reason: reason(refusal.reason).to_owned(), message: refusal.message }
     }
+}
+
+/// The parameter `options`.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Options {
+    annotations: BTreeMap<String, String>,
+    field_path: String,
+    timestamp: Option<String>,
 }
 
 impl StoreState {
@@ -27,7 +40,7 @@ impl StoreState {
                     uid: reference.uid,
                     resource_version: reference.resource_version,
                 }),
-                Err(error) => Err(Refusal { reason: "invalid", message: error.to_string() }),
+                Err(error) => Err(Refusal::invalid(error)),
             },
         })
     }
@@ -46,13 +59,22 @@ impl Host for ImportCall<'_> {
     ) -> wasmtime::Result<Result<(), EventError>> {
         let regarding = self.target(regarding)?;
         let related = related.map(|related| self.target(related)).transpose()?.transpose();
-        let recorded = match (regarding, related) {
-            (Ok(regarding), Ok(related)) => {
-                let event = GuestEvent { regarding, related, event_type, reason, action, note, options };
-                self.host.record_event(&self.call.get(), event)
-            }
-            (Err(refusal), _) | (_, Err(refusal)) => Err(refusal),
+        let recorded = || {
+            let Options { annotations, field_path, timestamp } = json("options", &options)?;
+            let (regarding, related) = (regarding?, related?);
+            let event = GuestEvent {
+                regarding,
+                related,
+                event_type,
+                reason,
+                action,
+                note,
+                annotations,
+                field_path,
+                timestamp,
+            };
+            self.host.record_event(&self.call.get(), event)
         };
-        Ok(recorded.map_err(EventError::from))
+        Ok(recorded().map_err(EventError::from))
     }
 }

@@ -1,8 +1,8 @@
 //! The `log` interface: structured log lines with the context of the running call.
 
-use super::ImportCall;
-use crate::bindings::pilothouse::controller::log::{Host, Level};
+use crate::bindings::v0_1::pilothouse::controller::log::{Host, Level};
 use crate::host::LogLevel;
+use crate::imports::ImportCall;
 
 fn level(level: Level) -> LogLevel {
     match level {

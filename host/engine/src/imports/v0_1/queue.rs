@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use super::{ImportCall, key};
-use crate::bindings::pilothouse::controller::queue::{Host, ObjectKey};
+use super::key;
+use crate::bindings::v0_1::pilothouse::controller::queue::{Host, ObjectKey};
 use crate::error::OverLimit;
+use crate::imports::ImportCall;
 use crate::state::StoreState;
 
 impl StoreState {

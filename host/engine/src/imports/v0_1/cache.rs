@@ -6,11 +6,13 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use pilothouse_object::Object;
+use serde::Deserialize;
 use wasmtime::component::Resource;
 
-use super::{Answer, Cursor, ImportCall, gvk, key};
-use crate::bindings::pilothouse::controller::cache::{CacheError, Gvk, Host, HostCursor, ObjectKey};
-use crate::host::{ObjectCursor, Refusal};
+use super::{gvk, json, key, reason};
+use crate::bindings::v0_1::pilothouse::controller::cache::{CacheError, Gvk, Host, HostCursor, ObjectKey};
+use crate::host::{CacheQuery, ObjectCursor, Refusal};
+use crate::imports::{Answer, Cursor, ImportCall};
 use crate::instance::wit_key;
 use crate::state::StoreState;
 
@@ -24,15 +26,25 @@ fn text_bytes(text: &str) -> usize {
 
 impl From<Refusal> for CacheError {
     fn from(refusal: Refusal) -> Self {
-        Self { reason: refusal.reason.to_owned(), message: refusal.message }
+        Self { reason: reason(refusal.reason).to_owned(), message: refusal.message }
     }
 }
 
-fn invalid(error: &dyn std::fmt::Display) -> CacheError {
-    Refusal { reason: "invalid", message: error.to_string() }.into()
+/// The parameter `query`.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Query {
+    namespace: Option<String>,
+    label_selector: String,
 }
 
 impl StoreState {
+    fn listed(&self, kind: Gvk, query: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        let query: Query = json("query", query)?;
+        let namespace = query.namespace.as_deref().unwrap_or_default();
+        self.host.cache_list(&gvk(kind), CacheQuery { namespace, label_selector: &query.label_selector })
+    }
+
     fn cursor(
         &mut self,
         objects: Result<Box<dyn ObjectCursor>, Refusal>,
@@ -52,7 +64,7 @@ impl Host for ImportCall<'_> {
     ) -> wasmtime::Result<Result<Option<Resource<Object>>, CacheError>> {
         let k = match key(&k) {
             Ok(k) => k,
-            Err(error) => return Ok(Err(invalid(&error))),
+            Err(error) => return Ok(Err(Refusal::invalid(error).into())),
         };
         Ok(match self.host.cache_get(&gvk(kind), &k) {
             Ok(object) => Ok(object.map(|object| self.read_alone(object)).transpose()?),
@@ -61,12 +73,12 @@ impl Host for ImportCall<'_> {
     }
 
     fn list(&mut self, kind: Gvk, query: String) -> wasmtime::Result<Result<Resource<Cursor>, CacheError>> {
-        let objects = self.host.cache_list(&gvk(kind), &query);
+        let objects = self.listed(kind, &query);
         self.cursor(objects)
     }
 
     fn keys(&mut self, kind: Gvk, query: String) -> wasmtime::Result<Result<Vec<ObjectKey>, CacheError>> {
-        let objects = match self.host.cache_list(&gvk(kind), &query) {
+        let objects = match self.listed(kind, &query) {
             Ok(objects) => objects,
             Err(refusal) => return Ok(Err(refusal.into())),
         };

@@ -8,10 +8,10 @@ use pilothouse_object::{Body, Dictionary, Gvk, ObjectKey};
 use pilothouse_plugin::Limits;
 
 use super::*;
-use crate::bindings::pilothouse::controller::cache::{self, HostCursor};
+use crate::bindings::v0_1::pilothouse::controller::cache::{self, HostCursor};
 use crate::host::{
-    CacheImports, CallContext, ClientImports, ConfigImports, EventImports, HostImports, HttpImports,
-    LogImports, ObjectCursor, QueueImports, Refusal,
+    CacheImports, CacheQuery, CallContext, ClientImports, ConfigImports, EventImports, HostImports,
+    HttpImports, LogImports, ObjectCursor, QueueImports, Refusal,
 };
 use crate::imports::{Cursor, import_call};
 
@@ -225,7 +225,7 @@ fn keys_and_index_values_are_bounded_by_the_bytes_of_their_answer() {
     /// Objects, and the value that an index has again and again; none: it is not shown.
     struct Many(Vec<Object>, Option<&'static str>);
     impl CacheImports for Many {
-        fn cache_list(&self, _: &Gvk, _: &str) -> Result<Box<dyn ObjectCursor>, Refusal> {
+        fn cache_list(&self, _: &Gvk, _: CacheQuery<'_>) -> Result<Box<dyn ObjectCursor>, Refusal> {
             Ok(Box::new(self.0.clone().into_iter()))
         }
 

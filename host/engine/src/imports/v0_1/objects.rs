@@ -6,9 +6,11 @@ use std::sync::Arc;
 use pilothouse_object::Object;
 use wasmtime::component::Resource;
 
-use super::{Answer, ImportCall};
-use crate::bindings::pilothouse::controller::objects::{Gvk, Host, HostObject, ObjectKey, OwnerReference};
+use crate::bindings::v0_1::pilothouse::controller::objects::{
+    Gvk, Host, HostObject, ObjectKey, OwnerReference,
+};
 use crate::error::OverLimit;
+use crate::imports::{Answer, ImportCall};
 use crate::instance::{wit_key, wit_kind};
 use crate::state::StoreState;
 

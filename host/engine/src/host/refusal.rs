@@ -1,0 +1,51 @@
+//! [`Refusal`]: what the host says when it does not do what a guest asks for.
+
+use std::fmt;
+
+/// Why the host refuses a call of an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// The manifest does not grant it.
+    Forbidden,
+    /// An argument is malformed.
+    Invalid,
+    /// The descriptor watches no such kind.
+    NotWatched,
+    /// The descriptor has no such index.
+    UnknownIndex,
+    /// It would exceed a bound.
+    OverLimit,
+    /// The host cannot do it now.
+    Unavailable,
+}
+
+/// The refusal of a call of an import. Nothing was sent or changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Machine-readable.
+    pub reason: RefusalReason,
+    /// The cause and the remedy, human-readable.
+    pub message: String,
+}
+
+impl Refusal {
+    /// The manifest does not grant it.
+    pub fn forbidden(message: impl fmt::Display) -> Self {
+        Self { reason: RefusalReason::Forbidden, message: message.to_string() }
+    }
+
+    /// An argument is malformed.
+    pub fn invalid(message: impl fmt::Display) -> Self {
+        Self { reason: RefusalReason::Invalid, message: message.to_string() }
+    }
+
+    /// It would exceed a bound.
+    pub fn over_limit(message: impl fmt::Display) -> Self {
+        Self { reason: RefusalReason::OverLimit, message: message.to_string() }
+    }
+
+    /// The host cannot do it now.
+    pub fn unavailable(message: impl fmt::Display) -> Self {
+        Self { reason: RefusalReason::Unavailable, message: message.to_string() }
+    }
+}
