@@ -347,6 +347,24 @@ pub(crate) fn c_identifier(text: &str) -> Faults {
     ]
 }
 
+/// The reason of a condition.
+pub(crate) fn condition_reason(text: &str) -> Faults {
+    let is_end = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let bytes = text.as_bytes();
+    let starts = bytes.first().is_some_and(u8::is_ascii_alphabetic);
+    if starts
+        && bytes.iter().all(|byte| is_end(*byte) || b",:".contains(byte))
+        && bytes.last().is_some_and(|byte| is_end(*byte))
+    {
+        return Faults::new();
+    }
+    vec![
+        "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters \
+         or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or \
+         'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')",
+    ]
+}
+
 /// The name of a header of HTTP.
 pub(crate) fn header_name(text: &str) -> Faults {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {

@@ -336,6 +336,9 @@ pub(super) fn event(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         "reportingInstance",
     ];
     let mut causes = Vec::new();
+    if !is_same(at(old, "series"), at(new, "series")) {
+        causes.extend(validation::event_series(new));
+    }
     for field in KEPT {
         let value = at(new, field);
         let is_empty = |value: &Value| is_nothing(value) || value == "" || value == 0;
@@ -350,9 +353,6 @@ pub(super) fn event(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
             (_, value) => value,
         };
         causes.push(invalid(told, shown, IS_IMMUTABLE));
-    }
-    if !is_same(at(old, "series"), at(new, "series")) {
-        causes.extend(validation::event_series(new));
     }
     causes
 }

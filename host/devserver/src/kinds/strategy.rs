@@ -30,6 +30,8 @@ pub(crate) struct Strategy {
     pub(crate) needs_version: bool,
     /// A PUT makes an object that is not there.
     pub(crate) creates_on_update: bool,
+    /// An apply to the status makes an object that is not there.
+    pub(crate) status_creates: bool,
     /// The answer to a deletion is the object itself, not a `Status`.
     pub(crate) answers_deleted: bool,
     /// Objects that cannot be deleted.
@@ -138,6 +140,7 @@ const BUILTIN: Strategy = Strategy {
     creates_with_status: false,
     needs_version: false,
     creates_on_update: false,
+    status_creates: false,
     answers_deleted: false,
     kept: &[],
     reset: &[],
@@ -220,6 +223,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
         Strategy {
             names: NameRule::Label,
             creates_on_update: true,
+            status_creates: true,
             allocates: true,
             check_update: immutable::service,
             changed_first: true,
@@ -417,7 +421,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "admissionregistration.k8s.io",
         "validatingadmissionpolicies",
-        Strategy { needs_version: true, generation: Generation::Spec, ..STATUS_ALONE },
+        Strategy { needs_version: true, generation: Generation::Spec, status_creates: true, ..STATUS_ALONE },
     ),
     ("admissionregistration.k8s.io", "", Strategy { needs_version: true, ..COUNTED }),
     ("flowcontrol.apiserver.k8s.io", "", Strategy { generation: Generation::Spec, ..STATUS_ALONE }),

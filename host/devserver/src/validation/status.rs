@@ -66,6 +66,28 @@ pub(super) fn check(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>
             }
         }
         ("certificates.k8s.io", "certificatesigningrequests") => request(&status, &earlier, causes),
+        ("policy", "poddisruptionbudgets") => {
+            conditions(&status, causes);
+            for name in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+                status.field(name).non_negative(causes);
+            }
+        }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => {
+            for warning in status.field("typeChecking").field("expressionWarnings").each() {
+                warning.field("warning").is_given(causes);
+                if warning.field("fieldRef").text().trim().is_empty() {
+                    warning.field("fieldRef").required(causes, "");
+                }
+            }
+            conditions(&status, causes);
+        }
+        ("scheduling.k8s.io", "podgroups") | ("storagemigration.k8s.io", _) => conditions(&status, causes),
+        ("resource.k8s.io", "devicetaintrules") => {
+            conditions(&status, causes);
+            if status.field("conditions").len() > 8 {
+                status.field("conditions").too_many(causes, 8);
+            }
+        }
         _ => {}
     }
 }
@@ -143,6 +165,35 @@ fn namespace(object: &JsonMap, status: &Node<'_, '_>, causes: &mut Causes) {
     let found = status.field("phase");
     if found.text() != phase {
         found.named("Phase").invalid_as(causes, &found.text().into(), why);
+    }
+}
+
+/// Conditions as most kinds have them.
+fn conditions(status: &Node<'_, '_>, causes: &mut Causes) {
+    let mut seen = HashSet::new();
+    for condition in status.field("conditions").each() {
+        let (kind, reason) = (condition.field("type"), condition.field("reason"));
+        if !seen.insert(kind.text()) {
+            kind.duplicate(causes);
+        }
+        kind.faults(causes, syntax::qualified_name(kind.text()));
+        condition.field("status").one_of(causes, &["False", "True", "Unknown"]);
+        if condition.field("observedGeneration").int_or_zero() < 0 {
+            condition
+                .field("observedGeneration")
+                .invalid_number(causes, "must be greater than or equal to zero");
+        }
+        if !condition.field("lastTransitionTime").is_set() {
+            condition.field("lastTransitionTime").required(causes, "");
+        }
+        if reason.is_given(causes) {
+            reason.faults(causes, syntax::condition_reason(reason.text()));
+        }
+        for (text, limit) in [(reason, 1 << 10), (condition.field("message"), 32 << 10)] {
+            if text.text().len() > limit {
+                text.too_long(causes, limit);
+            }
+        }
     }
 }
 

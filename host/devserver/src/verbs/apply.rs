@@ -80,9 +80,9 @@ pub(super) fn check_manager(request: &ResourceRequest) -> Result<(), ApiError> {
     Err(ApiError::invalid(About::new("meta.k8s.io", "PatchOptions", ""), vec![cause]))
 }
 
-/// Whether an apply makes what is not there: also through the status, if an update makes it.
+/// Whether an apply makes what is not there.
 fn creates(write: &Write, part: ObjectPart) -> bool {
-    part == ObjectPart::Main || part == ObjectPart::Status && write.resource.strategy.creates_on_update
+    part == ObjectPart::Main || part == ObjectPart::Status && write.resource.strategy.status_creates
 }
 
 /// The words of a real server, which converts what it has applied to the type of the kind.

@@ -57,6 +57,13 @@ pub(super) const EXPLAINED: &[Explained] = &[
         },
     },
     Explained {
+        reason: "Expressions of CEL are not compiled.",
+        fits: |case| {
+            let message = case.real.body["message"].as_str().unwrap_or_default();
+            case.real.code == 422 && message.contains("compilation failed: ERROR: <input>:")
+        },
+    },
+    Explained {
         reason: "The write after an apply with empty annotations changes the resource version of a custom resource on a real \
                  server, even if it changes nothing else.",
         fits: |case| {
