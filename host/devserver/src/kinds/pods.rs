@@ -165,11 +165,12 @@ pub(crate) fn check_ephemeral(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
     for container in list(old) {
         let name = container["name"].as_str().unwrap_or_default();
         let what = match asked.get(name) {
-            None => "removed",
+            None => "removed\n",
+            // A real server shows the difference behind it.
             Some(other) if *other != container => "changed",
             Some(_) => continue,
         };
-        let why = format!("existing ephemeral containers {name:?} may not be {what}\n");
+        let why = format!("existing ephemeral containers {name:?} may not be {what}");
         causes.push(Cause::forbidden("spec.ephemeralContainers", &why));
     }
     causes

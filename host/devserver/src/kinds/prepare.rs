@@ -25,18 +25,22 @@ pub(super) fn new_volume(object: &mut JsonMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A change of a volume's phase has a time, unless the client gives one.
+/// A change of a volume's phase has a time, unless the client gives one; without a change it keeps the one it has.
 pub(super) fn volume_status(old: &JsonMap, new: &mut JsonMap) -> Result<(), ApiError> {
     const TIME: &str = "lastPhaseTransitionTime";
     let status = |object: &JsonMap, field: &str| {
         object.get("status").map(|status| status[field].clone()).unwrap_or_default()
     };
-    let is_given = !status(new, TIME).is_null() && status(new, TIME) != status(old, TIME);
-    if status(old, "phase") != status(new, "phase") && !is_given {
-        let now = Timestamp::now().seconds();
+    let (before, given) = (status(old, TIME), status(new, TIME));
+    let time = match status(old, "phase") == status(new, "phase") {
+        true if given.is_null() => before,
+        false if given.is_null() || given == before => Timestamp::now().seconds().into(),
+        _ => Value::Null,
+    };
+    if !time.is_null() {
         let status = new.entry("status").or_insert_with(|| json!({}));
         if let Value::Object(status) = status {
-            status.insert(TIME.to_owned(), now.into());
+            status.insert(TIME.to_owned(), time);
         }
     }
     Ok(())

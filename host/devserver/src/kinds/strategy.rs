@@ -233,7 +233,7 @@ static STRATEGIES: &[(&str, &str, Strategy)] = &[
     (
         "",
         "replicationcontrollers",
-        Strategy { answers_deleted: true, dependents: Dependents::Orphaned, selects_by_map: true, ..COUNTED },
+        Strategy { dependents: Dependents::Orphaned, selects_by_map: true, ..COUNTED },
     ),
     (
         "",

@@ -122,6 +122,19 @@ pub(super) const EXPLAINED: &[Explained] = &[
         fits: |case| case.steps.last().is_some_and(|step| step.contains("/finalize?")),
     },
     Explained {
+        reason: "An apply that leaves a wrong value beside an entry of another version is refused in other words before the cause.",
+        fits: |case| {
+            let cause = |answer: &Answer| {
+                let message = answer.body["message"].as_str().unwrap_or_default();
+                message.split_once("unable to convert unstructured object to ").map(|(_, why)| why.to_owned())
+            };
+            let message = case.real.body["message"].as_str().unwrap_or_default();
+            message.starts_with("failed to prune fields: ")
+                && (case.real.code, case.development.code) == (500, 500)
+                && cause(case.real) == cause(case.development)
+        },
+    },
+    Explained {
         reason: "A Service without a name is refused because of that, and not because an IPAddress cannot be made for it.",
         fits: |case| {
             let message = case.real.body["message"].as_str().unwrap_or_default();
