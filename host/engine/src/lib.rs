@@ -38,10 +38,10 @@ pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, Fault, FaultKind, LoadError};
 pub use handles::HANDLE_BYTES;
 pub use host::{
-    ApiStatus, CacheImports, CacheQuery, CallContext, CallOptions, ClientAnswer, ClientCall, ClientError,
-    ClientFuture, ClientImports, ClientVerb, ConfigImports, Dependents, EventImports, EventTarget,
-    GuestEvent, HostImports, HttpImports, LogImports, LogLevel, Nothing, ObjectCursor, PatchKind,
-    QueueImports, Refusal, RefusalReason, StatusCause, WaitFuture,
+    ApiStatus, CacheImports, CacheQuery, CallContext, CallOptions, CallPreconditions, ClientAnswer,
+    ClientCall, ClientError, ClientFuture, ClientImports, ClientVerb, ConfigImports, Dependents,
+    EventImports, EventOptions, EventTarget, GuestEvent, HostImports, HttpImports, LogImports, LogLevel,
+    Nothing, ObjectCursor, PatchKind, QueueImports, Refusal, RefusalReason, StatusCause, WaitFuture,
 };
 pub use http::{
     HttpClient, HttpClientOptions, HttpObserver, HttpResult, ResolveFuture, Resolver, SystemResolver,

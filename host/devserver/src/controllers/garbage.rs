@@ -319,12 +319,15 @@ fn locate(core: &Core, namespace: Option<&str>, owner: &OwnerReference<'_>) -> O
     let served = core.registry.now();
     let resource = served.of_kind(&owner.api_version, &owner.kind)?;
     let namespace = if resource.namespaced { Some(namespace?) } else { None };
-    // A name that no object has is not one of an owner that is there.
     let key = ObjectKey::new(namespace, &owner.name).ok()?;
     Some(Reference { table: resource.storage.clone(), key })
 }
 
 fn state_of(core: &Core, namespace: Option<&str>, owner: &OwnerReference<'_>) -> State {
+    // No object has such a name.
+    if owner.name.is_empty() || owner.name.contains('/') {
+        return State::Gone;
+    }
     let Some(reference) = locate(core, namespace, owner) else { return State::Unknown };
     match core.store.get(&reference.table, reference.key.as_str()) {
         Some(found) if found.object.uid() != owner.uid => State::Gone,

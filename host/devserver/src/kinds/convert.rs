@@ -1,6 +1,8 @@
 //! The kinds whose versions differ in more than `apiVersion`: Events (of two groups), HorizontalPodAutoscalers, and custom
 //! resources whose versions have different schemas.
 //!
+//! The versions of resource.k8s.io differ too, and are not converted: objects are stored as they were written.
+//!
 //! Stored are core/v1 Events, autoscaling/v2 autoscalers, and custom objects in their storage version.
 
 use serde_json::{Value, json};

@@ -1,5 +1,7 @@
 //! What an update of a Pod may change.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::immutable::{at, invalid, is_same, spec_without};
@@ -41,14 +43,16 @@ pub(super) fn pod(old: &JsonMap, new: &JsonMap) -> Vec<Cause> {
         }
         _ => {}
     }
-    let tolerates: Vec<Value> = list(new, "spec.tolerations").into_iter().map(without_seconds).collect();
+    // Sets: an object may have tens of thousands.
+    let tolerates: HashSet<Value> = list(new, "spec.tolerations").into_iter().map(without_seconds).collect();
     let lacks = |toleration: Value| !tolerates.contains(&without_seconds(toleration));
     if list(old, "spec.tolerations").into_iter().any(lacks) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         causes.push(Cause::forbidden("spec.tolerations", why));
     }
     let (had, gates) = (list(old, "spec.schedulingGates"), list(new, "spec.schedulingGates"));
-    for (index, gate) in gates.iter().enumerate().filter(|(_, gate)| !had.contains(gate)) {
+    let known: HashSet<&Value> = had.iter().collect();
+    for (index, gate) in gates.iter().enumerate().filter(|(_, gate)| !known.contains(gate)) {
         let name = gate["name"].as_str().unwrap_or_default();
         let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
         causes.push(Cause::forbidden(&format!("spec.schedulingGates[{index}].name"), &why));

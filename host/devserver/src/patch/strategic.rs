@@ -23,6 +23,7 @@ use serde_json::{Map, Value};
 use super::PatchError;
 use super::order::{Item, ListOrder, arrange};
 use crate::apply::go_text;
+use crate::schema::clipped;
 use crate::schemas::{Field, TypeRef};
 
 const DIRECTIVE: &str = "$patch";
@@ -361,7 +362,7 @@ impl<'a> List<'a> {
             };
             if this.is_none() || kind.is_some() && kind != this {
                 let lists = lists.map(|list| go_text(&list.to_vec().into(), false)).join(" ");
-                let why = format!("list element types are not identical: [{lists}]");
+                let why = format!("list element types are not identical: [{}]", clipped(&lists));
                 return Err(PatchError::Conflicting(why));
             }
             kind = this;

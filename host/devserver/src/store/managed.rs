@@ -29,6 +29,8 @@ const BEFORE_TIME: &[u8] = b"\"time\":\"";
 const ANY_TIME: &[u8; 20] = b"2026-01-01T00:00:00Z";
 /// How many shapes there are at least before those that nobody uses are dropped.
 const MIN_SHAPES: usize = 1_024;
+/// The same in bytes.
+const MIN_BYTES: usize = 1 << 20;
 
 static COMPRESSION: LazyLock<CDict<'static>> = LazyLock::new(|| CDict::create(DICTIONARY, LEVEL));
 static DECOMPRESSION: LazyLock<DDict<'static>> = LazyLock::new(|| DDict::create(DICTIONARY));
@@ -59,8 +61,9 @@ struct Shape {
 #[derive(Debug, Default)]
 struct Shapes {
     known: HashSet<Arc<Shape>>,
-    /// How many there were in use when they were last counted.
-    used: usize,
+    bytes: usize,
+    /// How many were in use when they were last counted, and their bytes.
+    used: (usize, usize),
 }
 
 impl Shapes {
@@ -68,12 +71,15 @@ impl Shapes {
         if let Some(known) = self.known.get(&shape) {
             return known.clone();
         }
-        if self.known.len() >= MIN_SHAPES.max(self.used * 2) {
+        if self.known.len() >= MIN_SHAPES.max(self.used.0 * 2) || self.bytes >= MIN_BYTES.max(self.used.1 * 2)
+        {
             self.known.retain(|shape| Arc::strong_count(shape) > 1);
             self.known.shrink_to_fit();
-            self.used = self.known.len();
+            self.bytes = self.known.iter().map(|shape| shape.bytes.len()).sum();
+            self.used = (self.known.len(), self.bytes);
         }
         let shape = Arc::new(shape);
+        self.bytes += shape.bytes.len();
         self.known.insert(shape.clone());
         shape
     }
@@ -206,14 +212,20 @@ mod tests {
 
     #[test]
     fn shapes_that_nobody_uses_are_dropped() {
-        let shape = |n: usize| Shape { bytes: n.to_le_bytes().into(), length: 0 };
-        let mut shapes = Shapes::default();
-        let kept: Vec<_> = (0..10).map(|n| shapes.share(shape(n))).collect();
-        for n in 0..MIN_SHAPES * 10 {
-            shapes.share(shape(n));
-            assert!(shapes.known.len() <= MIN_SHAPES);
+        for (length, most) in [(8, MIN_SHAPES), (MIN_BYTES / 4, 4)] {
+            let shape = |n: usize| {
+                let mut bytes = vec![0; length];
+                bytes[..8].copy_from_slice(&n.to_le_bytes());
+                Shape { bytes: bytes.into(), length }
+            };
+            let mut shapes = Shapes::default();
+            let kept = shapes.share(shape(0));
+            for n in 1..most * 10 {
+                shapes.share(shape(n));
+                assert!(shapes.known.len() <= most + 1, "{} of {length} bytes", shapes.known.len());
+            }
+            assert!(shapes.known.contains(&kept));
         }
-        assert!(kept.iter().all(|kept| shapes.known.contains(kept)));
     }
 
     #[test]

@@ -239,8 +239,10 @@ fn request_fault(text: &[u8]) -> Option<&'static str> {
     }
     match request.certification_request_info.subject_pki.parsed() {
         Ok(PublicKey::EC(_)) => Some("x509: ECDSA verification failure"),
-        // Shorter keys are not looked at.
-        Ok(PublicKey::RSA(key)) => (key.key_size() >= 2048).then_some("crypto/rsa: verification error"),
+        // Shorter and longer keys are not looked at.
+        Ok(PublicKey::RSA(key)) => {
+            (2048..=8192).contains(&key.key_size()).then_some("crypto/rsa: verification error")
+        }
         Ok(PublicKey::Unknown(_)) => Some("x509: Ed25519 verification failure"),
         _ => None,
     }

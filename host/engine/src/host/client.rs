@@ -44,7 +44,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The message, whoever says it.
+    /// The message of the host or of the API server.
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
@@ -73,15 +73,24 @@ pub enum PatchKind {
     Apply,
 }
 
-/// What becomes of the dependents of a deleted object.
+/// How dependents of a deleted object are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependents {
     /// They are deleted afterwards.
     Background,
     /// They are deleted first.
     Foreground,
-    /// They stay.
+    /// They are kept.
     Orphan,
+}
+
+/// Preconditions of a delete.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallPreconditions {
+    /// The UID of the object.
+    pub uid: Option<String>,
+    /// The resource version of the object.
+    pub resource_version: Option<String>,
 }
 
 /// Options of all calls. Each verb refuses those that are not its own.
@@ -97,19 +106,17 @@ pub struct CallOptions {
     pub field_validation: Option<String>,
     /// An apply takes fields from other managers.
     pub force: bool,
-    /// A delete is only for the object with this UID.
-    pub precondition_uid: Option<String>,
-    /// A delete is only for the object in this version.
-    pub precondition_resource_version: Option<String>,
-    /// What becomes of dependents.
+    /// The object to delete must match them.
+    pub preconditions: Option<CallPreconditions>,
+    /// How dependents of a deleted object are handled.
     pub propagation: Option<Dependents>,
-    /// Of a delete.
+    /// Seconds until a deleted object is removed.
     pub grace_period_seconds: Option<u32>,
-    /// Of a list; all namespaces if there is none.
+    /// Namespace of a list; `None` is all namespaces.
     pub namespace: Option<String>,
-    /// Of a list.
+    /// Label selector of a list; empty selects all objects.
     pub label_selector: String,
-    /// Of a list.
+    /// Field selector of a list; empty selects all objects.
     pub field_selector: String,
     /// Objects of a page; 0 is the host's choice.
     pub limit: u32,

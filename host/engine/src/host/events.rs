@@ -21,6 +21,13 @@ pub struct GuestEvent {
     pub action: String,
     /// The human-readable message.
     pub note: String,
+    /// Options, or the reason why they cannot be read.
+    pub options: Result<EventOptions, Refusal>,
+}
+
+/// Options of an event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventOptions {
     /// Annotations of the Event itself.
     pub annotations: BTreeMap<String, String>,
     /// A part of the object, as `spec.containers{web}`; may be empty.

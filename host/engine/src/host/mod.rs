@@ -18,11 +18,11 @@ use pilothouse_object::ObjectKey;
 
 pub use cache::{CacheImports, CacheQuery, ObjectCursor, WaitFuture};
 pub use client::{
-    ApiStatus, CallOptions, ClientAnswer, ClientCall, ClientError, ClientFuture, ClientImports, ClientVerb,
-    Dependents, PatchKind, StatusCause,
+    ApiStatus, CallOptions, CallPreconditions, ClientAnswer, ClientCall, ClientError, ClientFuture,
+    ClientImports, ClientVerb, Dependents, PatchKind, StatusCause,
 };
 pub use config::ConfigImports;
-pub use events::{EventImports, EventTarget, GuestEvent};
+pub use events::{EventImports, EventOptions, EventTarget, GuestEvent};
 pub use http::HttpImports;
 pub use log::{LogImports, LogLevel};
 pub use queue::QueueImports;

@@ -1,4 +1,4 @@
-//! [`Refusal`]: what the host says when it does not do what a guest asks for.
+//! [`Refusal`]: the host's answer to a call of an import that it does not make, or of which it does not know the result.
 
 use std::fmt;
 
@@ -15,11 +15,12 @@ pub enum RefusalReason {
     UnknownIndex,
     /// It would exceed a bound.
     OverLimit,
-    /// The host cannot do it now.
+    /// The host cannot do it now, or got no response.
     Unavailable,
 }
 
-/// The refusal of a call of an import. Nothing was sent or changed.
+/// The refusal of a call of an import. Nothing was sent or changed; after [`RefusalReason::Unavailable`] of a live call this is
+/// not known, because the response may have been lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Machine-readable.

@@ -67,15 +67,13 @@ fn check_options(options: &CallOptions, verb: &ClientVerb) -> Result<(), Refusal
         || options.limit != 0
         || options.continue_token.is_some()
         || options.resource_version.is_some();
-    let has_preconditions =
-        options.precondition_uid.is_some() || options.precondition_resource_version.is_some();
     let foreign = [
         ("subresource", options.subresource.is_some() && !on_object),
         ("dryRun", options.dry_run && !body && !delete),
         ("fieldManager", options.field_manager.is_some() && !body),
         ("fieldValidation", options.field_validation.is_some() && !body),
         ("force", options.force && !apply),
-        ("preconditions", has_preconditions && !delete),
+        ("preconditions", options.preconditions.is_some() && !delete),
         ("propagationPolicy", options.propagation.is_some() && !delete),
         ("gracePeriodSeconds", options.grace_period_seconds.is_some() && !delete),
         ("namespace, labelSelector, fieldSelector, limit, continue and resourceVersion", selects && !list),
@@ -324,10 +322,11 @@ impl ApiCalls {
                 self.client.patch(resource, key, patch, &params).await
             }
             ClientVerb::Delete(key) => {
+                let conditions = options.preconditions.unwrap_or_default();
                 let params = DeleteParams {
                     preconditions: Preconditions {
-                        uid: options.precondition_uid,
-                        resource_version: options.precondition_resource_version,
+                        uid: conditions.uid,
+                        resource_version: conditions.resource_version,
                     },
                     propagation: options.propagation.map(|dependents| match dependents {
                         Dependents::Orphan => Propagation::Orphan,

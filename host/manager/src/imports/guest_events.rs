@@ -145,25 +145,27 @@ impl PluginEvents {
     }
 
     fn check(&self, grants: &Grants, event: GuestEvent) -> Result<Checked, Refusal> {
+        let options = event.options?;
         let event_type: EventType = event.event_type.parse().map_err(Refusal::invalid)?;
         if event.reason.is_empty() {
             return Err(Refusal::invalid("the reason is empty: say why in UpperCamelCase, as ScaledUp"));
         }
-        let timestamp = event.timestamp.map(|time| {
+        let timestamp = options.timestamp.map(|time| {
             time.parse::<Timestamp>()
                 .map_err(|_| Refusal::invalid(format_args!("options: timestamp is not RFC 3339")))
         });
         let mut regarding = reference(event.regarding);
-        regarding.field_path = event.field_path;
+        regarding.field_path = options.field_path;
         let related = event.related.map(reference);
-        if event.annotations.len() > MAX_ANNOTATIONS {
+        if options.annotations.len() > MAX_ANNOTATIONS {
             return Err(Refusal::invalid(format_args!("options: more than {MAX_ANNOTATIONS} annotations")));
         }
-        if let Some(name) = event.annotations.keys().find(|name| !is_qualified_name(name)) {
+        if let Some(name) = options.annotations.keys().find(|name| !is_qualified_name(name)) {
             let name = name.get(..name.floor_char_boundary(FIELD_LIMIT)).unwrap_or_default();
             return Err(Refusal::invalid(format_args!("options: {name:?} is not the name of an annotation")));
         }
-        let annotations: usize = event.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let annotations: usize =
+            options.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
         let texts = size(&regarding) + related.as_ref().map_or(0, size) + annotations;
         if texts > MAX_TEXTS {
             return Err(Refusal::invalid(format_args!(
@@ -171,7 +173,7 @@ impl PluginEvents {
             )));
         }
         self.check_grant(grants, regarding.event_namespace())?;
-        let annotations = event.annotations.into_iter().collect();
+        let annotations = options.annotations.into_iter().collect();
         let details = EventDetails {
             related: related.map(Arc::new),
             action: event.action,

@@ -168,9 +168,9 @@ fn is_same_message(real: &str, development: &str) -> bool {
 /// Whether a value has the names of Go: those of JSON begin with a small letter.
 fn is_internal(value: &Value) -> bool {
     match value {
-        Value::Object(members) => members.iter().any(|(name, member)| {
-            name.starts_with(|letter: char| letter.is_ascii_uppercase()) || is_internal(member)
-        }),
+        Value::Object(members) => {
+            members.keys().any(|name| name.starts_with(|letter: char| letter.is_ascii_uppercase()))
+        }
         Value::Array(list) => list.iter().any(is_internal),
         _ => false,
     }

@@ -29,8 +29,8 @@ pub(super) struct Explained {
 /// All of them; the first that fits counts.
 pub(super) const EXPLAINED: &[Explained] = &[
     Explained {
-        reason: "Of several fields that an apply sends and its kind does not have, a real server names one by chance, and what \
-                 else is wrong only as far as it has looked by then.",
+        reason: "An apply has several fields that its kind does not have: a real server names one of them at random, and may omit \
+                 other errors.",
         fits: |case| {
             const UNDECLARED: &str = ": field not declared in schema";
             let errors = |answer: &Answer| {
@@ -60,7 +60,8 @@ pub(super) const EXPLAINED: &[Explained] = &[
         reason: "Expressions of CEL are not compiled.",
         fits: |case| {
             let message = case.real.body["message"].as_str().unwrap_or_default();
-            case.real.code == 422 && message.contains("compilation failed: ERROR: <input>:")
+            let is_accepted = (200..300).contains(&case.development.code);
+            is_accepted && case.real.code == 422 && message.contains("compilation failed: ERROR: <input>:")
         },
     },
     Explained {
@@ -119,7 +120,12 @@ pub(super) const EXPLAINED: &[Explained] = &[
     },
     Explained {
         reason: "A write of `namespaces/finalize` changes the finalizers of a Namespace alone.",
-        fits: |case| case.steps.last().is_some_and(|step| step.contains("/finalize?")),
+        fits: |case| {
+            let is_of_body = |place: &Place| place.path.starts_with("/body/") || place.path == "/changed";
+            case.steps.last().is_some_and(|step| step.contains("/finalize?"))
+                && (case.real.code, case.development.code) == (200, 200)
+                && case.difference.places.iter().all(is_of_body)
+        },
     },
     Explained {
         reason: "An apply that leaves a wrong value beside an entry of another version is refused in other words before the cause.",

@@ -11,7 +11,8 @@ use wasmtime::component::Resource;
 use super::{gvk, json, key, reason};
 use crate::bindings::v0_1::pilothouse::controller::client::{ApiError, Gvk, Host, ObjectKey, Page};
 use crate::host::{
-    CallOptions, ClientAnswer, ClientCall, ClientError, ClientVerb, Dependents, PatchKind, Refusal,
+    CallOptions, CallPreconditions, ClientAnswer, ClientCall, ClientError, ClientVerb, Dependents, PatchKind,
+    Refusal,
 };
 use crate::imports::ImportCall;
 use crate::state::StoreState;
@@ -53,15 +54,16 @@ enum Policy {
 
 impl From<Options> for CallOptions {
     fn from(options: Options) -> Self {
-        let conditions = options.preconditions.unwrap_or_default();
+        let preconditions = options
+            .preconditions
+            .map(|Conditions { uid, resource_version }| CallPreconditions { uid, resource_version });
         Self {
             subresource: options.subresource,
             dry_run: options.dry_run,
             field_manager: options.field_manager,
             field_validation: options.field_validation,
             force: options.force,
-            precondition_uid: conditions.uid,
-            precondition_resource_version: conditions.resource_version,
+            preconditions,
             propagation: options.propagation_policy.map(|policy| match policy {
                 Policy::Orphan => Dependents::Orphan,
                 Policy::Background => Dependents::Background,

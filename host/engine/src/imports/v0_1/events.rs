@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{gvk, json, key, reason};
 use crate::bindings::v0_1::pilothouse::controller::events::{EventError, Host, Regarding};
-use crate::host::{EventTarget, GuestEvent, Refusal};
+use crate::host::{EventOptions, EventTarget, GuestEvent, Refusal};
 use crate::imports::ImportCall;
 use crate::state::StoreState;
 
@@ -60,19 +60,11 @@ impl Host for ImportCall<'_> {
         let regarding = self.target(regarding)?;
         let related = related.map(|related| self.target(related)).transpose()?.transpose();
         let recorded = || {
-            let Options { annotations, field_path, timestamp } = json("options", &options)?;
             let (regarding, related) = (regarding?, related?);
-            let event = GuestEvent {
-                regarding,
-                related,
-                event_type,
-                reason,
-                action,
-                note,
-                annotations,
-                field_path,
-                timestamp,
-            };
+            let options = json("options", &options).map(|Options { annotations, field_path, timestamp }| {
+                EventOptions { annotations, field_path, timestamp }
+            });
+            let event = GuestEvent { regarding, related, event_type, reason, action, note, options };
             self.host.record_event(&self.call.get(), event)
         };
         Ok(recorded().map_err(EventError::from))

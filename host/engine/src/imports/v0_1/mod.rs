@@ -1,5 +1,5 @@
-//! Contract 0.1: its interfaces on the host's side. What grows in it crosses as JSON or as strings, which are read and written
-//! here; nothing behind this module knows of them.
+//! Contract 0.1: its interfaces on the host's side. Its options cross as JSON, and its reasons as strings. Only this module
+//! reads and writes them.
 
 mod cache;
 mod client;
@@ -35,7 +35,7 @@ fn reason(reason: RefusalReason) -> &'static str {
         RefusalReason::Invalid => "invalid",
         RefusalReason::NotWatched => "not-watched",
         RefusalReason::UnknownIndex => "unknown-index",
-        // Only Events have a quota that is told to the guest.
+        // In 0.1 only Events have such a refusal.
         RefusalReason::OverLimit => "over-quota",
         RefusalReason::Unavailable => "unavailable",
     }
@@ -64,3 +64,6 @@ fn gvk(kind: wit::types::Gvk) -> Gvk {
 fn key(key: &wit::types::ObjectKey) -> Result<ObjectKey, KeyError> {
     ObjectKey::new(key.namespace.as_deref(), &key.name)
 }
+
+#[cfg(test)]
+mod tests;

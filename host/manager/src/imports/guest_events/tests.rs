@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use pilothouse_client::{ClientOptions, ListParams};
 use pilothouse_devserver::{DevServer, DevServerOptions};
-use pilothouse_engine::RefusalReason;
+use pilothouse_engine::{EventOptions, RefusalReason};
 use pilothouse_object::{Gvk, Object};
 use pilothouse_plugin::Rule;
 use serde_json::json;
@@ -36,9 +36,7 @@ fn event(reason: &str) -> GuestEvent {
         reason: reason.to_owned(),
         action: String::new(),
         note: "a note".to_owned(),
-        annotations: BTreeMap::new(),
-        field_path: String::new(),
-        timestamp: None,
+        options: Ok(EventOptions::default()),
     }
 }
 
@@ -97,7 +95,8 @@ async fn a_guest_cannot_speak_for_another_plugin() {
     events.speak_as(1, client.clone(), 50.0);
     let annotations = [("pilothouse.dev/plugin", "other"), ("a", "b")];
     let annotations = annotations.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    record(&events, GuestEvent { annotations, ..event("Reason") }).unwrap();
+    let options = EventOptions { annotations, ..EventOptions::default() };
+    record(&events, GuestEvent { options: Ok(options), ..event("Reason") }).unwrap();
     events.shutdown(Duration::from_secs(60)).await;
     let written = written(&client).await;
     assert_eq!(written[0].annotation(PLUGIN_ANNOTATION).as_deref(), Some("p"));
@@ -110,20 +109,23 @@ async fn what_is_malformed_names_what_is_wrong() {
     let events = plugin();
     let long = "x".repeat(MAX_TEXTS);
     let many = (0..=MAX_ANNOTATIONS).map(|number| (number.to_string(), String::new())).collect();
+    let none = EventOptions::default;
+    let with = |options| GuestEvent { options: Ok(options), ..event("R") };
     let odd = BTreeMap::from([("a b".to_owned(), String::new())]);
     for (event, part) in [
         (GuestEvent { event_type: "normal".to_owned(), ..event("R") }, "\"normal\": it is Normal or Warning"),
         (event(""), "the reason is empty"),
-        (GuestEvent { timestamp: Some("now".to_owned()), ..event("R") }, "RFC 3339"),
-        (GuestEvent { annotations: odd, ..event("R") }, "\"a b\" is not"),
-        (GuestEvent { annotations: many, ..event("R") }, "more than 64 annotations"),
-        (GuestEvent { field_path: long, ..event("R") }, "may have 8192"),
+        (GuestEvent { options: Err(Refusal::invalid("no options")), ..event("R") }, "no options"),
+        (with(EventOptions { timestamp: Some("now".to_owned()), ..none() }), "RFC 3339"),
+        (with(EventOptions { annotations: odd, ..none() }), "\"a b\" is not"),
+        (with(EventOptions { annotations: many, ..none() }), "more than 64 annotations"),
+        (with(EventOptions { field_path: long, ..none() }), "may have 8192"),
     ] {
         let refusal = record(&events, event).unwrap_err();
         assert_eq!(refusal.reason, RefusalReason::Invalid);
         assert!(refusal.message.contains(part), "{}", refusal.message);
     }
-    assert_eq!(events.counts().refused, 6);
+    assert_eq!(events.counts().refused, 7);
 }
 
 #[tokio::test]

@@ -287,20 +287,10 @@ async fn a_guest_that_describes_itself_has_its_configuration_and_reaches_nothing
         uid: String::new(),
         resource_version: String::new(),
     };
-    let texts = ["Normal", "Reason", "", "note", ""].map(str::to_owned);
-    let [event_type, reason, action, note, field_path] = texts;
-    let (related, annotations, timestamp) = (None, Default::default(), None);
-    let event = GuestEvent {
-        regarding,
-        related,
-        event_type,
-        reason,
-        action,
-        note,
-        annotations,
-        field_path,
-        timestamp,
-    };
+    let texts = ["Normal", "Reason", "", "note"].map(str::to_owned);
+    let [event_type, reason, action, note] = texts;
+    let options = Ok(pilothouse_engine::EventOptions::default());
+    let event = GuestEvent { regarding, related: None, event_type, reason, action, note, options };
     let (context, max_bytes, options) = (CallContext::default(), 1 << 20, CallOptions::default());
     let live =
         ClientCall { kind: kind.clone(), verb: ClientVerb::Get(key.clone()), options, max_bytes, context };
