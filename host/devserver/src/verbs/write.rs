@@ -199,24 +199,26 @@ impl Write {
     fn admit(&self, object: &mut JsonMap, source: &Source<'_>) -> Result<(), ApiError> {
         let before = (self.validation == FieldValidation::Strict && source.patch.is_some())
             .then(|| Value::Object(object.clone()));
+        let of_text = self.faults_of_text(source);
         // The schema is that of its own kind.
         let unknown = match is_of_kind(&self.resource, object) {
             true if source.is_applied => self.resource.admit_applied(object)?,
-            true if source.is_json && !self.resource.is_custom() => {
+            true => {
                 // Go reads a field that is there twice two times, and refuses what is wrong with either.
-                if let Some(Value::Object(mut first)) = with_first_fields(source.text) {
+                if of_text.iter().flatten().any(|fault| fault.starts_with("duplicate field"))
+                    && let Some(Value::Object(mut first)) = with_first_fields(source.text)
+                {
                     self.resource.admit(&mut first)?;
                 }
                 self.resource.admit(object)?
             }
-            true => self.resource.admit(object)?,
             false => Vec::new(),
         };
         if self.validation == FieldValidation::Ignore {
             return Ok(());
         }
         let patch_is_at_fault = unknown.is_empty();
-        let faults = self.faults(unknown, source);
+        let faults = of_text.unwrap_or_else(|| self.faults(unknown, source));
         if self.validation == FieldValidation::Warn {
             self.warnings.add(faults);
             return Ok(());
@@ -237,16 +239,18 @@ impl Write {
         Err(ApiError::invalid(About::default(), vec![invalid("patch", &blamed.into(), &error)]))
     }
 
-    /// The fields that are twice in a text, or that nobody knows.
-    fn faults(&self, unknown: Vec<String>, source: &Source<'_>) -> Vec<String> {
-        let resource = &self.resource;
-        let types = BuiltinTypes::get();
-        if source.is_json
-            && !resource.is_custom()
-            && let Some(kind) = types.of_kind(&resource.api_version(), &resource.kind)
-        {
-            return faults_of_text(source.text, types.types(), kind);
+    /// The fields that are twice in the text of an object of a built-in kind, or that nobody knows.
+    fn faults_of_text(&self, source: &Source<'_>) -> Option<Vec<String>> {
+        let (resource, types) = (&self.resource, BuiltinTypes::get());
+        if !source.is_json || resource.is_custom() {
+            return None;
         }
+        let kind = types.of_kind(&resource.api_version(), &resource.kind)?;
+        Some(faults_of_text(source.text, types.types(), kind))
+    }
+
+    /// The fields that are twice in a body, or that nobody knows.
+    fn faults(&self, unknown: Vec<String>, source: &Source<'_>) -> Vec<String> {
         let mut faults = source.faults.clone();
         if source.patch.is_none() {
             // What is in a field that nobody knows is not looked at.
