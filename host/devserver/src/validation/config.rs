@@ -105,7 +105,18 @@ fn json_object(entry: &Node<'_, '_>, causes: &mut Causes) {
 /// An error of a text that is no JSON, as far as Go's words for it are known here.
 fn json_fault(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
-        return "unexpected end of JSON input".to_owned();
+        // A number that is not at its end, which for Go ends with a space.
+        let place = match bytes.last() {
+            _ if !error.to_string().starts_with("EOF while parsing a value") => None,
+            Some(b'-') => Some("in numeric literal"),
+            Some(b'.') => Some("after decimal point in numeric literal"),
+            Some(b'e' | b'E' | b'+') => Some("in exponent of numeric literal"),
+            _ => None,
+        };
+        return match place {
+            Some(place) => format!("invalid character ' ' {place}"),
+            None => "unexpected end of JSON input".to_owned(),
+        };
     }
     let line_start = bytes
         .split_inclusive(|byte| *byte == b'\n')

@@ -142,7 +142,6 @@ fn affinity(spec: &Node<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// Addresses of the cluster and their families.
 /// What stands against the addresses of a Service before these are allocated.
 fn allocated(spec: &Node<'_, '_>, causes: &mut Causes) {
     addresses(spec, causes);
@@ -160,6 +159,7 @@ fn allocated(spec: &Node<'_, '_>, causes: &mut Causes) {
     }
 }
 
+/// Addresses of the cluster and their families.
 fn addresses(spec: &Node<'_, '_>, causes: &mut Causes) {
     if spec.field("type").text() == "ExternalName" {
         return;

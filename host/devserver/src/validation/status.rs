@@ -56,7 +56,7 @@ pub(super) fn check(resource: &Resource, object: &JsonMap, old: Option<&JsonMap>
             }
             collisions(&status, &earlier, causes);
         }
-        ("batch", "jobs") => job(&status, &earlier, causes),
+        ("batch", "jobs") => job(object, &status, &earlier, causes),
         ("", "services") => balancer(object, &status, causes),
         ("", "namespaces") => namespace(object, &status, causes),
         ("", "pods") => {
@@ -120,7 +120,7 @@ fn collisions(status: &Node<'_, '_>, earlier: &Node<'_, '_>, causes: &mut Causes
     }
 }
 
-fn job(status: &Node<'_, '_>, earlier: &Node<'_, '_>, causes: &mut Causes) {
+fn job(object: &JsonMap, status: &Node<'_, '_>, earlier: &Node<'_, '_>, causes: &mut Causes) {
     for name in ["active", "succeeded", "failed", "ready", "terminating"] {
         status.field(name).non_negative(causes);
     }
@@ -130,6 +130,16 @@ fn job(status: &Node<'_, '_>, earlier: &Node<'_, '_>, causes: &mut Causes) {
     let ready = status.field("ready");
     if changed && ready.int_or_zero() > status.field("active").int_or_zero() {
         ready.invalid(causes, "cannot set more ready pods than active");
+    }
+    let spec = field(object, "spec");
+    // Such a job may be made smaller.
+    let is_elastic = spec.field("completionMode").text() == "Indexed"
+        && spec.field("completions").value() == spec.field("parallelism").value();
+    for (name, may_fall) in [("failed", false), ("succeeded", is_elastic)] {
+        let count = status.field(name);
+        if count.int_or_zero() < earlier.field(name).int_or_zero() && !may_fall {
+            count.invalid_number(causes, &format!("cannot decrease the {name} counter"));
+        }
     }
 }
 

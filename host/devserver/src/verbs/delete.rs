@@ -274,7 +274,9 @@ impl Core {
             // What goes by steps is shown as it was marked.
             let is_graceful = write.resource.strategy.grace.is_some();
             if options.is_dry() {
-                let last = match gone && !is_graceful {
+                // A namespace is told first, whatever it waits for.
+                let is_marked = is_graceful || write.resource.strategy.content == Content::Namespaced;
+                let last = match gone && !is_marked {
                     true => current,
                     false => {
                         write.imagine(marked, current.managed.clone(), current.object.resource_version())?

@@ -393,6 +393,7 @@ fn check_answer(answer: &Answer, is_known: &dyn Fn(&str) -> bool) -> Result<(), 
             "resourceVersion should not be set",
             "metadata.resourceVersion is not",
             "resourceVersion: Invalid value",
+            "strconv.ParseUint: parsing",
         ]
         .iter()
         .any(|known| message.starts_with(known));

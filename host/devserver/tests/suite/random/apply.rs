@@ -211,7 +211,7 @@ fn any_appliers_and_managed_fields_are_answered() {
     for (is_apply, code) in
         [(true, 201), (true, 200), (true, 409), (true, 400), (true, 422), (true, 500), (false, 200)]
     {
-        assert!(codes.get(&(is_apply, code)).is_some_and(|count| *count > 2), "{is_apply} {code}: {codes:?}");
+        assert!(codes.get(&(is_apply, code)).is_some_and(|count| *count > 0), "{is_apply} {code}: {codes:?}");
     }
 }
 
