@@ -44,7 +44,7 @@ pub(crate) struct Strategy {
     pub(crate) fixed: &'static [Fixed],
     /// Whether they are looked at after what `check_update` looks at.
     pub(crate) fixed_last: bool,
-    /// Whether what an update may not change is told before what is wrong with the new state by itself.
+    /// Whether causes of immutable fields come before causes of the new state.
     pub(crate) changed_first: bool,
     /// What an update may not change that is not just a field.
     pub(crate) check_update: CheckUpdate,

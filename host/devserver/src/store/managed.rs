@@ -25,7 +25,7 @@ const DICTIONARY: &[u8] = include_bytes!("managed_fields.txt");
 /// What stands before the time of an entry. No other text contains it: quotes within strings are escaped, and names of fields
 /// have a prefix.
 const BEFORE_TIME: &[u8] = b"\"time\":\"";
-/// What stands in the place of a time; the dictionary has the same.
+/// The placeholder of a time; the dictionary contains it.
 const ANY_TIME: &[u8; 20] = b"2026-01-01T00:00:00Z";
 /// How many shapes there are at least before those that nobody uses are dropped.
 const MIN_SHAPES: usize = 1_024;

@@ -80,7 +80,7 @@ pub(super) fn slice(object: &JsonMap, old: Option<&JsonMap>, causes: &mut Causes
     }
 }
 
-/// The node that has the devices, or nodes; whether each device says that of itself.
+/// The nodes of the devices: one, several, or those that each device names.
 fn nodes_of_slice(spec: &Node<'_, '_>, causes: &mut Causes) -> bool {
     const ONE: &str =
         "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
@@ -126,7 +126,7 @@ fn only_true(flag: &Node<'_, '_>, causes: &mut Causes) -> bool {
     flag.flag()
 }
 
-/// What a device is: in version v1beta1 that stands in `basic`, which paths do not show.
+/// The fields of a device: version v1beta1 has them in `basic`, which paths omit.
 fn parts<'p, 'v>(device: &Node<'p, 'v>) -> Node<'p, 'v> {
     match device.value().get("basic") {
         Some(basic) => Node::standing(basic, device),

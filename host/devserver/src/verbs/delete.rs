@@ -274,7 +274,7 @@ impl Core {
             // What goes by steps is shown as it was marked.
             let is_graceful = write.resource.strategy.grace.is_some();
             if options.is_dry() {
-                // A namespace is told first, whatever it waits for.
+                // The first deletion of a namespace always marks it.
                 let is_marked = is_graceful || write.resource.strategy.content == Content::Namespaced;
                 let last = match gone && !is_marked {
                     true => current,

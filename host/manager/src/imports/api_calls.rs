@@ -29,7 +29,7 @@ use crate::dispatch::writes::{Writes, Written};
 use crate::leader_election::LeaderElection;
 use crate::observe::denials::{Denials, Denied};
 
-/// How many causes of an error a guest is told.
+/// Maximum number of causes in an error for a guest.
 const MAX_CAUSES: usize = 100;
 
 /// The API client of one plugin; a cheap clone.
@@ -100,7 +100,7 @@ fn api_error(error: &Error) -> ClientError {
     }
 }
 
-/// As many causes as a guest is told.
+/// The causes of a Status, up to the maximum.
 fn causes(status: &Status) -> Vec<StatusCause> {
     let causes = status.details.iter().flat_map(|details| &details.causes).take(MAX_CAUSES);
     let cause = |cause: &pilothouse_client::StatusCause| StatusCause {

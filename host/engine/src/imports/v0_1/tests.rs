@@ -1,4 +1,4 @@
-//! The texts of 0.1: what a guest is told of those that cannot be read, and what the host gets of the others.
+//! The JSON options of 0.1: malformed ones are refused, and the host gets the others typed.
 
 use std::sync::Arc;
 
