@@ -86,3 +86,14 @@ fn of_many_owners_in_other_namespaces_some_are_searched_for_and_reported() {
     let looks = controllers.parts.garbage.looks();
     assert!(looks <= garbage::MAX_REPORTED * MANY, "{looks}");
 }
+
+#[test]
+fn an_owner_with_a_name_that_no_object_has_is_gone() {
+    let core = Core::new(Store::new(10), Duration::from_secs(60));
+    let mut journal = core.store.journal();
+    let mut controllers = controllers(&core);
+    let owner = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": "u"});
+    create(&core, "default", "dependent", &[owner("a/b")]);
+    run(&mut controllers, &mut journal);
+    assert!(core.store.get("/configmaps", "default/dependent").is_none());
+}

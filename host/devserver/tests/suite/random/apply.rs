@@ -102,7 +102,7 @@ fn step() -> impl Strategy<Value = WriteStep> {
             ("PUT", "application/json"),
         ][..],
     );
-    let damages = prop_oneof![1 => Just(Vec::new()), 2 => prop::collection::vec(damage(), 1..4)];
+    let damages = prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(damage(), 1..4)];
     let mostly = |usual: &'static [&'static str], other: &'static [&'static str]| prop_oneof![9 => select(usual), 1 => select(other)];
     let query = (
         mostly(
@@ -183,7 +183,7 @@ async fn write(cluster: &Cluster, target: usize, step: WriteStep) -> Result<u16,
 fn any_appliers_and_managed_fields_are_answered() {
     let tried = Tried::new("random-appliers");
     let codes = RefCell::new(BTreeMap::<(bool, u16), usize>::new());
-    let steps = (0..TARGETS.len(), prop::collection::vec(step(), 1..8));
+    let steps = (0..TARGETS.len(), prop::collection::vec(step(), 1..20));
     tried.run(&steps, async |cluster, (target, steps)| {
         cluster.post(DEFINITIONS, &boats()).await;
         for step in steps {
@@ -211,7 +211,7 @@ fn any_appliers_and_managed_fields_are_answered() {
     for (is_apply, code) in
         [(true, 201), (true, 200), (true, 409), (true, 400), (true, 422), (true, 500), (false, 200)]
     {
-        assert!(codes.get(&(is_apply, code)).is_some_and(|count| *count > 0), "{is_apply} {code}: {codes:?}");
+        assert!(codes.get(&(is_apply, code)).is_some_and(|count| *count > 2), "{is_apply} {code}: {codes:?}");
     }
 }
 
