@@ -3,15 +3,21 @@
 //! A library, so that Cargo compiles it beside the code generation of the crates that it uses; a binary waits for all of it.
 
 #[cfg(feature = "dev")]
+mod check;
+#[cfg(feature = "dev")]
 mod dev;
 #[cfg(all(test, feature = "dev"))]
 mod documents;
 mod election;
 mod events;
 mod hosting;
+#[cfg(feature = "dev")]
+mod inspect;
 #[cfg(test)]
 mod log_events;
 mod log_filter;
+#[cfg(feature = "dev")]
+mod output;
 mod own_pod;
 mod run;
 mod runtimes;
@@ -38,6 +44,9 @@ enum Command {
     #[cfg(feature = "dev")]
     /// Develop plugins: in-memory API server, build from source, reload on every change.
     Dev(dev::Dev),
+    #[cfg(feature = "dev")]
+    /// Check a component: what it is, what it asks for, what it costs, and whether a host takes it.
+    Check(check::Check),
     /// Connect to a cluster and run the plugins of a directory.
     Run(Box<run::Run>),
     /// Show Kubernetes Events of plugins, and Events of hosts about plugins.
@@ -46,7 +55,7 @@ enum Command {
     Status(status::Status),
     /// Compile one component, in a process of its own (started by the host).
     #[command(name = worker::COMMAND, hide = true)]
-    Compile(worker::Compile),
+    Worker(worker::Worker),
 }
 
 #[cfg(feature = "dev")]
@@ -65,10 +74,12 @@ pub fn main() -> ExitCode {
     let outcome = match parse().command {
         #[cfg(feature = "dev")]
         Command::Dev(dev) => dev.main(),
+        #[cfg(feature = "dev")]
+        Command::Check(check) => check.main(),
         Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),
-        Command::Compile(compile) => return compile.main(),
+        Command::Worker(worker) => return worker.main(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

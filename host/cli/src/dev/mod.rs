@@ -16,7 +16,7 @@ mod depinfo;
 mod folder;
 mod install;
 mod log;
-mod manifests;
+pub(crate) mod manifests;
 mod objects;
 mod projects;
 mod snapshot;
