@@ -4,6 +4,7 @@
 
 #[cfg(feature = "dev")]
 mod check;
+mod completions;
 #[cfg(feature = "dev")]
 mod dev;
 #[cfg(all(test, feature = "dev"))]
@@ -16,7 +17,6 @@ mod inspect;
 #[cfg(test)]
 mod log_events;
 mod log_filter;
-#[cfg(feature = "dev")]
 mod output;
 mod own_pod;
 mod run;
@@ -29,7 +29,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Runs Kubernetes controllers as sandboxed WebAssembly plugins, all in one process.
 #[derive(Parser)]
@@ -53,6 +53,8 @@ enum Command {
     Events(events::Events),
     /// Show the status of the plugins of a running host.
     Status(status::Status),
+    /// Print a script with which a shell completes commands and flags.
+    Completions(completions::Completions),
     /// Compile one component, in a process of its own (started by the host).
     #[command(name = worker::COMMAND, hide = true)]
     Worker(worker::Worker),
@@ -79,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),
+        Command::Completions(completions) => completions.main(&Cli::command()),
         Command::Worker(worker) => return worker.main(),
     };
     match outcome {
