@@ -62,6 +62,28 @@ fn every_pilothouse_command_in_the_documents_is_parsed() {
 }
 
 #[test]
+fn the_help_of_every_command_has_examples_and_they_are_parsed() {
+    let cli = Cli::command();
+    let shown = cli.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in [&cli].into_iter().chain(shown) {
+        let name = command.get_name();
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(help.starts_with("Examples:\n"), "{name}: {help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 120), "{name}: {help}");
+        // An example is a line in a shell; `source <(…)` runs one as well.
+        let lines =
+            help.lines().map(|line| line.trim().trim_start_matches("source <(").trim_end_matches(')'));
+        let examples: Vec<Vec<&str>> = lines.filter_map(of_pilothouse).collect();
+        assert!(examples.len() >= 2, "{name}: {help}");
+        for example in examples {
+            let parsed = Cli::command().try_get_matches_from(["pilothouse"].iter().chain(&example));
+            assert!(parsed.is_ok(), "{name}: {example:?}: {}", parsed.unwrap_err());
+            assert!(name == "pilothouse" || example.first() == Some(&name), "{name}: {example:?}");
+        }
+    }
+}
+
+#[test]
 fn what_cargo_commands_in_the_documents_name_exists() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])

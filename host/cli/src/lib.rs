@@ -31,9 +31,31 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+#[cfg(feature = "dev")]
+const EXAMPLES: &str = "Examples:
+  # Develop the plugins below this folder, without a cluster
+  pilothouse dev
+
+  # What a component asks for and costs
+  pilothouse check plugins/pods_per_node.wasm
+
+  # Run the plugins of a directory on the cluster of the current context, and look at them
+  pilothouse run --plugins plugins
+  pilothouse status
+
+Each command has examples of its own: pilothouse COMMAND --help";
+
+#[cfg(not(feature = "dev"))]
+const EXAMPLES: &str = "Examples:
+  # Run the plugins of a directory on the cluster of the current context, and look at them
+  pilothouse run --plugins plugins
+  pilothouse status
+
+Each command has examples of its own: pilothouse COMMAND --help";
+
 /// Runs Kubernetes controllers as sandboxed WebAssembly plugins, all in one process.
 #[derive(Parser)]
-#[command(name = "pilothouse", version, propagate_version = true)]
+#[command(name = "pilothouse", version, propagate_version = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
