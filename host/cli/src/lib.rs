@@ -3,6 +3,8 @@
 //! A library, so that Cargo compiles it beside the code generation of the crates that it uses; a binary waits for all of it.
 
 #[cfg(feature = "dev")]
+mod build;
+#[cfg(feature = "dev")]
 mod check;
 mod completions;
 #[cfg(feature = "dev")]
@@ -67,6 +69,9 @@ enum Command {
     /// Develop plugins: in-memory API server, build from source, reload on every change.
     Dev(dev::Dev),
     #[cfg(feature = "dev")]
+    /// Build the component of a plugin crate.
+    Build(build::Build),
+    #[cfg(feature = "dev")]
     /// Check a component: what it is, what it asks for, what it costs, and whether a host takes it.
     Check(check::Check),
     /// Connect to a cluster and run the plugins of a directory.
@@ -98,6 +103,8 @@ pub fn main() -> ExitCode {
     let outcome = match parse().command {
         #[cfg(feature = "dev")]
         Command::Dev(dev) => dev.main(),
+        #[cfg(feature = "dev")]
+        Command::Build(build) => build.main(),
         #[cfg(feature = "dev")]
         Command::Check(check) => check.main(),
         Command::Events(events) => events.main(),

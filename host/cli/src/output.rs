@@ -1,4 +1,4 @@
-//! [`print`]: what a command writes to standard output.
+//! [`print`]: what a command writes to standard output; [`size`]: how it writes sizes.
 
 use std::io::{ErrorKind, Write as _};
 
@@ -12,5 +12,27 @@ pub(crate) fn print(text: &str) -> Result<()> {
             Err(error).context("writing to standard output")
         }
         _ => Ok(()),
+    }
+}
+
+/// `12 bytes`, `1.5 KiB`, `12.3 MiB`
+#[cfg(feature = "dev")]
+pub(crate) fn size(bytes: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "no file is near 2^53 bytes")]
+    let bytes = bytes as f64;
+    match bytes / 1024.0 {
+        kibi if kibi < 1.0 => format!("{bytes} bytes"),
+        kibi if kibi < 1024.0 => format!("{kibi:.1} KiB"),
+        kibi => format!("{:.1} MiB", kibi / 1024.0),
+    }
+}
+
+#[cfg(all(test, feature = "dev"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!([12, 1536, 3 << 20].map(size), ["12 bytes", "1.5 KiB", "3.0 MiB"]);
     }
 }

@@ -6,6 +6,7 @@ mod apply;
 mod bad_guests;
 mod bad_plugins;
 mod batches;
+mod build;
 mod check;
 mod config_from;
 mod contract_0_1;

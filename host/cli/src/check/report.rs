@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::interfaces::Interfaces;
+use crate::output::size;
 
 /// All that was found. What a refusal left unknown is absent.
 #[derive(Debug, Default, Serialize)]
@@ -61,17 +62,6 @@ pub(crate) fn world(world: World) -> &'static str {
         World::BatchReconciler => "batch-reconciler",
         World::EventHandler => "event-handler",
         World::Controller => "controller",
-    }
-}
-
-/// `1.5 KiB`, `12.3 MiB`
-fn size(bytes: u64) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "no component is near 2^53 bytes")]
-    let bytes = bytes as f64;
-    match bytes / 1024.0 {
-        kibi if kibi < 1.0 => format!("{bytes} bytes"),
-        kibi if kibi < 1024.0 => format!("{kibi:.1} KiB"),
-        kibi => format!("{:.1} MiB", kibi / 1024.0),
     }
 }
 
@@ -181,8 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_are_short() {
-        assert_eq!([12, 1536, 3 << 20].map(size), ["12 bytes", "1.5 KiB", "3.0 MiB"]);
+    fn times_are_short() {
         assert_eq!([0.000_18, 2.44].map(spell), ["0.18 ms", "2.4 s"]);
     }
 

@@ -10,15 +10,15 @@
 //! end it goes the other way round: builds, host, server. With `--kubeconfig` or `--context` the host works on that cluster and
 //! there is no server.
 
-mod build;
+pub(crate) mod build;
 mod cargo;
 mod depinfo;
-mod folder;
+pub(crate) mod folder;
 mod install;
-mod log;
+pub(crate) mod log;
 pub(crate) mod manifests;
 mod objects;
-mod projects;
+pub(crate) mod projects;
 mod snapshot;
 mod watch;
 mod workshop;
