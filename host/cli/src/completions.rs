@@ -61,7 +61,12 @@ mod tests {
             assert_eq!(hidden, 1);
             for command in Cli::command().get_subcommands() {
                 let name = command.get_name();
-                assert_ne!(script.contains(name), command.is_hide_set(), "{shell}: {name}");
+                // Names that scripts make of others may hold that of a hidden command, so it is known by its text.
+                let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+                match command.is_hide_set() {
+                    true => assert!(!script.contains(&about), "{shell}: {name}"),
+                    false => assert!(script.contains(name), "{shell}: {name}"),
+                }
             }
             assert!(script.contains("leader-elect"), "{shell}");
         }

@@ -191,7 +191,8 @@ impl Hosting {
     }
 }
 
-fn default_cache_dir() -> Result<PathBuf> {
+/// The folder of compiled plugins unless another one is named.
+pub(crate) fn default_cache_dir() -> Result<PathBuf> {
     let from = |variable: &str| std::env::var_os(variable).filter(|v| !v.is_empty()).map(PathBuf::from);
     let base = from("XDG_CACHE_HOME").or_else(|| from("HOME").map(|home| home.join(".cache")));
     let base = base.context("neither XDG_CACHE_HOME nor HOME is set: name a folder with --cache-dir")?;

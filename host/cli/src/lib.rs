@@ -6,6 +6,7 @@
 mod build;
 #[cfg(feature = "dev")]
 mod check;
+mod compile;
 mod completions;
 #[cfg(feature = "dev")]
 mod dev;
@@ -14,7 +15,6 @@ mod documents;
 mod election;
 mod events;
 mod hosting;
-#[cfg(feature = "dev")]
 mod inspect;
 #[cfg(test)]
 mod log_events;
@@ -80,6 +80,8 @@ enum Command {
     Events(events::Events),
     /// Show the status of the plugins of a running host.
     Status(status::Status),
+    /// Compile components into the compile cache, before a host starts.
+    Compile(compile::Compile),
     /// Print a script with which a shell completes commands and flags.
     Completions(completions::Completions),
     /// Compile one component, in a process of its own (started by the host).
@@ -110,13 +112,14 @@ pub fn main() -> ExitCode {
         Command::Events(events) => events.main(),
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),
+        Command::Compile(compile) => compile.main(),
         Command::Completions(completions) => completions.main(&Cli::command()),
         Command::Worker(worker) => return worker.main(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("error: {error:#}\n"));
+            output::complain(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! [`print`]: what a command writes to standard output; [`size`]: how it writes sizes.
+//! [`print`] and [`complain`]: what a command writes to standard output and standard error; [`size`]: how it writes sizes.
 
 use std::io::{ErrorKind, Write as _};
 
@@ -15,8 +15,12 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
+/// Writes an error to standard error. Nothing can be done where that is closed.
+pub(crate) fn complain(text: &str) {
+    let _ = std::io::stderr().write_fmt(format_args!("error: {text}\n"));
+}
+
 /// `12 bytes`, `1.5 KiB`, `12.3 MiB`
-#[cfg(feature = "dev")]
 pub(crate) fn size(bytes: u64) -> String {
     #[allow(clippy::cast_precision_loss, reason = "no file is near 2^53 bytes")]
     let bytes = bytes as f64;
@@ -27,7 +31,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-#[cfg(all(test, feature = "dev"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

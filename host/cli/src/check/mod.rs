@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use self::interfaces::Interfaces;
 use self::report::{CodeReport, Report, Wake};
 use self::subject::Subject;
+use crate::inspect::describe::{describe, wakes};
 use crate::inspect::watches::{Unwatchable, watched};
 use crate::inspect::{self, Inspector};
 use crate::output::print;
@@ -141,7 +142,7 @@ async fn fill(
         let text = "spec.configFrom is not read: name the whole configuration with --config FILE";
         report.warnings.push(text.to_owned());
     }
-    let described = match inspect::describe(&code, &subject.manifest, &subject.config).await {
+    let described = match describe(&code, &subject.manifest, &subject.config).await {
         Ok(described) => described,
         Err(reason) => return refused(reason),
     };
@@ -194,7 +195,7 @@ fn compare(warnings: &mut Vec<String>, subject: &Subject, description: &Descript
 }
 
 async fn wake(code: &Code, subject: &Subject) -> Result<Wake, String> {
-    let wakes = inspect::wakes(code, subject.manifest.limits.engine, WAKES).await;
+    let wakes = wakes(code, subject.manifest.limits.engine, WAKES).await;
     let mut wakes = wakes.map_err(|fault| format!("no instance can be made: {fault}"))?;
     wakes.sort_unstable();
     let seconds = |wake: Option<&Duration>| wake.map_or(0.0, Duration::as_secs_f64);
