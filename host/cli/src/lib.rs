@@ -21,6 +21,7 @@ mod log_events;
 mod log_filter;
 mod output;
 mod own_pod;
+mod rbac;
 mod run;
 mod runtimes;
 mod status;
@@ -82,6 +83,8 @@ enum Command {
     Status(status::Status),
     /// Compile components into the compile cache, before a host starts.
     Compile(compile::Compile),
+    /// Print the least RBAC permissions of a host that runs the plugins of a directory.
+    Rbac(rbac::Rbac),
     /// Print a script with which a shell completes commands and flags.
     Completions(completions::Completions),
     /// Compile one component, in a process of its own (started by the host).
@@ -113,6 +116,7 @@ pub fn main() -> ExitCode {
         Command::Run(run) => run.main(),
         Command::Status(status) => status.main(),
         Command::Compile(compile) => compile.main(),
+        Command::Rbac(rbac) => rbac.main(),
         Command::Completions(completions) => completions.main(&Cli::command()),
         Command::Worker(worker) => return worker.main(),
     };

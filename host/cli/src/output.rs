@@ -1,4 +1,5 @@
-//! [`print`] and [`complain`]: what a command writes to standard output and standard error; [`size`]: how it writes sizes.
+//! [`print`] and [`complain`]: what a command writes to standard output and standard error; [`size`]
+//! and [`yaml_scalar`]: how it writes sizes, and texts in YAML.
 
 use std::io::{ErrorKind, Write as _};
 
@@ -31,6 +32,14 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// A text as YAML reads it: in quotes, unless it is a plain word that means nothing else.
+pub(crate) fn yaml_scalar(text: &str) -> String {
+    let plain = text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._/".contains(&b))
+        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&text);
+    if plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +47,19 @@ mod tests {
     #[test]
     fn sizes_are_short() {
         assert_eq!([12, 1536, 3 << 20].map(size), ["12 bytes", "1.5 KiB", "3.0 MiB"]);
+    }
+
+    #[test]
+    fn words_that_yaml_takes_for_something_else_are_quoted() {
+        for (text, written) in [
+            ("pods", "pods"),
+            ("no", "\"no\""),
+            ("1a", "\"1a\""),
+            ("*", "\"*\""),
+            ("", "\"\""),
+            ("a b", "\"a b\""),
+        ] {
+            assert_eq!(yaml_scalar(text), written);
+        }
     }
 }

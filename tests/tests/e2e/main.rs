@@ -25,3 +25,4 @@ mod isolation_threads;
 mod lists;
 mod own_writes;
 mod projections;
+mod rbac;

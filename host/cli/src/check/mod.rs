@@ -1,26 +1,25 @@
 //! `pilothouse check`: what a component is, what it asks for and what it costs, and whether a host would take it. No cluster
 //! is asked.
 
-mod interfaces;
 mod needs;
 mod report;
 mod subject;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use pilothouse_engine::Code;
+use pilothouse_engine::{Code, Instance, Nothing};
 use pilothouse_plugin::{Description, Grants, printable};
 use serde_json::value::RawValue;
 
-use self::interfaces::Interfaces;
 use self::report::{CodeReport, Report, Wake};
 use self::subject::Subject;
-use crate::inspect::describe::{describe, wakes};
+use crate::inspect::interfaces::Interfaces;
 use crate::inspect::watches::{Unwatchable, watched};
-use crate::inspect::{self, Inspector};
+use crate::inspect::{self, Inspector, describe};
 use crate::output::print;
 
 /// Wakes that are measured.
@@ -142,12 +141,15 @@ async fn fill(
         let text = "spec.configFrom is not read: name the whole configuration with --config FILE";
         report.warnings.push(text.to_owned());
     }
-    let described = match describe(&code, &subject.manifest, &subject.config).await {
-        Ok(described) => described,
+    let answer = match describe::call(&code, &subject.manifest, &subject.config).await {
+        Ok(answer) => answer,
         Err(reason) => return refused(reason),
     };
-    report.description = Some(serde_json::from_slice::<Box<RawValue>>(&described.text)?);
-    let description = report.parsed.insert(described.description);
+    let description = match describe::parse(&answer, code.world()?, &subject.manifest) {
+        Ok(description) => report.parsed.insert(description),
+        Err(reason) => return refused(reason),
+    };
+    report.description = Some(serde_json::from_slice::<Box<RawValue>>(&answer)?);
     if for_manifest {
         return Ok(Ok(()));
     }
@@ -194,9 +196,17 @@ fn compare(warnings: &mut Vec<String>, subject: &Subject, description: &Descript
     refused
 }
 
+/// Measures the time from an unloaded component to an instance, as a host has it at the first call after a pause.
 async fn wake(code: &Code, subject: &Subject) -> Result<Wake, String> {
-    let wakes = wakes(code, subject.manifest.limits.engine, WAKES).await;
-    let mut wakes = wakes.map_err(|fault| format!("no instance can be made: {fault}"))?;
+    let mut wakes = Vec::with_capacity(WAKES);
+    for _ in 0..WAKES {
+        code.unload();
+        let begin = Instant::now();
+        let instance = Instance::new(code, Arc::new(Nothing), subject.manifest.limits.engine).await;
+        let instance = instance.map_err(|fault| format!("no instance can be made: {fault}"))?;
+        wakes.push(begin.elapsed());
+        drop(instance);
+    }
     wakes.sort_unstable();
     let seconds = |wake: Option<&Duration>| wake.map_or(0.0, Duration::as_secs_f64);
     Ok(Wake {

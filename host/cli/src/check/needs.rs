@@ -10,6 +10,7 @@ use pilothouse_plugin::{DataLimits, Description, Grants, Rule};
 
 use crate::inspect::resources::is_namespaced;
 use crate::inspect::watches::watched;
+use crate::output::yaml_scalar;
 
 /// The order in which verbs are written. `*` is kept: a host compares rules by their words.
 const VERBS: [&str; 9] =
@@ -89,7 +90,7 @@ fn sorted(list: &[String]) -> Vec<String> {
 pub(crate) fn manifest(name: &str, component: &str, description: &Description) -> String {
     let mut text = format!(
         "apiVersion: pilothouse.dev/v1alpha1\nkind: Plugin\nmetadata:\n  name: {name}\nspec:\n  source:\n    file: {}\n",
-        scalar(component)
+        yaml_scalar(component)
     );
     let rules = permissions(description);
     if rules.is_empty() {
@@ -99,7 +100,7 @@ pub(crate) fn manifest(name: &str, component: &str, description: &Description) -
     }
     for rule in rules {
         let list = |entries: &[String]| {
-            format!("[{}]", entries.iter().map(|entry| scalar(entry)).collect::<Vec<_>>().join(", "))
+            format!("[{}]", entries.iter().map(|entry| yaml_scalar(entry)).collect::<Vec<_>>().join(", "))
         };
         let _ = write!(
             text,
@@ -122,14 +123,6 @@ pub(crate) fn manifest(name: &str, component: &str, description: &Description) -
         }
     }
     text
-}
-
-/// A text as YAML reads it: in quotes, unless it is a plain word that means nothing else.
-fn scalar(text: &str) -> String {
-    let plain = text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._/".contains(&b))
-        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&text);
-    if plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
 }
 
 #[cfg(test)]
@@ -185,20 +178,6 @@ mod tests {
             for watched in watched(&description, &grants, 256) {
                 assert!(watched.scopes.is_ok(), "{watched:?}");
             }
-        }
-    }
-
-    #[test]
-    fn words_that_yaml_takes_for_something_else_are_quoted() {
-        for (text, written) in [
-            ("pods", "pods"),
-            ("no", "\"no\""),
-            ("1a", "\"1a\""),
-            ("*", "\"*\""),
-            ("", "\"\""),
-            ("a b", "\"a b\""),
-        ] {
-            assert_eq!(scalar(text), written);
         }
     }
 }

@@ -6,7 +6,7 @@ use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule, World};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::interfaces::Interfaces;
+use crate::inspect::interfaces::{Interfaces, short};
 use crate::output::size;
 
 /// All that was found. What a refusal left unknown is absent.
@@ -70,6 +70,33 @@ fn spell(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.2} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
 }
 
+/// The names of the exports, without package and version where they are of the contract.
+fn export_names(interfaces: &Interfaces) -> Vec<&str> {
+    interfaces.exports.iter().map(|name| short(name)).collect()
+}
+
+/// Imports with the same meaning, joined: their names and the meaning, in the order of their first.
+fn grouped(interfaces: &Interfaces) -> Vec<(String, &'static str)> {
+    let mut groups: Vec<(Vec<&str>, &'static str)> = Vec::new();
+    for import in &interfaces.imports {
+        let name = package_or_name(&import.name);
+        match groups.iter_mut().find(|(_, meaning)| *meaning == import.meaning) {
+            Some((names, _)) if names.contains(&name) => {}
+            Some((names, _)) => names.push(name),
+            None => groups.push((vec![name], import.meaning)),
+        }
+    }
+    groups.into_iter().map(|(names, meaning)| (names.join(", "), meaning)).collect()
+}
+
+/// As [`short`]; of others, the package: `wasi:io` of `wasi:io/streams@0.2.6`.
+fn package_or_name(name: &str) -> &str {
+    match short(name) {
+        same if same.len() < name.len() => same,
+        other => other.split('/').next().unwrap_or(other),
+    }
+}
+
 impl Report {
     /// For people: a line for each fact.
     pub(crate) fn text(&self) -> String {
@@ -83,9 +110,9 @@ impl Report {
         let contract = self.interfaces.contract.as_deref().unwrap_or("none");
         let world = self.code.as_ref().map_or(String::new(), |code| format!(", world {}", code.world));
         line("contract", &format_args!("{contract}{world}"));
-        let exports = self.interfaces.export_names();
+        let exports = export_names(&self.interfaces);
         line("exports", &if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") });
-        for (names, meaning) in self.interfaces.grouped() {
+        for (names, meaning) in grouped(&self.interfaces) {
             line("import", &format_args!("{names}: {meaning}"));
         }
         let manifest = self.manifest.as_deref().unwrap_or("none");
@@ -169,6 +196,7 @@ fn rule_text(rule: &Rule) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inspect::interfaces::{Import, meaning};
 
     #[test]
     fn times_are_short() {
@@ -191,5 +219,28 @@ mod tests {
         let json = serde_json::to_value(Report { refused: Some("no".into()), ..report }).unwrap();
         assert_eq!(json["refused"], "no");
         assert!(json.get("digest").is_none() && json["exports"].as_array().is_some(), "{json}");
+    }
+
+    #[test]
+    fn names_are_short_and_imports_with_one_meaning_are_one_line() {
+        let import = |name: &str| Import { name: name.to_owned(), meaning: meaning(name) };
+        let interfaces = Interfaces {
+            contract: None,
+            exports: vec!["pilothouse:controller/reconcile@0.1.0".to_owned(), "a:b/c@1.0.0".to_owned()],
+            imports: [
+                "pilothouse:controller/types@0.1.0",
+                "wasi:io/poll@0.2.6",
+                "wasi:io/error@0.2.6",
+                "pilothouse:controller/log@0.1.0",
+                "wasi:cli/stdout@0.2.6",
+                "wasi:http/types@0.2.6",
+                "wasi:sockets/tcp@0.2.6",
+            ]
+            .map(import)
+            .into(),
+        };
+        assert_eq!(export_names(&interfaces), ["reconcile", "a:b/c@1.0.0"]);
+        let grouped: Vec<String> = grouped(&interfaces).into_iter().map(|(names, _)| names).collect();
+        assert_eq!(grouped, ["types, log", "wasi:io, wasi:cli", "wasi:http", "wasi:sockets"]);
     }
 }

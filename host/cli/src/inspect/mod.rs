@@ -4,18 +4,16 @@
 //! Invariant: nothing of the component runs but its start code and `describe`, within the limits of its manifest, and it
 //! reaches neither a cluster nor the network.
 
-#[cfg(feature = "dev")]
 pub(crate) mod describe;
-#[cfg(feature = "dev")]
 mod imports;
-#[cfg(feature = "dev")]
+pub(crate) mod interfaces;
 pub(crate) mod resources;
-#[cfg(feature = "dev")]
 pub(crate) mod watches;
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use hyper::body::Bytes;
 use pilothouse_engine::{Code, Engine, EngineOptions, LoadError};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -37,7 +35,7 @@ impl Inspector {
     }
 
     /// Compiles a component, or finds it in the cache, and links it.
-    pub(crate) async fn prepare(&self, wasm: Vec<u8>) -> Result<Code, LoadError> {
+    pub(crate) async fn prepare(&self, wasm: impl Into<Bytes> + Send) -> Result<Code, LoadError> {
         self.0.prepare(wasm).await
     }
 }

@@ -55,44 +55,24 @@ impl Interfaces {
         Self { contract, exports, imports }
     }
 
-    /// The names of the exports, without package and version where they are of the contract.
-    pub(crate) fn export_names(&self) -> Vec<&str> {
-        self.exports.iter().map(|name| short(name)).collect()
-    }
-
-    /// Imports with the same meaning, joined: their names and the meaning, in the order of their first.
-    pub(crate) fn grouped(&self) -> Vec<(String, &'static str)> {
-        let mut groups: Vec<(Vec<&str>, &'static str)> = Vec::new();
-        for import in &self.imports {
-            let name = package_or_name(&import.name);
-            match groups.iter_mut().find(|(_, meaning)| *meaning == import.meaning) {
-                Some((names, _)) if names.contains(&name) => {}
-                Some((names, _)) => names.push(name),
-                None => groups.push((vec![name], import.meaning)),
-            }
-        }
-        groups.into_iter().map(|(names, meaning)| (names.join(", "), meaning)).collect()
+    /// Whether an interface of the contract is imported, in any version.
+    pub(crate) fn imports_of_contract(&self, interface: &str) -> bool {
+        self.imports
+            .iter()
+            .any(|import| import.name.starts_with(CONTRACT) && short(&import.name) == interface)
     }
 }
 
 /// `cache` of `pilothouse:controller/cache@0.1.0`; other names as they are.
-fn short(name: &str) -> &str {
+pub(crate) fn short(name: &str) -> &str {
     name.strip_prefix(CONTRACT).map_or(name, |rest| rest.split('@').next().unwrap_or(rest))
-}
-
-/// As [`short`]; of others, the package: `wasi:io` of `wasi:io/streams@0.2.6`.
-fn package_or_name(name: &str) -> &str {
-    match short(name) {
-        same if same.len() < name.len() => same,
-        other => other.split('/').next().unwrap_or(other),
-    }
 }
 
 const NO_PERMISSION: &str = "data, the log and the plugin's own queue; no permission";
 const OF_WASI: &str = "clocks, random numbers, output into the plugin's log; no permission";
 
 /// What the plugin can do with an import, and what the manifest has to grant.
-fn meaning(name: &str) -> &'static str {
+pub(crate) fn meaning(name: &str) -> &'static str {
     if name.starts_with(CONTRACT) {
         return match short(name) {
             "cache" => "reads of watched kinds from the host's cache; permissions with get and list",
@@ -123,28 +103,5 @@ mod tests {
         for bytes in [&b""[..], b"#!/bin/sh", b"\0asm\x01\0\0\0", b"\0asm\x0d\0\x01\0\x0b\xff"] {
             assert_eq!(Interfaces::of(bytes), Interfaces::default(), "{bytes:?}");
         }
-    }
-
-    #[test]
-    fn names_are_short_and_imports_with_one_meaning_are_one_line() {
-        let import = |name: &str| Import { name: name.to_owned(), meaning: meaning(name) };
-        let interfaces = Interfaces {
-            contract: None,
-            exports: vec!["pilothouse:controller/reconcile@0.1.0".to_owned(), "a:b/c@1.0.0".to_owned()],
-            imports: [
-                "pilothouse:controller/types@0.1.0",
-                "wasi:io/poll@0.2.6",
-                "wasi:io/error@0.2.6",
-                "pilothouse:controller/log@0.1.0",
-                "wasi:cli/stdout@0.2.6",
-                "wasi:http/types@0.2.6",
-                "wasi:sockets/tcp@0.2.6",
-            ]
-            .map(import)
-            .into(),
-        };
-        assert_eq!(interfaces.export_names(), ["reconcile", "a:b/c@1.0.0"]);
-        let grouped: Vec<String> = interfaces.grouped().into_iter().map(|(names, _)| names).collect();
-        assert_eq!(grouped, ["types, log", "wasi:io, wasi:cli", "wasi:http", "wasi:sockets"]);
     }
 }
