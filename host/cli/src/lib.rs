@@ -19,6 +19,8 @@ mod inspect;
 #[cfg(test)]
 mod log_events;
 mod log_filter;
+#[cfg(feature = "dev")]
+mod new;
 mod output;
 mod own_pod;
 mod rbac;
@@ -36,7 +38,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 #[cfg(feature = "dev")]
 const EXAMPLES: &str = "Examples:
-  # Develop the plugins below this folder, without a cluster
+  # A new plugin, and its development without a cluster
+  pilothouse new greeter && cd greeter
   pilothouse dev
 
   # What a component asks for and costs
@@ -69,6 +72,9 @@ enum Command {
     #[cfg(feature = "dev")]
     /// Develop plugins: in-memory API server, build from source, reload on every change.
     Dev(dev::Dev),
+    #[cfg(feature = "dev")]
+    /// Make a folder with a new plugin.
+    New(new::New),
     #[cfg(feature = "dev")]
     /// Build the component of a plugin crate.
     Build(build::Build),
@@ -108,6 +114,8 @@ pub fn main() -> ExitCode {
     let outcome = match parse().command {
         #[cfg(feature = "dev")]
         Command::Dev(dev) => dev.main(),
+        #[cfg(feature = "dev")]
+        Command::New(new) => new.main(),
         #[cfg(feature = "dev")]
         Command::Build(build) => build.main(),
         #[cfg(feature = "dev")]

@@ -23,6 +23,7 @@ mod isolation_faults;
 mod isolation_imports;
 mod isolation_threads;
 mod lists;
+mod new;
 mod own_writes;
 mod projections;
 mod rbac;
