@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::bindings::imports::types::Gvk;
-
 /// Group, version and kind of an object.
 ///
 /// ```
@@ -58,9 +56,19 @@ impl Kind {
         }
     }
 
-    /// The generated type of the imports.
-    pub(crate) fn raw(&self) -> Gvk {
-        Gvk { group: self.group.to_string(), version: self.version.to_string(), kind: self.kind.to_string() }
+    /// A kind from parts that are known at run time only.
+    pub fn from_parts(
+        group: impl Into<Cow<'static, str>>,
+        version: impl Into<Cow<'static, str>>,
+        kind: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+
+    /// The kind with this `apiVersion`, such as `apps/v1`.
+    pub fn of_api_version(api_version: &str, kind: &str) -> Self {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        Self::from_parts(group.to_owned(), version.to_owned(), kind.to_owned())
     }
 }
 
@@ -88,7 +96,7 @@ impl FromStr for Kind {
         if version.is_empty() || kind.is_empty() {
             return Err(malformed(text));
         }
-        Ok(Gvk { group: group.into(), version: version.into(), kind: kind.into() }.into())
+        Ok(Self::from_parts(group.to_owned(), version.to_owned(), kind.to_owned()))
     }
 }
 
@@ -96,12 +104,6 @@ fn malformed(text: &str) -> String {
     format!(
         "`{text}` is not a kind: write `version/Kind` or `group/version/Kind`, as in `apps/v1/Deployment`"
     )
-}
-
-impl From<Gvk> for Kind {
-    fn from(raw: Gvk) -> Self {
-        Self { group: raw.group.into(), version: raw.version.into(), kind: raw.kind.into() }
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use crate::Kind;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Watch {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     #[serde(flatten)]
     kind: KindFields,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -29,6 +31,7 @@ impl Watch {
     /// All objects of a kind, in all namespaces that are granted.
     pub fn new(kind: Kind) -> Self {
         Self {
+            name: None,
             kind: kind.into(),
             namespaces: Vec::new(),
             label_selector: None,
@@ -37,6 +40,13 @@ impl Watch {
             map: None,
             delivery: None,
         }
+    }
+
+    /// Names the watch, for event handlers: [`Added::watch`](crate::Added::watch). Unique in the descriptor.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// Limits the watch to these namespaces.
