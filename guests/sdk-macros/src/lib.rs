@@ -2,6 +2,7 @@
 //! world, and the derive of `Resource`.
 
 mod export;
+mod resource;
 
 use proc_macro::TokenStream;
 
@@ -31,4 +32,19 @@ pub fn event_handler(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn controller(arguments: TokenStream, item: TokenStream) -> TokenStream {
     export::expand(arguments, item, "controller", "Controller")
+}
+
+/// Implements `Resource` for a struct with a field `metadata`.
+///
+/// `#[resource(…)]` says what it is:
+///
+/// - `version = "v1"`: the API version; required.
+/// - `group = "apps"`: the API group; without it, the core group.
+/// - `kind = "Deployment"`: the kind; without it, the name of the struct.
+/// - `plural = "deployments"`: the plural; without it, the kind in lower case with the ending of an English plural.
+/// - `scope = "Cluster"`: objects have no namespace; without it, or with `"Namespaced"`, they have one.
+/// - `crate = path`: where `pilothouse-sdk` is, if the dependency has another name.
+#[proc_macro_derive(Resource, attributes(resource))]
+pub fn resource(item: TokenStream) -> TokenStream {
+    resource::derive(item.into()).unwrap_or_else(|error| error.to_compile_error()).into()
 }

@@ -22,10 +22,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::sys::{EventParts, Target};
-use crate::{Context, Key, Kind, Object, Refusal, warn};
+use crate::{Context, Key, Kind, Object, ObjectMetadata, Refusal, Resource, warn};
 
 /// The object that an event is about.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Regarding<'a>(Target<'a>);
 
 impl<'a> Regarding<'a> {
@@ -33,13 +33,20 @@ impl<'a> Regarding<'a> {
     /// the UID of the object.
     #[must_use]
     pub fn key(kind: &'a Kind, key: &'a Key, uid: &'a str) -> Self {
-        Self(Target::Key { kind, key, uid })
+        Self(Target::Key { kind: Cow::Borrowed(kind), key: Cow::Borrowed(key), uid: Cow::Borrowed(uid) })
     }
 }
 
 impl<'a> From<&'a Object<'_>> for Regarding<'a> {
     fn from(object: &'a Object<'_>) -> Self {
         Self(Target::Object(object.raw()))
+    }
+}
+
+impl<'a, K: Resource> From<&'a K> for Regarding<'a> {
+    fn from(object: &'a K) -> Self {
+        let uid = Cow::Borrowed(object.metadata().uid());
+        Self(Target::Key { kind: Cow::Owned(Kind::of::<K>()), key: Cow::Owned(object.key()), uid })
     }
 }
 
@@ -160,12 +167,12 @@ impl<'a> Event<'a> {
     /// manifest, or this host is not the leader.
     pub fn record<'b>(&self, ctx: &Context, regarding: impl Into<Regarding<'b>>) -> Result<(), Refusal> {
         let parts = EventParts {
-            about: regarding.into().0,
+            about: &regarding.into().0,
             event_type: self.event_type,
             reason: &self.reason,
             note: &self.note,
             action: self.action.as_deref(),
-            related: self.related.map(|related| related.0),
+            related: self.related.as_ref().map(|related| &related.0),
             field_path: self.field_path.as_deref(),
             annotations: &self.annotations,
             timestamp: self.timestamp.as_deref(),

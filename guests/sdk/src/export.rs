@@ -155,8 +155,58 @@ macro_rules! __export {
             // is only type-checked, and counts as used.
             #[cfg(not(target_family = "wasm"))]
             const _: fn() = || { $(let _ = $crate::__export!(@used $interface);)+ };
+            // For tests, which call the trait.
+            #[cfg(not(target_family = "wasm"))]
+            impl $crate::testing::Plugin for Guest {
+                const RECONCILES: bool = $crate::__export!(@reconciles $world);
+                $($crate::__export!(@plugin $interface $world);)+
+            }
         };
     };
+
+    (@reconciles EventHandler) => { false };
+    (@reconciles $world:ident) => { true };
+
+    (@plugin descriptor $world:ident) => {
+        fn describe(config: &$crate::Config) -> ::std::result::Result<$crate::Descriptor, ::std::string::String> {
+            <Guest as $crate::$world>::describe(config)
+        }
+        fn new(config: &$crate::Config) -> ::std::result::Result<Self, ::std::string::String> {
+            <Guest as $crate::$world>::new(config)
+        }
+    };
+    (@plugin reconcile $world:ident) => {
+        fn reconcile_requests(
+            &mut self,
+            ctx: &$crate::Context,
+            requests: &[$crate::Request],
+        ) -> ::std::vec::Vec<::std::result::Result<$crate::Outcome, $crate::Failure>> {
+            requests.iter().map(|request| <Guest as $crate::$world>::reconcile(self, ctx, request)).collect()
+        }
+    };
+    (@plugin reconcile_many $world:ident) => {
+        fn reconcile_requests(
+            &mut self,
+            ctx: &$crate::Context,
+            requests: &[$crate::Request],
+        ) -> ::std::vec::Vec<::std::result::Result<$crate::Outcome, $crate::Failure>> {
+            <Guest as $crate::$world>::reconcile_many(self, ctx, requests)
+        }
+        const TAKES_MANY: bool = true;
+    };
+    (@plugin handler $world:ident) => {
+        fn handle_events(
+            &mut self,
+            ctx: &$crate::Context,
+            events: &[$crate::Event<'_>],
+        ) -> ::std::vec::Vec<::std::result::Result<(), $crate::Failure>> {
+            <Guest as $crate::$world>::on_events(self, ctx, events)
+        }
+        fn handle_synced(&mut self, ctx: &$crate::Context, watch: &str) {
+            <Guest as $crate::$world>::on_synced(self, ctx, watch);
+        }
+    };
+    (@plugin state $world:ident) => {};
 
     (@used descriptor) => { <Export as $crate::bindings::descriptor::Guest>::describe };
     (@used reconcile) => { <Export as $crate::bindings::reconcile::Guest>::reconcile };

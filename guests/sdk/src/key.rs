@@ -69,7 +69,7 @@ fn child_name(name: &str, suffix: &str) -> String {
 }
 
 /// The FNV-1a hash, which is the same with every compiler; the hashers of the standard library do not promise that.
-fn fnv1a(text: &str) -> u64 {
+pub(crate) fn fnv1a(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

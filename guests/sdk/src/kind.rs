@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::Resource;
+
 /// Group, version and kind of an object.
 ///
 /// ```
@@ -25,6 +27,11 @@ impl Kind {
     /// A kind known at compile time; the core group is the empty string.
     pub const fn new(group: &'static str, version: &'static str, kind: &'static str) -> Self {
         Self { group: Cow::Borrowed(group), version: Cow::Borrowed(version), kind: Cow::Borrowed(kind) }
+    }
+
+    /// The kind of a type.
+    pub fn of<K: Resource>() -> Self {
+        K::resource_kind()
     }
 
     /// A kind of the core group, such as `Pod`.

@@ -77,12 +77,15 @@ pub mod queue;
 mod reconciler;
 mod saved;
 mod sys;
+#[cfg(not(target_family = "wasm"))]
+pub mod testing;
+mod typed;
 
 pub use config::Config;
 pub use context::Context;
 pub use controller::Controller;
 pub use descriptor::{
-    Delivery, Descriptor, Index, Map, Permission, Predicate, Projection, RateLimiter, Schedule, Watch,
+    Delivery, Descriptor, Index, Map, Permission, Predicate, Projection, RateLimiter, Schedule, Verb, Watch,
 };
 pub use error::{ApiStatus, DecodeError, Error, Refusal, RefusalReason, StatusCause};
 pub use failure::Failure;
@@ -91,9 +94,13 @@ pub use key::Key;
 pub use kind::Kind;
 pub use object::Object;
 pub use owner::OwnerReference;
-pub use pilothouse_sdk_macros::{batch_reconciler, controller, event_handler, reconciler};
+pub use pilothouse_sdk_macros::{Resource, batch_reconciler, controller, event_handler, reconciler};
 pub use reconciler::{BatchReconciler, Outcome, Reasons, Reconciler, Request};
 pub use saved::State;
+pub use typed::{
+    Api, Condition, ConditionStatus, Conditions, Finalizer, Metadata, ObjectMetadata, Resource, Scope,
+    TypedObjects, Written, controller_reference, finalizer, owner_reference, set_controller_reference,
+};
 pub use {serde, serde_json};
 
 /// The items that most plugins use.
@@ -110,9 +117,11 @@ pub mod prelude {
     pub use crate::http;
     pub use crate::metrics::{Counter, Gauge, Histogram};
     pub use crate::{
-        Added, BatchReconciler, Config, Context, Controller, Deleted, Delivery, Descriptor, Error, Event,
-        EventHandler, Failure, Index, Key, Kind, Map, Object, Outcome, Permission, Predicate, Projection,
-        RateLimiter, Reconciler, Refusal, Request, Schedule, State, Updated, Watch,
+        Added, BatchReconciler, Condition, ConditionStatus, Conditions, Config, Context, Controller, Deleted,
+        Delivery, Descriptor, Error, Event, EventHandler, Failure, Finalizer, Index, Key, Kind, Map,
+        Metadata, Object, ObjectMetadata, Outcome, OwnerReference, Permission, Predicate, Projection,
+        RateLimiter, Reconciler, Refusal, Request, Resource, Schedule, State, Updated, Verb, Watch, Written,
+        controller_reference, finalizer, owner_reference, set_controller_reference,
     };
     pub use crate::{debug, error, info, trace, warn};
 }

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-pub(crate) use object::Object;
+pub(crate) use object::{Object, select};
 
 use crate::bindings::imports::types as raw;
 use crate::cache::Query;

@@ -1,5 +1,7 @@
 //! Arguments of calls, as plain values: the options of live calls, Events, and uses of metrics.
 
+use std::borrow::Cow;
+
 use crate::client::{FieldValidation, Propagation, VersionMatch};
 use crate::events::EventType;
 use crate::metrics::MetricKind;
@@ -33,20 +35,20 @@ pub(crate) struct CallOptions<'a> {
 }
 
 /// The object that an Event is about, or that is related to it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum Target<'a> {
     Object(&'a super::Object),
-    Key { kind: &'a Kind, key: &'a Key, uid: &'a str },
+    Key { kind: Cow<'a, Kind>, key: Cow<'a, Key>, uid: Cow<'a, str> },
 }
 
 /// An Event to record.
 pub(crate) struct EventParts<'a> {
-    pub(crate) about: Target<'a>,
+    pub(crate) about: &'a Target<'a>,
     pub(crate) event_type: EventType,
     pub(crate) reason: &'a str,
     pub(crate) note: &'a str,
     pub(crate) action: Option<&'a str>,
-    pub(crate) related: Option<Target<'a>>,
+    pub(crate) related: Option<&'a Target<'a>>,
     pub(crate) field_path: Option<&'a str>,
     pub(crate) annotations: &'a [(String, String)],
     pub(crate) timestamp: Option<&'a str>,
@@ -66,6 +68,7 @@ pub(crate) enum MetricUse {
 pub(crate) struct Declaration<'a> {
     pub(crate) kind: MetricKind,
     pub(crate) name: &'a str,
+    #[cfg_attr(not(target_family = "wasm"), allow(dead_code, reason = "tests do not ask for it"))]
     pub(crate) help: &'a str,
     pub(crate) labels: &'a [&'a str],
     pub(crate) buckets: &'a [f64],

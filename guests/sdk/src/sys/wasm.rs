@@ -229,7 +229,14 @@ impl Host {
         let event = match parts.about {
             Target::Object(object) => events::Event::about(object, event_type, parts.reason, parts.note)?,
             Target::Key { kind, key, uid } => with_kind(cluster, kind, |kind| {
-                events::Event::about_key(kind, &key.into(), uid, event_type, parts.reason, parts.note)
+                events::Event::about_key(
+                    kind,
+                    &key.as_ref().into(),
+                    uid,
+                    event_type,
+                    parts.reason,
+                    parts.note,
+                )
             })??,
         };
         if let Some(action) = parts.action {
@@ -238,7 +245,7 @@ impl Host {
         match parts.related {
             Some(Target::Object(object)) => event.related(object),
             Some(Target::Key { kind, key, uid }) => {
-                with_kind(cluster, kind, |kind| event.related_key(kind, &key.into(), uid))?;
+                with_kind(cluster, kind, |kind| event.related_key(kind, &key.as_ref().into(), uid))?;
             }
             None => {}
         }
