@@ -40,12 +40,12 @@ fn conflict() -> ApiStatus {
 #[test]
 fn a_foo_gets_its_deployment_its_finalizer_its_status_and_one_event() {
     let (world, mut controller) = started();
-    let foo: Foo = world.get(&key()).unwrap();
+    let found: Foo = world.get(&key()).unwrap();
     let deployment: Deployment = world.get(&key().child("-web")).unwrap();
     assert_eq!(deployment.spec.replicas, Some(2));
-    assert!(deployment.metadata.owner_references[0].is_to(&foo.metadata.uid));
-    assert_eq!(foo.metadata.finalizers, ["example.com/foo"]);
-    let status = foo.status.unwrap();
+    assert!(deployment.metadata.owner_references[0].is_to(&found.metadata.uid));
+    assert_eq!(found.metadata.finalizers, ["example.com/foo"]);
+    let status = found.status.unwrap();
     assert_eq!(status.available, 0);
     let condition = status.conditions.condition("Ready").unwrap();
     assert_eq!(condition.status, ConditionStatus::False);
@@ -77,7 +77,7 @@ fn a_change_of_the_deployment_reaches_the_status_and_moves_the_time_of_its_condi
     assert_eq!(ready(&world), (ConditionStatus::True, "2026-01-01T00:01:00Z".to_owned(), 2));
 
     world.advance(Duration::from_secs(60));
-    world.modify::<Foo>(&key(), |foo| foo.spec.replicas = 1);
+    world.modify::<Foo>(&key(), |found| found.spec.replicas = 1);
     world.settle(&mut controller);
     assert_eq!(ready(&world), (ConditionStatus::True, "2026-01-01T00:01:00Z".to_owned(), 2));
     assert_eq!(world.get::<Deployment>(&key().child("-web")).unwrap().spec.replicas, Some(1));
@@ -113,7 +113,7 @@ fn a_deleted_foo_is_cleaned_up_and_takes_its_deployment_with_it() {
 fn a_conflict_is_tried_again_after_a_delay() {
     let (world, mut controller) = started();
     world.fail_next(Verb::Patch, &Kind::of::<Deployment>(), conflict());
-    world.modify::<Foo>(&key(), |foo| foo.spec.replicas = 3);
+    world.modify::<Foo>(&key(), |found| found.spec.replicas = 3);
     let calls = world.settle(&mut controller);
     let failure = calls[0].result.as_ref().unwrap_err();
     assert!(!failure.is_terminal() && failure.message().contains("try again"), "{failure}");
@@ -130,22 +130,22 @@ fn a_writer_in_between_is_a_conflict_and_loses_nothing() {
     let mut controller = world.start::<FooController>();
     world.create(&Foo::new(&key(), 2));
     world.before_next(Verb::Patch, &Kind::of::<Foo>(), |world| {
-        let add = |foo: &mut Foo| foo.metadata.finalizers.push("other/finalizer".to_owned());
+        let add = |found: &mut Foo| found.metadata.finalizers.push("other/finalizer".to_owned());
         world.modify(&key(), add);
     });
     let calls = world.settle(&mut controller);
     assert!(calls[0].result.as_ref().unwrap_err().message().contains("the object has been modified"));
     world.advance(Duration::from_secs(1));
     world.settle(&mut controller);
-    let foo: Foo = world.get(&key()).unwrap();
-    assert_eq!(foo.metadata.finalizers, ["other/finalizer", "example.com/foo"]);
+    let found: Foo = world.get(&key()).unwrap();
+    assert_eq!(found.metadata.finalizers, ["other/finalizer", "example.com/foo"]);
 }
 
 #[test]
 fn a_cache_that_is_behind_shows_the_old_state_until_it_is_released() {
     let (world, mut controller) = started();
     world.hold_cache();
-    world.modify::<Foo>(&key(), |foo| foo.spec.replicas = 7);
+    world.modify::<Foo>(&key(), |found| found.spec.replicas = 7);
     assert_eq!(world.settle(&mut controller), []);
     assert_eq!(world.context().get::<Foo>(&key()).unwrap().unwrap().spec.replicas, 2);
     assert!(!world.context().cache().wait_for_writes(Duration::from_secs(1)));
@@ -170,7 +170,7 @@ fn what_the_host_would_refuse_is_refused() {
     let refusal = ctx.cache().get(&Kind::of::<Foo>(), &Key::cluster("a/b")).unwrap_err();
     assert!(refusal.is_invalid());
     let refusal =
-        ctx.cache().get(&Kind::of::<Foo>(), &key()).map(|foo| foo.unwrap().get_string("/spec/replicas"));
+        ctx.cache().get(&Kind::of::<Foo>(), &key()).map(|found| found.unwrap().get_string("/spec/replicas"));
     assert!(refusal.unwrap().unwrap_err().is_invalid(), "a number is no string");
     let other = ctx.in_cluster(7).get::<Foo>(&key()).unwrap_err();
     assert_eq!(other.refusal().unwrap().reason, RefusalReason::Unsupported);
@@ -241,9 +241,9 @@ fn create_or_update_keeps_the_fields_that_a_type_lacks() {
 #[test]
 fn a_child_has_one_controller_of_its_own_namespace() {
     let (world, _) = started();
-    let foo: Foo = world.get(&key()).unwrap();
+    let found: Foo = world.get(&key()).unwrap();
     let mut child: Deployment = world.get(&key().child("-web")).unwrap();
-    set_controller_reference(&foo, &mut child).unwrap();
+    set_controller_reference(&found, &mut child).unwrap();
     assert_eq!(child.metadata.owner_references.len(), 1, "the older reference is replaced");
 
     let other: Foo = world.create(&Foo::new(&Key::namespaced("default", "b"), 1));
@@ -253,7 +253,7 @@ fn a_child_has_one_controller_of_its_own_namespace() {
         "{failure}"
     );
     let mut elsewhere = Deployment { metadata: Metadata::new(&Key::namespaced("x", "y")), ..child };
-    assert!(set_controller_reference(&foo, &mut elsewhere).unwrap_err().message().contains("namespace"));
+    assert!(set_controller_reference(&found, &mut elsewhere).unwrap_err().message().contains("namespace"));
     let unborn = Foo::new(&Key::namespaced("x", "z"), 1);
     assert!(set_controller_reference(&unborn, &mut elsewhere).unwrap_err().message().contains("no UID"));
 }

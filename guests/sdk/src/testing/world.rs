@@ -19,8 +19,8 @@ use crate::log::Level;
 use crate::sys::{self, CallOptions};
 use crate::typed::to_value;
 use crate::{
-    ApiStatus, Config, Context, Descriptor, Error, Key, Kind, Reasons, RefusalReason, Resource, Scope, Verb,
-    http,
+    ApiStatus, Config, Context, Descriptor, Error, Key, Kind, Permission, Reasons, RefusalReason, Resource,
+    Scope, Verb, http,
 };
 
 /// The manager of the author's writes.
@@ -254,6 +254,15 @@ impl World {
     }
 
     // The host.
+
+    /// Grants a permission that the descriptor does not ask for.
+    ///
+    /// # Panics
+    /// When the permission cannot be written as JSON, which none is.
+    pub fn grant(&self, permission: &Permission) {
+        let rule = serde_json::to_value(permission).and_then(serde_json::from_value);
+        self.state().grants.push(rule.unwrap_or_else(|error| panic!("{error}")));
+    }
 
     /// Takes all permissions away that the plugin has for a verb on a resource: `revoke("apps", "deployments", Verb::Patch)`.
     pub fn revoke(&self, group: &str, resource: &str, verb: Verb) {

@@ -72,39 +72,39 @@ impl Reconciler for FooController {
     }
 
     fn reconcile(&mut self, ctx: &Context, request: &Request) -> Result<Outcome, Failure> {
-        let Some(foo) = ctx.get::<Foo>(&request.key)? else { return Ok(Outcome::Done) };
-        finalizer(ctx, &foo, "example.com/foo", |event| match event {
-            Finalizer::Apply(foo) => apply(ctx, foo),
-            Finalizer::Cleanup(foo) => {
-                info!("cleaned up", foo = foo.key());
+        let Some(found) = ctx.get::<Foo>(&request.key)? else { return Ok(Outcome::Done) };
+        finalizer(ctx, &found, "example.com/foo", |event| match event {
+            Finalizer::Apply(found) => apply(ctx, found),
+            Finalizer::Cleanup(found) => {
+                info!("cleaned up", foo = found.key());
                 Ok(Outcome::Done)
             }
         })
     }
 }
 
-fn apply(ctx: &Context, foo: &Foo) -> Result<Outcome, Failure> {
-    let key = foo.key().child("-web");
+fn apply(ctx: &Context, owner: &Foo) -> Result<Outcome, Failure> {
+    let key = owner.key().child("-web");
     let mut deployment = Deployment { metadata: Metadata::new(&key), ..Deployment::default() };
-    deployment.spec.replicas = Some(foo.spec.replicas);
-    set_controller_reference(foo, &mut deployment)?;
+    deployment.spec.replicas = Some(owner.spec.replicas);
+    set_controller_reference(owner, &mut deployment)?;
     match ctx.apply(&deployment)? {
         Written::Created => {
             WRITTEN.inc(ctx, ["deployment"]);
-            ctx.event(foo, "Created", format_args!("created the Deployment {}", key.name));
+            ctx.event(owner, "Created", format_args!("created the Deployment {}", key.name));
         }
         Written::Changed => {
-            ctx.event(foo, "Updated", format_args!("updated the Deployment {}", key.name));
+            ctx.event(owner, "Updated", format_args!("updated the Deployment {}", key.name));
         }
         Written::Unchanged => {}
     }
 
     let present: Option<Deployment> = ctx.get(&key)?;
-    let mut status = foo.status.clone().unwrap_or_default();
+    let mut status = owner.status.clone().unwrap_or_default();
     status.available = present.map_or(0, |deployment| deployment.status.available_replicas);
-    let ready = status.available >= foo.spec.replicas;
+    let ready = status.available >= owner.spec.replicas;
     let condition = Condition::new("Ready", ready, "Replicas", format!("{} are available", status.available));
-    status.conditions.set_condition(ctx, condition.observed_generation(foo.metadata.generation));
-    let _ = ctx.patch_status(foo, &status)?;
+    status.conditions.set_condition(ctx, condition.observed_generation(owner.metadata.generation));
+    let _ = ctx.patch_status(owner, &status)?;
     Ok(Outcome::Done)
 }
