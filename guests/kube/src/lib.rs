@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 /// A web site.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
 #[kube(group = "example.com", version = "v1", kind = "Site", namespaced, status = "SiteStatus")]
+#[kube(crates(kube_core = "::kube_core"))]
 struct SiteSpec {
     image: String,
     replicas: i32,

@@ -1,8 +1,10 @@
 //! The macros of `pilothouse-sdk`, which re-exports them: attributes that turn an `impl` block into the exports of one
 //! world, and the derive of `Resource`.
 
+mod crd;
 mod export;
 mod resource;
+mod schema;
 
 use proc_macro::TokenStream;
 
@@ -44,7 +46,25 @@ pub fn controller(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// - `plural = "deployments"`: the plural; without it, the kind in lower case with the ending of an English plural.
 /// - `scope = "Cluster"`: objects have no namespace; without it, or with `"Namespaced"`, they have one.
 /// - `crate = path`: where `pilothouse-sdk` is, if the dependency has another name.
+///
+/// For a kind that the plugin defines:
+///
+/// - `crd`: makes a CustomResourceDefinition of the struct. Its fields, other than `metadata`, need `Schema`. A field
+///   `status` is a subresource.
+/// - `short_names("fo")`, `categories("all")`.
+/// - `column("Ready", "string", ".status.ready")`: a column of `kubectl get`; several are allowed.
 #[proc_macro_derive(Resource, attributes(resource))]
 pub fn resource(item: TokenStream) -> TokenStream {
     resource::derive(item.into()).unwrap_or_else(|error| error.to_compile_error()).into()
+}
+
+/// Implements `Schema` for a struct with named fields, or an enum of names: a part of a CustomResourceDefinition.
+///
+/// Names, defaults and skipped fields are those of serde's attributes. A field is required unless it is an `Option` or has
+/// a default. Documentation comments become descriptions. `#[schema(…)]` at a field adds `minimum`, `maximum`,
+/// `min_length`, `max_length`, `min_items`, `max_items`, `pattern`, `format`, `default = …`, and validations by CEL:
+/// `rule("self >= oldSelf", "must not shrink")`, at a struct too; or replaces the schema: `json = "{…}"`.
+#[proc_macro_derive(Schema, attributes(schema))]
+pub fn schema(item: TokenStream) -> TokenStream {
+    schema::derive(item.into()).unwrap_or_else(|error| error.to_compile_error()).into()
 }

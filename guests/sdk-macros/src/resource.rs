@@ -2,8 +2,9 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
+use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Field, LitStr, Path, parse_quote};
+use syn::{Data, DeriveInput, Error, Field, LitStr, Path, Token, parse_quote};
 
 /// The attribute `#[resource(…)]`.
 pub(crate) struct Attribute {
@@ -13,13 +14,26 @@ pub(crate) struct Attribute {
     pub(crate) kind: String,
     pub(crate) plural: String,
     pub(crate) is_namespaced: bool,
+    /// The span of `crd`, if a definition is wanted.
+    pub(crate) crd: Option<Span>,
+    pub(crate) short_names: Vec<LitStr>,
+    pub(crate) categories: Vec<LitStr>,
+    pub(crate) columns: Vec<Column>,
+}
+
+/// A column of `kubectl get`.
+pub(crate) struct Column {
+    pub(crate) name: LitStr,
+    pub(crate) r#type: LitStr,
+    pub(crate) path: LitStr,
 }
 
 pub(crate) fn derive(item: TokenStream) -> Result<TokenStream, Error> {
     let input: DeriveInput = syn::parse2(item)?;
     let attribute = Attribute::parse(&input)?;
     let metadata = metadata_field(&input)?;
-    let Attribute { sdk, group, version, kind, plural, is_namespaced } = &attribute;
+    let definition = crate::crd::definition(&input, &attribute)?;
+    let Attribute { sdk, group, version, kind, plural, is_namespaced, .. } = &attribute;
     let (name, metadata) = (&input.ident, &metadata.ty);
     let scope = format_ident!("{}", if *is_namespaced { "Namespaced" } else { "Cluster" });
     Ok(quote! {
@@ -46,6 +60,8 @@ pub(crate) fn derive(item: TokenStream) -> Result<TokenStream, Error> {
                 &mut self.metadata
             }
         }
+
+        #definition
     })
 }
 
@@ -54,6 +70,8 @@ impl Attribute {
         let mut sdk: Path = parse_quote!(::pilothouse_sdk);
         let [mut group, mut version, mut kind, mut plural] = [const { None::<LitStr> }; 4];
         let mut is_namespaced = true;
+        let mut crd = None;
+        let (mut short_names, mut categories, mut columns) = (Vec::new(), Vec::new(), Vec::new());
         for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("resource")) {
             attribute.parse_nested_meta(|meta| {
                 let Some(name) = meta.path.get_ident().map(ToString::to_string) else {
@@ -78,7 +96,23 @@ impl Attribute {
                             }
                         };
                     }
+                    "crd" => crd = Some(meta.path.span()),
+                    "short_names" => short_names = strings(&meta)?,
+                    "categories" => categories = strings(&meta)?,
+                    "column" => match <[LitStr; 3]>::try_from(strings(&meta)?) {
+                        Ok([name, r#type, path]) => columns.push(Column { name, r#type, path }),
+                        Err(_) => {
+                            return Err(meta.error(
+                                "a column has a name, a type and a JSON path: `column(\"Ready\", \"string\", \".status.ready\")`",
+                            ));
+                        }
+                    },
                     _ => return Err(meta.error(KNOWN)),
+                }
+                if crd.is_none() && ["short_names", "categories", "column"].contains(&name.as_str()) {
+                    return Err(meta.error(
+                        "this is part of a CustomResourceDefinition: write `crd` before it, for a kind that your plugin defines",
+                    ));
                 }
                 Ok(())
             })?;
@@ -108,11 +142,26 @@ impl Attribute {
         }
         let kind = text(kind).unwrap_or_else(|| input.ident.to_string());
         let plural = text(plural).unwrap_or_else(|| plural_of(&kind));
-        Ok(Self { sdk, group, version, kind, plural, is_namespaced })
+        if let Some(span) = crd
+            && !group.contains('.')
+        {
+            let message = "a kind of your own needs a group with a dot, such as `group = \"example.com\"`: the other \
+                           groups belong to Kubernetes";
+            return Err(Error::new(span, message));
+        }
+        Ok(Self { sdk, group, version, kind, plural, is_namespaced, crd, short_names, categories, columns })
     }
 }
 
-const KNOWN: &str = "`#[resource(…)]` takes `group`, `version`, `kind`, `plural`, `scope` and `crate`";
+const KNOWN: &str = "`#[resource(…)]` takes `group`, `version`, `kind`, `plural`, `scope` and `crate`, and for a kind that \
+                     your plugin defines `crd`, `short_names`, `categories` and `column`";
+
+/// The strings in parentheses.
+fn strings(meta: &ParseNestedMeta<'_>) -> Result<Vec<LitStr>, Error> {
+    let inner;
+    syn::parenthesized!(inner in meta.input);
+    Ok(inner.parse_terminated(|one| one.parse::<LitStr>(), Token![,])?.into_iter().collect())
+}
 
 /// The plural of a kind, by the rules of English that fit the kinds of Kubernetes.
 fn plural_of(kind: &str) -> String {

@@ -76,6 +76,7 @@ mod owner;
 pub mod queue;
 mod reconciler;
 mod saved;
+pub mod schema;
 mod sys;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
@@ -94,9 +95,10 @@ pub use key::Key;
 pub use kind::Kind;
 pub use object::Object;
 pub use owner::OwnerReference;
-pub use pilothouse_sdk_macros::{Resource, batch_reconciler, controller, event_handler, reconciler};
+pub use pilothouse_sdk_macros::{Resource, Schema, batch_reconciler, controller, event_handler, reconciler};
 pub use reconciler::{BatchReconciler, Outcome, Reasons, Reconciler, Request};
 pub use saved::State;
+pub use schema::Schema;
 pub use typed::{
     Api, Condition, ConditionStatus, Conditions, Finalizer, Metadata, ObjectMetadata, Resource, Scope,
     TypedObjects, Written, controller_reference, finalizer, owner_reference, set_controller_reference,
@@ -120,8 +122,8 @@ pub mod prelude {
         Added, BatchReconciler, Condition, ConditionStatus, Conditions, Config, Context, Controller, Deleted,
         Delivery, Descriptor, Error, Event, EventHandler, Failure, Finalizer, Index, Key, Kind, Map,
         Metadata, Object, ObjectMetadata, Outcome, OwnerReference, Permission, Predicate, Projection,
-        RateLimiter, Reconciler, Refusal, Request, Resource, Schedule, State, Updated, Verb, Watch, Written,
-        controller_reference, finalizer, owner_reference, set_controller_reference,
+        RateLimiter, Reconciler, Refusal, Request, Resource, Schedule, Schema, State, Updated, Verb, Watch,
+        Written, controller_reference, finalizer, owner_reference, set_controller_reference,
     };
     pub use crate::{debug, error, info, trace, warn};
 }
