@@ -3,6 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::meta::ParseNestedMeta;
+use syn::parse::ParseBuffer;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Field, LitStr, Path, Token, parse_quote};
 
@@ -160,7 +161,7 @@ const KNOWN: &str = "`#[resource(…)]` takes `group`, `version`, `kind`, `plura
 fn strings(meta: &ParseNestedMeta<'_>) -> Result<Vec<LitStr>, Error> {
     let inner;
     syn::parenthesized!(inner in meta.input);
-    Ok(inner.parse_terminated(|one| one.parse::<LitStr>(), Token![,])?.into_iter().collect())
+    Ok(inner.parse_terminated(ParseBuffer::parse::<LitStr>, Token![,])?.into_iter().collect())
 }
 
 /// The plural of a kind, by the rules of English that fit the kinds of Kubernetes.

@@ -145,10 +145,11 @@ macro_rules! __export {
 
     (@world $guest:ty, $world:ident: $($interface:ident)+) => {
         const _: () = {
-            struct Export;
-            type Guest = $guest;
+            // Names of items are not hygienic: these are not to meet the user's.
+            struct __Export;
+            type __Guest = $guest;
             ::std::thread_local! {
-                static STATE: $crate::export::Slot<Guest> = const { ::std::cell::RefCell::new(None) };
+                static __STATE: $crate::export::Slot<__Guest> = const { ::std::cell::RefCell::new(None) };
             }
             $($crate::__export!(@$interface $world);)+
             // Native linkers do not support the export names of components. In native builds (tests, editors) the code
@@ -157,7 +158,7 @@ macro_rules! __export {
             const _: fn() = || { $(let _ = $crate::__export!(@used $interface);)+ };
             // For tests, which call the trait.
             #[cfg(not(target_family = "wasm"))]
-            impl $crate::testing::Plugin for Guest {
+            impl $crate::testing::Plugin for __Guest {
                 const RECONCILES: bool = $crate::__export!(@reconciles $world);
                 $($crate::__export!(@plugin $interface $world);)+
             }
@@ -169,10 +170,10 @@ macro_rules! __export {
 
     (@plugin descriptor $world:ident) => {
         fn describe(config: &$crate::Config) -> ::std::result::Result<$crate::Descriptor, ::std::string::String> {
-            <Guest as $crate::$world>::describe(config)
+            <__Guest as $crate::$world>::describe(config)
         }
         fn new(config: &$crate::Config) -> ::std::result::Result<Self, ::std::string::String> {
-            <Guest as $crate::$world>::new(config)
+            <__Guest as $crate::$world>::new(config)
         }
     };
     (@plugin reconcile $world:ident) => {
@@ -181,7 +182,7 @@ macro_rules! __export {
             ctx: &$crate::Context,
             requests: &[$crate::Request],
         ) -> ::std::vec::Vec<::std::result::Result<$crate::Outcome, $crate::Failure>> {
-            requests.iter().map(|request| <Guest as $crate::$world>::reconcile(self, ctx, request)).collect()
+            requests.iter().map(|request| <__Guest as $crate::$world>::reconcile(self, ctx, request)).collect()
         }
     };
     (@plugin reconcile_many $world:ident) => {
@@ -190,7 +191,7 @@ macro_rules! __export {
             ctx: &$crate::Context,
             requests: &[$crate::Request],
         ) -> ::std::vec::Vec<::std::result::Result<$crate::Outcome, $crate::Failure>> {
-            <Guest as $crate::$world>::reconcile_many(self, ctx, requests)
+            <__Guest as $crate::$world>::reconcile_many(self, ctx, requests)
         }
         const TAKES_MANY: bool = true;
     };
@@ -200,34 +201,34 @@ macro_rules! __export {
             ctx: &$crate::Context,
             events: &[$crate::Event<'_>],
         ) -> ::std::vec::Vec<::std::result::Result<(), $crate::Failure>> {
-            <Guest as $crate::$world>::on_events(self, ctx, events)
+            <__Guest as $crate::$world>::on_events(self, ctx, events)
         }
         fn handle_synced(&mut self, ctx: &$crate::Context, watch: &str) {
-            <Guest as $crate::$world>::on_synced(self, ctx, watch);
+            <__Guest as $crate::$world>::on_synced(self, ctx, watch);
         }
     };
     (@plugin state $world:ident) => {};
 
-    (@used descriptor) => { <Export as $crate::bindings::descriptor::Guest>::describe };
-    (@used reconcile) => { <Export as $crate::bindings::reconcile::Guest>::reconcile };
-    (@used reconcile_many) => { <Export as $crate::bindings::reconcile_many::Guest>::reconcile_many };
-    (@used handler) => { <Export as $crate::bindings::handler::Guest>::on_events };
-    (@used state) => { <Export as $crate::bindings::state::Guest>::save };
+    (@used descriptor) => { <__Export as $crate::bindings::descriptor::Guest>::describe };
+    (@used reconcile) => { <__Export as $crate::bindings::reconcile::Guest>::reconcile };
+    (@used reconcile_many) => { <__Export as $crate::bindings::reconcile_many::Guest>::reconcile_many };
+    (@used handler) => { <__Export as $crate::bindings::handler::Guest>::on_events };
+    (@used state) => { <__Export as $crate::bindings::state::Guest>::save };
 
     (@descriptor $world:ident) => {
-        impl $crate::bindings::descriptor::Guest for Export {
+        impl $crate::bindings::descriptor::Guest for __Export {
             fn describe(
                 config: ::std::vec::Vec<u8>,
             ) -> ::std::result::Result<::std::vec::Vec<u8>, ::std::string::String> {
-                $crate::export::describe(config, <Guest as $crate::$world>::describe)
+                $crate::export::describe(config, <__Guest as $crate::$world>::describe)
             }
         }
         #[cfg(target_family = "wasm")]
-        $crate::bindings::descriptor::export_descriptor!(Export with_types_in $crate::bindings::descriptor);
+        $crate::bindings::descriptor::export_descriptor!(__Export with_types_in $crate::bindings::descriptor);
     };
 
     (@reconcile $world:ident) => {
-        impl $crate::bindings::reconcile::Guest for Export {
+        impl $crate::bindings::reconcile::Guest for __Export {
             fn reconcile(
                 cluster: u32,
                 namespace: ::std::string::String,
@@ -240,18 +241,18 @@ macro_rules! __export {
                 $crate::bindings::imports::types::Failure,
             > {
                 let request = $crate::export::request(cluster, namespace, name, attempt, reasons, priority);
-                let answer = $crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
-                    <Guest as $crate::$world>::reconcile(guest, &$crate::Context::of_call(cluster), &request)
+                let answer = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
+                    <__Guest as $crate::$world>::reconcile(guest, &$crate::Context::of_call(cluster), &request)
                 });
                 $crate::export::result(answer.flatten())
             }
         }
         #[cfg(target_family = "wasm")]
-        $crate::bindings::reconcile::export_reconcile!(Export with_types_in $crate::bindings::reconcile);
+        $crate::bindings::reconcile::export_reconcile!(__Export with_types_in $crate::bindings::reconcile);
     };
 
     (@reconcile_many $world:ident) => {
-        impl $crate::bindings::reconcile_many::Guest for Export {
+        impl $crate::bindings::reconcile_many::Guest for __Export {
             fn reconcile_many(
                 requests: ::std::vec::Vec<$crate::bindings::reconcile_many::Request>,
             ) -> ::std::vec::Vec<
@@ -261,51 +262,51 @@ macro_rules! __export {
                 >,
             > {
                 let requests = $crate::export::requests(requests);
-                let answers = $crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
-                    <Guest as $crate::$world>::reconcile_many(guest, &$crate::Context::of_call(0), &requests)
+                let answers = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
+                    <__Guest as $crate::$world>::reconcile_many(guest, &$crate::Context::of_call(0), &requests)
                 });
                 $crate::export::results(answers, requests.len())
             }
         }
         #[cfg(target_family = "wasm")]
         $crate::bindings::reconcile_many::export_reconcile_many!(
-            Export with_types_in $crate::bindings::reconcile_many
+            __Export with_types_in $crate::bindings::reconcile_many
         );
     };
 
     (@handler $world:ident) => {
-        impl $crate::bindings::handler::Guest for Export {
+        impl $crate::bindings::handler::Guest for __Export {
             fn on_events(
                 watch: ::std::string::String,
                 events: ::std::vec::Vec<$crate::bindings::handler::Event>,
             ) -> ::std::vec::Vec<::std::result::Result<(), $crate::bindings::imports::types::Failure>> {
                 let events = $crate::export::events(&watch, events);
-                let answers = $crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
-                    <Guest as $crate::$world>::on_events(guest, &$crate::Context::of_call(0), &events)
+                let answers = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
+                    <__Guest as $crate::$world>::on_events(guest, &$crate::Context::of_call(0), &events)
                 });
                 $crate::export::results(answers, events.len())
             }
             fn on_synced(watch: ::std::string::String) {
                 // A state that cannot be made is a failure of the next call with an answer.
-                let _ = $crate::export::with_state(&STATE, <Guest as $crate::$world>::new, |guest| {
-                    <Guest as $crate::$world>::on_synced(guest, &$crate::Context::of_call(0), &watch);
+                let _ = $crate::export::with_state(&__STATE, <__Guest as $crate::$world>::new, |guest| {
+                    <__Guest as $crate::$world>::on_synced(guest, &$crate::Context::of_call(0), &watch);
                 });
             }
         }
         #[cfg(target_family = "wasm")]
-        $crate::bindings::handler::export_handler!(Export with_types_in $crate::bindings::handler);
+        $crate::bindings::handler::export_handler!(__Export with_types_in $crate::bindings::handler);
     };
 
     (@state $world:ident) => {
-        impl $crate::bindings::state::Guest for Export {
+        impl $crate::bindings::state::Guest for __Export {
             fn save() -> ::std::option::Option<::std::vec::Vec<u8>> {
-                $crate::export::save(&STATE)
+                $crate::export::save(&__STATE)
             }
             fn restore(saved: ::std::vec::Vec<u8>) -> ::std::result::Result<(), ::std::string::String> {
-                $crate::export::restore(&STATE, <Guest as $crate::$world>::new, &saved)
+                $crate::export::restore(&__STATE, <__Guest as $crate::$world>::new, &saved)
             }
         }
         #[cfg(target_family = "wasm")]
-        $crate::bindings::state::export_state!(Export with_types_in $crate::bindings::state);
+        $crate::bindings::state::export_state!(__Export with_types_in $crate::bindings::state);
     };
 }

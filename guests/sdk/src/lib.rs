@@ -136,4 +136,7 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guests.md")]
     struct Guests;
+
+    #[doc = include_str!("../README.md")]
+    struct Crate;
 }

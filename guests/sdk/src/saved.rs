@@ -40,6 +40,10 @@
 /// }
 /// # fn main() {}
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no state to hand over",
+    note = "implement `State` for it, or leave `state` out of the attribute"
+)]
 pub trait State {
     /// Called after the last call of the old generation. More than 1 MiB is dropped with a warning.
     fn save(&self) -> Option<Vec<u8>>;

@@ -49,6 +49,10 @@ mod json;
 pub const SECTION: &str = "pilothouse.crd";
 
 /// A type that has a schema of the API server's kind: a structural OpenAPI v3 schema.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no schema",
+    note = "add `#[derive(Schema)]` to it, or `#[schema(json = \"…\")]` to the field"
+)]
 pub trait Schema {
     /// The schema.
     const SCHEMA: Json;

@@ -39,6 +39,11 @@ use crate::{Error, Key, Kind, OwnerReference, Refusal};
 ///   `#[derive(CustomResource)]`.
 /// - Kinds that have no type are read and written as [`Object`](crate::Object) and JSON, with
 ///   [`Context::cache`](crate::Context::cache) and [`Context::client`](crate::Context::client).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a kind of objects",
+    note = "add `#[derive(Resource)]` to a struct of your own",
+    note = "types of k8s-openapi and of `#[derive(CustomResource)]` need the feature `kube` of pilothouse-sdk"
+)]
 pub trait Resource: Serialize + DeserializeOwned {
     /// The type of `metadata`.
     type Metadata: ObjectMetadata;
