@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule, World};
+use pilothouse_plugin::{Description, IndexSource, KeyMap, Rule};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -53,16 +53,6 @@ pub(crate) struct Wake {
     pub(crate) times: usize,
     pub(crate) median_seconds: f64,
     pub(crate) longest_seconds: f64,
-}
-
-/// The name of a world in the contract.
-pub(crate) fn world(world: World) -> &'static str {
-    match world {
-        World::Reconciler => "reconciler",
-        World::BatchReconciler => "batch-reconciler",
-        World::EventHandler => "event-handler",
-        World::Controller => "controller",
-    }
 }
 
 /// `0.18 ms`, `2.4 s`
